@@ -1,0 +1,300 @@
+"""Every error that Distributary raises on purpose.
+
+A user sees one line made of the message (what went wrong and where) and the hint (what to do), never a
+stack trace. A program tells errors apart by class or by ``code``, and reads ``retry`` to know whether the
+same call may succeed later with nothing changed.
+
+The tree::
+
+    DistributaryError
+    ├── UsageError               the command line asks for something that there is not
+    │   └── CommandMissing       the command, or a package it needs, is not installed
+    ├── ConfigError              the configuration cannot be used; one problem a line
+    │   └── ConfigMissing        there is no configuration file where it was looked for
+    ├── BadView                  a view's SQL or rule cannot be used; Spark's own words where it said why
+    ├── BadQuery                 a filter, a list of keys or a channel name cannot be read
+    ├── RequestError             the control API cannot do what was asked
+    │   ├── BadRequest           the body or a parameter is not what the call takes
+    │   ├── BadDefinition        a view's definition cannot be used
+    │   ├── NotThere             no such address, or not by this method
+    │   ├── ViewNotFound         no view of that name
+    │   ├── ViewBuilding         the view has no rows to serve yet
+    │   ├── SubscriptionNotFound no subscription of that id, or it lapsed
+    │   ├── AlreadyBegun         a subscription begins once
+    │   └── OriginRefused        a page of another site may not use the API
+    ├── PortTaken                a part cannot listen on its address
+    ├── SubscribeError           the publisher refused a subscriber for good
+    ├── StackNotRunning          nothing answers where the stack should be
+    ├── KafkaUnavailable         the brokers do not answer
+    ├── TopicError               a topic is missing, or cannot be created or read
+    │   └── TopicMissing         there is no topic of that name
+    ├── StoreUnavailable         the store server does not answer
+    ├── StackError               `up` cannot run the stack
+    │   ├── DataFolderError      the data folder cannot be used as it is
+    │   │   ├── DataFolderBusy   another `up` runs in it
+    │   │   └── DataFolderNewer  a later version of Distributary made it
+    │   └── PartFailed           a part does not start, however often it is tried
+    └── SetupError               the machine lacks something the stack needs
+        ├── JavaMissing          no Java 17 or newer
+        ├── JarFetchFailed       the jars did not arrive, or the cache cannot be written
+        ├── JarMismatch          a jar arrived whose sha256 is not the locked one
+        └── StoreServerMissing   no usable valkey-server or redis-server
+
+A new error takes the two arguments of the base and no others (so that it survives pickling between Spark
+processes), sets ``code`` and ``retry``, and is drawn above.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from distributary.config.problem import Problem
+
+
+class DistributaryError(Exception):
+    """The base of the tree.
+
+    ``message`` says what went wrong and where, with no full stop at its end; ``hint`` says what to do.
+    ``code`` is a stable kebab-case name. ``retry`` is true when trying again unchanged may succeed.
+    """
+
+    code: ClassVar[str] = "error"
+    retry: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
+
+# --- cli: what the user typed ---------------------------------------------------------------------------
+
+
+class UsageError(DistributaryError):
+    """The command line asks for something that there is not."""
+
+    code = "usage"
+
+
+class CommandMissing(UsageError):
+    """The command's module, or a package that it needs, is not installed."""
+
+    code = "command-missing"
+
+
+# --- config: what the user wrote ------------------------------------------------------------------------
+
+
+class ConfigError(DistributaryError):
+    """The configuration cannot be used.
+
+    The message has one line for each mistake; ``problems`` holds the same as values (file, line, key,
+    nearest valid name), in the same order.
+    """
+
+    code = "config"
+    problems: tuple[Problem, ...] = ()
+
+
+class ConfigMissing(ConfigError):
+    """There is no configuration file where it was looked for."""
+
+    code = "config-missing"
+
+
+# --- setup: what the machine needs before anything runs -------------------------------------------------
+
+
+class SetupError(DistributaryError):
+    """The machine lacks something the stack needs."""
+
+    code = "setup-failed"
+
+
+class JavaMissing(SetupError):
+    """No Java 17 or newer was found, nor could one be installed."""
+
+    code = "java-missing"
+
+
+class JarFetchFailed(SetupError):
+    """The jars of a set could not be fetched, or the cache could not be written."""
+
+    code = "jar-fetch-failed"
+    retry = True
+
+
+class JarMismatch(SetupError):
+    """A fetched jar does not have the locked sha256; it was refused and not kept."""
+
+    code = "jar-mismatch"
+
+
+class StoreServerMissing(SetupError):
+    """No usable valkey-server or redis-server was found."""
+
+    code = "store-server-missing"
+
+
+# --- model: what a subscriber asks for ------------------------------------------------------------------
+
+
+class BadView(DistributaryError):
+    """A view's SQL or rule cannot be used."""
+
+    code = "bad-view"
+
+
+class BadQuery(DistributaryError):
+    """A filter, a list of keys or a channel name cannot be read."""
+
+    code = "bad-query"
+
+
+# --- control: what the REST API answers -----------------------------------------------------------------
+
+
+class RequestError(DistributaryError):
+    """The control API cannot do what was asked."""
+
+    code = "request"
+
+
+class BadRequest(RequestError):
+    """The body or a parameter of a request is not what the call takes."""
+
+    code = "bad-request"
+
+
+class BadDefinition(RequestError):
+    """A view's definition cannot be used."""
+
+    code = "bad-definition"
+
+
+class NotThere(RequestError):
+    """The API has no such address, or not by this method."""
+
+    code = "not-found"
+
+
+class ViewNotFound(RequestError):
+    """There is no view of that name."""
+
+    code = "view-not-found"
+
+
+class ViewBuilding(RequestError):
+    """The view's first build has not caught up, so there are no rows to serve yet."""
+
+    code = "view-building"
+    retry = True
+
+
+class SubscriptionNotFound(RequestError):
+    """There is no subscription of that id, or its time is over."""
+
+    code = "subscription-not-found"
+
+
+class AlreadyBegun(RequestError):
+    """A subscription begins once."""
+
+    code = "already-begun"
+
+
+class OriginRefused(RequestError):
+    """A browser page of a site that is not allowed called the API."""
+
+    code = "origin-refused"
+
+
+# --- publish: what stops a publisher --------------------------------------------------------------------
+
+
+class PortTaken(DistributaryError):
+    """A part cannot listen on its address, most often because another process does."""
+
+    code = "port-taken"
+
+
+# --- subscribe and cli: what callers of a running stack meet --------------------------------------------
+
+
+class SubscribeError(DistributaryError):
+    """The publisher refused a subscriber for good."""
+
+    code = "subscribe-refused"
+
+
+class StackNotRunning(DistributaryError):
+    """Nothing answers where the stack should be."""
+
+    code = "stack-not-running"
+    retry = True
+
+
+# --- kafka and store: what the stages talk to -----------------------------------------------------------
+
+
+class KafkaUnavailable(DistributaryError):
+    """The brokers do not answer."""
+
+    code = "kafka-unavailable"
+    retry = True
+
+
+class TopicError(DistributaryError):
+    """A topic is missing, or cannot be created or read."""
+
+    code = "topic"
+
+
+class TopicMissing(TopicError):
+    """There is no topic of that name."""
+
+    code = "topic-missing"
+
+
+class StoreUnavailable(DistributaryError):
+    """The store server does not answer."""
+
+    code = "store-unavailable"
+    retry = True
+
+
+# --- operate: running the stack -------------------------------------------------------------------------
+
+
+class StackError(DistributaryError):
+    """`up` cannot run the stack."""
+
+    code = "stack"
+
+
+class DataFolderError(StackError):
+    """The data folder cannot be used as it is."""
+
+    code = "data-folder"
+
+
+class DataFolderBusy(DataFolderError):
+    """Another `up` runs in the data folder."""
+
+    code = "data-folder-busy"
+
+
+class DataFolderNewer(DataFolderError):
+    """A later version of Distributary made the data folder."""
+
+    code = "data-folder-newer"
+
+
+class PartFailed(StackError):
+    """A part does not start, however often it is tried."""
+
+    code = "part-failed"

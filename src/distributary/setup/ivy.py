@@ -1,0 +1,144 @@
+"""Run the Ivy that pyspark ships, with its built-in settings (Maven Central).
+
+Ivy gets a folder of its own for its caches, so that neither ``~/.ivy2`` nor ``~/.m2`` can lend it a jar.
+``DISTRIBUTARY_IVY_SETTINGS`` may name an Ivy settings file, for a site with a mirror.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import select
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from distributary.errors import JarFetchFailed
+from distributary.setup import java
+from distributary.setup.locked import Jar
+from distributary.setup.progress import Progress
+
+SETTINGS = "DISTRIBUTARY_IVY_SETTINGS"
+ATTEMPTS = 3
+IDLE_SECONDS = 90.0
+HINT = (
+    "Check the network and try again; behind a proxy set JAVA_TOOL_OPTIONS to "
+    "`-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT`, with a mirror set "
+    f"{SETTINGS} to an Ivy settings file"
+)
+
+
+def resolve(jars: Sequence[Jar], into: Path, work: Path, progress: Progress) -> None:
+    """Fetch exactly these jars, none of what they depend on, into the existing folder ``into``.
+
+    ``work`` is an existing scratch folder. Tries `ATTEMPTS` times, keeping what had already arrived, then
+    raises `JarFetchFailed`. Whether the right bytes arrived is for the caller to verify.
+    """
+    module = work / "ivy.xml"
+    module.write_text(_module(jars), encoding="utf-8")
+    sizes = {jar.coordinate: jar.size for jar in jars}
+
+    def heard(line: str) -> None:
+        if line.startswith("found "):
+            progress.seen()
+        elif arrived := re.match(r"\[SUCCESSFUL ] ([^#]+)#([^;]+);([^!]+)!", line):
+            progress.add(sizes.get(":".join(arrived.groups()), 0))
+
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            run(["-ivy", str(module)], f"{into}/[artifact]-[revision].[ext]", work, heard)
+            return
+        except JarFetchFailed as error:
+            if attempt == ATTEMPTS:
+                raise
+            progress.note(f"{error.message}; trying again")
+            progress.restart()
+            time.sleep(attempt)
+
+
+def run(what: Sequence[str], pattern: str, work: Path, heard: Callable[[str], None]) -> None:
+    """Run Ivy once for ``what``, retrieving by ``pattern``; ``heard`` gets each line it prints, stripped.
+
+    Raises `JarFetchFailed` when Ivy fails or says nothing for `IDLE_SECONDS`; never leaves Ivy running.
+    """
+    settings = os.environ.get(SETTINGS)
+    command = [
+        str(java.find().path),
+        "-Xmx256m",
+        f"-Divy.default.ivy.user.dir={work / 'user'}",
+        *("-cp", str(_ivy_jar()), "org.apache.ivy.Main"),
+        *(["-settings", settings] if settings else []),
+        *("-cache", str(work / "cache")),
+        *what,
+        *("-confs", "default", "-types", "jar", "bundle"),
+        *("-retrieve", pattern),
+    ]
+    problems: list[str] = []
+
+    def listen(line: str) -> None:
+        if found := re.match(r":: (\S+#\S+: .+)|\[FAILED +] (\S+)", line):
+            problems.append(found[1] or f"{found[2]} failed to download")
+        heard(line)
+
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0
+    )
+    try:
+        tail = _read_all(process, listen)
+        code = process.wait()
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+    if code != 0 or problems:
+        why = problems[0] if problems else f"{tail or 'it said nothing'} (exit code {code})"
+        more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise JarFetchFailed(f"Ivy could not fetch the jars: {why}{more}", hint=HINT)
+
+
+def _read_all(process: subprocess.Popen[bytes], heard: Callable[[str], None]) -> str:
+    """Give every line to ``heard`` until the output ends; return the last line that was not blank."""
+    assert process.stdout is not None
+    pipe, rest, last = process.stdout.fileno(), b"", ""
+    while True:
+        if not select.select([pipe], [], [], IDLE_SECONDS)[0]:
+            raise JarFetchFailed(f"Ivy heard nothing for {IDLE_SECONDS:.0f} s", hint=HINT)
+        chunk = os.read(pipe, 65536)
+        *lines, rest = (rest + chunk).split(b"\n")
+        if not chunk and rest:
+            lines = [rest]
+        for line in lines:
+            text = line.decode("utf-8", "replace").strip()
+            last = text or last
+            heard(text)
+        if not chunk:
+            return last
+
+
+def _module(jars: Sequence[Jar]) -> str:
+    """An Ivy module that depends on each jar and on nothing behind it."""
+    rows = []
+    for jar in jars:
+        org, name, revision = (quoteattr(part) for part in jar.coordinate.split(":"))
+        rows.append(
+            f'<dependency org={org} name={name} rev={revision} transitive="false" conf="default->default"/>'
+        )
+    return (
+        '<ivy-module version="2.0"><info organisation="distributary" module="jars"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{''.join(rows)}</dependencies></ivy-module>"
+    )
+
+
+def _ivy_jar() -> Path:
+    """The Ivy jar inside pyspark."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is not None and spec.origin is not None:
+        for jar in sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar")):
+            return jar
+    raise JarFetchFailed("pyspark, which ships Ivy, is not installed whole", hint="Run `make setup` again")

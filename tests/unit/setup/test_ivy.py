@@ -1,0 +1,79 @@
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distributary.errors import JarFetchFailed
+from distributary.setup import ivy
+from distributary.setup.locked import Jar
+from distributary.setup.progress import Progress
+
+Script = Callable[[str, str], Path]
+JAR = Jar("o.g:m:1", "m-1.jar", 2_000_000, "00")
+
+
+@pytest.fixture
+def fake_java(script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Path]:
+    """Makes the ``java`` that Ivy runs on a shell script which counts its runs."""
+
+    def make(body: str) -> Path:
+        runs = tmp_path / "runs"
+        script("home/bin/java", f'echo "$@" >> {runs}\n{body}')
+        (tmp_path / "home/release").write_text('JAVA_VERSION="17.0.1"\n')
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+        monkeypatch.setattr("time.sleep", lambda seconds: None)
+        return runs
+
+    return make
+
+
+def resolve(tmp_path: Path) -> str:
+    out = io.StringIO()
+    ivy.resolve([JAR], tmp_path / "into", tmp_path, Progress("kafka", 1, JAR.size, out))
+    return out.getvalue()
+
+
+def test_what_ivy_prints_becomes_progress(fake_java: Callable[[str], Path], tmp_path: Path) -> None:
+    runs = fake_java(
+        "printf '\\tfound o.g#m;1 in public\\n.... (3kB)\\n\\t[SUCCESSFUL ] o.g#m;1!m.jar(bundle) (2ms)'"
+    )
+    assert resolve(tmp_path) == "kafka: 1/1 jars, 2.0/2.0 MB\n"
+    assert f"-retrieve {tmp_path}/into/[artifact]-[revision].[ext]" in runs.read_text()
+    assert "-types jar bundle" in runs.read_text()
+    module = (tmp_path / "ivy.xml").read_text()
+    assert '<dependency org="o.g" name="m" rev="1" transitive="false"' in module
+
+
+def test_a_failure_is_tried_again_then_told_in_one_line(
+    fake_java: Callable[[str], Path], tmp_path: Path
+) -> None:
+    runs = fake_java("printf '\\t\\t:: o.g#m;1: not found\\n\\t\\t:: o.g#n;1: not found\\n'; exit 1")
+    with pytest.raises(JarFetchFailed, match=r"o\.g#m;1: not found and 1 more") as caught:
+        resolve(tmp_path)
+    assert len(runs.read_text().splitlines()) == ivy.ATTEMPTS
+    assert "\n" not in str(caught.value)
+
+
+def test_a_second_attempt_may_succeed(fake_java: Callable[[str], Path], tmp_path: Path) -> None:
+    fake_java(f"[ $(wc -l < {tmp_path}/runs) -gt 1 ] || {{ echo 'Connection reset'; exit 1; }}")
+    assert "Connection reset (exit code 1); trying again" in resolve(tmp_path)
+
+
+def test_a_silent_ivy_is_stopped(
+    fake_java: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java("exec sleep 60")
+    monkeypatch.setattr(ivy, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(ivy, "ATTEMPTS", 1)
+    with pytest.raises(JarFetchFailed, match="heard nothing for"):
+        resolve(tmp_path)
+
+
+def test_settings_for_a_mirror_are_passed_on(
+    fake_java: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = fake_java("true")
+    monkeypatch.setenv(ivy.SETTINGS, "mirror.xml")
+    resolve(tmp_path)
+    assert "-settings mirror.xml" in runs.read_text()

@@ -1,0 +1,42 @@
+"""``distributary config``: check the configuration and print the settings in force."""
+
+from __future__ import annotations
+
+import argparse
+
+from distributary.cli.output import columns, config_of, print_json
+from distributary.cli.settings_text import UNITS, list_text
+
+NAME = "config"
+HELP = "check the configuration and print the settings in force"
+EXAMPLES = (
+    "distributary config                          check ./distributary.toml",
+    "distributary --config prod.toml config --json",
+    "DISTRIBUTARY_KAFKA_PORT=9192 distributary config",
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments; the settings themselves follow in the help."""
+    parser.description = f"{parser.description}\nSays where each came from: default, file or environment."
+    parser.epilog = f"{parser.epilog}\n\nsettings:\n{list_text()}\n\n{UNITS}"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print every setting with its origin; mistakes are a ConfigError (exit status 2)."""
+    config = config_of(args)
+    rows = config.effective()
+    if args.json:
+        settings = [
+            {"key": row.key, "value": row.value, "from": row.origin.kind, "place": row.origin.place}
+            for row in rows
+        ]
+        print_json({"file": str(config.path), "settings": settings})
+        return 0
+    print(columns([(row.key, row.text, str(row.origin)) for row in rows], ("SETTING", "VALUE", "FROM")))
+    print(f"\n{config.path}: good; {_count(config.feeds, 'feed')}, {_count(config.views, 'view')}")
+    return 0
+
+
+def _count(items: tuple[object, ...], word: str) -> str:
+    return f"{len(items)} {word}" if len(items) == 1 else f"{len(items)} {word}s"

@@ -1,0 +1,66 @@
+"""The commands, in the order of ``--help``. Modules are imported only when their command is used."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from distributary.errors import CommandMissing
+
+
+class CommandModule(Protocol):
+    """What a command's module has. ``run`` gives the exit status; its errors are DistributaryError."""
+
+    NAME: str
+    HELP: str
+    EXAMPLES: tuple[str, ...]
+
+    def add(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it. ``args.config`` is a Path or None, ``args.json`` a bool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its line in ``--help`` and its module.
+
+    ``main`` is true where the module is a program of its own with ``main(argv) -> int`` and does its
+    own parsing.
+    """
+
+    name: str
+    help: str
+    module: str
+    main: bool = False
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("up", "run the whole stack on this machine, or connect it to yours", "distributary.cli.up"),
+    Command("demo", "run the stack with a live example feed and page", "distributary.cli.demo"),
+    Command("status", "show what runs, how far behind it is, and what is wrong", "distributary.cli.status"),
+    Command("view", "list, show, apply and remove views", "distributary.cli.view"),
+    Command("subscribe", "follow a view's rows in the terminal", "distributary.cli.subscribe"),
+    Command("config", "check the configuration and print the settings in force", "distributary.cli.config"),
+    Command("setup", "fetch what the embedded stack needs", "distributary.setup.__main__", main=True),
+    Command("help", "explain a command, a section or a setting", "distributary.cli.help"),
+)
+
+BY_NAME = {command.name: command for command in COMMANDS}
+
+
+def load(command: Command) -> CommandModule:
+    """Import the command's module, else raise CommandMissing."""
+    try:
+        return cast(CommandModule, importlib.import_module(command.module))
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if command.module == missing or command.module.startswith(missing + "."):
+            raise CommandMissing(f'the command "{command.name}" is not part of this installation') from None
+        raise CommandMissing(
+            f'the command "{command.name}" needs the package "{missing}", which is not installed',
+            hint="Install Distributary again: pip install --upgrade distributary",
+        ) from None

@@ -1,0 +1,34 @@
+"""What the user wrote in ``distributary.toml``, in the environment and on the command line, checked."""
+
+from distributary.config.aggregates import parse_aggregate
+from distributary.config.effective import Effective
+from distributary.config.loading import EXAMPLE, FILE, Config, Fragment, load, parse_views
+from distributary.config.problem import Problem
+from distributary.config.reader import Origin
+from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
+from distributary.config.units import format_duration, format_size, parse_duration, parse_size, parse_start
+from distributary.errors import ConfigError
+
+__all__ = [
+    "EXAMPLE",
+    "FILE",
+    "Config",
+    "ConfigError",
+    "Control",
+    "Effective",
+    "Fragment",
+    "Kafka",
+    "Origin",
+    "Problem",
+    "Publisher",
+    "Spark",
+    "Store",
+    "format_duration",
+    "format_size",
+    "load",
+    "parse_aggregate",
+    "parse_duration",
+    "parse_size",
+    "parse_start",
+    "parse_views",
+]

@@ -1,0 +1,52 @@
+"""The settings in force, one by one, with where each came from. Secrets are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from distributary.config.reader import DEFAULT, Origin
+from distributary.config.setting import Setting, display, masked, quote
+from distributary.config.table import FEED, GROUPS, SECTIONS, TOP, VIEW
+from distributary.model.feed import Feed
+from distributary.model.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """One setting in force: ``value`` is fit for JSON, ``text`` is how the file would have it."""
+
+    key: str
+    value: Any
+    text: str
+    origin: Origin
+
+
+def effective(
+    sections: Mapping[str, object],
+    feeds: tuple[Feed, ...],
+    views: tuple[View, ...],
+    origins: Mapping[str, Origin],
+) -> Iterator[Effective]:
+    """List every setting of ``sections`` ("" holds the top), feeds and views; a table's entries singly."""
+
+    def rows(settings: tuple[Setting, ...], holder: object, item: str = "") -> Iterator[Effective]:
+        for setting in settings:
+            value = getattr(holder, setting.name)
+            key = setting.key_of(item)
+            if setting.note.kind == "table" and value:
+                for entry, hidden in masked(setting.note, value).items():
+                    origin = origins.get(f"{key}.{entry}", DEFAULT)
+                    yield Effective(f"{key}.{entry}", hidden, quote(hidden), origin)
+            else:
+                shown = str(value) if setting in TOP else masked(setting.note, value)
+                text = quote(shown) if setting in TOP else display(setting.note, value)
+                yield Effective(key, shown, text, origins.get(key, DEFAULT))
+
+    for name in ("", *SECTIONS):
+        yield from rows(GROUPS[name], sections[name])
+    for feed in feeds:
+        yield from rows(FEED, feed, feed.name)
+    for view in views:
+        yield from rows(VIEW, view, view.name)

@@ -1,0 +1,48 @@
+"""What must hold between settings: a view's feed exists, its parts fit its rule, ports do not clash."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from distributary.config.problem import nearest
+from distributary.config.reader import Draft, Reader
+
+
+def check_view(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
+    """Note what does not fit together in one view."""
+    if "feed" not in draft.refused and draft.get("feed") not in feeds:
+        _unknown_feed(reader, draft, feeds)
+    if draft.refused & {"reduce", "aggregates"}:
+        return
+    rule = draft.get("reduce")
+    if rule == "aggregate":
+        if not draft.get("aggregates"):
+            said = 'reduce = "aggregate" needs [views.aggregates], such as total = "sum(stake)"'
+            reader.note(draft, "aggregates" if "aggregates" in draft.values else "reduce", said)
+        return
+    for name in ("aggregates", "window"):
+        if draft.get(name):
+            reader.note(draft, name, f'needs reduce = "aggregate"; this view has reduce = "{rule}"')
+
+
+def _unknown_feed(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
+    feed = draft.get("feed")
+    near = nearest(feed, feeds)
+    said = f'there is no feed "{feed}"'
+    if not near:
+        said += f" (there are {', '.join(sorted(feeds))})" if feeds else "; describe one under [[feeds]]"
+    reader.note(draft, "feed", said, near=near)
+
+
+def check_ports(reader: Reader, sections: Mapping[str, Draft]) -> None:
+    """Note two listeners with the same port, at the one that was given (of two, the later)."""
+    taken: dict[int, tuple[Draft, str]] = {}
+    for section, name in (("publisher", "port"), ("publisher", "http_port"), ("control", "port")):
+        draft = sections[section]
+        if name in draft.refused:
+            continue
+        port = draft.get(name)
+        first = taken.setdefault(port, (draft, name))
+        if first != (draft, name):
+            at, other = ((draft, name), first) if name in draft.values else (first, (draft, name))
+            reader.note(*at, f"the port {port} is also {other[0].key(other[1])}")

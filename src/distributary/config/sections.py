@@ -1,0 +1,202 @@
+"""The sections of ``distributary.toml``: the only place where their defaults are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from distributary.config import checks
+from distributary.config.setting import Section, setting
+
+ENGINES = ("auto", "realtime", "microbatch")
+
+
+def _port(default: int, doc: str) -> int:
+    port: int = setting(default, doc, low=1, high=65535)
+    return port
+
+
+def _host() -> str:
+    host: str = setting(
+        "127.0.0.1",
+        'The address to listen on; "0.0.0.0" listens on all of the machine\'s.',
+        example='"0.0.0.0"',
+        check=checks.not_blank,
+    )
+    return host
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Kafka(Section):
+    """Where the feeds come from: a cluster of yours, or an embedded broker."""
+
+    bootstrap_servers: str = setting(
+        "",
+        "Addresses of the Kafka cluster, separated by commas. Empty: an embedded broker is started.",
+        example='"kafka-1:9092,kafka-2:9092"',
+        aliases=("bootstrap.servers",),
+        check=checks.servers,
+    )
+    port: int = _port(9092, "Port of the embedded broker; when it is busy a free one is taken.")
+    broker_id: int = setting(
+        101, "Id of the embedded broker: three or four digits.", low=100, high=9999, example="102"
+    )
+    memory: str = setting("384m", "Heap of the embedded broker.", kind="memory", example='"1g"')
+    commands_topic: str = setting(
+        "distributary.commands",
+        "Topic of the commands (subscribe, begin, end) that every reducer reads.",
+        example='"prod.distributary.commands"',
+        check=checks.topic,
+    )
+    properties: Mapping[str, str] = setting(
+        {},
+        "Further properties for every Kafka client, under Kafka's own names (security, timeouts).",
+        example='{ "security.protocol" = "SASL_SSL" }',
+        secret=True,
+        reserved={"bootstrap.servers": "kafka.bootstrap_servers"},
+    )
+    start_timeout: float = setting(
+        60.0, "How long to wait until the brokers answer.", unit="s", low=0.001, example='"2 minutes"'
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Store(Section):
+    """Where rows, their log and the channels are kept: a Redis or Valkey of yours, or an embedded one."""
+
+    url: str = setting(
+        "",
+        "Address of Redis or Valkey: redis://, rediss:// (TLS), unix://. Empty: an embedded one is started.",
+        example='"redis://redis.internal:6379/0"',
+        secret=True,
+        check=checks.store_url,
+    )
+    port: int = _port(6379, "Port of the embedded server; when it is busy a free one is taken.")
+    log_keep: int = setting(
+        100_000,
+        "Changes kept for resuming, for each view; who was away for longer gets a snapshot.",
+        unit="changes",
+        low=1,
+        example="1000000",
+    )
+    subscription_ttl: float = setting(
+        60.0,
+        "How long a subscription lives that no publisher renews.",
+        unit="s",
+        low=1,
+        example='"5 minutes"',
+    )
+    start_timeout: float = setting(
+        30.0, "How long to wait until the store answers.", unit="s", low=0.001, example='"1 minute"'
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Spark(Section):
+    """Where the reducers run."""
+
+    master: str = setting(
+        "",
+        "The Spark master. Empty: local[N] on this machine, N being the slots.",
+        example='"spark://spark-master:7077"',
+        check=checks.master,
+    )
+    slots: int = setting(
+        0,
+        "Tasks that run at once; in Real-Time Mode each partition of each view needs one. 0: automatic.",
+        low=0,
+        high=4096,
+        example="16",
+    )
+    memory: str = setting("1g", "Memory of the Spark driver.", kind="memory", example='"4g"')
+    engine: str = setting(
+        "auto",
+        "How views run that do not say: Real-Time Mode, micro-batches, or what suits the view.",
+        choices=ENGINES,
+        example='"microbatch"',
+    )
+    batch: float = setting(
+        300.0,
+        "Length of a Real-Time Mode batch. Each end costs a short pause; Spark wants 5 s or more.",
+        unit="s",
+        low=5,
+        example='"10 minutes"',
+    )
+    catchup_lag: int = setting(
+        20_000,
+        "A backlog over this is drained in micro-batches before Real-Time Mode begins.",
+        unit="records",
+        low=0,
+        example="100000",
+    )
+    fillers: int = setting(
+        4,
+        "Empty rows sent after each record, so that Spark hands it on instead of waiting for the next.",
+        unit="rows",
+        low=0,
+        high=64,
+        example="1",
+    )
+    properties: Mapping[str, str] = setting(
+        {},
+        "Further Spark properties, under Spark's own names.",
+        example='{ "spark.ui.enabled" = "true" }',
+        secret=True,
+        reserved={"spark.master": "spark.master", "spark.driver.memory": "spark.memory"},
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Publisher(Section):
+    """What subscribers connect to."""
+
+    host: str = _host()
+    port: int = _port(8000, "Port for WebSocket.")
+    http_port: int = _port(8001, "Port for SSE, the page and the metrics.")
+    processes: int = setting(1, "Publisher processes that share the ports.", low=1, high=256, example="4")
+    queue_bytes: int = setting(
+        1_048_576,
+        "What may wait for one slow connection before it is conflated or closed.",
+        kind="size",
+        unit="bytes",
+        low=1024,
+        high=1 << 40,
+        example='"4 MiB"',
+    )
+    ping: float = setting(25.0, "Time between two pings to a connection.", unit="s", low=1, example='"10 s"')
+    max_frame: int = setting(
+        65_536,
+        "Largest frame accepted from a subscriber.",
+        kind="size",
+        unit="bytes",
+        low=1024,
+        high=1 << 30,
+        example='"256k"',
+    )
+    max_channels: int = setting(
+        128, "Most channels that one connection may subscribe to.", low=1, example="512"
+    )
+    auth_timeout: float = setting(
+        15.0, "How long a new connection may take to authenticate.", unit="s", low=0.001, example='"5 s"'
+    )
+    origins: tuple[str, ...] = setting(
+        (),
+        'Browser origins that may connect; "*" allows all. Empty: only pages of the publisher\'s own host.',
+        example='["https://app.example.com"]',
+        check=checks.origin,
+    )
+    advertised_url: str = setting(
+        "",
+        "Address that subscribers are told, when a proxy stands before the publisher. Empty: host and port.",
+        example='"wss://stream.example.com"',
+        secret=True,
+        check=checks.public_url,
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Control(Section):
+    """The REST control API."""
+
+    host: str = _host()
+    port: int = _port(8080, "Port of the control API.")

@@ -1,0 +1,131 @@
+"""The table of all settings, in the order of the reference page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from distributary.config import checks
+from distributary.config.sections import ENGINES, Control, Kafka, Publisher, Spark, Store
+from distributary.config.setting import Note, Section, Setting, describe
+from distributary.model.feed import Feed
+from distributary.model.view import View
+
+SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
+    {"kafka": Kafka, "store": Store, "spark": Spark, "publisher": Publisher, "control": Control}
+)
+
+_DATA_DIR = Note(
+    "Folder for what the embedded parts keep, relative to the file's folder.",
+    "text",
+    example='"/var/lib/distributary"',
+    check=checks.not_blank,
+)
+
+FEED_NOTES: Mapping[str, Note] = {
+    "name": Note("What views call the feed.", "text", example='"odds"', check=checks.name),
+    "topic": Note("The Kafka topic it reads.", "text", example='"sportsbook.odds"', check=checks.topic),
+    "format": Note(
+        "How the values of its records are read.", "text", choices=("json", "text", "bytes"), example='"text"'
+    ),
+    "partitioned_by": Note(
+        "Field of the value by which producers partition the topic. Not set: by the record key.",
+        "text",
+        example='"market_id"',
+        optional=True,
+    ),
+    "create": Note("Create the topic at the start if there is none.", "boolean", example="true"),
+    "partitions": Note("Partitions of a topic that is created.", "integer", low=1, high=10_000, example="6"),
+    "dead_letters": Note(
+        "Topic for records that cannot be read or folded. Empty: the topic's name and .dead-letters.",
+        "text",
+        example='"sportsbook.failed"',
+        check=checks.topic_or_empty,
+    ),
+}
+
+VIEW_NOTES: Mapping[str, Note] = {
+    "name": Note("What subscribers call the view.", "text", example='"odds"', check=checks.name),
+    "feed": Note("The feed it is made from.", "text", example='"odds"', check=checks.not_blank),
+    "key": Note(
+        "Spark SQL for the row key. Not set: the record key.", "text", example='"market_id"', optional=True
+    ),
+    "select": Note(
+        "Spark SQL list of the fields to keep. Not set: all.",
+        "text",
+        example='"market_id, price, price * 100 as cents"',
+        optional=True,
+    ),
+    "where": Note(
+        "Spark SQL condition on the records. Not set: all.", "text", example='"price > 1.0"', optional=True
+    ),
+    "reduce": Note(
+        "How records become a row: merge, latest, aggregate, or a function as package.module:function.",
+        "text",
+        example='"latest"',
+        words=checks.RULES,
+        check=checks.rule,
+    ),
+    "aggregates": Note(
+        "For reduce = aggregate: field = fn(expression), fn being count, sum, min, max, avg or last.",
+        "table",
+        example='{ total = "sum(stake)", bets = "count()" }',
+    ),
+    "window": Note(
+        "For reduce = aggregate: length of the event-time windows. Not set: one row a key.",
+        "duration",
+        unit="s",
+        low=0.001,
+        example='"1 minute"',
+        optional=True,
+    ),
+    "time": Note(
+        "Spark SQL for the event time. Not set: the record's timestamp.",
+        "text",
+        example='"placed_at"',
+        optional=True,
+    ),
+    "late": Note(
+        "How far behind the newest event time a record may come.",
+        "duration",
+        unit="s",
+        low=0,
+        example='"10 s"',
+    ),
+    "start": Note(
+        "Where the view begins in the feed: earliest, now, or an ISO 8601 time (UTC unless it says).",
+        "start",
+        example='"2026-01-31T08:00:00Z"',
+    ),
+    "ttl": Note(
+        "How long a row lives without a change. Not set: for ever.",
+        "duration",
+        unit="s",
+        low=0.001,
+        example='"1h"',
+        optional=True,
+    ),
+    "stale_after": Note(
+        "After how long without records the view is called stale. Not set: never.",
+        "duration",
+        unit="s",
+        low=0.001,
+        example='"30 s"',
+        optional=True,
+    ),
+    "engine": Note(
+        "How the view runs; auto follows spark.engine.", "text", choices=ENGINES, example='"realtime"'
+    ),
+}
+
+TOP: tuple[Setting, ...] = (Setting("", "data_dir", ".distributary", False, _DATA_DIR),)
+FEED: tuple[Setting, ...] = describe("feeds", Feed, FEED_NOTES)
+VIEW: tuple[Setting, ...] = describe("views", View, VIEW_NOTES)
+
+GROUPS: Mapping[str, tuple[Setting, ...]] = MappingProxyType(
+    {"": TOP, **{name: describe(name, cls) for name, cls in SECTIONS.items()}, "feeds": FEED, "views": VIEW}
+)
+"""Every setting, by section."""
+
+SETTINGS: tuple[Setting, ...] = tuple(row for rows in GROUPS.values() for row in rows)
+"""Every setting, in one list."""

@@ -1,0 +1,52 @@
+"""A view: a feed, an optional select and where, a row key, and a reduce rule."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from distributary.model.feed import Feed
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is kept of a feed, row by row.
+
+    ``key``, ``select`` and ``where`` are Spark SQL over the fields of the
+    value and over ``record_key``, ``record_timestamp``, ``record_headers``,
+    ``record_partition``, ``record_offset``. ``reduce`` is ``merge``,
+    ``latest``, ``aggregate`` or ``package.module:function``. ``start`` is
+    ``earliest``, ``now`` or an ISO 8601 time. Durations are seconds; None
+    means never.
+    """
+
+    name: str
+    feed: str
+    key: str | None = None
+    select: str | None = None
+    where: str | None = None
+    reduce: str = "merge"
+    aggregates: Mapping[str, str] = field(default_factory=dict)
+    window: float | None = None
+    time: str | None = None
+    late: float = 0.0
+    start: str = "earliest"
+    ttl: float | None = None
+    stale_after: float | None = None
+    engine: str = "auto"
+
+    def build_id(self, feed: Feed) -> str:
+        """Name the build of this definition: it changes when the rows would.
+
+        Two definitions with the same id may share rows; settings that only
+        matter to readers (``stale_after``, ``engine``) are left out.
+        """
+        words: dict[str, Any] = asdict(self)
+        for name in ("stale_after", "engine"):
+            del words[name]
+        words["topic"] = feed.topic
+        words["format"] = feed.format
+        text = repr(sorted((k, sorted(v.items()) if isinstance(v, dict) else v) for k, v in words.items()))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distributary.config import EXAMPLE, Config, Origin, load, parse_views
+from distributary.errors import ConfigError, ConfigMissing
+from distributary.model.feed import Feed
+from distributary.model.view import View
+
+Load = Callable[..., Config]
+
+FEED = '[[feeds]]\nname = "odds"\ntopic = "sportsbook.odds"\n'
+VIEW = '[[views]]\nname = "odds"\nfeed = "odds"\n'
+
+
+def test_the_smallest_useful_file(load_text: Load) -> None:
+    config = load_text(EXAMPLE)
+    assert config.feeds == (Feed("odds", "sportsbook.odds", "json"),)
+    assert config.views == (View("odds", "odds", key="market_id", where="price > 1.0", reduce="merge"),)
+    assert config.feed("odds").topic == "sportsbook.odds"
+    assert config.view("odds").key == "market_id"
+    assert config.data_dir == Path.cwd() / ".distributary"
+    assert config.path == Path.cwd() / "distributary.toml"
+
+
+def test_an_empty_file_is_all_defaults(load_text: Load) -> None:
+    assert load_text("") == Config(
+        data_dir=Path.cwd() / ".distributary", path=Path.cwd() / "distributary.toml"
+    )
+
+
+def test_every_kind_of_value(load_text: Load) -> None:
+    config = load_text(
+        f"""
+        data_dir = "state"
+        [kafka]
+        memory = "1G"
+        start_timeout = "2 minutes"
+        [spark]
+        batch = 60
+        engine = "microbatch"
+        [spark.properties]
+        spark.ui.enabled = false
+        "spark.task.maxFailures" = 3
+        [publisher]
+        queue_bytes = "2 MiB"
+        origins = ["https://a.example", "*"]
+        {FEED}
+        create = true
+        [[views]]
+        name = "stakes"
+        feed = "odds"
+        reduce = "aggregate"
+        window = "1 minute"
+        late = "10 s"
+        ttl = "never"
+        start = 2026-05-01T08:00:00Z
+        [views.aggregates]
+        total = "sum(stake)"
+        n = "count(*)"
+        """
+    )
+    assert config.data_dir == Path.cwd() / "state"
+    assert (config.kafka.memory, config.kafka.start_timeout) == ("1g", 120.0)
+    assert (config.spark.batch, config.spark.engine) == (60.0, "microbatch")
+    assert config.spark.properties == {"spark.ui.enabled": "false", "spark.task.maxFailures": "3"}
+    assert config.publisher.queue_bytes == 2 << 20
+    assert config.publisher.origins == ("https://a.example", "*")
+    assert config.feeds[0].create is True
+    assert config.views[0] == View(
+        "stakes",
+        "odds",
+        reduce="aggregate",
+        aggregates={"total": "sum(stake)", "n": "count(*)"},
+        window=60.0,
+        late=10.0,
+        ttl=None,
+        start="2026-05-01T08:00:00+00:00",
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['bootstrap_servers = "a:1, b:2"', '"bootstrap.servers" = "a:1,b:2"', 'bootstrap.servers = "a:1,b:2"'],
+)
+def test_spellings_of_bootstrap_servers(load_text: Load, line: str) -> None:
+    assert load_text(f"[kafka]\n{line}\n").kafka.bootstrap_servers == "a:1,b:2"
+
+
+def test_a_function_as_reduce_rule(load_text: Load) -> None:
+    assert load_text(FEED + VIEW + 'reduce = "my.rules:fold"').views[0].reduce == "my.rules:fold"
+
+
+def test_config_survives_pickling(load_text: Load) -> None:
+    config = load_text(EXAMPLE + '[kafka.properties]\na = "b"\n')
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_which_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, port in (("distributary", 1), ("named", 2), ("given", 3)):
+        Path(f"{name}.toml").write_text(f"[control]\nport = {port}\n")
+    assert load(env={}).control.port == 1
+    assert load(env={"DISTRIBUTARY_CONFIG": "named.toml"}).control.port == 2
+    assert load(Path("given.toml"), {"DISTRIBUTARY_CONFIG": "named.toml"}).control.port == 3
+
+
+def test_data_dir_is_relative_to_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "d.toml"
+    file.parent.mkdir()
+    file.write_text("")
+    assert load(file, {}).data_dir == tmp_path / "deep" / ".distributary"
+    assert load(file, {"DISTRIBUTARY_DATA_DIR": "/var/x"}).data_dir == Path("/var/x")
+
+
+def test_a_missing_file_says_where_and_shows_an_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigMissing) as caught:
+        load(env={})
+    assert str(tmp_path / "distributary.toml") in caught.value.message
+    assert "DISTRIBUTARY_CONFIG" in caught.value.hint
+    assert EXAMPLE in caught.value.hint
+    assert isinstance(caught.value, ConfigError)
+
+
+def test_only_the_default_file_may_miss_when_none_is_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load(env={"DISTRIBUTARY_CONTROL_PORT": "81"}, required=False)
+    assert (config.path, config.control.port, config.data_dir) == (None, 81, tmp_path / ".distributary")
+    with pytest.raises(ConfigMissing):
+        load(Path("x.toml"), {}, required=False)
+    with pytest.raises(ConfigMissing):
+        load(env={"DISTRIBUTARY_CONFIG": "x.toml"}, required=False)
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(tmp_path, {})
+    file = tmp_path / "d.toml"
+    file.write_bytes(b"a = \xff")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load(file, {})
+
+
+def test_unknown_feed_and_view_by_name(load_text: Load) -> None:
+    config = load_text(EXAMPLE)
+    with pytest.raises(ConfigError) as caught:
+        config.view("ods")
+    assert caught.value.hint == 'Did you mean "odds"?'
+    with pytest.raises(ConfigError, match='no feed "zzz"'):
+        config.feed("zzz")
+
+
+def test_origins(load_text: Load) -> None:
+    text = f'[kafka]\nport = 1\n[kafka.properties]\na.b = "1"\nc = "1"\n{FEED}'
+    env = {"DISTRIBUTARY_STORE_PORT": "2", "DISTRIBUTARY_KAFKA_PROPERTIES": "c=2"}
+    rows = {row.key: row for row in load_text(text, env, control__port="3").effective()}
+    assert rows["kafka.port"].origin == Origin("file", "distributary.toml:2")
+    assert rows["kafka.properties.a.b"].origin == Origin("file", "distributary.toml:4")
+    assert rows["kafka.properties.c"].origin == Origin("environment", "DISTRIBUTARY_KAFKA_PROPERTIES")
+    assert rows["store.port"].origin == Origin("environment", "DISTRIBUTARY_STORE_PORT")
+    assert rows["control.port"].origin == Origin("option", "control.port")
+    assert rows["publisher.port"].origin == Origin("default")
+    assert rows["feeds.odds.topic"].origin == Origin("file", "distributary.toml:8")
+    assert (rows["publisher.ping"].text, rows["publisher.ping"].value) == ('"25 s"', 25.0)
+
+
+def test_parse_views_toml_and_json_alike() -> None:
+    toml = VIEW + 'reduce = "aggregate"\nwindow = "1 minute"\n[views.aggregates]\nn = "count()"\n'
+    json = """{"views": [{"name": "odds", "feed": "odds", "reduce": "aggregate", "window": 60, "ttl": null,
+               "aggregates": {"n": "count()"}}]}"""
+    view = View("odds", "odds", reduce="aggregate", window=60.0, aggregates={"n": "count()"})
+    assert parse_views(toml, ["odds"]) == parse_views(json, ["odds"]) == ((), (view,))
+    assert parse_views(FEED + VIEW).feeds == (Feed("odds", "sportsbook.odds"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (VIEW, 'v.toml:3: views.odds.feed: there is no feed "odds" (did you mean "odd"?)'),
+        ("[kafka]\nport = 1", "v.toml:1: kafka: unknown section (there are feeds, views)"),
+        ("", "v.toml: there are neither [[feeds]] nor [[views]] in it"),
+        ("{", "v.toml:1: not valid JSON: Expecting property name enclosed in double quotes"),
+        (
+            '{"views": [{"name": "a", "feed": "odd", "tll": 1}]}',
+            'v.toml: views.a.tll: unknown key (did you mean "ttl"?)',
+        ),
+        ('{"views": {"name": "a"}}', "v.toml: views: expected tables: write [[views]]"),
+        ('{"views": ' + "[" * 100_000, "v.toml: not usable JSON: nested too deeply, or a number is too long"),
+    ],
+)
+def test_parse_views_refuses(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_views(text, ["odd"], file="v.toml")
+    assert caught.value.message == said

@@ -1,0 +1,121 @@
+# ruff: noqa: E501 - a message stands in one piece, as the user sees it
+"""Every mistake that is refused, with the line that the user sees."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from distributary.config.problem import Problem
+from distributary.errors import ConfigError
+
+Refuse = Callable[..., list[str]]
+
+FEED = '[[feeds]]\nname = "odds"\ntopic = "o"\n'
+VIEW = FEED + '[[views]]\nname = "odds"\nfeed = "odds"\n'  # the next line is 7
+
+
+def test_the_message_of_the_brief(refuse_text: Refuse) -> None:
+    assert refuse_text(VIEW + 'reduec = "merge"') == [
+        'distributary.toml:7: views.odds.reduec: unknown key (did you mean "reduce"?)'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[kafak]", '1: kafak: unknown section (did you mean "kafka"?)'),
+        ("[[view]]", '1: view: unknown section (did you mean "views"?)'),
+        ('datadir = "x"', '1: datadir: unknown key (did you mean "data_dir"?)'),
+        ("[control]\nxyz = 1", "2: control.xyz: unknown key (there are host, port)"),
+        ("kafka = 1", "1: kafka: expected a section: [kafka]"),
+        ("[views]\nname = 1", "1: views: expected tables: write [[views]]"),
+        ('[kafka]\nport = "1"', '2: kafka.port: expected an integer, got the text "1"'),
+        ("[kafka]\nport = true", "2: kafka.port: expected an integer, got true"),
+        ("[kafka]\nport = 70000", "2: kafka.port: expected 1 to 65535, got 70000"),
+        ("[kafka]\nbroker_id = 99", "2: kafka.broker_id: expected 100 to 9999, got 99"),
+        ("[kafka]\nmemory = 384", '2: kafka.memory: expected a text such as "512m" or "2g", got 384'),
+        ('[kafka]\nmemory = "lots"', '2: kafka.memory: expected memory such as "512m" or "2g", got "lots"'),
+        ("[store]\nsubscription_ttl = 0", '2: store.subscription_ttl: expected at least 1 s, got "0 s"'),
+        ('[spark]\nengine = "realtine"',
+         '2: spark.engine: expected one of auto, realtime, microbatch, got "realtine" (did you mean "realtime"?)'),
+        ("[publisher]\norigins = [1]", "2: publisher.origins: expected a list of texts, got 1"),
+        ('[publisher]\nmax_frame = "1 MB"',
+         '2: publisher.max_frame: "mb" may mean 1000 or 1024; write MiB (powers of 1024)'),
+        ("[publisher]\nport = 8080", "2: publisher.port: the port 8080 is also control.port"),
+        ("[publisher]\nport = 81\n[control]\nport = 81", "4: control.port: the port 81 is also publisher.port"),
+        ("[kafka]\nbootstrap.servers = 'a:1'\nbootstrap_servers = 'a:1'",
+         "3: kafka.bootstrap_servers: given twice, in two spellings"),
+        ("[kafka]\nbootstrap.serves = 'a:1'",
+         '2: kafka.bootstrap.serves: unknown key (did you mean "bootstrap_servers"?)'),
+        ("[kafka]\nbootstrap_servers = 'a'",
+         '2: kafka.bootstrap_servers: expected addresses such as "host:9092" or "a:9092,b:9092", got the text "a"'),
+        ("[kafka.properties]\nbootstrap.servers = 'a:1'",
+         "2: kafka.properties.bootstrap.servers: is not set here: use kafka.bootstrap_servers"),
+        (FEED + FEED, "5: feeds.odds.name: the name is taken by line 2"),
+        ('[[feeds]]\ntopic = "o"', '1: feeds.1.name: missing; write for example name = "odds"'),
+        ('[[feeds]]\nname = "odds"', '1: feeds.odds.topic: missing; write for example topic = "sportsbook.odds"'),
+        ('[[feeds]]\nname = "Odds"\ntopic = "o"',
+         "2: feeds.Odds.name: expected a name: a lower-case letter, then up to 62 of a-z 0-9 _ -, "
+         'got the text "Odds"'),
+        (FEED + '[[views]]\nname = "v"', '4: views.v.feed: missing; write for example feed = "odds"'),
+        (FEED + '[[views]]\nname = "v"\nfeed = "ods"', '6: views.v.feed: there is no feed "ods" (did you mean "odds"?)'),
+        ('[[views]]\nname = "v"\nfeed = "o"', '3: views.v.feed: there is no feed "o"; describe one under [[feeds]]'),
+        (VIEW + 'reduce = "aggregate"',
+         '7: views.odds.reduce: reduce = "aggregate" needs [views.aggregates], such as total = "sum(stake)"'),
+        (VIEW + '[views.aggregates]\nn = "count()"',
+         '7: views.odds.aggregates: needs reduce = "aggregate"; this view has reduce = "merge"'),
+        (VIEW + 'reduce = "aggregate"\n[views.aggregates]\nn = "count()"\nt = "sum()"',
+         "10: views.odds.aggregates.t: sum() needs an expression, such as sum(stake)"),
+        (VIEW + 'window = "1 minute"',
+         '7: views.odds.window: needs reduce = "aggregate"; this view has reduce = "merge"'),
+        (VIEW + 'reduce = "mrege"',
+         '7: views.odds.reduce: expected merge, latest, aggregate or a function as "package.module:function", got the text "mrege" (did you mean "merge"?)'),
+        (VIEW + 'start = "noon"',
+         '7: views.odds.start: expected "earliest", "now" or an ISO 8601 time such as "2026-01-31T08:00:00Z"'),
+        (VIEW + 'ttl = "1 parsec"',
+         '7: views.odds.ttl: expected a duration such as 30, "500 ms", "30 s", "5 minutes" or "1h"'),
+    ],
+)  # fmt: skip
+def test_one_mistake_one_line(refuse_text: Refuse, text: str, said: str) -> None:
+    assert refuse_text(text) == [f"distributary.toml:{said}"]
+
+
+def test_all_mistakes_together_in_the_order_of_the_file(refuse_text: Refuse) -> None:
+    text = "[stroe]\n[kafka]\nprot = 1\nport = 0\n" + VIEW + 'tll = 1\nwindow = "x"\n'
+    lines = refuse_text(text, {"DISTRIBUTARY_STORE_PORT": "x"})
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["distributary.toml:1", "stroe"],
+        ["distributary.toml:3", "kafka.prot"],
+        ["distributary.toml:4", "kafka.port"],
+        ["distributary.toml:11", "views.odds.tll"],
+        ["distributary.toml:12", "views.odds.window"],
+        ["environment", "DISTRIBUTARY_STORE_PORT"],
+    ]
+
+
+def test_a_refused_feed_is_no_second_mistake_in_its_views(refuse_text: Refuse) -> None:
+    lines = refuse_text('[[feeds]]\nname = "odds"\n[[views]]\nname = "v"\nfeed = "odds"\n')
+    assert len(lines) == 1
+    assert "feeds.odds.topic" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("[kafka]\nport = ", 2), ("a = 1\na = 2", 2), ("[kafka\n", 1), ('x = """\n\n', 2)]
+)
+def test_syntax_errors_have_their_line(refuse_text: Refuse, text: str, line: int) -> None:
+    lines = refuse_text(text)
+    assert len(lines) == 1
+    assert lines[0].startswith(f"distributary.toml:{line}: not valid TOML: ")
+    assert "at line" not in lines[0]
+
+
+def test_the_error_carries_its_parts_and_survives_pickling(load_text: Callable[..., object]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_text("[kafka]\nprot = 1")
+    assert caught.value.code == "config"
+    assert caught.value.problems == (Problem("unknown key", "kafka.prot", "distributary.toml", 2, "port"),)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.message, again.problems) == (caught.value.message, caught.value.problems)

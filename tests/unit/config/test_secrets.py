@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distributary.config import Kafka, Spark, Store, load
+from distributary.config.secrets import is_secret, mask_property, mask_text
+from distributary.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:hunter2@h:6379/0", "redis://:***@h:6379/0"),
+        ("rediss://user:hunter2@h", "rediss://user:***@h"),
+        ("redis://user:hun/t@er2@h:1", "redis://user:***@h:1"),
+        ("unix:///run/r.sock?password=hunter2&db=1", "unix:///run/r.sock?password=***&db=1"),
+        ("redis://h:6379/0", "redis://h:6379/0"),
+        ("plain text", "plain text"),
+    ],
+)
+def test_passwords_in_addresses(url: str, shown: str) -> None:
+    assert mask_text(url) == shown
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sasl.jaas.config", "ssl.key.password", "sasl.oauthbearer.client.secret", "SSL.Keystore.PASSWORD"],
+)
+def test_secret_properties(name: str) -> None:
+    assert is_secret(name)
+    assert mask_property(name, "hunter2") == "***"
+
+
+def test_other_properties_are_shown() -> None:
+    assert mask_property("security.protocol", "SASL_SSL") == "SASL_SSL"
+
+
+def test_repr_of_sections_and_config_hides_secrets(tmp_path: Path) -> None:
+    assert "hunter2" not in repr(Store(url="redis://:hunter2@h"))
+    assert "hunter2" not in repr(Kafka(properties={"sasl.jaas.config": "x hunter2"}))
+    assert "hunter2" not in repr(Spark(properties={"spark.a.password": "hunter2"}))
+    file = tmp_path / "d.toml"
+    file.write_text('[store]\nurl = "redis://:hunter2@h"\n[kafka.properties]\nssl.key.password = "hunter2"\n')
+    config = load(file, {})
+    assert config.store.url == "redis://:hunter2@h"
+    assert config.kafka.properties == {"ssl.key.password": "hunter2"}
+    assert "hunter2" not in repr(config)
+    assert "hunter2" not in str(config.effective())
+
+
+@pytest.mark.parametrize("url", ["http://:hunter2@h", "redis://:hunter2@", "redis://:hunter2@h:port"])
+def test_errors_do_not_repeat_secrets(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "d.toml"
+    file.write_text(f'[store]\nurl = "{url}"\n')
+    with pytest.raises(ConfigError, match=r"store\.url") as caught:
+        load(file, {})
+    assert "hunter2" not in str(caught.value)
+    file.write_text("")
+    with pytest.raises(ConfigError, match="DISTRIBUTARY_STORE_URL") as caught:
+        load(file, {"DISTRIBUTARY_STORE_URL": url})
+    assert "hunter2" not in str(caught.value)

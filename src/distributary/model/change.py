@@ -1,0 +1,88 @@
+"""A change of one row, and the log entry that carries a group of them.
+
+Rows and values are JSON text that is never decoded on the way from the
+reducer to the subscriber, so numbers keep their exact digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+
+class Change(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What happened to one row, and which queries (by number) it concerns.
+
+    ``row`` is the whole new row as JSON, empty when the row is gone. ``fields``
+    is JSON text for inside an object, ``"changed":{…}`` with ``,"gone":[…]``
+    when fields went away; empty when the row is new or gone. A query gets the
+    row when it is in ``adds``, the fields when in ``changes``, and the key
+    alone when in ``removes``.
+    """
+
+    key: str
+    time: int
+    fields: bytes
+    row: bytes
+    adds: list[int]
+    changes: list[int]
+    removes: list[int]
+
+
+class Entry(NamedTuple):
+    """One group of changes in a view's log: change i has the number ``last - len + 1 + i``."""
+
+    last: int
+    changes: list[Change]
+
+    @property
+    def first(self) -> int:
+        """The number of the first change."""
+        return self.last - len(self.changes) + 1
+
+    def numbered(self) -> Iterator[tuple[int, Change]]:
+        """Each change with its number."""
+        return enumerate(self.changes, self.first)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Change])
+_key = msgspec.json.Encoder().encode
+
+
+def encode_changes(changes: Iterable[Change]) -> bytes:
+    """Pack a group for the log."""
+    return _encoder.encode(list(changes))
+
+
+def decode_changes(blob: bytes) -> list[Change]:
+    """Unpack what ``encode_changes`` packed."""
+    return _decoder.decode(blob)
+
+
+def add_data(change: Change) -> bytes:
+    """Return the JSON a subscriber gets when a row joins its query."""
+    return b'{"op":"add","key":%b,"time":%d,"row":%b}' % (_key(change.key), change.time, change.row)
+
+
+def change_data(change: Change) -> bytes:
+    """Return the JSON a subscriber gets when a row of its query changed."""
+    return b'{"op":"change","key":%b,"time":%d,%b}' % (_key(change.key), change.time, change.fields)
+
+
+def remove_data(change: Change) -> bytes:
+    """Return the JSON a subscriber gets when a row leaves its query."""
+    return b'{"op":"remove","key":%b,"time":%d}' % (_key(change.key), change.time)
+
+
+def data_for(change: Change, query: int) -> bytes | None:
+    """Return what one query's subscribers get of a change; None when it does not concern them."""
+    if query in change.changes:
+        return change_data(change)
+    if query in change.adds:
+        return add_data(change)
+    if query in change.removes:
+        return remove_data(change)
+    return None

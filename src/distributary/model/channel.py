@@ -1,0 +1,96 @@
+"""Channel names: what a subscriber calls the query it wants.
+
+A *registered* channel is ``q:<view>:<query id>`` and comes from the control
+API. A *one-step* channel is the query itself: ``odds`` (the whole view),
+``odds?where=sport%20%3D%20'football'`` or ``odds?keys=a,b`` (``key=a&key=b``
+means the same). Values are percent-encoded; ``+`` is a space, as in forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import quote, unquote_plus
+
+from distributary.errors import BadQuery
+
+REGISTERED = "q:"
+
+
+class Channel(NamedTuple):
+    """What a one-step channel name asks for: at most one of ``where`` and ``keys`` is set."""
+
+    view: str
+    where: str | None
+    keys: list[str] | None
+
+
+def encode_channel(view: str, where: str | None = None, keys: Iterable[str] | None = None) -> str:
+    """Name the one-step channel of a query; ``decode_channel`` reads it back.
+
+    Raises BadQuery when both forms are given, or no key at all in ``keys``.
+    """
+    name = quote(view, safe="")
+    if keys is not None:
+        if where is not None:
+            raise _both()
+        wanted = list(keys)
+        if not wanted:
+            raise BadQuery("a list of keys must hold at least one key")
+        # The empty key has a form of its own, so that a forgotten value in keys= is an error.
+        parts = ["keys=" + ",".join(quote(key, safe="") for key in wanted if key)] if any(wanted) else []
+        return f"{name}?{'&'.join(parts + ['key='] * ('' in wanted))}"
+    return name if where is None else f"{name}?where={quote(where, safe=_READABLE)}"
+
+
+def decode_channel(name: str) -> Channel:
+    """Read a one-step channel name; raises BadQuery with what is wrong in it."""
+    if name.startswith(REGISTERED):
+        raise BadQuery(f"{name!r} is a registered channel, not a query")
+    head, mark, tail = name.partition("?")
+    view = _text(head, name)
+    if not view:
+        raise BadQuery(f"the channel {name!r} names no view", hint=_HINT)
+    where: str | None = None
+    keys: list[str] | None = None
+    for part in tail.split("&") if mark and tail else ():
+        field, equals, value = part.partition("=")
+        if not equals or field not in ("where", "keys", "key"):
+            raise BadQuery(f"the channel {name!r} has an unknown option {part!r}", hint=_HINT)
+        if field == "where":
+            if where is not None:
+                raise BadQuery(f"the channel {name!r} has two filters", hint="join the conditions with and")
+            where = _text(value, name)
+        elif field == "key":
+            keys = [*(keys or ()), _text(value, name)]
+        else:
+            wanted = value.split(",")
+            if "" in wanted:
+                raise BadQuery(f"the channel {name!r} has an empty key", hint="write keys=a,b")
+            keys = [*(keys or ()), *(_text(key, name) for key in wanted)]
+    if where is not None and keys is not None:
+        raise _both()
+    return Channel(view, where, keys)
+
+
+def decode_registered(name: str) -> tuple[str, str] | None:
+    """Return the view and the query id of a registered channel; None when it is not one."""
+    if not name.startswith(REGISTERED):
+        return None
+    view, colon, query = name[len(REGISTERED) :].rpartition(":")
+    return (view, query) if colon and view and query else None
+
+
+_READABLE = "'()*,!~"
+_HINT = "name it VIEW, VIEW?where=FILTER or VIEW?keys=A,B, percent-encoded"
+
+
+def _text(part: str, name: str) -> str:
+    try:
+        return unquote_plus(part, errors="strict")
+    except UnicodeDecodeError:
+        raise BadQuery(f"the channel {name!r} is not percent-encoded UTF-8", hint=_HINT) from None
+
+
+def _both() -> BadQuery:
+    return BadQuery("a query has keys or a filter, not both", hint="leave one out")

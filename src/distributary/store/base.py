@@ -1,0 +1,357 @@
+"""The store's contract: what is atomic, what is ordered, what may be refused.
+
+A *view* has one *live* build and, while it is being rebuilt, a *next* one. A
+*build* is a set of rows with a log, an epoch and a count of changes. The
+registry of queries and subscriptions belongs to the view, so both builds match
+the same queries.
+
+Promises every implementation keeps, held by one suite in ``tests/contract``:
+
+* Each call is atomic. ``write`` changes rows, log, query positions and the
+  partition's mark together, or nothing.
+* ``write`` is refused unless epoch, generation, token and the mark it follows
+  are the stored ones (``Fenced``), and unless it was matched at the registry's
+  version (``Behind``). The same group sent again under the same token is a success.
+* A row has one owner: the partition that first wrote it (``NotOwner``).
+* ``seq`` counts changes without holes within an epoch, over all partitions.
+* Whatever is read from the log is whole groups in order; ``floor`` says after
+  which number the log is complete.
+* Time is the store's own clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from distributary.model.change import Entry
+from distributary.model.position import Mark
+from distributary.store.tail import Build, TailEvent
+
+
+class QueryRow(NamedTuple):
+    """A registered query: ``number`` is what log entries call it."""
+
+    number: int
+    id: str
+    text: str
+
+
+class RegistryChange(NamedTuple):
+    """One step of the registry: a query came, or (text None) went."""
+
+    version: int
+    number: int
+    id: str
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A driver's right to run a build."""
+
+    epoch: str
+    generation: int
+    marks: Mapping[int, Mark]
+    renewed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A reducer's right to write one partition, and where to go on.
+
+    ``mark`` is None when nothing was ever written; ``watermark`` is the highest
+    event time seen (ms), 0 when none.
+    """
+
+    epoch: str
+    token: int
+    mark: Mark | None
+    watermark: int
+    version: int
+    queries: Sequence[QueryRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group of changes for ``write``.
+
+    ``number`` counts the groups under one token, from 1: the same number again
+    is a retry. ``blob`` is ``encode_changes`` of ``count`` changes.
+    ``rows`` maps a row key to (index in ``changes`` of the row's last change,
+    new row or None when it is gone, expiry in ms or 0, whether the reducer
+    believes that the row is new). ``queries`` maps a query's number to the
+    index of the last change that concerns it.
+    """
+
+    build: Build
+    partition: int
+    epoch: str
+    generation: int
+    token: int
+    number: int
+    version: int
+    follows: Mark | None
+    mark: Mark
+    watermark: int
+    count: int
+    blob: bytes
+    rows: Mapping[str, tuple[int, bytes | None, int, bool]] = field(default_factory=dict)
+    queries: Mapping[int, int] = field(default_factory=dict)
+    records: int = 0
+    dead: int = 0
+
+
+class Fenced(Exception):
+    """Somebody newer writes this partition, or the store is not where we were. Stop or open again."""
+
+
+class NotOwner(Exception):
+    """A row of this group belongs to another partition: the view must be re-keyed."""
+
+    def __init__(self, key: str, owner: int) -> None:
+        super().__init__(f"row {key!r} is owned by partition {owner}")
+        self.key = key
+        self.owner = owner
+
+
+class Behind(Exception):
+    """The registry moved on: match these too and write again. ``changes`` None: read it whole."""
+
+    def __init__(self, version: int, changes: Sequence[RegistryChange] | None) -> None:
+        super().__init__(f"the registry is at version {version}")
+        self.version = version
+        self.changes = changes
+
+
+class Suspect(Exception):
+    """The build's keys contradict each other (a torn write): rebuild it."""
+
+
+class TopicReplaced(Exception):
+    """The feed's topic is not the one this build was made from (R8): rebuild it."""
+
+
+class Row(NamedTuple):
+    """A stored row: JSON bytes, the number of its last change, its owner and expiry (ms, 0 never).
+
+    ``state`` is what the reduce rule remembers beside the row; in a group it
+    follows the row's JSON (which is one line) after a line feed.
+    """
+
+    seq: int
+    owner: int
+    expires: int
+    json: bytes
+    state: bytes = b""
+
+
+class Page(NamedTuple):
+    """Part of a build's rows; ``cursor`` 0 ends. ``seq`` is the count when this page was read."""
+
+    epoch: str
+    seq: int
+    cursor: int
+    rows: list[tuple[str, Row]]
+
+
+class LogRead(NamedTuple):
+    """Entries after a number. The log is complete after ``floor``; ``seq`` is its top."""
+
+    epoch: str
+    seq: int
+    floor: int
+    entries: list[Entry]
+
+
+class QueryState(NamedTuple):
+    """What decides whether a resume is true (R17)."""
+
+    number: int
+    since: int
+    last: int
+    epoch: str
+    seq: int
+    floor: int
+
+
+class Registered(NamedTuple):
+    """A subscription's place: its query's number and state, and whether the query is new."""
+
+    number: int
+    version: int
+    created: bool
+    state: QueryState
+
+
+class Subscription(NamedTuple):
+    """One subscriber's use of a query. ``begun`` says that the initial state may come."""
+
+    id: str
+    query_id: str
+    begun: bool
+    expires: int
+
+
+class ViewInfo(NamedTuple):
+    """The state of a view: its builds (empty text: none) and the definition as stored JSON.
+
+    ``fresh`` is when the source last gave a record (store's ms), ``now`` the store's clock.
+    """
+
+    live: str
+    next: str
+    definition: str
+    version: int
+    fresh: int
+    now: int
+    run_id: str
+
+
+class BuildInfo(NamedTuple):
+    """The state of a build; ``status`` is ``building``, ``live`` or ``stopped``."""
+
+    epoch: str
+    generation: int
+    seq: int
+    floor: int
+    rows: int
+    status: str
+    reason: str
+    incomplete: bool
+    records: int
+    dead: int
+    topic: str
+    definition: str
+    marks: Mapping[int, Mark]
+
+
+class Beat(NamedTuple):
+    """What a running process last said of itself, and how long ago."""
+
+    part: str
+    id: str
+    stats: str
+    age_ms: int
+
+
+class WriterStore(Protocol):
+    """What reducers and their driver use (blocking; one owner, one connection)."""
+
+    def define(self, view: str, build: str, definition: str) -> None:
+        """Note that a view is to be built; becomes live at once when the view has no live build."""
+
+    def claim(self, build: Build, topic: str, partitions: int) -> Claimed:
+        """Raise the build's generation; renew its epoch when the server is not the one it knew.
+
+        ``topic`` is the Kafka topic's id; a different one, or fewer partitions, raises TopicReplaced.
+        """
+
+    def open(self, build: Build, partition: int, generation: int) -> Opened:
+        """Raise the partition's token. Raises Fenced when the generation is not the newest."""
+
+    def write(self, group: Group) -> int:
+        """Apply a group; return the seq of its last change. Raises Fenced, NotOwner or Behind."""
+
+    def advance(self, build: Build, epoch: str, generation: int, ends: Mapping[int, int]) -> bool:
+        """Move partitions past filtered records; False when the fence or the server is another (R12)."""
+
+    def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
+        """Read rows by key."""
+
+    def expired(self, build: Build, partition: int, limit: int) -> tuple[int, list[str]]:
+        """Return the store's clock (ms) and keys of this partition whose time is over."""
+
+    def registry(self, view: str) -> tuple[int, list[QueryRow]]:
+        """Read the registry whole, with its version."""
+
+    def go_live(self, build: Build) -> str:
+        """Make a caught-up build the live one; return the build it replaced ('' when none)."""
+
+    def rebuild(self, build: Build, reason: str = "") -> None:
+        """Forget a build's rows, log and marks; it begins again under a new epoch."""
+
+    def drop(self, build: Build) -> None:
+        """Remove a build and all its keys."""
+
+    def note(self, build: Build, **fields: str) -> None:
+        """Write plain facts beside a build (status, reason, incomplete, lag …)."""
+
+    def fresh(self, view: str) -> None:
+        """Say that the view's source is giving records, by the store's clock."""
+
+    def drop_view(self, view: str) -> None:
+        """Remove a view, its builds, queries and subscriptions."""
+
+    def beat(self, part: str, id: str, stats: str) -> None:
+        """Say that a process lives, with its figures as JSON."""
+
+    def flushed(self) -> bool:
+        """Say whether the store has forgotten everything (FLUSHALL, an empty disk)."""
+
+    def views(self) -> dict[str, ViewInfo]:
+        """Read all views."""
+
+    def build(self, build: Build) -> BuildInfo | None:
+        """Read a build's state."""
+
+
+class ReaderStore(Protocol):
+    """What publishers and the control API use (asyncio)."""
+
+    async def views(self) -> list[str]:
+        """Name all views."""
+
+    async def view(self, view: str) -> ViewInfo | None:
+        """Read a view's state; None when there is none of that name."""
+
+    async def build(self, build: Build) -> BuildInfo | None:
+        """Read a build's state."""
+
+    async def register(
+        self, view: str, query_id: str, text: str, subscription: str, ttl_ms: int, begun: bool
+    ) -> Registered:
+        """Add a subscription and, if new, its query, raising the version. Idempotent by subscription id."""
+
+    async def subscription(self, view: str, subscription: str) -> Subscription | None:
+        """Read a subscription that has not lapsed."""
+
+    async def begin(self, view: str, subscription: str, ttl_ms: int) -> bool:
+        """Mark it begun and tell the publishers; False when it was begun already. KeyError when unknown."""
+
+    async def renew(self, view: str, subscriptions: Sequence[str], ttl_ms: int) -> list[str]:
+        """Push their expiry ahead; return those that are gone."""
+
+    async def end(self, view: str, subscription: str) -> bool:
+        """Remove a subscription and, with the last one, its query. False when unknown."""
+
+    async def sweep(self, view: str) -> list[str]:
+        """Remove lapsed subscriptions; return their ids."""
+
+    async def query_text(self, view: str, query_id: str) -> QueryRow | None:
+        """Find a registered query by id."""
+
+    async def query_state(self, view: str, query_id: str) -> QueryState | None:
+        """Read what R17 needs, of the live build."""
+
+    async def rows(self, build: Build, keys: Sequence[str]) -> tuple[str, int, list[Row | None]]:
+        """Read rows by key, with the epoch and seq they are true at."""
+
+    async def page(self, build: Build, cursor: int, count: int) -> Page:
+        """Read some rows; a row may come twice, one that stays throughout is not missed."""
+
+    async def log(self, build: Build, after: int, limit: int) -> LogRead:
+        """Read whole groups that end after a number; at most about ``limit`` changes."""
+
+    async def find_subscription(self, subscription: str) -> str | None:
+        """Name the view that a subscription belongs to."""
+
+    def tail(self, view: str) -> AsyncIterator[TailEvent]:
+        """Follow the live build's log. Begins with Attached; goes on through lost connections."""
+
+    async def beat(self, part: str, id: str, stats: str) -> None:
+        """Say that a process lives, with its figures as JSON."""
+
+    async def beats(self) -> list[Beat]:
+        """Read what all processes last said; those silent for over a minute are left out."""

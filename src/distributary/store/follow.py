@@ -1,0 +1,135 @@
+"""Follow a view's log on a Redis stream, through lost connections and changes of build.
+
+The log itself is followed (XREAD), not a pub/sub channel: a reader that was
+away asks for what came after its last entry, so a lost message does not exist,
+and the numbers of consecutive entries must join without a hole (R16).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import redis.asyncio as redis
+from redis.exceptions import RedisError
+
+from distributary.store import wire
+from distributary.store.keys import BuildKeys, ViewKeys
+from distributary.store.tail import Attached, Begun, Build, Entries, Gone, TailEvent
+
+log = logging.getLogger(__name__)
+
+CHECK_MS = 1_000
+"""How long a silent link is believed: a read that waits for this long asks again who is there."""
+
+BATCH = 500
+
+
+class _Place:
+    """Where a follower stands; valid only for one run of one server."""
+
+    def __init__(self, build: Build, epoch: str, seq: int, run: str, ctl: str) -> None:
+        self.build = build
+        self.epoch = epoch
+        self.seq = seq
+        self.run = run
+        self.ctl = ctl
+
+    @property
+    def truth(self) -> tuple[Build, str, str]:
+        return (self.build, self.epoch, self.run)
+
+
+async def follow(url: str, view: str) -> AsyncIterator[TailEvent]:
+    """Yield what happens to a view, beginning with Attached (or Gone); ends after Gone."""
+    place: _Place | None = None
+    delay = 0.0
+    while True:
+        client: Any = redis.Redis.from_url(
+            url, socket_timeout=CHECK_MS / 1000 * 3, socket_connect_timeout=3, single_connection_client=True
+        )
+        try:
+            found = await _look(client, view)
+            delay = 0.0
+            if found is None:
+                yield Gone(view)
+                return
+            if place is None or place.truth != found.truth or found.seq < place.seq:
+                place = found
+                yield Attached(place.build, place.epoch, place.seq)
+            async for event in _read(client, view, place):
+                yield event
+                if isinstance(event, Gone):
+                    return
+        except (RedisError, OSError, TimeoutError) as error:
+            delay = min(1.0, delay * 2 or 0.05)
+            log.warning("the store does not answer (%s); trying again in %.2f s", error, delay)
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+        finally:
+            await client.aclose()
+
+
+async def _look(client: Any, view: str) -> _Place | None:
+    """Read where the live build stands, and with whom we speak."""
+    v = ViewKeys(view)
+    run = str((await client.info("server"))["run_id"])
+    live = await client.hget(v.view, "live")
+    if not live:
+        return None
+    build = Build(view, live.decode())
+    pipe = client.pipeline(transaction=True)
+    pipe.hmget(BuildKeys(build).meta, "epoch", "seq").xrevrange(v.ctl, "+", "-", count=1)
+    (epoch, seq), ctl = await pipe.execute()
+    last = ctl[0][0].decode() if ctl else "0-0"
+    return _Place(build, (epoch or b"").decode(), int(seq or 0), run, last)
+
+
+async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEvent]:
+    """Yield entries and notices until the ground moves; the caller then looks again."""
+    v = ViewKeys(view)
+    b = BuildKeys(place.build)
+    loop = asyncio.get_running_loop()
+    checked = loop.time()
+    while True:
+        streams = {v.ctl: place.ctl, b.log: f"{place.seq}-0"}
+        reply = await client.xread(streams, count=BATCH, block=CHECK_MS)
+        notices: list[Any] = []
+        items: list[Any] = []
+        for name, found in reply or ():
+            (items if name.decode() == b.log else notices).extend(found)
+        if items:
+            entries = [wire.entry(id, [x for kv in body.items() for x in kv]) for id, body in items]
+            for one in entries:
+                if one.first != place.seq + 1:
+                    log.warning("view %s: the log jumps from %d to %d", view, place.seq, one.first)
+                    found_now = await _look(client, view)
+                    if found_now is not None:
+                        place.__dict__.update(found_now.__dict__)
+                        yield Attached(place.build, place.epoch, place.seq)
+                    return
+                place.seq = one.last
+            yield Entries(entries)
+        attach = False
+        for id, body in notices:
+            place.ctl = id.decode()
+            if b"begun" in body:
+                yield Begun(body[b"begun"].decode())
+            elif b"gone" in body:
+                yield Gone(view)
+                return
+            else:
+                attach = True
+        if attach or loop.time() - checked > CHECK_MS / 1000:
+            checked = loop.time()
+            now = await _look(client, view)
+            if now is None:
+                yield Gone(view)
+                return
+            if now.truth != place.truth or now.seq < place.seq:
+                now.ctl = place.ctl
+                place.__dict__.update(now.__dict__)
+                yield Attached(place.build, place.epoch, place.seq)
+                return

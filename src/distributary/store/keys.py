@@ -1,0 +1,59 @@
+"""The names of keys. All keys of a view share one hash tag."""
+
+from __future__ import annotations
+
+from distributary.store.tail import Build
+
+VIEWS = "d:views"
+BEATS = "d:beats"
+STORE = "d:store"
+
+
+class ViewKeys:
+    """Keys of a view: its builds' names, the registry and the subscriptions."""
+
+    def __init__(self, view: str) -> None:
+        self.prefix = f"d:{{{view}}}:"
+        self.view = self.prefix + "view"
+        self.ctl = self.prefix + "ctl"
+        self.texts = self.prefix + "q:texts"
+        self.numbers = self.prefix + "q:numbers"
+        self.references = self.prefix + "q:references"
+        self.steps = self.prefix + "q:steps"
+        self.expiries = self.prefix + "s:expiries"
+        self.subscriptions = self.prefix + "s:subscriptions"
+
+    @property
+    def registry(self) -> list[str]:
+        """The keys that registering and forgetting touch, in the scripts' order."""
+        return [
+            self.view,
+            self.texts,
+            self.numbers,
+            self.references,
+            self.steps,
+            self.expiries,
+            self.subscriptions,
+        ]
+
+
+class BuildKeys:
+    """Keys of one build."""
+
+    def __init__(self, build: Build) -> None:
+        prefix = f"d:{{{build.view}}}:{build.id}:"
+        self.meta = prefix + "meta"
+        self.rows = prefix + "rows"
+        self.log = prefix + "log"
+        self.last = prefix + "last"
+        self.since = prefix + "since"
+        self._expiry = prefix + "exp:"
+
+    def expiry(self, partition: int) -> str:
+        """When each row of a partition ends."""
+        return f"{self._expiry}{partition}"
+
+    def all(self, partitions: int) -> list[str]:
+        """Every key, for removal."""
+        fixed = [self.meta, self.rows, self.log, self.last, self.since]
+        return fixed + [self.expiry(p) for p in range(partitions)]

@@ -1,0 +1,492 @@
+"""The store in memory: the same contract in plain Python, for tests and for reading."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from distributary.model.change import Entry, decode_changes
+from distributary.model.position import Mark
+from distributary.store.base import (
+    Beat,
+    Behind,
+    BuildInfo,
+    Claimed,
+    Fenced,
+    Group,
+    LogRead,
+    NotOwner,
+    Opened,
+    Page,
+    QueryRow,
+    QueryState,
+    Registered,
+    RegistryChange,
+    Row,
+    Subscription,
+    TopicReplaced,
+    ViewInfo,
+)
+from distributary.store.tail import Attached, Begun, Build, Entries, Gone, TailEvent
+from distributary.store.wire import fresh_epoch
+
+
+@dataclass
+class _Partition:
+    token: int = 0
+    number: int = 0
+    mark: Mark | None = None
+    watermark: int = 0
+    seq: int = 0
+
+
+@dataclass
+class _Build:
+    epoch: str
+    definition: str
+    run: str = ""
+    generation: int = 0
+    seq: int = 0
+    status: str = "building"
+    notes: dict[str, str] = field(default_factory=dict)
+    topic: str = ""
+    count: int = 0
+    records: int = 0
+    dead: int = 0
+    partitions: dict[int, _Partition] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    log: list[Entry] = field(default_factory=list)
+    since: dict[int, int] = field(default_factory=dict)
+    last: dict[int, int] = field(default_factory=dict)
+
+    def at(self, partition: int) -> _Partition:
+        return self.partitions.setdefault(partition, _Partition())
+
+    @property
+    def floor(self) -> int:
+        return self.log[0].first - 1 if self.log else self.seq
+
+
+@dataclass
+class _View:
+    live: str = ""
+    next: str = ""
+    definition: str = ""
+    version: int = 0
+    numbers: int = 0
+    fresh: int = 0
+    queries: dict[str, QueryRow] = field(default_factory=dict)
+    steps: list[RegistryChange] = field(default_factory=list)
+    subscriptions: dict[str, tuple[str, bool, int]] = field(default_factory=dict)
+    builds: dict[str, _Build] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+
+class MemoryStore:
+    """One store with two faces: ``writer`` for reducers, ``reader`` for publishers."""
+
+    def __init__(self, *, log_keep: int = 100_000, clock: Callable[[], float] = time.time) -> None:
+        self.keep = log_keep
+        self.clock = clock
+        self.run_id = fresh_epoch()
+        self.all: dict[str, _View] = {}
+        self.beats: dict[tuple[str, str], tuple[int, str]] = {}
+        self.writer = MemoryWriter(self)
+        self.reader = MemoryReader(self)
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def now(self) -> int:
+        return int(self.clock() * 1000)
+
+    def restart(self) -> None:
+        """Be another run of the server, as after a crash or a failover."""
+        self.run_id = fresh_epoch()
+        self.wake()
+
+    def wake(self) -> None:
+        for waiter in list(self._waiting):
+            if not waiter.done():
+                waiter.get_loop().call_soon_threadsafe(_settle, waiter)
+
+    async def wait(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            await asyncio.wait_for(waiter, 1.0)
+        except TimeoutError:
+            pass
+        finally:
+            self._waiting.discard(waiter)
+
+    def find(self, build: Build) -> _Build:
+        view = self.all.get(build.view)
+        found = view.builds.get(build.id) if view else None
+        if found is None:
+            raise Fenced(f"GONE no build {build.id} of {build.view}")
+        return found
+
+    def renew(self, build: _Build, view: _View) -> bool:
+        if build.run == self.run_id:
+            return False
+        build.run, build.epoch = self.run_id, fresh_epoch()
+        view.notices.append("attach")
+        return True
+
+    def forget(self, view: _View, subscription: str) -> bool:
+        held = view.subscriptions.pop(subscription, None)
+        if held is None:
+            return False
+        query = held[0]
+        if not any(other[0] == query for other in view.subscriptions.values()):
+            row = view.queries.pop(query)
+            view.version += 1
+            view.steps.append(RegistryChange(view.version, row.number, row.id, None))
+            for build in view.builds.values():
+                build.since.pop(row.number, None)
+                build.last.pop(row.number, None)
+        return True
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class MemoryWriter:
+    """Implements ``WriterStore`` in memory."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def define(self, view: str, build: str, definition: str) -> None:
+        v = self._store.all.setdefault(view, _View())
+        b = v.builds.setdefault(build, _Build(fresh_epoch(), definition))
+        b.definition = definition
+        if v.live in ("", build):
+            v.live, v.definition, v.next = build, definition, ""
+        else:
+            v.next = build
+
+    def claim(self, build: Build, topic: str, partitions: int) -> Claimed:
+        b = self._store.find(build)
+        if b.topic and (b.topic != topic or b.count > partitions):
+            raise TopicReplaced(f"TOPIC {b.topic} {b.count}")
+        renewed = self._store.renew(b, self._store.all[build.view])
+        b.topic, b.count = topic, partitions
+        b.generation += 1
+        self._store.wake()
+        return Claimed(b.epoch, b.generation, self._marks(b), renewed)
+
+    def open(self, build: Build, partition: int, generation: int) -> Opened:
+        b = self._store.find(build)
+        view = self._store.all[build.view]
+        if b.generation != generation:
+            raise Fenced(f"FENCED generation {b.generation}")
+        self._store.renew(b, view)
+        p = b.at(partition)
+        p.token += 1
+        p.number = 0
+        self._store.wake()
+        return Opened(b.epoch, p.token, p.mark, p.watermark, view.version, list(view.queries.values()))
+
+    def write(self, group: Group) -> int:
+        b = self._store.find(group.build)
+        view = self._store.all[group.build.view]
+        p = b.at(group.partition)
+        if (b.epoch, b.generation, p.token) != (group.epoch, group.generation, group.token):
+            raise Fenced(f"FENCED {b.epoch} {b.generation} {p.token}")
+        if p.number == group.number and p.mark == group.mark:
+            return p.seq
+        if p.number != group.number - 1 or p.mark != group.follows:
+            raise Fenced(f"FENCED group {p.number} mark {p.mark}")
+        if group.count and view.version != group.version:
+            raise Behind(view.version, [s for s in view.steps if s.version > group.version])
+        for key, (_, json, _, new) in group.rows.items():
+            held = b.rows.get(key)
+            if new and json is not None and held is not None and held.owner != group.partition:
+                raise NotOwner(key, held.owner)
+        first = b.seq + 1
+        for key, (index, json, expires, _) in group.rows.items():
+            if json is None:
+                b.rows.pop(key, None)
+            else:
+                text, _, state = json.partition(b"\n")
+                b.rows[key] = Row(first + index, group.partition, expires, text, state)
+        for number, index in group.queries.items():
+            b.last[number] = first + index
+        if group.count:
+            b.seq += group.count
+            b.log.append(Entry(b.seq, decode_changes(group.blob)))
+            while len(b.log) > 1 and b.log[0].last < b.seq - self._store.keep:
+                del b.log[0]
+        p.seq, p.mark, p.number, p.watermark = b.seq, group.mark, group.number, group.watermark
+        b.records += group.records
+        b.dead += group.dead
+        self._store.wake()
+        return b.seq
+
+    def advance(self, build: Build, epoch: str, generation: int, ends: Mapping[int, int]) -> bool:
+        b = self._store.find(build)
+        if (b.epoch, b.generation, b.run) != (epoch, generation, self._store.run_id):
+            return False
+        for partition, end in ends.items():
+            b.ends[partition] = max(b.ends.get(partition, 0), end)
+        return True
+
+    def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
+        b = self._store.find(build)
+        return [b.rows.get(key) for key in keys]
+
+    def expired(self, build: Build, partition: int, limit: int) -> tuple[int, list[str]]:
+        now = self._store.now()
+        rows = self._store.find(build).rows
+        due = [k for k, r in rows.items() if r.owner == partition and 0 < r.expires <= now]
+        return now, sorted(due, key=lambda k: rows[k].expires)[:limit]
+
+    def registry(self, view: str) -> tuple[int, list[QueryRow]]:
+        v = self._store.all[view]
+        return v.version, list(v.queries.values())
+
+    def go_live(self, build: Build) -> str:
+        view = self._store.all[build.view]
+        b = self._store.find(build)
+        old, view.live, view.definition = view.live, build.id, b.definition
+        if view.next == build.id:
+            view.next = ""
+        b.status = "live"
+        b.notes["reason"] = ""
+        view.notices.append("attach")
+        self._store.wake()
+        return old if old != build.id else ""
+
+    def rebuild(self, build: Build, reason: str = "") -> None:
+        view = self._store.all[build.view]
+        old = self._store.find(build)
+        view.builds[build.id] = _Build(
+            fresh_epoch(),
+            old.definition,
+            self._store.run_id,
+            old.generation,
+            old.seq,
+            notes={"reason": reason},
+        )
+        view.notices.append("attach")
+        self._store.wake()
+
+    def drop(self, build: Build) -> None:
+        view = self._store.all[build.view]
+        view.builds.pop(build.id, None)
+        if view.next == build.id:
+            view.next = ""
+
+    def note(self, build: Build, **fields: str) -> None:
+        view = self._store.all.get(build.view)
+        found = view.builds.get(build.id) if view else None
+        if found is not None:
+            found.status = fields.pop("status", found.status)
+            found.notes.update(fields)
+
+    def fresh(self, view: str) -> None:
+        if view in self._store.all:
+            self._store.all[view].fresh = self._store.now()
+
+    def drop_view(self, view: str) -> None:
+        self._store.all.pop(view, None)
+        self._store.wake()
+
+    def beat(self, part: str, id: str, stats: str) -> None:
+        self._store.beats[part, id] = (self._store.now(), stats)
+
+    def flushed(self) -> bool:
+        """Say whether the store has forgotten everything."""
+        return not self._store.all
+
+    def views(self) -> dict[str, ViewInfo]:
+        return {name: self._store.reader.info(view) for name, view in sorted(self._store.all.items())}
+
+    def build(self, build: Build) -> BuildInfo | None:
+        view = self._store.all.get(build.view)
+        b = view.builds.get(build.id) if view else None
+        if b is None:
+            return None
+        return BuildInfo(
+            b.epoch,
+            b.generation,
+            b.seq,
+            b.floor,
+            len(b.rows),
+            b.status,
+            b.notes.get("reason", ""),
+            b.notes.get("incomplete") == "1",
+            b.records,
+            b.dead,
+            b.topic,
+            b.definition,
+            self._marks(b),
+        )
+
+    @staticmethod
+    def _marks(build: _Build) -> dict[int, Mark]:
+        found = {n: p.mark for n, p in build.partitions.items() if p.mark is not None}
+        for n, end in build.ends.items():
+            found[n] = max(found.get(n, Mark(0)), Mark(end))
+        return found
+
+
+class MemoryReader:
+    """Implements ``ReaderStore`` in memory."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def info(self, view: _View) -> ViewInfo:
+        now, run = self._store.now(), self._store.run_id
+        return ViewInfo(view.live, view.next, view.definition, view.version, view.fresh, now, run)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    async def ping(self) -> None:
+        """Always answers."""
+
+    async def views(self) -> list[str]:
+        return sorted(self._store.all)
+
+    async def view(self, view: str) -> ViewInfo | None:
+        found = self._store.all.get(view)
+        return self.info(found) if found else None
+
+    async def build(self, build: Build) -> BuildInfo | None:
+        return self._store.writer.build(build)
+
+    async def register(
+        self, view: str, query_id: str, text: str, subscription: str, ttl_ms: int, begun: bool
+    ) -> Registered:
+        v = self._store.all[view]
+        row = v.queries.get(query_id)
+        created = row is None
+        if row is None:
+            v.numbers += 1
+            v.version += 1
+            row = v.queries[query_id] = QueryRow(v.numbers, query_id, text)
+            v.steps.append(RegistryChange(v.version, row.number, row.id, text))
+            for id in (v.live, v.next):
+                if id:
+                    v.builds[id].since[row.number] = v.builds[id].seq
+        held = v.subscriptions.get(subscription, (query_id, begun, 0))
+        v.subscriptions[subscription] = (held[0], held[1], self._store.now() + ttl_ms)
+        b = v.builds[v.live]
+        state = QueryState(
+            row.number, b.since.get(row.number, 0), b.last.get(row.number, 0), b.epoch, b.seq, b.seq
+        )
+        return Registered(row.number, v.version, created, state)
+
+    async def subscription(self, view: str, subscription: str) -> Subscription | None:
+        v = self._store.all.get(view)
+        held = v.subscriptions.get(subscription) if v else None
+        if held is None or held[2] < self._store.now():
+            return None
+        return Subscription(subscription, held[0], held[1], held[2])
+
+    async def find_subscription(self, subscription: str) -> str | None:
+        for view in self._store.all:
+            if await self.subscription(view, subscription) is not None:
+                return view
+        return None
+
+    async def begin(self, view: str, subscription: str, ttl_ms: int) -> bool:
+        if await self.subscription(view, subscription) is None:
+            raise KeyError(subscription)
+        v = self._store.all[view]
+        query, begun, _ = v.subscriptions[subscription]
+        if begun:
+            return False
+        v.subscriptions[subscription] = (query, True, self._store.now() + ttl_ms)
+        v.notices.append(subscription)
+        self._store.wake()
+        return True
+
+    async def renew(self, view: str, subscriptions: Sequence[str], ttl_ms: int) -> list[str]:
+        v = self._store.all.get(view, _View())
+        for id in subscriptions:
+            if id in v.subscriptions:
+                query, begun, _ = v.subscriptions[id]
+                v.subscriptions[id] = (query, begun, self._store.now() + ttl_ms)
+        return [id for id in subscriptions if id not in v.subscriptions]
+
+    async def end(self, view: str, subscription: str) -> bool:
+        v = self._store.all.get(view)
+        return v is not None and self._store.forget(v, subscription)
+
+    async def sweep(self, view: str) -> list[str]:
+        v = self._store.all.get(view, _View())
+        now = self._store.now()
+        due = [id for id, held in v.subscriptions.items() if held[2] <= now]
+        for id in due:
+            self._store.forget(v, id)
+        return due
+
+    async def query_text(self, view: str, query_id: str) -> QueryRow | None:
+        v = self._store.all.get(view)
+        return v.queries.get(query_id) if v else None
+
+    async def query_state(self, view: str, query_id: str) -> QueryState | None:
+        row = await self.query_text(view, query_id)
+        if row is None:
+            return None
+        v = self._store.all[view]
+        b = v.builds[v.live]
+        n = row.number
+        return QueryState(n, b.since.get(n, 0), b.last.get(n, 0), b.epoch, b.seq, b.floor)
+
+    async def rows(self, build: Build, keys: Sequence[str]) -> tuple[str, int, list[Row | None]]:
+        b = self._store.find(build)
+        return b.epoch, b.seq, [b.rows.get(key) for key in keys]
+
+    async def page(self, build: Build, cursor: int, count: int) -> Page:
+        b = self._store.find(build)
+        rows = sorted(b.rows.items())
+        end = cursor + count
+        return Page(b.epoch, b.seq, end if end < len(rows) else 0, rows[cursor:end])
+
+    async def log(self, build: Build, after: int, limit: int) -> LogRead:
+        b = self._store.find(build)
+        at = bisect_right([e.last for e in b.log], after)
+        return LogRead(b.epoch, b.seq, b.floor, b.log[at : at + limit])
+
+    async def tail(self, view: str) -> AsyncIterator[TailEvent]:
+        place: tuple[str, str] | None = None
+        seq = noticed = 0
+        while True:
+            v = self._store.all.get(view)
+            if v is None or v.live not in v.builds:
+                yield Gone(view)
+                return
+            b = v.builds[v.live]
+            if place != (v.live, b.epoch) or b.floor > seq > 0:
+                if place is None:
+                    noticed = len(v.notices)
+                place, seq = (v.live, b.epoch), b.seq
+                yield Attached(Build(view, v.live), b.epoch, b.seq)
+                continue
+            fresh = [e for e in b.log if e.last > seq]
+            told = [n for n in v.notices[noticed:] if n != "attach"]
+            noticed = len(v.notices)
+            if fresh:
+                seq = fresh[-1].last
+                yield Entries(fresh)
+            for subscription in told:
+                yield Begun(subscription)
+            if not fresh and not told:
+                await self._store.wait()
+
+    async def beat(self, part: str, id: str, stats: str) -> None:
+        self._store.writer.beat(part, id, stats)
+
+    async def beats(self) -> list[Beat]:
+        now = self._store.now()
+        return [Beat(p, i, stats, now - at) for (p, i), (at, stats) in sorted(self._store.beats.items())]

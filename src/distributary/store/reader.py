@@ -1,0 +1,176 @@
+"""The publishers' side of the Redis store: asyncio, reads from the primary, follows the log."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import redis.asyncio as redis
+from redis.exceptions import NoScriptError, ResponseError
+
+from distributary.store import keys, wire
+from distributary.store.base import (
+    Beat,
+    BuildInfo,
+    LogRead,
+    Page,
+    QueryRow,
+    QueryState,
+    Registered,
+    Row,
+    Subscription,
+    ViewInfo,
+)
+from distributary.store.follow import follow
+from distributary.store.keys import BuildKeys, ViewKeys
+from distributary.store.tail import Build, TailEvent
+
+SILENT_MS = 60_000
+
+
+class RedisReader:
+    """Implements ``ReaderStore`` on Redis or Valkey."""
+
+    def __init__(self, url: str, *, timeout: float = 10.0) -> None:
+        self._url = url
+        self._redis: Any = redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=5)
+        self._shas: dict[str, str] = {}
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._redis.aclose()
+
+    async def _run(self, name: str, names: Sequence[str], args: Sequence[wire.Value]) -> Any:
+        text = wire.script(name)
+        sha = self._shas.get(name)
+        if sha is None:
+            sha = self._shas[name] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        try:
+            return await self._redis.evalsha(sha, len(names), *names, *args)
+        except NoScriptError:
+            return await self._redis.eval(text, len(names), *names, *args)
+
+    async def ping(self) -> None:
+        """Raise unless the server answers."""
+        await self._redis.ping()
+
+    async def views(self) -> list[str]:
+        return sorted(name.decode() for name in await self._redis.smembers(keys.VIEWS))
+
+    async def view(self, view: str) -> ViewInfo | None:
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.hgetall(ViewKeys(view).view).time().info("server")
+        hash, (seconds, micros), info = await pipe.execute()
+        now = int(seconds) * 1000 + int(micros) // 1000
+        return wire.view_info({k.decode(): v.decode() for k, v in hash.items()}, now, str(info["run_id"]))
+
+    async def build(self, build: Build) -> BuildInfo | None:
+        b = BuildKeys(build)
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.hgetall(b.meta).hlen(b.rows).xrange(b.log, "-", "+", count=1)
+        meta, rows, oldest = await pipe.execute()
+        return wire.build_info(
+            {k.decode(): v.decode() for k, v in meta.items()}, rows, wire.flat_entries(oldest)
+        )
+
+    async def register(
+        self, view: str, query_id: str, text: str, subscription: str, ttl_ms: int, begun: bool
+    ) -> Registered:
+        v = ViewKeys(view)
+        args: list[wire.Value] = [query_id, text, subscription, ttl_ms, int(begun), v.prefix]
+        try:
+            reply = await self._run("register", v.registry, args)
+        except ResponseError as error:
+            if str(error).startswith("GONE"):
+                raise KeyError(view) from None
+            raise
+        number, version, created, since, last, epoch, seq = reply
+        state = QueryState(int(number), int(since), int(last), epoch.decode(), int(seq), int(seq))
+        return Registered(int(number), int(version), bool(created), state)
+
+    async def subscription(self, view: str, subscription: str) -> Subscription | None:
+        v = ViewKeys(view)
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.hget(v.subscriptions, subscription).zscore(v.expiries, subscription).time()
+        held, expires, (seconds, micros) = await pipe.execute()
+        if held is None or expires is None or expires < int(seconds) * 1000 + int(micros) // 1000:
+            return None
+        text = held.decode()
+        return Subscription(subscription, text[1:], text[0] == "1", int(expires))
+
+    async def find_subscription(self, subscription: str) -> str | None:
+        for view in await self.views():
+            if await self.subscription(view, subscription) is not None:
+                return view
+        return None
+
+    async def begin(self, view: str, subscription: str, ttl_ms: int) -> bool:
+        v = ViewKeys(view)
+        done = await self._run("begin", [v.subscriptions, v.expiries, v.ctl], [subscription, ttl_ms])
+        if done < 0:
+            raise KeyError(subscription)
+        return bool(done)
+
+    async def renew(self, view: str, subscriptions: Sequence[str], ttl_ms: int) -> list[str]:
+        v = ViewKeys(view)
+        gone: list[str] = []
+        for at in range(0, len(subscriptions), 1000):
+            some = subscriptions[at : at + 1000]
+            reply = await self._run("renew", [v.subscriptions, v.expiries], [ttl_ms, *some])
+            gone += [id.decode() for id in reply]
+        return gone
+
+    async def end(self, view: str, subscription: str) -> bool:
+        v = ViewKeys(view)
+        return bool(await self._run("end", v.registry, [subscription, v.prefix]))
+
+    async def sweep(self, view: str) -> list[str]:
+        v = ViewKeys(view)
+        return [id.decode() for id in await self._run("sweep", v.registry, [v.prefix, 200])]
+
+    async def query_text(self, view: str, query_id: str) -> QueryRow | None:
+        v = ViewKeys(view)
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.hget(v.numbers, query_id).hget(v.texts, query_id)
+        number, text = await pipe.execute()
+        return QueryRow(int(number), query_id, text.decode()) if number is not None else None
+
+    async def query_state(self, view: str, query_id: str) -> QueryState | None:
+        v = ViewKeys(view)
+        return wire.query_state(await self._run("state", [v.view, v.numbers], [query_id, v.prefix]))
+
+    async def rows(self, build: Build, keys: Sequence[str]) -> tuple[str, int, list[Row | None]]:
+        b = BuildKeys(build)
+        epoch, seq, found = await self._run("rows", [b.meta, b.rows], list(keys))
+        rows = [wire.parse_row(value) if value is not None else None for value in found]
+        rows += [None] * (len(keys) - len(rows))
+        return epoch.decode(), int(seq), rows
+
+    async def page(self, build: Build, cursor: int, count: int) -> Page:
+        b = BuildKeys(build)
+        return wire.page(await self._run("page", [b.meta, b.rows], [cursor, count]))
+
+    async def log(self, build: Build, after: int, limit: int) -> LogRead:
+        b = BuildKeys(build)
+        return wire.log_read(await self._run("log", [b.meta, b.log], [after, limit]))
+
+    def tail(self, view: str) -> AsyncIterator[TailEvent]:
+        return follow(self._url, view)
+
+    async def beat(self, part: str, id: str, stats: str) -> None:
+        await self._redis.hset(keys.BEATS, f"{part}/{id}", f"{int(time.time() * 1000)} {stats}")
+
+    async def beats(self) -> list[Beat]:
+        now = int(time.time() * 1000)
+        out: list[Beat] = []
+        for name, value in (await self._redis.hgetall(keys.BEATS)).items():
+            said, stats = value.decode().split(" ", 1)
+            part, _, id = name.decode().partition("/")
+            age = max(0, now - int(said))
+            if age > SILENT_MS:
+                await self._redis.hdel(keys.BEATS, name)
+            else:
+                out.append(Beat(part, id, stats, age))
+        return sorted(out)

@@ -1,0 +1,147 @@
+"""The embedded store server: one Valkey (or Redis) on 127.0.0.1 that keeps an append-only file.
+
+The file is synced every second: a killed process loses nothing, a lost machine at most about a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
+
+from distributary.config.secrets import mask_text
+from distributary.errors import StoreUnavailable
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Server:
+    """What one embedded server is made of; ``program`` is a valkey-server or redis-server."""
+
+    folder: Path
+    program: Path
+    kind: Literal["valkey", "redis"]
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return f"redis://{HOST}:{self.port}/0"
+
+    def prepare(self) -> bool:
+        """Write the configuration; return whether the folder has data of an earlier run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "server.conf").write_text(self._configuration(), encoding="utf-8")
+        return any(path.stat().st_size for path in (self.folder / "appendonlydir").glob("*.aof"))
+
+    def command(self) -> list[str]:
+        """The program that is the server; SIGTERM stops it cleanly. It logs to standard output."""
+        return [str(self.program), str(self.folder / "server.conf")]
+
+    async def wait_ready(self, pid: int, *, restarted: bool) -> None:
+        """Wait until the process ``pid`` has loaded its data and answers; has no end of its own.
+
+        A Redis that ``restarted`` first rewrites its file (R13): version 7.0 keeps the torn end of a cut
+        file on disk, and would run it at the next restart.
+        """
+        async with connect(self.url) as client:
+            while not await _serves(client, pid):
+                await asyncio.sleep(0.03)
+            if restarted and self.kind == "redis":
+                await _rewrite(client)
+
+    def _configuration(self) -> str:
+        rows = {
+            "bind": HOST,
+            "port": self.port,
+            "protected-mode": "yes",
+            "daemonize": "no",
+            "dir": _quoted(str(self.folder)),
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "aof-load-truncated": "yes",
+            "save": '""',
+            "maxmemory-policy": "noeviction",
+        }
+        return "".join(f"{name} {value}\n" for name, value in rows.items())
+
+
+async def wait_for_store(url: str, limit: float, say: Callable[[str], None] = lambda line: None) -> None:
+    """Wait until the server at ``url`` answers and has loaded its data.
+
+    ``say`` hears that we wait, once, if it does not answer at once. Raises `StoreUnavailable` after
+    ``limit`` seconds, and at once when the server refuses our name or password.
+    """
+    shown = mask_text(url)
+    trouble = "no answer"
+    said = False
+    try:
+        async with connect(url) as client, asyncio.timeout(limit):
+            while True:
+                try:
+                    await client.ping()
+                    return
+                except (AuthenticationError, NoPermissionError) as error:
+                    raise StoreUnavailable(
+                        f"the store at {shown} refuses us: {error}",
+                        hint="Correct the name and password in store.url",
+                    ) from None
+                except (RedisError, OSError) as error:
+                    trouble = str(error) or type(error).__name__
+                if not said:
+                    said = True
+                    say(f"waiting for the store at {shown}")
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise StoreUnavailable(
+            f"the store at {shown} did not answer within {limit:g} s ({mask_text(trouble)})",
+            hint="Check that it runs, that store.url names it, and that this machine may reach it",
+        ) from None
+
+
+@contextlib.asynccontextmanager
+async def connect(url: str) -> AsyncIterator[redis.asyncio.Redis]:
+    """A client that tries each thing once, so that the caller decides how long to wait."""
+    client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
+        url, retry=Retry(NoBackoff(), 0), socket_connect_timeout=2, socket_timeout=5
+    )
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def _serves(client: redis.asyncio.Redis, pid: int) -> bool:
+    """Whether it is this very process that answers (the port may be somebody else's), its data loaded."""
+    try:
+        facts: dict[str, Any] = await client.info("server")
+        return int(facts["process_id"]) == pid and bool(await client.ping())
+    except (RedisError, OSError):  # not listening yet, or LOADING
+        return False
+
+
+async def _rewrite(client: redis.asyncio.Redis) -> None:
+    await client.bgrewriteaof()
+    while True:
+        facts: dict[str, Any] = await client.info("persistence")
+        if not facts["aof_rewrite_in_progress"] and not facts.get("aof_rewrite_scheduled"):
+            break
+        await asyncio.sleep(0.02)
+    if facts["aof_last_bgrewrite_status"] != "ok":
+        raise StoreUnavailable(
+            "the store could not rewrite its append-only file", hint="Check the disk's space, and its log"
+        )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,47 @@
+"""What a follower of a view's log is told, in order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from distributary.model.change import Entry
+
+
+class Build(NamedTuple):
+    """Names one build of one view."""
+
+    view: str
+    id: str
+
+
+class Attached(NamedTuple):
+    """All that follows comes after this position; whatever was held before is void.
+
+    Comes first, and again whenever the live build, its epoch or the server
+    changed, or a hole was found.
+    """
+
+    build: Build
+    epoch: str
+    seq: int
+
+
+class Entries(NamedTuple):
+    """Groups of changes, without a hole after what came before."""
+
+    entries: list[Entry]
+
+
+class Begun(NamedTuple):
+    """A subscription's initial state may come now."""
+
+    subscription: str
+
+
+class Gone(NamedTuple):
+    """The view does not exist (any more)."""
+
+    view: str
+
+
+TailEvent = Attached | Entries | Begun | Gone

@@ -1,0 +1,234 @@
+"""How values travel to the scripts and back; used by the blocking and the asyncio side alike."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from distributary.model.change import Entry, decode_changes
+from distributary.model.position import Mark
+from distributary.store.base import (
+    Behind,
+    BuildInfo,
+    Claimed,
+    Group,
+    LogRead,
+    NotOwner,
+    Opened,
+    Page,
+    QueryRow,
+    QueryState,
+    RegistryChange,
+    Row,
+    ViewInfo,
+)
+
+Value = str | bytes | int
+
+
+@cache
+def script(name: str) -> str:
+    """Return a script's text with its includes in place."""
+    text = resources.files("distributary.store").joinpath("lua", f"{name}.lua").read_text()
+    return re.sub(r"^#include (\w+)\.lua$", lambda m: script(m.group(1)), text, flags=re.MULTILINE)
+
+
+def fresh_epoch() -> str:
+    """Make a name that no count has had before."""
+    return secrets.token_hex(4)
+
+
+def parse_row(value: bytes) -> Row:
+    """Read ``seq owner expires json``, with the rule's state on a second line."""
+    seq, owner, expires, text = value.split(b" ", 3)
+    json, _, state = text.partition(b"\n")
+    return Row(int(seq), int(owner), int(expires), json, state)
+
+
+def write_args(group: Group, keep: int) -> list[Value]:
+    """Lay a group out for write.lua."""
+    p = group.partition
+    rows: list[Value] = []
+    gone: list[Value] = []
+    expiries: list[Value] = []
+    written = 0
+    for key, (index, json, expires, new) in group.rows.items():
+        if json is None:
+            gone.append(key)
+            continue
+        rows += (key, index, 1 if new else 0, b"%d %d %b" % (p, expires, json))
+        written += 1
+        if expires:
+            expiries += (expires, key)
+    queries: list[Value] = [item for pair in group.queries.items() for item in pair]
+    return [
+        p,
+        group.epoch,
+        group.generation,
+        group.token,
+        group.number,
+        group.version,
+        "" if group.follows is None else str(group.follows),
+        str(group.mark),
+        group.watermark,
+        group.count,
+        group.blob,
+        group.records,
+        group.dead,
+        keep,
+        written,
+        len(gone),
+        len(expiries) // 2,
+        len(group.queries),
+        *rows,
+        *gone,
+        *expiries,
+        *queries,
+    ]
+
+
+def written(reply: Any) -> int:
+    """Read write.lua's answer; raises Behind."""
+    if not isinstance(reply, list):
+        return int(reply)
+    version = int(reply[1])
+    if reply[0] == b"whole":
+        raise Behind(version, None)
+    steps = []
+    for at in range(2, len(reply), 3):
+        name, id = reply[at + 1].decode().split(" ", 1)
+        text = reply[at + 2].decode() if name[0] == "+" else None
+        steps.append(RegistryChange(int(reply[at]), int(name[1:]), id, text))
+    raise Behind(version, steps)
+
+
+def not_owner(message: str) -> NotOwner:
+    """Read the error reply ``OWNER partition key``."""
+    _, owner, key = message.split(" ", 2)
+    return NotOwner(key, int(owner))
+
+
+def query_rows(numbers: Sequence[bytes], texts: Sequence[bytes]) -> list[QueryRow]:
+    """Join the two registry hashes."""
+    text_of = dict(zip(texts[::2], texts[1::2], strict=True))
+    return [
+        QueryRow(int(number), id.decode(), text_of[id].decode())
+        for id, number in zip(numbers[::2], numbers[1::2], strict=True)
+    ]
+
+
+def opened(reply: Any) -> Opened:
+    """Read open.lua's answer."""
+    epoch, token, mark, watermark, version, numbers, texts = reply
+    return Opened(
+        epoch.decode(),
+        int(token),
+        Mark.parse(mark.decode()) if mark else None,
+        int(watermark),
+        int(version),
+        query_rows(numbers, texts),
+    )
+
+
+def fields(flat: Sequence[bytes]) -> dict[str, str]:
+    """Read a flat hash."""
+    return {k.decode(): v.decode() for k, v in zip(flat[::2], flat[1::2], strict=True)}
+
+
+def marks(meta: dict[str, str]) -> dict[int, Mark]:
+    """Where each partition stands: its last write, or the end of a batch whose rest was filtered out."""
+    found = {int(name[2:]): Mark.parse(text) for name, text in meta.items() if name.startswith("m:")}
+    for name, text in meta.items():
+        if name.startswith("e:"):
+            partition = int(name[2:])
+            found[partition] = max(found.get(partition, Mark(0)), Mark(int(text)))
+    return found
+
+
+def claimed(reply: Any) -> Claimed:
+    """Read claim.lua's answer."""
+    epoch, generation, renewed, meta = reply
+    return Claimed(epoch.decode(), int(generation), marks(fields(meta)), bool(renewed))
+
+
+def entry(id: bytes, body: Sequence[bytes]) -> Entry:
+    """Read one item of the log's stream: ``n`` count, ``b`` blob."""
+    return Entry(int(id.split(b"-")[0]), decode_changes(body[3]))
+
+
+def floor_of(oldest: Any, seq: int) -> int:
+    """After which number the log is complete, from its oldest item."""
+    if not oldest:
+        return seq
+    id, body = oldest[0]
+    return int(id.split(b"-")[0]) - int(body[1])
+
+
+def log_read(reply: Any) -> LogRead:
+    """Read log.lua's answer."""
+    epoch, seq, oldest, items = reply
+    top = int(seq)
+    return LogRead(epoch.decode(), top, floor_of(oldest, top), [entry(id, body) for id, body in items])
+
+
+def query_state(reply: Any) -> QueryState | None:
+    """Read state.lua's answer."""
+    if not reply:
+        return None
+    number, since, last, epoch, seq, oldest = reply
+    return QueryState(
+        int(number), int(since), int(last), epoch.decode(), int(seq), floor_of(oldest, int(seq))
+    )
+
+
+def page(reply: Any) -> Page:
+    """Read page.lua's answer."""
+    epoch, seq, cursor, flat = reply
+    rows = [(k.decode(), parse_row(v)) for k, v in zip(flat[::2], flat[1::2], strict=True)]
+    return Page(epoch.decode(), int(seq), int(cursor), rows)
+
+
+def view_info(hash: dict[str, str], now: int, run_id: str) -> ViewInfo | None:
+    """Read a view's hash."""
+    if not hash:
+        return None
+    return ViewInfo(
+        hash.get("live", ""),
+        hash.get("next", ""),
+        hash.get("definition", ""),
+        int(hash.get("version", "0")),
+        int(hash.get("fresh", "0")),
+        now,
+        run_id,
+    )
+
+
+def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None:
+    """Read a build's fields."""
+    if not meta:
+        return None
+    seq = int(meta.get("seq", "0"))
+    return BuildInfo(
+        meta.get("epoch", ""),
+        int(meta.get("gen", "0")),
+        seq,
+        floor_of(oldest, seq),
+        rows,
+        meta.get("status", "building"),
+        meta.get("reason", ""),
+        meta.get("incomplete", "") == "1",
+        int(meta.get("records", "0")),
+        int(meta.get("dead", "0")),
+        meta.get("topic", ""),
+        meta.get("definition", ""),
+        marks(meta),
+    )
+
+
+def flat_entries(items: Any) -> Any:
+    """Bring a client's parsed stream items into the shape that scripts reply with."""
+    return [(id, [x for pair in body.items() for x in pair]) for id, body in items]

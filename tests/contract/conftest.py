@@ -1,0 +1,71 @@
+"""Every store under one suite: in memory, on Valkey, on Redis."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distributary.setup.valkey import bundled
+from distributary.store.memory import MemoryStore
+from distributary.store.redis import RedisReader, RedisWriter
+from tests.support.servers import StoreServer
+
+KINDS = ("memory", "valkey", "redis")
+
+
+@dataclass
+class Faces:
+    """A store as its two kinds of users see it."""
+
+    writer: Any
+    reader: Any
+    another_writer: Callable[[], Any]
+    restart: Callable[[], None]
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], StoreServer]]:
+    running: dict[str, StoreServer] = {}
+
+    def get(kind: str) -> StoreServer:
+        if kind not in running:
+            binary = str(bundled()) if kind == "valkey" else shutil.which("redis-server")
+            if binary is None:
+                pytest.skip("redis-server is not installed (make test installs it on Debian as root)")
+            running[kind] = StoreServer(Path(binary), tmp_path_factory.mktemp(kind))
+            running[kind].start()
+        return running[kind]
+
+    yield get
+    for server in running.values():
+        server.stop()
+
+
+@pytest.fixture(params=KINDS)
+async def store(request: pytest.FixtureRequest, servers: Callable[[str], StoreServer]) -> Any:
+    if request.param == "memory":
+        memory = MemoryStore(log_keep=50)
+        yield Faces(memory.writer, memory.reader, lambda: memory.writer, memory.restart)
+        return
+    server = servers(request.param)
+    server.flush()
+    writers = [RedisWriter(server.url, log_keep=50)]
+    reader = RedisReader(server.url)
+
+    def another() -> RedisWriter:
+        writers.append(RedisWriter(server.url, log_keep=50))
+        return writers[-1]
+
+    def restart() -> None:
+        server.kill()
+        server.start()
+
+    yield Faces(writers[0], reader, another, restart)
+    for writer in writers:
+        writer.close()
+    await reader.close()

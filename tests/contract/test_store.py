@@ -1,0 +1,371 @@
+"""What every store promises (see ``distributary.store.base``)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from distributary.model.position import Mark
+from distributary.store.base import Behind, Fenced, NotOwner, Row, TopicReplaced
+from distributary.store.tail import Attached, Begun, Build, Entries, Gone
+from tests.contract.conftest import Faces
+from tests.support.groups import change, group
+
+B = Build("odds", "b1")
+
+
+def begin(store: Faces, partitions: int = 2) -> tuple[Any, Any]:
+    store.writer.define("odds", "b1", '{"view":{}}')
+    claimed = store.writer.claim(B, "topic-id", partitions)
+    return claimed, store.writer.open(B, 0, claimed.generation)
+
+
+def write(store: Faces, claimed: Any, opened: Any, number: int, *changes: Any, **words: Any) -> int:
+    words.setdefault("follows", Mark(number * 10 - 10) if number > 1 else None)
+    seq: int = store.writer.write(group(B, opened, claimed.generation, number, number * 10, changes, **words))
+    return seq
+
+
+async def test_a_group_changes_row_log_and_mark_together(store: Faces) -> None:
+    claimed, opened = begin(store)
+    assert opened.mark is None
+    assert write(store, claimed, opened, 1, change("a", {"n": 1}), change("b", {"n": 2})) == 2
+    assert write(store, claimed, opened, 2, change("a", {"n": 3})) == 3
+    rows = store.writer.rows(B, ["a", "b", "c"])
+    assert rows[0] == Row(3, 0, 0, b'{"n":3}')
+    assert rows[1] == Row(2, 0, 0, b'{"n":2}')
+    assert rows[2] is None
+    read = await store.reader.log(B, 0, 100)
+    assert (read.seq, read.floor, [e.first for e in read.entries]) == (3, 0, [1, 3])
+    assert store.writer.open(B, 0, claimed.generation).mark == Mark(20)
+
+
+def test_the_same_group_again_is_a_success_and_changes_nothing(store: Faces) -> None:
+    claimed, opened = begin(store)
+    assert write(store, claimed, opened, 1, change("a", {"n": 1})) == 1
+    assert write(store, claimed, opened, 1, change("a", {"n": 1})) == 1
+    assert store.writer.build(B).seq == 1
+
+
+def test_an_older_token_is_fenced(store: Faces) -> None:
+    claimed, opened = begin(store)
+    store.another_writer().open(B, 0, claimed.generation)
+    with pytest.raises(Fenced):
+        write(store, claimed, opened, 1, change("a", {"n": 1}))
+    assert store.writer.rows(B, ["a"]) == [None]
+
+
+def test_an_older_generation_is_fenced(store: Faces) -> None:
+    claimed, opened = begin(store)
+    store.writer.claim(B, "topic-id", 2)
+    with pytest.raises(Fenced):
+        write(store, claimed, opened, 1, change("a", {"n": 1}))
+    with pytest.raises(Fenced):
+        store.writer.open(B, 0, claimed.generation)
+
+
+def test_a_group_that_does_not_follow_the_stored_mark_is_fenced(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    with pytest.raises(Fenced):
+        write(store, claimed, opened, 2, change("a", {"n": 2}), follows=Mark(9))
+    with pytest.raises(Fenced):
+        write(store, claimed, opened, 3, change("a", {"n": 2}), follows=Mark(10))
+
+
+def test_a_row_has_one_owner(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    other = store.writer.open(B, 1, claimed.generation)
+    with pytest.raises(NotOwner) as caught:
+        write(store, claimed, other, 1, change("z", {}), change("a", {"n": 2}), partition=1)
+    assert (caught.value.key, caught.value.owner) == ("a", 0)
+    assert store.writer.rows(B, ["z"]) == [None], "nothing of a refused group is written"
+
+
+def test_a_removed_row_may_get_another_owner(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    write(store, claimed, opened, 2, change("a", None))
+    other = store.writer.open(B, 1, claimed.generation)
+    write(store, claimed, other, 1, change("a", {"n": 2}), partition=1)
+    assert store.writer.rows(B, ["a"])[0].owner == 1
+
+
+def test_an_empty_group_moves_the_mark_alone(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1)
+    info = store.writer.build(B)
+    assert (info.seq, dict(info.marks)) == (0, {0: Mark(10)})
+
+
+async def test_a_write_matched_before_a_query_came_is_sent_back_with_it(store: Faces) -> None:
+    claimed, opened = begin(store)
+    registered = await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    assert registered.created
+    with pytest.raises(Behind) as caught:
+        write(store, claimed, opened, 1, change("a", {"n": 1}))
+    assert [(s.number, s.id, s.text) for s in caught.value.changes or ()] == [
+        (registered.number, "q1", "text")
+    ]
+    again = change("a", {"n": 1}, adds=[registered.number])
+    assert write(store, claimed, opened, 1, again, version=caught.value.version) == 1
+    state = await store.reader.query_state("odds", "q1")
+    assert (state.since, state.last, state.seq) == (0, 1, 1)
+
+
+async def test_a_query_that_went_is_told_too(store: Faces) -> None:
+    claimed, _ = begin(store)
+    registered = await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    opened = store.writer.open(B, 0, claimed.generation)
+    assert [q.id for q in opened.queries] == ["q1"]
+    await store.reader.end("odds", "s1")
+    with pytest.raises(Behind) as caught:
+        write(store, claimed, opened, 1, change("a", {"n": 1}, adds=[registered.number]))
+    assert [(s.number, s.text) for s in caught.value.changes or ()] == [(registered.number, None)]
+
+
+async def test_since_is_where_the_query_began(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    registered = await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    assert registered.state.since == 1
+    assert (await store.reader.register("odds", "q1", "text", "s2", 60_000, True)).created is False
+
+
+async def test_the_last_subscription_takes_its_query_along(store: Faces) -> None:
+    begin(store)
+    for id in ("s1", "s2"):
+        await store.reader.register("odds", "q1", "text", id, 60_000, False)
+    assert await store.reader.end("odds", "s1")
+    assert not await store.reader.end("odds", "s1")
+    assert await store.reader.query_text("odds", "q1") is not None
+    assert await store.reader.end("odds", "s2")
+    assert await store.reader.query_text("odds", "q1") is None
+    assert store.writer.registry("odds")[1] == []
+
+
+async def test_a_subscription_begins_once(store: Faces) -> None:
+    begin(store)
+    await store.reader.register("odds", "q1", "text", "s1", 60_000, False)
+    assert (await store.reader.subscription("odds", "s1")).begun is False
+    assert await store.reader.begin("odds", "s1", 60_000) is True
+    assert await store.reader.begin("odds", "s1", 60_000) is False
+    assert (await store.reader.subscription("odds", "s1")).begun is True
+    with pytest.raises(KeyError):
+        await store.reader.begin("odds", "nobody", 60_000)
+    assert await store.reader.find_subscription("s1") == "odds"
+    assert await store.reader.find_subscription("s9") is None
+
+
+async def test_lapsed_subscriptions_are_swept_and_renewed_ones_stay(store: Faces) -> None:
+    begin(store)
+    await store.reader.register("odds", "q1", "text", "short", 1, True)
+    await store.reader.register("odds", "q2", "text", "long", 60_000, True)
+    while await store.reader.subscription("odds", "short") is not None:
+        await asyncio.sleep(0.002)
+    assert await store.reader.sweep("odds") == ["short"]
+    assert await store.reader.sweep("odds") == []
+    assert await store.reader.renew("odds", ["short", "long"], 60_000) == ["short"]
+    assert [q.id for q in store.writer.registry("odds")[1]] == ["q2"]
+
+
+async def test_an_unknown_view_cannot_be_subscribed(store: Faces) -> None:
+    with pytest.raises(KeyError):
+        await store.reader.register("nope", "q1", "text", "s1", 60_000, True)
+    assert await store.reader.view("nope") is None
+
+
+async def test_the_log_is_trimmed_and_says_so(store: Faces) -> None:
+    claimed, opened = begin(store)
+    for number in range(1, 400):
+        write(store, claimed, opened, number, change("a", {"n": number}), new=False)
+    read = await store.reader.log(B, 0, 10_000)
+    assert read.seq == 399
+    assert 0 < read.floor <= 399 - 50
+    assert read.entries[0].first == read.floor + 1
+    assert [e.last for e in read.entries] == list(range(read.floor + 1, 400))
+
+
+async def test_pages_give_every_row(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, *(change(f"k{i}", {"n": i}) for i in range(1000)))
+    cursor, seen = 0, {}
+    while True:
+        page = await store.reader.page(B, cursor, 100)
+        seen.update(page.rows)
+        assert page.seq == 1000
+        cursor = page.cursor
+        if not cursor:
+            break
+    assert len(seen) == 1000
+    epoch, seq, rows = await store.reader.rows(B, ["k1", "nope"])
+    assert (epoch, seq, rows[1]) == (page.epoch, 1000, None)
+    assert rows[0].json == b'{"n":1}'
+
+
+def test_rows_whose_time_is_over_are_named(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}), expires=5)
+    write(store, claimed, opened, 2, change("b", {"n": 1}), expires=2**50)
+    now, due = store.writer.expired(B, 0, 10)
+    assert due == ["a"]
+    assert now > 1_700_000_000_000
+    assert store.writer.expired(B, 1, 10)[1] == []
+    write(store, claimed, opened, 3, change("a", None))
+    assert store.writer.expired(B, 0, 10)[1] == []
+
+
+def test_another_run_of_the_server_means_a_new_epoch(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    store.restart()
+    writer = store.another_writer()
+    later = writer.open(B, 0, claimed.generation)
+    assert later.epoch != opened.epoch
+    assert writer.open(B, 1, claimed.generation).epoch == later.epoch
+    with pytest.raises(Fenced):
+        writer.write(group(B, opened, claimed.generation, 2, 20, [change("a", {"n": 2})], follows=Mark(10)))
+    assert writer.claim(B, "topic-id", 2).renewed is False
+
+
+def test_filtered_records_move_the_mark_at_a_batchs_end(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    assert store.writer.advance(B, opened.epoch, claimed.generation, {0: 30, 1: 5})
+    assert dict(store.writer.build(B).marks) == {0: Mark(30), 1: Mark(5)}
+    assert store.writer.advance(B, opened.epoch, claimed.generation, {0: 20})
+    assert store.writer.build(B).marks[0] == Mark(30), "marks never go back"
+    write(store, claimed, opened, 2, change("a", {"n": 2}))
+    assert not store.writer.advance(B, "another", claimed.generation, {0: 99})
+    assert not store.writer.advance(B, opened.epoch, claimed.generation + 1, {0: 99})
+    store.restart()
+    assert not store.another_writer().advance(B, opened.epoch, claimed.generation, {0: 99})
+
+
+def test_a_rules_state_stays_beside_its_row(store: Faces) -> None:
+    claimed, opened = begin(store)
+    one = group(B, opened, claimed.generation, 1, 10, [change("a", {"n": 1})])
+    one = replace(one, rows={"a": (0, b'{"n":1}\n{"sum":3}', 0, True)})
+    store.writer.write(one)
+    assert store.writer.rows(B, ["a"]) == [Row(1, 0, 0, b'{"n":1}', b'{"sum":3}')]
+
+
+def test_another_topic_or_fewer_partitions_are_refused(store: Faces) -> None:
+    begin(store)
+    with pytest.raises(TopicReplaced):
+        store.writer.claim(B, "another-topic", 2)
+    with pytest.raises(TopicReplaced):
+        store.writer.claim(B, "topic-id", 1)
+    store.writer.claim(B, "topic-id", 3)
+
+
+async def test_a_rebuild_forgets_rows_but_not_the_count(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    before = store.writer.build(B)
+    store.writer.rebuild(B, "topic replaced")
+    after = store.writer.build(B)
+    assert (after.epoch != before.epoch, after.seq, after.floor, after.rows) == (True, 1, 1, 0)
+    assert (after.status, after.reason, dict(after.marks)) == ("building", "topic replaced", {})
+    store.writer.claim(B, "another-topic", 1)
+    with pytest.raises(Fenced):
+        write(store, claimed, opened, 2, change("a", {"n": 2}))
+
+
+async def test_a_next_build_takes_over(store: Faces) -> None:
+    begin(store)
+    store.writer.go_live(B)
+    store.writer.define("odds", "b2", '{"view":{"n":2}}')
+    info = await store.reader.view("odds")
+    assert (info.live, info.next) == ("b1", "b2")
+    await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    assert store.writer.go_live(Build("odds", "b2")) == "b1"
+    info = await store.reader.view("odds")
+    assert (info.live, info.next, info.definition) == ("b2", "", '{"view":{"n":2}}')
+    store.writer.drop(B)
+    assert store.writer.build(B) is None
+    assert store.writer.build(Build("odds", "b2")).status == "live"
+
+
+async def test_a_view_leaves_nothing_behind(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}), expires=5)
+    await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    store.writer.drop_view("odds")
+    assert await store.reader.views() == []
+    assert store.writer.views() == {}
+    assert await store.reader.build(B) is None
+    assert await store.reader.subscription("odds", "s1") is None
+
+
+async def test_freshness_goes_by_the_stores_clock(store: Faces) -> None:
+    begin(store)
+    store.writer.fresh("odds")
+    info = await store.reader.view("odds")
+    assert 0 <= info.now - info.fresh < 60_000
+
+
+async def test_beats_are_read_back(store: Faces) -> None:
+    store.writer.beat("reducers", "1", '{"a":1}')
+    await store.reader.beat("publisher", "2", "{}")
+    beats = await store.reader.beats()
+    assert [(b.part, b.id, b.stats) for b in beats] == [
+        ("publisher", "2", "{}"),
+        ("reducers", "1", '{"a":1}'),
+    ]
+
+
+async def next_of(tail: AsyncIterator[Any], kind: type) -> Any:
+    async with asyncio.timeout(10):
+        while True:
+            event = await anext(tail)
+            if isinstance(event, kind):
+                return event
+
+
+async def test_a_tail_tells_everything_in_order(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    tail = store.reader.tail("odds")
+    attached = await next_of(tail, Attached)
+    assert (attached.build, attached.epoch, attached.seq) == (B, opened.epoch, 1)
+    write(store, claimed, opened, 2, change("a", {"n": 2}), change("b", {"n": 1}))
+    write(store, claimed, opened, 3, change("a", {"n": 3}))
+    got = list((await next_of(tail, Entries)).entries)
+    while got[-1].last < 4:
+        got += (await next_of(tail, Entries)).entries
+    assert [seq for e in got for seq, _ in e.numbered()] == [2, 3, 4]
+    await store.reader.register("odds", "q1", "text", "s1", 60_000, False)
+    await store.reader.begin("odds", "s1", 60_000)
+    assert (await next_of(tail, Begun)).subscription == "s1"
+    store.writer.rebuild(B)
+    assert (await next_of(tail, Attached)).epoch != opened.epoch
+    store.writer.drop_view("odds")
+    assert (await next_of(tail, Gone)).view == "odds"
+    await tail.aclose()
+
+
+async def test_a_tail_of_nothing_says_gone(store: Faces) -> None:
+    tail = store.reader.tail("nope")
+    assert isinstance(await anext(tail), Gone)
+    await tail.aclose()
+
+
+async def test_a_tail_goes_on_through_a_restart_of_the_server(store: Faces) -> None:
+    claimed, _opened = begin(store)
+    tail = store.reader.tail("odds")
+    await next_of(tail, Attached)
+    store.restart()
+    writer = store.another_writer()
+    later = writer.open(B, 0, claimed.generation)
+    attached = await next_of(tail, Attached)
+    while attached.epoch != later.epoch:
+        attached = await next_of(tail, Attached)
+    writer.write(group(B, later, claimed.generation, 1, 10, [change("a", {"n": 1})]))
+    assert (await next_of(tail, Entries)).entries[0].last == 1
+    await tail.aclose()

@@ -1,0 +1,60 @@
+"""Short ways to build groups for a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from distributary.model.change import Change, encode_changes
+from distributary.model.position import Mark
+from distributary.store.base import Group, Opened
+from distributary.store.tail import Build
+
+
+def change(
+    key: str, row: Mapping[str, Any] | None, *, adds: Sequence[int] = (), removes: Sequence[int] = ()
+) -> Change:
+    """A change to a whole row, or its removal."""
+    text = b"" if row is None else json.dumps(row, separators=(",", ":")).encode()
+    return Change(key, 1, b"", text, list(adds), [], list(removes))
+
+
+def group(
+    build: Build,
+    opened: Opened,
+    generation: int,
+    number: int,
+    mark: int,
+    changes: Sequence[Change] = (),
+    *,
+    partition: int = 0,
+    follows: Mark | None = None,
+    version: int | None = None,
+    expires: int = 0,
+    new: bool = True,
+) -> Group:
+    """A group as a reducer would send it."""
+    rows: dict[str, tuple[int, bytes | None, int, bool]] = {}
+    queries: dict[int, int] = {}
+    for index, one in enumerate(changes):
+        rows[one.key] = (index, one.row or None, expires, new)
+        for query in (*one.adds, *one.changes, *one.removes):
+            queries[query] = index
+    return Group(
+        build,
+        partition,
+        opened.epoch,
+        generation,
+        opened.token,
+        number,
+        opened.version if version is None else version,
+        follows,
+        Mark(mark),
+        0,
+        len(changes),
+        encode_changes(changes) if changes else b"",
+        rows,
+        queries,
+        len(changes),
+    )

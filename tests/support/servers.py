@@ -1,0 +1,72 @@
+"""Real servers for tests, each stopped by the pid it was started with."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import redis
+
+from tests.support.clock import LIMIT
+
+
+def free_port() -> int:
+    """Ask the system for a port nobody uses."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class StoreServer:
+    """A Valkey or Redis server of the tests' own, with AOF as in production."""
+
+    def __init__(self, binary: Path, folder: Path) -> None:
+        self.binary = binary
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start and wait until it answers."""
+        argv = [str(self.binary), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
+        argv += ["--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy"]
+        argv += ["noeviction", "--logfile", str(self.folder / "server.log")]
+        self._process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 20 * LIMIT
+        client = redis.Redis(port=self.port)
+        while True:
+            try:
+                client.ping()
+                break
+            except redis.exceptions.RedisError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+        client.close()
+
+    def flush(self) -> None:
+        """Forget everything."""
+        client = redis.Redis(port=self.port)
+        client.flushall()
+        client.close()
+
+    def kill(self) -> None:
+        """As a crash would: SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Stop cleanly."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait()

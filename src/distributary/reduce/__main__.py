@@ -1,0 +1,46 @@
+"""``python -m distributary.reduce``: the reducers' process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+
+from distributary.config import load
+from distributary.errors import DistributaryError
+from distributary.kafka.topics import wait_for_kafka
+from distributary.reduce.driver import Driver, jar_files
+from distributary.reduce.engine import spark_session
+from distributary.setup.jars import ensure
+
+SUPERSEDED = 3
+
+
+def main() -> int:
+    """Run until SIGTERM; exit 3 when a newer driver took over."""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        config = load()
+        wait_for_kafka(config.kafka, config.kafka.start_timeout, say=logging.info)
+        spark = spark_session(config, jar_files(ensure("spark")))
+    except DistributaryError as error:
+        print(f"distributary reducers: {error}", file=sys.stderr)
+        return 1
+    driver = Driver(config, spark)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: driver.stop())
+    print(json.dumps({"ready": True, "part": "reducers", "addresses": {}}), flush=True)
+    driver.run()
+    spark.stop()
+    if driver.superseded is not None:
+        print(f"distributary reducers: {driver.superseded}", file=sys.stderr)
+        return SUPERSEDED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

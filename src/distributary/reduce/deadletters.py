@@ -1,0 +1,101 @@
+"""Dead letters: records that could not be read or folded, kept whole on a topic of their own.
+
+They are acknowledged before the mark that skips them is stored, so each comes
+at least once; the key names the position, so repeats are easy to see.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from distributary.config.sections import Kafka
+from distributary.kafka import client
+from distributary.reduce.reducer import DeadLetter
+
+log = logging.getLogger(__name__)
+
+WAIT = 30.0
+
+
+class DeadLetters:
+    """Buries records of one topic; connects only when there is something to bury."""
+
+    def __init__(self, kafka: Kafka, topic: str, target: str, view: str) -> None:
+        self._kafka = kafka
+        self._topic = topic
+        self._target = target
+        self._view = view
+        self._producer: Producer | None = None
+
+    def bury(self, letters: Sequence[DeadLetter]) -> None:
+        """Send letters with the records' original bytes; return when all are acknowledged.
+
+        Waits for Kafka as long as it takes: to go on without would lose them.
+        """
+        while True:
+            try:
+                self._send(letters)
+                return
+            except KafkaException as error:
+                log.warning("dead letters of %s wait for Kafka: %s", self._view, error)
+                self._producer = None
+                time.sleep(0.5)
+
+    def _send(self, letters: Sequence[DeadLetter]) -> None:
+        if self._producer is None:
+            self._producer = client.producer(self._kafka)
+        failures: list[KafkaError] = []
+
+        def done(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                failures.append(error)
+
+        originals = self._originals({(one.partition, one.offset) for one in letters})
+        for one in letters:
+            original = originals.get((one.partition, one.offset))
+            headers: list[tuple[str, str | bytes | None]] = [
+                ("distributary-reason", one.reason),
+                ("distributary-view", self._view),
+                ("distributary-topic", self._topic),
+                ("distributary-partition", str(one.partition)),
+                ("distributary-offset", str(one.offset)),
+            ]
+            value = None
+            if original is not None:
+                value = original.value()
+                key = original.key()
+                headers.append(("distributary-key", key))
+                headers.append(("distributary-timestamp", str(original.timestamp()[1])))
+                headers += dict(original.headers() or ()).items()
+            self._producer.produce(
+                self._target,
+                key=f"{self._topic}/{one.partition}/{one.offset}",
+                value=value,
+                headers=headers,
+                on_delivery=done,
+            )
+            self._producer.poll(0)
+        if self._producer.flush(WAIT):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no acknowledgement"))
+        if failures:
+            raise KafkaException(failures[0])
+
+    def _originals(self, places: set[tuple[int, int]]) -> dict[tuple[int, int], Message]:
+        """Read records back by position; one that retention took is missing."""
+        consumer = client.consumer(self._kafka, "distributary.dead-letters")
+        found: dict[tuple[int, int], Message] = {}
+        try:
+            for partition, offset in sorted(places):
+                consumer.assign([TopicPartition(self._topic, partition, offset)])
+                message = consumer.poll(WAIT)
+                if message is None:
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "cannot read the record back"))
+                if message.error() is None and message.offset() == offset:
+                    found[partition, offset] = message
+        finally:
+            consumer.close()
+        return found

@@ -1,0 +1,108 @@
+"""The reducers' process: keeps a job for every build that the store names."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from distributary.config import Config
+from distributary.model.definition import Definition, load_definition
+from distributary.reduce.job import Job, Superseded
+from distributary.store.redis import RedisWriter
+from distributary.store.tail import Build
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+
+
+class Driver:
+    """Starts and stops jobs as views come, change and go."""
+
+    def __init__(self, config: Config, spark: Any) -> None:
+        self._config = config
+        self._spark = spark
+        self._store = RedisWriter(config.store.url, log_keep=config.store.log_keep)
+        self._jobs: dict[Build, Job] = {}
+        self._known: dict[Build, Definition] = {}
+        self._stopping = threading.Event()
+        self.superseded: Superseded | None = None
+
+    def stop(self) -> None:
+        """Ask ``run`` to return."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Keep the jobs in step with the store until stopped or superseded."""
+        beaten = 0.0
+        while not self._stopping.is_set():
+            try:
+                self._reconcile()
+                if time.monotonic() - beaten > 1.0:
+                    beaten = time.monotonic()
+                    self._store.beat("reducers", str(os.getpid()), json.dumps(self.stats()))
+            except (RedisError, OSError) as error:
+                log.warning("the store does not answer: %s", error)
+                self._store.close()
+            self._stopping.wait(LOOK)
+        for job in self._jobs.values():
+            job.stop()
+        for job in self._jobs.values():
+            job.join(timeout=8)
+        self._store.close()
+
+    def stats(self) -> dict[str, Any]:
+        """What each view's live job says of itself."""
+        views: dict[str, Any] = {}
+        for build, job in self._jobs.items():
+            facts = asdict(job.facts)
+            if build.view in views and facts["status"] != "live":
+                views[build.view]["next"] = facts
+            else:
+                views[build.view] = facts
+        return {"views": views}
+
+    def _reconcile(self) -> None:
+        if self._known and self._store.flushed():
+            log.warning("the store is empty: all views are defined again and rebuilt")
+            for build, definition in self._known.items():
+                self._store.define(build.view, build.id, definition.text)
+        wanted: dict[Build, Definition] = {}
+        for name, info in self._store.views().items():
+            for id in filter(None, (info.live, info.next)):
+                build = Build(name, id)
+                found = self._store.build(build)
+                if found is not None and found.definition:
+                    wanted[build] = load_definition(found.definition)
+        self._known = wanted
+        for build in [b for b in self._jobs if b not in wanted or self._changed(b, wanted[b])]:
+            job = self._jobs.pop(build)
+            job.stop()
+            job.join(timeout=30)
+        for build, definition in wanted.items():
+            if build not in self._jobs:
+                store = RedisWriter(self._config.store.url, log_keep=self._config.store.log_keep)
+                job = Job(self._spark, self._config, build, definition, store, self._give_up)
+                self._jobs[build] = job
+                job.start()
+
+    def _changed(self, build: Build, definition: Definition) -> bool:
+        """Whether a job runs another definition of the same build (settings that leave its rows alone)."""
+        return self._jobs[build].definition != definition
+
+    def _give_up(self, error: Superseded) -> None:
+        self.superseded = error
+        self._stopping.set()
+
+
+def jar_files(folder: Path) -> list[Path]:
+    """The jars in a folder, in a fixed order."""
+    return sorted(folder.glob("*.jar"))

@@ -1,0 +1,130 @@
+"""How a view's query is started on Spark: Real-Time Mode, or micro-batches to catch up.
+
+The settings are the measured recipe; each has its reason beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from distributary.config import Config
+from distributary.reduce.sql import Plan
+from distributary.reduce.worker import Worker
+
+Engine = Literal["realtime", "catch-up", "microbatch"]
+
+CATCH_UP_RECORDS = 400_000
+ARROW_RECORDS = 5_000
+
+
+def spark_session(config: Config, jars: list[Path]) -> Any:
+    """Start Spark with what every query of this process needs."""
+    from pyspark.sql import SparkSession
+
+    slots = config.spark.slots or 128
+    settings = {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": config.spark.memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "1",
+        # mapInArrow and the noop sink are not on the list of what Real-Time Mode is documented for.
+        "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+        # A malformed number in a record must be null, not the end of the stream.
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.variant.allowDuplicateKeys": "true",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
+        "spark.cleaner.referenceTracking.blocking": "false",
+    }
+    settings.update(config.spark.properties)
+    if config.spark.master:
+        # On a cluster the interface is not this machine's own.
+        settings.pop("spark.driver.host", None)
+        settings.pop("spark.driver.bindAddress", None)
+    builder = SparkSession.builder.master(config.spark.master or f"local[{slots}]").appName("distributary")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def frame(
+    spark: Any, config: Config, topic: str, starts: Mapping[int, int], plan: Plan, engine: Engine
+) -> Any:
+    """Read a topic and do in the JVM all that a view's plan asks."""
+    from pyspark.sql import functions as F
+
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", config.kafka.bootstrap_servers)
+        .option("kafka.isolation.level", "read_committed")
+        .option("subscribe", topic)
+        .option("includeHeaders", "true")
+        .option("startingOffsets", json.dumps({topic: {str(p): at for p, at in starts.items()}}))
+    )
+    for name, value in config.kafka.properties.items():
+        reader = reader.option(f"kafka.{name}", value)
+    if engine != "realtime":
+        reader = reader.option("maxOffsetsPerTrigger", CATCH_UP_RECORDS)
+    records = reader.load().select(*[F.expr(text) for text in plan.source])
+    if plan.where is not None:
+        records = records.where(plan.where)
+    records = records.select(*[F.expr(text) for text in plan.select])
+    if engine == "realtime":
+        fillers = ", null" * config.spark.fillers
+        return records.select(F.expr(f"explode(array({plan.packed}{fillers})) AS record"))
+    return records.select(F.expr(f"{plan.packed} AS record"))
+
+
+class Running:
+    """A started query and the checkpoint folder that ends with it."""
+
+    def __init__(self, query: Any, folder: Path, engine: Engine) -> None:
+        self.query = query
+        self.engine: Engine = engine
+        self._folder = folder
+
+    def stop(self) -> None:
+        """Stop the query; what its tasks had not written yet is read again by the next."""
+        try:
+            self.query.stop()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def start(spark: Any, config: Config, records: Any, worker: Worker, engine: Engine, name: str) -> Running:
+    """Run a worker over records.
+
+    The checkpoint is always a fresh folder: the store's marks are the commit.
+    """
+    scratch = config.data_dir / "checkpoints"
+    scratch.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
+    realtime = engine == "realtime"
+    # In Real-Time Mode a row must not wait for later rows. Spark's Arrow writer asks for the next row
+    # before it sends a full batch, so a batch is as long as the fillers that follow each record.
+    spark.conf.set(
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        str(config.spark.fillers if realtime else ARROW_RECORDS),
+    )
+    spark.conf.set("spark.sql.execution.pandas.udf.buffer.size", "8" if realtime else "65536")
+    out = records.mapInArrow(worker, "nothing int")
+    writer = out.writeStream.format("noop").option("checkpointLocation", str(folder)).queryName(name)
+    if realtime:
+        writer = writer.outputMode("update").trigger(realTime=f"{config.spark.batch:.0f} seconds")
+    elif engine == "catch-up":
+        writer = writer.outputMode("append").trigger(availableNow=True)
+    else:
+        writer = writer.outputMode("append").option("asyncProgressTrackingEnabled", "true")
+        writer = writer.trigger(processingTime="0 seconds")
+    return Running(writer.start(), folder, engine)

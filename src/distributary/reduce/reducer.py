@@ -1,0 +1,363 @@
+"""A reducer: folds one partition of one view into the store, each record exactly once.
+
+It knows neither Spark nor Kafka: records come in, fenced groups go out. What
+makes it exact: records at or before the mark that ``open`` gave are dropped
+before they are folded (R3), the row cache lives no longer than one ``open``
+(R4), and a group is written under a fence or not at all (R1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from distributary.model.change import Change, encode_changes
+from distributary.model.position import Mark
+from distributary.model.query import Query
+from distributary.model.view import View
+from distributary.reduce.match import QueryIndex
+from distributary.reduce.packed import Packed
+from distributary.reduce.projection import Projection
+from distributary.reduce.rows import Fields, Unreadable, describe_change, read_object, write_object
+from distributary.reduce.rules import Record, Rule, window_start
+from distributary.store.base import Behind, Group, NotOwner, Opened, WriterStore
+from distributary.store.tail import Build
+
+CACHE_ROWS = 50_000
+WHOLE = Projection()
+FUTURE_MS = 24 * 3600 * 1000
+"""How far ahead of the clock an event's time may be before it is refused."""
+
+
+class StoreWentBack(Exception):
+    """The store holds less than was written: start again from its marks."""
+
+
+class DeadLetter(NamedTuple):
+    """A record that could not be read or folded, and why."""
+
+    partition: int
+    offset: int
+    reason: str
+
+
+Bury = Callable[[Sequence[DeadLetter]], None]
+"""Gives dead letters to their topic; returns when they are acknowledged (R14)."""
+
+
+class _Held(NamedTuple):
+    row: Fields | None
+    state: bytes
+    expires: int
+
+
+_NOTHING = _Held(None, b"", 0)
+
+
+@dataclass(slots=True)
+class _Step:
+    """One change within a group, kept until the group is written, to match again if asked."""
+
+    key: str
+    time: int
+    old: Fields | None
+    new: Fields | None
+    fields: bytes
+    json: bytes
+
+
+class Reducer:
+    """Folds the records of one partition; one thread, one store connection, one ``open`` at a time."""
+
+    def __init__(
+        self,
+        store: WriterStore,
+        build: Build,
+        partition: int,
+        generation: int,
+        view: View,
+        rule: Rule,
+        bury: Bury,
+        projection: Projection = WHOLE,
+        *,
+        quiet: bool = False,
+    ) -> None:
+        """``quiet`` is for a build that nobody may read yet: changes of one row in a group become one."""
+        self.build = build
+        self.partition = partition
+        self.generation = generation
+        self.index = QueryIndex()
+        self.folded = 0
+        self.dead = 0
+        self._store = store
+        self._view = view
+        self._rule = rule
+        self._bury = bury
+        self._project = projection.apply
+        self._quiet = quiet
+        self._cache: dict[str, _Held] = {}
+        self._opened: Opened | None = None
+        self._mark: Mark | None = None
+        self._written = 0
+        self._version = 0
+        self._watermark = 0
+        self._part_of = Mark(-1)
+
+    @property
+    def mark(self) -> Mark | None:
+        """How far this partition is folded and written."""
+        return self._mark
+
+    def open(self) -> None:
+        """Take the partition; raises StoreWentBack when the store lost what was written before."""
+        opened = self._store.open(self.build, self.partition, self.generation)
+        if self._mark is not None and (opened.mark is None or opened.mark < self._mark):
+            raise StoreWentBack(f"the store is at {opened.mark}, this reducer was at {self._mark}")
+        self._opened = opened
+        self._mark = opened.mark
+        self._written = 0
+        self._version = opened.version
+        self._watermark = opened.watermark
+        self._cache.clear()
+        self.index.clear()
+        for query in opened.queries:
+            self.index.add(query.number, Query.load(self.build.view, query.text))
+
+    def fold(self, packed: Sequence[Packed]) -> int:
+        """Fold records in order and write them as one group; return how many changes came of it.
+
+        Any exception leaves the store as it was or with the whole group written:
+        after a new ``open`` the same records may be given again.
+        """
+        opened = self._opened
+        if opened is None:
+            raise RuntimeError("open() comes first")
+        part_of, self_mark = self._part_of, self._mark
+        dead: list[DeadLetter] = []
+        records, mark = self._fresh(packed, dead)
+        if mark is None:
+            return 0
+        try:
+            return self._apply(records, dead, mark, len(packed))
+        except BaseException:
+            self._part_of, self._mark = part_of, self_mark
+            raise
+
+    def expire(self) -> int:
+        """Remove rows whose time is over: a timed write, fenced like the rest, mark unchanged (R11)."""
+        if self._view.ttl is None or self._mark is None:
+            return 0
+        now, due = self._store.expired(self.build, self.partition, 1000)
+        if not due:
+            return 0
+        self._load(due)
+        steps: list[_Step] = []
+        rows: dict[str, tuple[int, bytes | None, int, bool]] = {}
+        for key in due:
+            held = self._cache[key]
+            if held.row is not None:
+                rows[key] = (len(steps), None, 0, False)
+                steps.append(_Step(key, now, held.row, None, b"", b""))
+        self._write(steps, rows, self._mark, 0, 0)
+        for key in rows:
+            self._cache[key] = _NOTHING
+        return len(steps)
+
+    def refresh(self) -> None:
+        """Read the registry now, ahead of the write that would be sent back for it."""
+        version, queries = self._store.registry(self.build.view)
+        wanted = {query.number: query for query in queries}
+        for number in [n for n in self.index.numbers() if n not in wanted]:
+            self.index.remove(number)
+        for number, query in wanted.items():
+            self.index.add(number, Query.load(self.build.view, query.text))
+        self._version = version
+
+    def _fresh(self, packed: Sequence[Packed], dead: list[DeadLetter]) -> tuple[list[Record], Mark | None]:
+        """Drop what is folded already, number the parts of a record, and find where the group ends."""
+        done = self._mark
+        mark: Mark | None = None
+        out: list[Record] = []
+        for one in packed:
+            last = self._part_of
+            part = last.part + 1 if one.offset == last.offset else 0
+            self._part_of = Mark(one.offset, part)
+            if done is not None and (one.offset, part) < done:
+                continue
+            mark = Mark(one.offset, part + 1)
+            reason, value = self._refuse(one), one.value
+            if value is not None and not reason:
+                try:
+                    value = self._project(value)
+                except Unreadable as error:
+                    reason = str(error)
+            if reason:
+                dead.append(DeadLetter(one.partition, one.offset, reason))
+                continue
+            assert one.key is not None
+            key = one.key.decode()
+            if self._view.window is not None:
+                key = f"{key}@{window_start(one.event_time, self._view.window)}"
+            out.append(Record(one.partition, one.offset, part, one.time, one.event_time, key, value))
+        return out, mark
+
+    def _refuse(self, one: Packed) -> str:
+        """Say why a record cannot be folded; empty when it can."""
+        if one.unparsed:
+            return "the value is not JSON" if one.value is not None else "the record has no value"
+        if one.key is None:
+            what = f"{self._view.key} is null or missing" if self._view.key else "the record has no key"
+            return f"no row key: {what}"
+        if self._view.window is not None:
+            window = self._view.window
+            if one.event_time > one.time + FUTURE_MS:
+                return f"the event's time {one.event_time} is too far ahead"
+            ends = window_start(one.event_time, window) + window * 1000
+            if ends + self._view.late * 1000 <= self._watermark:
+                return f"late: its window ended at {ends:.0f}, the watermark is {self._watermark}"
+            self._watermark = max(self._watermark, one.event_time)
+        return ""
+
+    def _apply(self, records: list[Record], dead: list[DeadLetter], mark: Mark, count: int) -> int:
+        self._load({record.key for record in records})
+        steps: list[_Step] = []
+        last: dict[str, int] = {}
+        new_rows: dict[str, _Held] = {}
+        fold = self._rule.fold
+        cache = self._cache
+        ttl = self._view.ttl
+        for record in records:
+            key = record.key
+            held = new_rows.get(key) or cache[key]
+            try:
+                row, state = fold(held.row, held.state, record)
+                if row is None:
+                    if held.row is None:
+                        continue
+                    fields = json = b""
+                elif held.row is None:
+                    fields, json = b"", write_object(row)
+                else:
+                    fields, json = describe_change(held.row, row), b""
+            except Unreadable as error:
+                dead.append(DeadLetter(record.partition, record.offset, str(error)))
+                continue
+            except Exception as error:  # a user's fold function may raise anything (R14)
+                dead.append(DeadLetter(record.partition, record.offset, f"{type(error).__name__}: {error}"))
+                continue
+            expires = int(record.time + ttl * 1000) if ttl is not None and row is not None else 0
+            if row is None or held.row is None or fields or state != held.state or expires != held.expires:
+                new_rows[key] = _Held(row, state, expires)
+            if row is not None and held.row is not None and not fields:
+                continue
+            if self._quiet and key in last:
+                step = steps[last[key]]
+                step.time, step.new, step.json = record.time, row, b""
+                continue
+            last[key] = len(steps)
+            steps.append(_Step(key, record.time, held.row, row, fields, json))
+        if dead:
+            self._bury(dead)
+        rows = self._rows(new_rows, last, steps)
+        self._write(steps, rows, mark, count, len(dead))
+        cache.update(new_rows)
+        if len(cache) > CACHE_ROWS:
+            for key in list(cache)[: len(cache) - CACHE_ROWS]:
+                del cache[key]
+        self.folded += count
+        self.dead += len(dead)
+        return len(steps)
+
+    def _rows(
+        self, held: dict[str, _Held], last: dict[str, int], steps: list[_Step]
+    ) -> dict[str, tuple[int, bytes | None, int, bool]]:
+        """Lay out the rows of a group: each once, as it is after its last change."""
+        out: dict[str, tuple[int, bytes | None, int, bool]] = {}
+        for key, (row, state, expires) in held.items():
+            index = last.get(key, -1)  # no change of its own: true as of the count before this group
+            new = self._cache[key].row is None
+            if row is None:
+                if not new:
+                    out[key] = (index, None, 0, False)
+                continue
+            json = steps[index].json if key in last else b""
+            json = json or write_object(row)
+            out[key] = (index, json + b"\n" + state if state else json, expires, new)
+        return out
+
+    def _load(self, keys: Iterable[str]) -> None:
+        """Bring rows that are not cached from the store, in one trip."""
+        missing = [key for key in keys if key not in self._cache]
+        for at in range(0, len(missing), 1000):
+            some = missing[at : at + 1000]
+            for key, row in zip(some, self._store.rows(self.build, some), strict=True):
+                if row is None:
+                    self._cache[key] = _NOTHING
+                elif row.owner != self.partition:
+                    raise NotOwner(key, row.owner)
+                else:
+                    self._cache[key] = _Held(read_object(row.json), row.state, row.expires)
+
+    def _write(
+        self,
+        steps: Sequence[_Step],
+        rows: dict[str, tuple[int, bytes | None, int, bool]],
+        mark: Mark,
+        records: int,
+        dead: int,
+    ) -> None:
+        assert self._opened is not None
+        while True:
+            queries: dict[int, int] = {}
+            changes = [self._change(step, index, queries) for index, step in enumerate(steps)]
+            group = Group(
+                self.build,
+                self.partition,
+                self._opened.epoch,
+                self.generation,
+                self._opened.token,
+                self._written + 1,
+                self._version,
+                self._mark,
+                mark,
+                self._watermark,
+                len(changes),
+                encode_changes(changes) if changes else b"",
+                rows,
+                queries,
+                records,
+                dead,
+            )
+            try:
+                self._store.write(group)
+            except Behind as behind:
+                self._catch_up(behind)
+                continue
+            self._written += 1
+            self._mark = mark
+            return
+
+    def _change(self, step: _Step, index: int, queries: dict[int, int]) -> Change:
+        if self._quiet:
+            return Change(step.key, step.time, b"", b"", [], [], [])
+        matches = self.index.match(step.key, step.old, step.new)
+        for some in matches:
+            for number in some:
+                queries[number] = index
+        row = step.json
+        if matches.adds and not row and step.new is not None:
+            row = write_object(step.new)
+        return Change(step.key, step.time, step.fields, row, *matches)
+
+    def _catch_up(self, behind: Behind) -> None:
+        """Take in what the registry had more than we knew (R15)."""
+        if behind.changes is None:
+            self.refresh()
+            return
+        for change in behind.changes:
+            if change.text is None:
+                self.index.remove(change.number)
+            else:
+                self.index.add(change.number, Query.load(self.build.view, change.text))
+        self._version = behind.version

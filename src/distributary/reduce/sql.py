@@ -1,0 +1,285 @@
+"""A view's SQL, made ready for the JVM: which columns it names, and of what type they must be there.
+
+A JSON value has no schema, so each name in ``key``, ``where`` and ``select`` is
+replaced by an extraction from the parsed value, typed by how it is used:
+compared with a number it is a decimal, with a text a string, and so on. The
+SQL is parsed by Spark itself; only names are replaced, at the places that
+Spark's parser reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from distributary.config.aggregates import parse_aggregate
+from distributary.errors import BadView
+from distributary.model.feed import Feed
+from distributary.model.view import View
+from distributary.reduce.packed import pack_sql
+from distributary.reduce.projection import Pick, Projection
+
+RECORD = ("record_key", "record_timestamp", "record_headers", "record_partition", "record_offset")
+"""Columns that every feed has besides its value."""
+
+_DECIMAL = "decimal(38,18)"
+_GENERATORS = {
+    "explode",
+    "explode_outer",
+    "posexplode",
+    "posexplode_outer",
+    "inline",
+    "inline_outer",
+    "stack",
+}
+_NUMERIC = {
+    "abs",
+    "round",
+    "floor",
+    "ceil",
+    "ceiling",
+    "sqrt",
+    "sum",
+    "pow",
+    "power",
+    "log",
+    "exp",
+    "sign",
+    "mod",
+}
+_ARITHMETIC = {"Add", "Subtract", "Multiply", "Divide", "Remainder", "UnaryMinus", "IntegralDivide"}
+_ORDER = {"GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"}
+_COMPARE = _ORDER | {"EqualTo", "EqualNullSafe", "In", "Not"}
+_BOOLEAN = {"And", "Or", "Not"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the JVM does for a view before its reducer: all texts are Spark SQL."""
+
+    source: tuple[str, ...]
+    where: str | None
+    select: tuple[str, ...]
+    packed: str
+    projection: Projection
+
+
+class Compiler:
+    """Makes plans with the help of a running Spark's parser."""
+
+    def __init__(self, spark: Any) -> None:
+        self._parser = spark._jsparkSession.sessionState().sqlParser()
+
+    def compile(self, view: View, feed: Feed) -> Plan:
+        """Raise BadView with Spark's own message when a text cannot be parsed."""
+        json = feed.format == "json"
+        source = [
+            "cast(key as string) AS record_key",
+            "timestamp AS record_timestamp",
+            "headers AS record_headers",
+            "partition AS record_partition",
+            "offset AS record_offset",
+            "value AS value_bytes",
+        ]
+        if feed.format == "text":
+            source.append("cast(value as string) AS value")
+        elif feed.format == "bytes":
+            source.append("value")
+        where = self._rewrite(view, "where", view.where, json) if view.where else None
+        key = self._rewrite(view, "key", view.key, json) if view.key else "record_key"
+        time = self._rewrite(view, "time", view.time, json) if view.time else "record_timestamp"
+        items, picks = self._columns(view, json)
+        parses = json and (where is not None or key != "record_key" or bool(items) or view.time is not None)
+        if parses:
+            source.append("try_parse_json(cast(value as string)) AS v")
+        unparsed = "(v IS NULL AND value_bytes IS NOT NULL)" if parses else "false"
+        if where is not None:
+            where = f"coalesce({where}, false)" + (f" OR {unparsed}" if parses else "")
+            if json:
+                # A tombstone has no fields to compare: it must reach the reducer to remove its row.
+                where += " OR value_bytes IS NULL"
+        names = ["record_partition", "record_offset", "record_timestamp", "value_bytes"]
+        select = [*names, f"cast({key} as string) AS row_key"]
+        select.append(f"{_millis(time, view)} AS event_time")
+        select.append(f"{unparsed} AS unparsed")
+        projection = Projection()
+        value = "value_bytes"
+        if items or picks is not None:
+            select += items
+            outputs = ", ".join(f"`{_name(item)}`" for item in items)
+            computed = f"cast(to_json(struct({outputs})) as binary)" if items else None
+            projection = Projection(tuple(picks or ()), bool(items))
+            original = "value_bytes"
+            value = f"concat({computed}, X'0A', {original})" if computed else original
+        elif feed.format == "text":
+            value = "cast(to_json(struct(cast(value_bytes as string) AS value)) as binary)"
+            value = f"IF(value_bytes IS NULL, cast(null as binary), {value})"
+        elif feed.format == "bytes":
+            value = "cast(to_json(struct(base64(value_bytes) AS value)) as binary)"
+            value = f"IF(value_bytes IS NULL, cast(null as binary), {value})"
+        packed = pack_sql("row_key", value, "event_time", "unparsed")
+        return Plan(tuple(source), where, tuple(select), packed, projection)
+
+    def _columns(self, view: View, json: bool) -> tuple[list[str], list[Pick] | None]:
+        """Split a select (or the aggregates' arguments) into computed columns and plain picks."""
+        if view.reduce == "aggregate":
+            wanted = [
+                (name, argument)
+                for name, text in view.aggregates.items()
+                if (argument := parse_aggregate(text)[1])
+            ]
+            text = ", ".join(f"{argument} AS `{name}`" for name, argument in wanted)
+            if view.key and view.key.isidentifier() and view.key not in view.aggregates:
+                text = f"{view.key}, {text}" if text else view.key
+        else:
+            text = view.select or ""
+        if not text:
+            return [], ([] if view.reduce == "aggregate" else None)
+        prefix = "SELECT "
+        tree = self._parse(view, "select", lambda: self._parser.parsePlan(prefix + text))
+        if tree.getClass().getSimpleName() != "Project":
+            raise BadView(f"view {view.name}: select: expected a list of columns, not {text!r}")
+        columns = tree.projectList()
+        items: list[str] = []
+        picks: list[Pick] = []
+        for i in range(columns.size()):
+            node = columns.apply(i)
+            kind = node.getClass().getSimpleName()
+            start, stop = _span(node)
+            child = node.child() if kind in ("Alias", "UnresolvedAlias") else node
+            child_kind = child.getClass().getSimpleName()
+            name = node.name() if kind == "Alias" else ""
+            if "Star" in child_kind:
+                raise BadView(
+                    f"view {view.name}: select: * cannot be combined with other columns",
+                    hint="Leave select out to keep the whole value, or name the fields",
+                )
+            if child_kind == "UnresolvedAttribute":
+                path = _path(child)
+                out = name or path[-1]
+                if json and path[0] not in RECORD:
+                    picks.append(Pick(out, path))
+                    continue
+                items.append(f"{'.'.join(f'`{p}`' for p in path)} AS `{out}`")
+                continue
+            start, stop = _span(child)
+            body = self._replace(prefix + text, child, json, start, stop)
+            items.append(f"{body} AS `{name or _default(prefix + text, start, stop)}`")
+        return items, picks
+
+    def _rewrite(self, view: View, where: str, text: str, json: bool) -> str:
+        tree = self._parse(view, where, lambda: self._parser.parseExpression(text))
+        return "(" + self._replace(text, tree, json, 0, len(text) - 1, root=where) + ")"
+
+    def _parse(self, view: View, where: str, parse: Any) -> Any:
+        from pyspark.errors import PySparkException
+
+        try:
+            return parse()
+        except PySparkException as error:
+            raise BadView(f"view {view.name}: {where}: {str(error).strip()}") from None
+
+    def _replace(self, text: str, tree: Any, json: bool, start: int, stop: int, root: str = "") -> str:
+        """Put extractions in the place of names, from the right so that places stay true."""
+        found: list[tuple[int, int, str]] = []
+        if json:
+            _walk(tree, None, root, found)
+        out = text
+        for at, end, extraction in sorted(found, reverse=True):
+            out = out[:at] + extraction + out[end + 1 :]
+        grown = len(out) - len(text)
+        return out[start : stop + 1 + grown]
+
+
+def _walk(node: Any, parent: Any, root: str, found: list[tuple[int, int, str]]) -> None:
+    kind = node.getClass().getSimpleName()
+    if kind == "UnresolvedAttribute":
+        path = _path(node)
+        if path[0] not in RECORD:
+            start, stop = _span(node)
+            found.append((start, stop, extraction(path, _type(node, parent, root))))
+        return
+    children = node.children()
+    for i in range(children.size()):
+        _walk(children.apply(i), node, root, found)
+
+
+def extraction(path: tuple[str, ...], type: str) -> str:
+    """Spark SQL that takes a field out of the parsed value ``v``; null when it is not there or not so."""
+    steps = "".join("['" + name.replace("\\", "\\\\").replace("'", "\\'") + "']" for name in path)
+    quoted = '"$' + steps.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return f"try_variant_get(v, {quoted}, '{type}')"
+
+
+def _type(node: Any, parent: Any, root: str) -> str:
+    """Infer what a name must be from where it stands."""
+    if parent is None:
+        return "boolean" if root == "where" else "timestamp" if root == "time" else "string"
+    kind = parent.getClass().getSimpleName()
+    if kind in _ARITHMETIC:
+        return "double"
+    if kind == "UnresolvedFunction":
+        name = parent.nameParts().mkString(".").lower()
+        if name in _GENERATORS or name in ("size", "array_contains", "element_at", "transform", "filter"):
+            return "array<variant>"
+        if name in _NUMERIC:
+            return "double"
+        if name == "between":
+            return _beside(node, parent) or "string"
+        return "string"
+    if kind in _COMPARE:
+        beside = _beside(node, parent)
+        if beside:
+            return beside
+        if kind in _ORDER:
+            return "double"
+        return "boolean" if kind == "Not" else "string"
+    return "boolean" if kind in _BOOLEAN else "string"
+
+
+def _beside(node: Any, parent: Any) -> str:
+    """The type of what a name is compared with, '' when that is no literal."""
+    children = parent.children()
+    for i in range(children.size()):
+        child = children.apply(i)
+        kind = child.getClass().getSimpleName()
+        if kind == "UnaryMinus":
+            child = child.child()
+            kind = child.getClass().getSimpleName()
+        if kind in _ARITHMETIC:
+            return "double"
+        if kind == "Cast":
+            return str(child.dataType().sql().lower())
+        if kind == "Literal":
+            type = child.dataType().typeName()
+            if type.startswith("decimal") or type in ("integer", "long", "short", "byte"):
+                return _DECIMAL
+            if type in ("double", "float"):
+                return "double"
+            if type in ("boolean", "date", "timestamp"):
+                return str(type)
+            return "string"
+    return ""
+
+
+def _millis(time: str, view: View) -> str:
+    """Event time in ms: a timestamp, or a number of ms."""
+    return f"unix_millis({time})" if view.time is None else f"unix_millis(cast({time} as timestamp))"
+
+
+def _path(node: Any) -> tuple[str, ...]:
+    parts = node.nameParts()
+    return tuple(parts.apply(i) for i in range(parts.size()))
+
+
+def _span(node: Any) -> tuple[int, int]:
+    origin = node.origin()
+    return origin.startIndex().get(), origin.stopIndex().get()
+
+
+def _default(text: str, start: int, stop: int) -> str:
+    return text[start : stop + 1].replace("`", "")
+
+
+def _name(item: str) -> str:
+    return item.rsplit(" AS `", 1)[1][:-1]

@@ -1,0 +1,271 @@
+"""What runs inside Spark: one task, one partition, one call of ``Worker``.
+
+The loop over Arrow batches only hands records on; one writer thread takes all
+that is there, folds and writes it in one round trip, and repeats. A record
+alone waits for nobody; a thousand share a trip.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, TimeoutError
+
+from distributary.config.sections import Kafka
+from distributary.kafka.commands import CommandsReader
+from distributary.model.feed import Feed
+from distributary.model.view import View
+from distributary.reduce.deadletters import DeadLetters
+from distributary.reduce.packed import Packed, unpack
+from distributary.reduce.projection import Projection
+from distributary.reduce.reducer import Reducer
+from distributary.reduce.rules import rule_of
+from distributary.store.redis import RedisWriter
+from distributary.store.tail import Build
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("distributary.reduce.worker")
+
+GROUP_RECORDS = 5_000
+GROUP_BYTES = 4_000_000
+PENDING_RECORDS = 20_000
+TICK = 1.0
+_LINK_ERRORS = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that a task needs to know; travels to the worker pickled."""
+
+    view: View
+    feed: Feed
+    build: Build
+    generation: int
+    store_url: str
+    log_keep: int
+    kafka: Kafka
+    topic: str
+    projection: Projection
+    quiet: bool = False
+
+
+class Worker:
+    """The function that Spark runs over a partition's batches."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Fold every record of this partition; return only after the last write succeeded."""
+        # The writer must get its turn soon after the loop has something for it.
+        sys.setswitchinterval(0.0005)
+        pump = _Pump(self._task, _spark_partition())
+        pump.start()
+        try:
+            for batch in batches:
+                column = batch.column(0)
+                if column.null_count == len(column):
+                    continue
+                pump.put([one for one in column.to_pylist() if one is not None])
+        except BaseException:
+            pump.abandon()
+            raise
+        pump.finish()
+        return iter(())
+
+
+class _Pump:
+    """A bounded list between the loop and the writer thread."""
+
+    def __init__(self, task: Task, partition: int) -> None:
+        self._task = task
+        self._partition = partition
+        self._condition = threading.Condition()
+        self._pending: list[bytes] = []
+        self._bytes = 0
+        self._done = False
+        self._abandoned = False
+        self._refresh = False
+        self._failure: BaseException | None = None
+        self._reducer: Reducer | None = None
+        self._store: RedisWriter | None = None
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def put(self, records: list[bytes]) -> None:
+        """Hand records on; waits while too many are under way."""
+        with self._condition:
+            while len(self._pending) > PENDING_RECORDS and self._failure is None:
+                self._condition.wait(1.0)
+            if self._failure is not None:
+                raise self._failure
+            self._pending += records
+            self._condition.notify_all()
+
+    def finish(self) -> None:
+        """Wait for the last write; raise what the writer raised."""
+        with self._condition:
+            self._done = True
+            self._condition.notify_all()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def abandon(self) -> None:
+        """Stop without writing more."""
+        with self._condition:
+            self._abandoned = self._done = True
+            self._condition.notify_all()
+
+    def wake(self) -> None:
+        """A command came: read the registry before the next write must be told to."""
+        with self._condition:
+            self._refresh = True
+            self._condition.notify_all()
+
+    def _run(self) -> None:
+        commands = _watch_commands(self._task, self.wake)
+        try:
+            self._loop()
+        except BaseException as error:
+            with self._condition:
+                self._failure = error
+                self._condition.notify_all()
+        finally:
+            commands()
+            if self._store is not None:
+                self._store.close()
+
+    def _loop(self) -> None:
+        ticked = time.monotonic()
+        while True:
+            with self._condition:
+                while not (self._pending or self._done or self._refresh):
+                    if not self._condition.wait(TICK):
+                        break
+                if self._abandoned:
+                    return
+                records = self._pending[:GROUP_RECORDS]
+                del self._pending[: len(records)]
+                finished = self._done and not self._pending
+                refresh, self._refresh = self._refresh, False
+                self._condition.notify_all()
+            if records:
+                self._fold([unpack(one) for one in records])
+            if refresh and self._reducer is not None:
+                self._with_store(self._reducer.refresh)
+            if time.monotonic() - ticked >= TICK:
+                ticked = time.monotonic()
+                self._tick()
+            if finished:
+                # The batch may be declared done only if the store still has all of it.
+                self._tick()
+                return
+
+    def _fold(self, records: list[Packed]) -> None:
+        partition = records[0].partition
+        if self._reducer is None or self._reducer.partition != partition:
+            self._open(partition)
+        reducer = self._reducer
+        assert reducer is not None
+        size, some = 0, []
+        for one in records:
+            some.append(one)
+            size += len(one.value or b"")
+            if size >= GROUP_BYTES:
+                self._with_store(partial(reducer.fold, some))
+                size, some = 0, []
+        if some:
+            self._with_store(partial(reducer.fold, some))
+
+    def _tick(self) -> None:
+        if self._reducer is None:
+            if self._task.view.ttl is None:
+                return
+            self._open(self._partition)
+        reducer = self._reducer
+        assert reducer is not None
+        self._with_store(reducer.expire)
+        store = self._store
+        assert store is not None
+        facts = {**reducer.index.sizes(), "folded": reducer.folded, "dead": reducer.dead, "pid": os.getpid()}
+        name = f"{self._task.build.view}/{self._task.build.id}/{reducer.partition}"
+        self._with_store(lambda: store.beat("reducer", name, json.dumps(facts)))
+
+    def _open(self, partition: int) -> None:
+        task = self._task
+        if self._store is None:
+            self._store = RedisWriter(task.store_url, log_keep=task.log_keep)
+        letters = DeadLetters(task.kafka, task.topic, task.feed.dead_letter_topic, task.view.name)
+        reducer = Reducer(
+            self._store,
+            task.build,
+            partition,
+            task.generation,
+            task.view,
+            rule_of(task.view),
+            letters.bury,
+            task.projection,
+            quiet=task.quiet,
+        )
+        self._reducer = None
+        self._retry(reducer.open)
+        self._reducer = reducer
+
+    def _with_store(self, call: Callable[[], object]) -> None:
+        """Do something with the store; when the link breaks, open again and do it again.
+
+        What was written already is skipped by the mark that ``open`` gives.
+        """
+        reducer = self._reducer
+        assert reducer is not None
+
+        def again() -> None:
+            if broken:
+                reducer.open()
+            call()
+
+        broken: list[Exception] = []
+        self._retry(again, broken)
+
+    def _retry(self, call: Callable[[], object], broken: list[Exception] | None = None) -> None:
+        delay = 0.05
+        while True:
+            try:
+                call()
+                return
+            except _LINK_ERRORS as error:
+                if self._abandoned:
+                    raise
+                if broken is not None:
+                    broken.append(error)
+                log.warning("the store does not answer (%s); trying again in %.2f s", error, delay)
+                time.sleep(delay)
+                delay = min(1.0, delay * 2)
+
+
+def _spark_partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
+
+
+def _watch_commands(task: Task, wake: Callable[[], None]) -> Callable[[], None]:
+    name = task.view.name
+    reader = CommandsReader(task.kafka, lambda command: wake() if command.view == name else None)
+    reader.start()
+    return reader.close

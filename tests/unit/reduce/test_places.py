@@ -1,0 +1,42 @@
+"""Where a build starts, and what it says when records it needs are gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from distributary.model.position import Mark
+from distributary.model.view import View
+from distributary.reduce.places import Places, Truncated, folded, lag, places
+
+VIEW = View("v", "f")
+
+
+def test_a_new_build_starts_where_its_view_says() -> None:
+    assert places(VIEW, {}, {0: 0, 1: 0}, {0: 9, 1: 9}, {0: 0, 1: 0}) == Places({0: 0, 1: 0}, False)
+    assert places(View("v", "f", start="now"), {}, {0: 0}, {0: 9}, {0: 9}) == Places({0: 9}, False)
+
+
+def test_a_build_goes_on_from_its_marks() -> None:
+    found = places(VIEW, {0: Mark(5, 1), 1: Mark(9)}, {0: 0, 1: 0, 2: 0}, {0: 9, 1: 9, 2: 3}, {2: 0})
+    assert found == Places({0: 5, 1: 9, 2: 0}, False)
+
+
+def test_records_that_retention_took_make_it_incomplete() -> None:
+    assert places(VIEW, {}, {0: 4}, {0: 9}, {0: 4}).incomplete
+    assert not places(View("v", "f", reduce="latest"), {}, {0: 4}, {0: 9}, {0: 4}).incomplete
+    assert places(VIEW, {0: Mark(3)}, {0: 4}, {0: 9}, {}) == Places({0: 4}, True)
+    # The record at the mark itself is folded already: nothing is missing.
+    assert places(VIEW, {0: Mark(3, 1)}, {0: 4}, {0: 9}, {}) == Places({0: 4}, False)
+
+
+def test_a_topic_that_ends_before_the_mark_is_another_topic() -> None:
+    with pytest.raises(Truncated):
+        places(VIEW, {0: Mark(10)}, {0: 0}, {0: 9}, {})
+    with pytest.raises(Truncated):
+        places(VIEW, {0: Mark(9, 1)}, {0: 0}, {0: 9}, {})
+    assert places(VIEW, {0: Mark(9)}, {0: 0}, {0: 9}, {}).starts == {0: 9}
+
+
+def test_lag_counts_what_waits() -> None:
+    assert lag({0: Mark(5, 1)}, {0: 0, 1: 2}, {0: 9, 1: 4}) == 3 + 2
+    assert folded(None, 7) == 7

@@ -1,0 +1,38 @@
+"""Distributary: one stream of events in, a live stream of its own out for every subscriber.
+
+::
+
+    1  produce    records are written to a Kafka topic, the feed
+    2  kafka      keeps them, ordered by record key, until they are read
+    3  reduce     a Spark task a partition folds each record into its row (a view is a set of rows)
+    4  store      row, change and offset are written to Redis/Valkey together, or not at all
+    5  publish    the publisher sends each change to whoever asked for that row (WebSocket, SSE)
+    6  subscribe  a subscriber starts from a snapshot, follows, and resumes where it was
+       control    beside the flow: define views, subscribe and begin over REST, see what runs
+       cli        ``distributary up`` runs it all on one machine
+
+From Python: ``async with distributary.subscribe("odds") as changes: async for change in changes: …``,
+or ``subscribe_sync`` without asyncio.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distributary.subscribe.client import subscribe
+    from distributary.subscribe.sync import subscribe_sync
+
+__all__ = ["__version__", "subscribe", "subscribe_sync"]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    # Reducers import this package in every Spark worker: they should not pay for a WebSocket client.
+    if name == "subscribe":
+        return import_module("distributary.subscribe")  # a package that can be called
+    if name == "subscribe_sync":
+        return import_module("distributary.subscribe.sync").subscribe_sync
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,139 @@
+"""``distributary subscribe``: follow a view's rows in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distributary.subscribe.change import SubscribedChange
+
+NAME = "subscribe"
+HELP = "follow a view's rows in the terminal"
+EXAMPLES = (
+    "distributary subscribe odds                              the whole view, until Ctrl-C",
+    "distributary subscribe odds --where \"sport = 'football'\"",
+    "distributary subscribe odds --key m1 --key m2 --json     JSON lines, exact numbers",
+    "distributary subscribe odds --max 0                      the rows as they are now",
+)
+
+_MARKS = {
+    "add": ("+", "32"),
+    "change": ("~", "33"),
+    "remove": ("-", "31"),
+    "stale": ("!", "35"),
+    "fresh": ("!", "35"),
+}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("view", help="the view")
+    parser.add_argument("--where", metavar="FILTER", help="only rows with: field = literal and …")
+    parser.add_argument(
+        "--key", action="append", metavar="KEY", help="only the row of this key; may be repeated"
+    )
+    parser.add_argument("--max", type=int, metavar="N", help="end after N changes; 0: after the first rows")
+    parser.add_argument("--url", action="append", help="a publisher's address (default: found by the stack)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print rows and changes until Ctrl-C or ``--max``."""
+    from distributary.errors import BadQuery
+    from distributary.model.query import Query
+
+    if args.where is not None and args.key:
+        raise BadQuery("a query has keys or a filter, not both", hint="Leave out --where or --key")
+    Query.parse(args.view, args.where)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_follow(args))
+    return 0
+
+
+async def _follow(args: argparse.Namespace) -> None:
+    from distributary.subscribe.client import subscribe
+
+    lines = json_lines if args.json else people_lines
+    left = args.max
+    url = args.url or publishers(args)
+    async with subscribe(args.view, args.where, args.key, url=url) as changes:
+        while True:
+            for change in await changes.take():
+                if change.op != "snapshot" and left is not None:
+                    left -= 1
+                    if left < 0:
+                        return
+                for line in lines(change):
+                    print(line)
+            sys.stdout.flush()
+            if left is not None and left <= 0:
+                return
+
+
+def publishers(args: argparse.Namespace) -> list[str]:
+    """List the publishers of the stack that the command line means; raises StackNotRunning."""
+    from distributary.control.client import ControlClient, find_control, not_running, stack_config
+    from distributary.operate.state import running
+
+    if args.config is None and os.environ.get("DISTRIBUTARY_CONTROL_URL"):
+        return [ControlClient(find_control(None)).get("/v1")["publisher"]]
+    config = stack_config(args.config)
+    state = running(config.data_dir)
+    found = (
+        [part.addresses["websocket"] for part in state.parts if "websocket" in part.addresses]
+        if state
+        else []
+    )
+    if not found:
+        raise not_running(config)
+    return list(dict.fromkeys(found))
+
+
+def json_lines(change: SubscribedChange) -> Iterator[str]:
+    """Write a change as one line of JSON, with numbers as they came."""
+    from distributary.subscribe.change import encode
+
+    body: dict[str, Any] = {"op": change.op}
+    if change.op == "snapshot":
+        body |= {"rows": change.rows, "stale": change.stale, "incomplete": change.incomplete}
+    elif change.key is not None:
+        body["key"] = change.key
+    for name in ("time", "row", "changed", "gone"):
+        if getattr(change, name):
+            body[name] = getattr(change, name)
+    if change.position is not None:
+        body["position"] = str(change.position)
+    yield encode(body)
+
+
+def people_lines(change: SubscribedChange) -> Iterator[str]:
+    """Write a change for people: a mark, the key, and what is new."""
+    from distributary.subscribe.change import encode
+
+    if change.op == "snapshot":
+        facts = [f"{len(change.rows)} rows"] + ["stale"] * change.stale + ["incomplete"] * change.incomplete
+        yield _painted("# " + ", ".join(facts), "1")
+        for key, row in change.rows.items():
+            yield f"= {key} {encode(row)}"
+        return
+    mark, colour = _MARKS[change.op]
+    if change.op in ("stale", "fresh"):
+        yield _painted(
+            f"{mark} the source " + ("gives no records" if change.op == "stale" else "gives records again"),
+            colour,
+        )
+        return
+    body = change.changed if change.op == "change" and change.changed else change.row
+    told = f"{mark} {change.key}" + (f" {encode(body)}" if body is not None else "")
+    yield _painted(told + (f" without {', '.join(change.gone)}" if change.gone else ""), colour)
+
+
+def _painted(text: str, colour: str) -> str:
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{colour}m{text}\x1b[0m"

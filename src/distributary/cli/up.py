@@ -1,0 +1,165 @@
+"""``distributary up``: run the whole stack until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+from distributary.cli.output import config_of
+
+if TYPE_CHECKING:
+    from distributary.config import Config
+    from distributary.operate.keeper import Policy
+    from distributary.operate.part import Event
+    from distributary.operate.parts import Service
+
+NAME = "up"
+HELP = "run the whole stack on this machine, or connect it to yours"
+EXAMPLES = (
+    "distributary up                             the stack of ./distributary.toml; Ctrl-C stops it",
+    "distributary up --config prod.toml --quiet  say only what goes wrong",
+    "distributary up --json                      one JSON object a line, for programs",
+    "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 distributary up   use that Kafka, start none",
+)
+
+_STYLES = {"ready": "green", "died": "yellow", "failed": "red", "starting": "dim", "stopped": "dim"}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.description = (
+        f"{parser.description}\nStarts Kafka and the store (unless kafka.bootstrap_servers and store.url "
+        "name yours),\nthe control API, the reducers and the publishers; a part that dies is started again.\n"
+        "What it keeps is in data_dir, and is there again at the next start."
+    )
+    parser.add_argument("--quiet", action="store_true", help="say only what goes wrong")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run until SIGINT or SIGTERM, then stop everything within 10 s; 0 when it was asked to stop."""
+    return up(config_of(args), as_json=args.json, quiet=args.quiet)
+
+
+def up(
+    config: Config,
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+    services: Sequence[Service] | None = None,
+    policy: Policy | None = None,
+) -> int:
+    """Run the stack of a configuration; ``services`` replaces its Python parts."""
+    from distributary.operate import needs, parts
+
+    wanted = parts.services(config.publisher.processes) if services is None else services
+    say = _printer(as_json, quiet)
+    try:
+        with _terminable():  # fetching may take minutes and must end at a signal, so it is not in the loop
+            needs.check(config, wanted, lambda line: print(line, file=sys.stderr, flush=True))
+    except KeyboardInterrupt:
+        return 130
+    asyncio.run(_serve(config, say, wanted, policy))
+    return 0
+
+
+async def _serve(config: Config, say: _Printer, services: Sequence[Service], policy: Policy | None) -> None:
+    from distributary.operate.part import Event
+    from distributary.operate.stack import Stack
+
+    asked = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    began = time.monotonic()
+    async with Stack(config, say=say.event, services=services, policy=policy) as stack:
+        ready, stop = asyncio.create_task(stack.wait_ready()), asyncio.create_task(asked.wait())
+        await asyncio.wait({ready, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if ready.done():
+            ready.result()
+            say.up(time.monotonic() - began, stack.addresses)
+            await stop
+        ready.cancel()
+        say.event(Event("stopping"))
+    say.event(Event("stopped"))
+
+
+class _Printer(Protocol):
+    def event(self, event: Event) -> None: ...
+
+    def up(self, seconds: float, addresses: dict[str, str]) -> None: ...
+
+
+class _Lines:
+    """Plain lines, coloured on a terminal."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._console = None
+        if sys.stdout.isatty():
+            from rich.console import Console
+
+            self._console = Console(highlight=False, soft_wrap=True)
+
+    def event(self, event: Event) -> None:
+        from distributary.operate.report import lines
+
+        if not self._quiet or event.kind in ("died", "failed", "waiting"):
+            self._print(lines(event), _STYLES.get(event.kind, ""))
+
+    def up(self, seconds: float, addresses: dict[str, str]) -> None:
+        from distributary.operate.report import where_to_go
+
+        if not self._quiet:
+            self._print([f"stack       ready in {seconds:.1f} s; stop it with Ctrl-C"], "bold green")
+            self._print(where_to_go(addresses), "")
+
+    def _print(self, rows: Iterable[str], style: str) -> None:
+        for row in rows:
+            with contextlib.suppress(OSError):  # nobody reads it any more; the stack goes on
+                if self._console is not None:
+                    self._console.print(row, style=style, markup=False)
+                else:
+                    print(row, flush=True)
+
+
+class _Json:
+    """One JSON object a line."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def event(self, event: Event) -> None:
+        from distributary.operate.report import as_json
+
+        if not self._quiet or event.kind in ("died", "failed", "waiting"):
+            with contextlib.suppress(OSError):
+                print(as_json(event), flush=True)
+
+    def up(self, seconds: float, addresses: dict[str, str]) -> None:
+        from distributary.operate.part import Event
+
+        self.event(Event("ready", message=f"in {seconds:.1f} s", addresses=addresses))
+
+
+def _printer(as_json: bool, quiet: bool) -> _Printer:
+    return _Json(quiet) if as_json else _Lines(quiet)
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM interrupt as Ctrl-C does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

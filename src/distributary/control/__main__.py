@@ -1,0 +1,100 @@
+"""``python -m distributary.control``: the control API as a process of a stack."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import uvloop
+from aiohttp import web
+from confluent_kafka import KafkaException
+
+from distributary.config import Config, load
+from distributary.control.app import make_app
+from distributary.control.context import Context
+from distributary.errors import DistributaryError, KafkaUnavailable, PortTaken
+from distributary.kafka import client
+from distributary.kafka.commands import CommandsProducer
+from distributary.store.redis import RedisReader, RedisWriter
+
+log = logging.getLogger("distributary.control")
+
+_STOP_SECONDS = 3.0
+
+
+async def serve(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT; says on stdout when it is ready."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    reader, writer = RedisReader(config.store.url), RedisWriter(config.store.url)
+    commands = CommandsProducer(config.kafka)
+    context = Context(config, reader, writer, commands)
+    context.checks |= {"store": reader.ping, "kafka": _kafka_check(config)}
+    runner = web.AppRunner(make_app(context), access_log=None, shutdown_timeout=_STOP_SECONDS)
+    await runner.setup()
+    try:
+        await _listen(runner, config.control.host, config.control.port)
+        host = f"[{config.control.host}]" if ":" in config.control.host else config.control.host
+        addresses = {"http": f"http://{host}:{config.control.port}"}
+        print(json.dumps({"ready": True, "part": "control", "addresses": addresses}), flush=True)
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+        await commands.close(1.0)
+        await reader.close()
+        writer.close()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        raise PortTaken(
+            f"the control API cannot listen on {host}:{port}: {error.strerror}",
+            hint="set control.port to a free port",
+        ) from None
+
+
+def _kafka_check(config: Config) -> Callable[[], Awaitable[None]]:
+    admin = client.admin(config.kafka)
+
+    async def check() -> None:
+        try:
+            await asyncio.to_thread(admin.list_topics, timeout=3.0)
+        except KafkaException:
+            raise KafkaUnavailable("no broker answers", hint="is Kafka running?") from None
+
+    return check
+
+
+def _complete(config: Config) -> Config:
+    """Fill in the addresses of embedded parts, where the supervisor did not give them."""
+    kafka, store = config.kafka, config.store
+    if not kafka.bootstrap_servers:
+        kafka = replace(kafka, bootstrap_servers=f"127.0.0.1:{kafka.port}")
+    if not store.url:
+        store = replace(store, url=f"redis://127.0.0.1:{store.port}/0")
+    return replace(config, kafka=kafka, store=store)
+
+
+def main() -> int:
+    """Run; a DistributaryError is one line on stderr and exit status 1."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        uvloop.run(serve(_complete(load(required=False))))
+    except DistributaryError as error:
+        print(f"distributary.control: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

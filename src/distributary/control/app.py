@@ -1,0 +1,51 @@
+"""The API put together: every address in one table."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from distributary.control import health, status, subscriptions, views
+from distributary.control.context import CONTEXT, Context
+from distributary.control.origins import same_site
+from distributary.control.replies import MAX_BODY, one_shape
+from distributary.control.sweep import sweep_forever
+
+_SWEEP_SECONDS = 5.0
+
+
+def make_app(context: Context) -> web.Application:
+    """Make the application; it sweeps lapsed subscriptions while it runs."""
+    app = web.Application(middlewares=[one_shape, same_site], client_max_size=MAX_BODY)
+    app[CONTEXT] = context
+    app.cleanup_ctx.append(_sweeping)
+    app.add_routes(
+        [
+            web.get("/v1", status.index),
+            web.get("/v1/status", status.show),
+            web.get("/v1/feeds", views.feeds),
+            web.get("/v1/views", views.index),
+            web.get("/v1/views/{name}", views.show),
+            web.put("/v1/views/{name}", views.define),
+            web.delete("/v1/views/{name}", views.remove),
+            web.post("/v1/subscriptions", subscriptions.create),
+            web.get("/v1/subscriptions/{id}", subscriptions.show),
+            web.delete("/v1/subscriptions/{id}", subscriptions.end),
+            web.post("/v1/subscriptions/{id}/begin", subscriptions.begin),
+            web.get("/healthz", health.healthz),
+            web.get("/readyz", health.readyz),
+            web.get("/metrics", health.metrics),
+        ]
+    )
+    return app
+
+
+async def _sweeping(app: web.Application) -> AsyncIterator[None]:
+    task = asyncio.create_task(sweep_forever(app[CONTEXT], _SWEEP_SECONDS))
+    yield
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,108 @@
+"""What the commands use to talk to a running control API: find it, call it, raise its errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from distributary.config import Config, load
+from distributary.errors import DistributaryError, RequestError, StackNotRunning
+from distributary.operate.state import running
+from distributary.subscribe.find import CONTROL_URL
+
+
+def find_control(path: Path | None, env: Mapping[str, str] = os.environ) -> str:
+    """Say where the control API is: of the environment, else of the stack that the configuration describes.
+
+    A configuration that is named outright goes before the environment. Raises StackNotRunning.
+    """
+    if path is None and env.get(CONTROL_URL):
+        return env[CONTROL_URL].rstrip("/")
+    config = stack_config(path, env)
+    state = running(config.data_dir)
+    found = (
+        [part.addresses["http"] for part in state.parts if part.name == "control" and part.addresses]
+        if state
+        else []
+    )
+    if not found:
+        raise not_running(config)
+    return found[0].rstrip("/")
+
+
+def stack_config(path: Path | None, env: Mapping[str, str] = os.environ) -> Config:
+    """Load the configuration that says where a stack keeps its data; there may be no file."""
+    # Where a control API is says nothing of the stack itself, so it is no setting.
+    return load(path, {name: value for name, value in env.items() if name != CONTROL_URL}, required=False)
+
+
+def not_running(config: Config) -> StackNotRunning:
+    """Say that no stack runs where the configuration says that it keeps its data."""
+    return StackNotRunning(
+        f"no stack runs in {config.data_dir}",
+        hint=f"start it with: distributary up, or say where one is: {CONTROL_URL}=http://HOST:PORT",
+    )
+
+
+class ControlClient:
+    """Calls one control API, blocking."""
+
+    def __init__(self, url: str, timeout: float = 10.0) -> None:
+        self.url = url
+        self._timeout = timeout
+
+    def get(self, path: str) -> Any:
+        """Read a resource."""
+        return self.call("GET", path)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Make a call; None for an empty reply. Raises the error that the API replied with."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            self.url + path, data, {"Content-Type": "application/json"}, method=method
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as reply:
+                text = reply.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _refused(self.url, error.code, error.read()) from None
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise StackNotRunning(
+                f"the control API at {self.url} does not answer: {reason}", hint="is the stack running?"
+            ) from None
+        try:
+            return json.loads(text) if text else None
+        except ValueError:
+            raise StackNotRunning(
+                f"what answers at {self.url} is not the control API", hint=f"correct {CONTROL_URL}"
+            ) from None
+
+
+def view_path(name: str) -> str:
+    """The address of a view."""
+    return f"/v1/views/{quote(name, safe='')}"
+
+
+def _refused(url: str, status: int, text: bytes) -> DistributaryError:
+    try:
+        said = json.loads(text)["error"]
+        kind = _kinds(DistributaryError).get(said["code"], RequestError)
+        return kind(said["message"], hint=said["hint"])
+    except (ValueError, KeyError, TypeError):
+        return StackNotRunning(f"what answers at {url} is not the control API (HTTP {status})")
+
+
+def _kinds(base: type[DistributaryError]) -> dict[str, type[DistributaryError]]:
+    found = {base.code: base}
+    for kind in base.__subclasses__():
+        found |= {code: sub for code, sub in _kinds(kind).items() if code not in found}
+    return found

@@ -1,0 +1,86 @@
+"""What the API's handlers work with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+from aiohttp import web
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from distributary.config import Config
+from distributary.model.command import Command
+from distributary.store.base import ReaderStore, WriterStore
+from distributary.subscribe.find import websocket_url
+
+ANYWHERE = ("0.0.0.0", "::", "")
+
+
+class Announcer(Protocol):
+    """Writes commands to the commands topic (``distributary.kafka.commands.CommandsProducer`` does)."""
+
+    async def send(self, command: Command) -> None:
+        """Write one and wait until Kafka has it; raises DistributaryError when it does not."""
+
+
+@dataclass
+class Context:
+    """The parts that requests are served from; ``writing`` is held while the blocking writer is used."""
+
+    config: Config
+    reader: ReaderStore
+    writer: WriterStore
+    announcer: Announcer
+    checks: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    sending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def ttl_ms(self) -> int:
+        """How long a subscription lives that nobody renews."""
+        return int(self.config.store.subscription_ttl * 1000)
+
+    async def write(self, call: Callable[..., None], *args: str) -> None:
+        """Make a call of the blocking writer, whose calls here may all be repeated without harm."""
+        async with self.writing:
+            try:
+                await asyncio.to_thread(call, *args)
+            except (RedisConnectionError, OSError):
+                # A connection lost since the writer's last use is an error once; then it makes another.
+                await asyncio.to_thread(call, *args)
+
+
+CONTEXT: web.AppKey[Context] = web.AppKey("context", Context)
+
+
+def websocket_address(config: Config, host: str) -> str:
+    """Say where subscribers connect; ``host`` is how the caller reached this machine."""
+    publisher = config.publisher
+    if publisher.advertised_url:
+        return websocket_url(publisher.advertised_url)
+    return f"ws://{_host(publisher.host, host)}:{publisher.port}/connection/websocket"
+
+
+def http_address(config: Config, host: str) -> str:
+    """Say where the publisher serves SSE, the page and its metrics."""
+    publisher = config.publisher
+    if publisher.advertised_url:
+        parts = urlsplit(publisher.advertised_url)
+        return f"{'https' if parts.scheme in ('wss', 'https') else 'http'}://{parts.netloc}"
+    return f"http://{_host(publisher.host, host)}:{publisher.http_port}"
+
+
+def events_address(config: Config, host: str, view: str, subscription: str) -> str:
+    """Say where a subscription's changes are served as SSE."""
+    return f"{http_address(config, host)}/v1/views/{quote(view, safe='')}/events?subscription={subscription}"
+
+
+def _host(listened: str, asked: str) -> str:
+    if listened not in ANYWHERE:
+        return f"[{listened}]" if ":" in listened else listened
+    return (asked.rpartition(":")[0] if not asked.endswith("]") and ":" in asked else asked) or "127.0.0.1"

@@ -1,0 +1,34 @@
+"""Which browser pages may use the API, and the CORS replies that browsers ask for."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from distributary.control.context import CONTEXT
+from distributary.errors import OriginRefused
+from distributary.publish.origins import allowed
+
+
+@web.middleware
+async def same_site(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse pages of other sites that ``publisher.origins`` does not name; let the rest read the replies."""
+    origin = request.headers.get("Origin")
+    if origin is None:
+        return await handler(request)
+    if not allowed(origin, request.host, request.app[CONTEXT].config.publisher.origins):
+        raise OriginRefused(
+            f"pages of {origin} may not use this API",
+            hint="name it in publisher.origins of the configuration",
+        )
+    asked = request.headers.get("Access-Control-Request-Method")
+    if request.method == "OPTIONS" and asked:
+        reply: web.StreamResponse = web.Response(status=204)
+        reply.headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, DELETE"
+        reply.headers["Access-Control-Allow-Headers"] = "Content-Type, Authorization"
+        reply.headers["Access-Control-Max-Age"] = "600"
+    else:
+        reply = await handler(request)
+    reply.headers["Access-Control-Allow-Origin"] = origin
+    reply.headers["Vary"] = "Origin"
+    return reply

@@ -1,0 +1,171 @@
+"""``/v1/subscriptions``: ask for a query, begin it, end it.
+
+A subscription is registered in the store first: from then on every write is matched against its query.
+The command on the commands topic brings it to the reducers early and records who asked what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import Any
+
+from aiohttp import web
+
+from distributary.control.context import CONTEXT, Context, events_address, websocket_address
+from distributary.control.replies import named, read_object
+from distributary.control.views import require_view
+from distributary.errors import (
+    AlreadyBegun,
+    BadRequest,
+    DistributaryError,
+    SubscriptionNotFound,
+    ViewBuilding,
+)
+from distributary.model.command import Command
+from distributary.model.query import Query
+from distributary.store.base import Subscription, ViewInfo
+from distributary.store.tail import Build
+
+log = logging.getLogger(__name__)
+
+_MOMENT = 0.5
+
+
+async def create(request: web.Request) -> web.Response:
+    """``POST /v1/subscriptions``: register a subscription that waits until it is begun."""
+    context = request.app[CONTEXT]
+    query = read_query(await read_object(request, ("view", "where", "keys")))
+    await _servable(context, query.view, await require_view(context, query.view))
+    id = str(uuid.uuid4())
+    try:
+        await context.reader.register(query.view, query.id, query.text, id, context.ttl_ms, begun=False)
+    except KeyError:  # the view was removed since we looked
+        await require_view(context, query.view)
+        raise
+    await announce(context, Command("subscribe", query.view, id, query.text))
+    found = Subscription(id, query.id, False, 0)
+    reply = _described(context, request.host, query.view, found, query.text)
+    return web.json_response(
+        reply | {"expires_in": context.ttl_ms / 1000},
+        status=201,
+        headers={"Location": f"/v1/subscriptions/{id}"},
+    )
+
+
+async def show(request: web.Request) -> web.Response:
+    """``GET /v1/subscriptions/{id}``."""
+    context = request.app[CONTEXT]
+    view, found = await _find(context, request.match_info["id"])
+    row = await context.reader.query_text(view, found.query_id)
+    info = await context.reader.view(view)
+    reply = _described(context, request.host, view, found, row.text if row else "{}")
+    left = max(0.0, (found.expires - info.now) / 1000) if info else 0.0
+    return web.json_response(reply | {"expires_in": left})
+
+
+async def begin(request: web.Request) -> web.Response:
+    """``POST /v1/subscriptions/{id}/begin``: let the initial state come; once."""
+    context = request.app[CONTEXT]
+    view, found = await _find(context, request.match_info["id"])
+    try:
+        first = await context.reader.begin(view, found.id, context.ttl_ms)
+    except KeyError:
+        raise _unknown(found.id) from None
+    if not first:
+        raise AlreadyBegun(
+            f"the subscription {found.id} was begun already", hint="make another one to begin again"
+        )
+    await announce(context, Command("begin", view, found.id))
+    return web.json_response({"id": found.id, "state": "begun"})
+
+
+async def end(request: web.Request) -> web.Response:
+    """``DELETE /v1/subscriptions/{id}``."""
+    context = request.app[CONTEXT]
+    view, found = await _find(context, request.match_info["id"])
+    if not await context.reader.end(view, found.id):
+        raise _unknown(found.id)
+    await announce(context, Command("end", view, found.id))
+    return web.Response(status=204)
+
+
+def read_query(body: dict[str, Any]) -> Query:
+    """Read the query that a body asks for; raises BadRequest or BadQuery."""
+    view, where, keys = body.get("view"), body.get("where"), body.get("keys")
+    if not isinstance(view, str):
+        raise BadRequest(
+            f'"view" is {named(view)}' if "view" in body else '"view" is missing', hint="name a view"
+        )
+    if where is not None and keys is not None:
+        raise BadRequest('a query has "where" or "keys", not both', hint="leave one out")
+    if where is not None and not isinstance(where, str):
+        raise BadRequest(f'"where" is {named(where)}', hint='write it as a text: "field = literal and …"')
+    if keys is None:
+        return Query.parse(view, where)
+    if not isinstance(keys, list):
+        raise BadRequest(f'"keys" is {named(keys)}', hint="give an array of row keys")
+    for at, key in enumerate(keys):
+        if not isinstance(key, str):
+            raise BadRequest(f'"keys"[{at}] is {named(key)}', hint="row keys are texts")
+    return Query.of_keys(view, keys)
+
+
+async def announce(context: Context, command: Command) -> None:
+    """Put a command on the commands topic, waiting a moment for Kafka to have it.
+
+    The registry in the store is what subscribers depend on, so a Kafka that does not answer is noted
+    and counted, not an error of the request.
+    """
+    task = asyncio.create_task(_send(context, command))
+    context.sending.add(task)
+    task.add_done_callback(context.sending.discard)
+    await asyncio.wait({task}, timeout=_MOMENT)
+
+
+async def _send(context: Context, command: Command) -> None:
+    try:
+        await context.announcer.send(command)
+        context.counts["commands", "sent"] += 1
+    except DistributaryError as error:
+        context.counts["commands", "failed"] += 1
+        log.warning("the command %s of %s was not recorded: %s", command.op, command.subscription, error)
+
+
+async def _servable(context: Context, name: str, info: ViewInfo) -> None:
+    build = await context.reader.build(Build(name, info.live)) if info.live else None
+    if build is None or build.status == "building":
+        raise ViewBuilding(f'the view "{name}" is being built', hint="try again when it is live")
+    if build.status == "stopped" and not build.seq:
+        raise ViewBuilding(
+            f'the view "{name}" is stopped: {build.reason or "no reason given"}',
+            hint="see: distributary status",
+        )
+
+
+async def _find(context: Context, id: str) -> tuple[str, Subscription]:
+    view = await context.reader.find_subscription(id)
+    found = await context.reader.subscription(view, id) if view is not None else None
+    if view is None or found is None:
+        raise _unknown(id)
+    return view, found
+
+
+def _unknown(id: str) -> SubscriptionNotFound:
+    return SubscriptionNotFound(
+        f"there is no subscription {id[:80]}", hint="it ended or lapsed; make one with POST /v1/subscriptions"
+    )
+
+
+def _described(context: Context, host: str, view: str, found: Subscription, text: str) -> dict[str, Any]:
+    query = Query.load(view, text)
+    return {
+        "id": found.id,
+        "view": view,
+        "channel": f"q:{view}:{found.query_id}",
+        "publisher": websocket_address(context.config, host),
+        "events": events_address(context.config, host, view, found.id),
+        "query": query.text,
+        "state": "begun" if found.begun else "waiting",
+    }

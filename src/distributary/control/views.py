@@ -1,0 +1,112 @@
+"""``/v1/views``: list, show, define and remove views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from distributary.config.problem import nearest
+from distributary.control.context import CONTEXT, Context
+from distributary.control.definition import read_definition
+from distributary.control.overview import Overview, describe_view, read_overview
+from distributary.control.replies import read_object
+from distributary.errors import BadDefinition, ViewNotFound
+from distributary.model.definition import Definition
+from distributary.model.feed import Feed
+from distributary.store.base import ViewInfo
+
+
+async def index(request: web.Request) -> web.Response:
+    """``GET /v1/views``."""
+    overview = await read_overview(request.app[CONTEXT].reader)
+    return web.json_response({"views": [describe_view(overview, name) for name in overview.views]})
+
+
+async def show(request: web.Request) -> web.Response:
+    """``GET /v1/views/{name}``."""
+    context, name = request.app[CONTEXT], request.match_info["name"]
+    await require_view(context, name)
+    return web.json_response(describe_view(await read_overview(context.reader, [name]), name))
+
+
+async def define(request: web.Request) -> web.Response:
+    """``PUT /v1/views/{name}``: have it built; 202, or 200 when nothing changed.
+
+    A changed definition is built beside the old one, which goes on being served until then.
+    """
+    context, name = request.app[CONTEXT], request.match_info["name"]
+    body = await read_object(request)
+    overview = await read_overview(context.reader, beats=False)
+    definition = read_definition(name, body, known_feeds(context, overview))
+    _one_feed_a_name(definition, overview)
+    before = overview.views.get(name)
+    same = before is not None and before.info.live == definition.build
+    state = before.live.status if before is not None and before.live is not None and same else "building"
+    if before is not None and before.info.definition == definition.text and not before.info.next:
+        return web.json_response({"name": name, "build": definition.build, "state": state, "changed": False})
+    await context.write(context.writer.define, name, definition.build, definition.text)
+    reply = {"name": name, "build": definition.build, "state": state, "changed": True}
+    return web.json_response(reply, status=202, headers={"Location": f"/v1/views/{name}"})
+
+
+async def remove(request: web.Request) -> web.Response:
+    """``DELETE /v1/views/{name}``: remove it with its rows, queries and subscriptions."""
+    context, name = request.app[CONTEXT], request.match_info["name"]
+    await require_view(context, name)
+    await context.write(context.writer.drop_view, name)
+    return web.Response(status=204)
+
+
+async def feeds(request: web.Request) -> web.Response:
+    """``GET /v1/feeds``."""
+    context = request.app[CONTEXT]
+    overview = await read_overview(context.reader, beats=False)
+    return web.json_response({"feeds": describe_feeds(known_feeds(context, overview), overview)})
+
+
+def describe_feeds(feeds: Iterable[Feed], overview: Overview) -> list[dict[str, object]]:
+    """Say of each feed what it reads and which views are made from it."""
+    return [
+        {
+            "name": feed.name,
+            "topic": feed.topic,
+            "format": feed.format,
+            "partitioned_by": feed.partitioned_by,
+            "dead_letters": feed.dead_letter_topic,
+            "views": [name for name, view in overview.views.items() if view.feed == feed.name],
+        }
+        for feed in feeds
+    ]
+
+
+async def require_view(context: Context, name: str) -> ViewInfo:
+    """Read a view's state; raises ViewNotFound with the nearest name."""
+    info = await context.reader.view(name)
+    if info is not None:
+        return info
+    names = await context.reader.views()
+    near = nearest(name, names)
+    hint = f'did you mean "{near}"?' if near else f"there are: {', '.join(names) or 'none yet'}"
+    raise ViewNotFound(f'there is no view "{name[:80]}"', hint=hint)
+
+
+def known_feeds(context: Context, overview: Overview) -> list[Feed]:
+    """List the feeds of the configuration and those that came with views."""
+    found = {feed.name: feed for feed in context.config.feeds}
+    for view in overview.views.values():
+        if view.definition is not None:
+            found.setdefault(view.feed, view.definition.feed)
+    return sorted(found.values(), key=lambda feed: feed.name)
+
+
+def _one_feed_a_name(definition: Definition, overview: Overview) -> None:
+    """Refuse a feed that other views know under the same name as something else."""
+    for name, view in overview.views.items():
+        if name == definition.view.name or view.definition is None or view.feed != definition.feed.name:
+            continue
+        if view.definition.feed != definition.feed:
+            raise BadDefinition(
+                f'the feed "{definition.feed.name}" is another one in the view "{name}"',
+                hint="give the feed another name, or leave its definition out",
+            )

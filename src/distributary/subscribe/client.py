@@ -1,0 +1,214 @@
+"""The asynchronous subscriber: sockets around ``protocol.Session``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import random
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from distributary.errors import DistributaryError, StackNotRunning, SubscribeError
+from distributary.model.channel import encode_channel
+from distributary.model.query import Query
+from distributary.subscribe.change import Followed, SubscribedChange
+from distributary.subscribe.find import find_publishers
+from distributary.subscribe.protocol import Action, Deliver, Fail, Reconnect, Send, Session
+
+log = logging.getLogger(__name__)
+
+_FIRST_DELAY = 0.2
+_LAST_DELAY = 20.0
+_WAITING = 10_000
+
+
+def subscribe(
+    view: str,
+    where: str | None = None,
+    keys: Iterable[str] | None = None,
+    *,
+    url: str | Sequence[str] | None = None,
+    control: str | None = None,
+    token: str | None = None,
+    timeout: float = 10.0,
+) -> Changes:
+    """Follow the rows of a view, live.
+
+    ``where`` is ``field = literal and …``, ``keys`` a list of row keys; neither means the whole view.
+    ``url`` is a publisher's WebSocket address, or several to try in turn; without one ``control`` (the
+    control API) is asked, or the stack of the current folder is found. ``timeout`` is for the first
+    snapshot, in seconds; later connections are tried again for ever.
+
+    Use it as ``async with subscribe("odds") as changes: async for change in changes: …``. Raises
+    BadQuery at once for a query that cannot be read.
+    """
+    query = Query.parse(view, where) if keys is None else Query.of_keys(view, keys := list(keys))
+    return Changes(encode_channel(query.view, where, keys), url, control, token, timeout)
+
+
+class Changes(Followed):
+    """A subscription: an async context manager and an async iterator of ``SubscribedChange``.
+
+    The first item is the snapshot. ``rows`` is the state after the last item taken (right after entering:
+    the snapshot's). Lost connections are resumed without the caller seeing any of it, unless changes
+    were lost for good: then a new ``snapshot`` item comes. When the caller does not take items, reading
+    stops at some ten thousand; the publisher may then end the connection, and it is resumed later.
+    """
+
+    def __init__(
+        self,
+        channel: str,
+        url: str | Sequence[str] | None = None,
+        control: str | None = None,
+        token: str | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        super().__init__()
+        self.channel = channel
+        self._where = (url, control)
+        self._timeout = timeout
+        self._session = Session(channel, token=token)
+        self._items: asyncio.Queue[SubscribedChange | None] = asyncio.Queue(_WAITING)
+        self._first: SubscribedChange | None = None
+        self._error: DistributaryError | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._trouble = ""
+
+    async def __aenter__(self) -> Self:
+        urls = await find_publishers(*self._where)
+        self._reader = asyncio.create_task(self._run(urls))
+        try:
+            async with asyncio.timeout(self._timeout):
+                self._first = await self._take()
+        except TimeoutError:
+            await self.close()
+            raise StackNotRunning(
+                f"no snapshot of {self.channel!r} from {', '.join(urls)} within {self._timeout:g} s"
+                + (f" ({self._trouble})" if self._trouble else ""),
+                hint="is it running? see: distributary status",
+            ) from None
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SubscribedChange:
+        if self._reader is None:
+            raise StopAsyncIteration
+        first, self._first = self._first, None
+        return first or await self._take()
+
+    async def take(self) -> list[SubscribedChange]:
+        """Wait for at least one change and return all that are there. StopAsyncIteration once closed."""
+        found = [await self.__anext__()]
+        while not self._items.empty():
+            item = self._items.get_nowait()
+            if item is None:
+                self._items.put_nowait(None)
+                break
+            self.note(item)
+            found.append(item)
+        return found
+
+    async def close(self) -> None:
+        """End the subscription; iterating afterwards ends at once."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reader
+            self._end()
+
+    async def _take(self) -> SubscribedChange:
+        item = await self._items.get()
+        if item is None:
+            self._items.put_nowait(None)  # whoever asks again is told again
+            raise self._error or StopAsyncIteration
+        self.note(item)
+        return item
+
+    def _end(self) -> None:
+        # When the queue is full nobody waits on it, and who takes from it later sees the reader gone.
+        with contextlib.suppress(asyncio.QueueFull):
+            self._items.put_nowait(None)
+
+    # --- the connection ---------------------------------------------------------------------------
+
+    async def _run(self, urls: Sequence[str]) -> None:
+        """Connect, and again after each loss, until something final happens."""
+        tries = 0
+        try:
+            async with aiohttp.ClientSession() as http:
+                for url in itertools.cycle(urls):
+                    joined, why = await self._connection(http, url)
+                    tries = 0 if joined else tries + 1
+                    self._trouble = why
+                    log.info("reconnecting: %s", why, extra={"channel": self.channel, "url": url})
+                    await asyncio.sleep(delay(tries, len(urls)))
+        except DistributaryError as error:
+            self._error = error
+        except Exception as error:
+            log.exception("the subscriber failed", extra={"channel": self.channel})
+            self._error = SubscribeError(f"the subscriber of {self.channel!r} failed: {error!r}")
+        await self._items.put(None)
+
+    async def _connection(self, http: aiohttp.ClientSession, url: str) -> tuple[bool, str]:
+        """Serve one connection to its end; say whether it got as far as a subscription, and why it ended."""
+        session, was_joined = self._session, False
+        try:
+            async with http.ws_connect(url, max_msg_size=0, autoping=True) as socket:
+                why = await self._act(socket, session.opened())
+                while why is None:
+                    try:
+                        async with asyncio.timeout(session.silence or self._timeout):
+                            message = await socket.receive()
+                    except TimeoutError:
+                        why = "the publisher fell silent"
+                        break
+                    if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                        actions = session.received(message.data)
+                    else:
+                        actions = session.closed(socket.close_code, str(message.extra or ""))
+                    why = await self._act(socket, actions)
+                    was_joined |= session.joined
+                return was_joined, why
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status in (401, 403):
+                raise SubscribeError(
+                    f"{url} refused the connection: HTTP {error.status}", hint="check token and origin"
+                ) from None
+            return was_joined, f"HTTP {error.status}"
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return was_joined, str(error) or type(error).__name__
+
+    async def _act(self, socket: aiohttp.ClientWebSocketResponse, actions: Iterable[Action]) -> str | None:
+        """Do what the session says; a text means that this connection is over."""
+        for action in actions:
+            if isinstance(action, Send):
+                await socket.send_str(action.text)
+            elif isinstance(action, Deliver):
+                await self._items.put(action.change)
+            elif isinstance(action, Reconnect):
+                return action.reason
+            elif isinstance(action, Fail):
+                raise action.error
+        return None
+
+
+def delay(tries: int, urls: int = 1) -> float:
+    """Choose a wait at random, up to a bound that doubles each time all addresses were tried."""
+    rounds = min(tries // max(urls, 1), 16)
+    return random.uniform(0, min(_LAST_DELAY, _FIRST_DELAY * 2**rounds))

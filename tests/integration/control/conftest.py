@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.control.parts import Process
+from tests.support.servers import StoreServer, free_port
+
+from distributary.setup.valkey import bundled
+
+TOML = """
+[[feeds]]
+name = "odds"
+topic = "sportsbook.odds"
+"""
+
+Start = Callable[[str], Process]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreServer]:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    binary = bundled()
+    assert binary is not None
+    server = StoreServer(binary, folder)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bootstrap_servers() -> str:
+    """Where Kafka is: an address where nobody is, unless a test has a broker."""
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.fixture
+def start(tmp_path: Path, store: StoreServer, bootstrap_servers: str) -> Iterator[Start]:
+    """Start parts, each kind on ports of its own that stay the same when it is started again."""
+    file = tmp_path / "distributary.toml"
+    file.write_text(TOML)
+    env = {
+        "DISTRIBUTARY_CONFIG": str(file),
+        "DISTRIBUTARY_STORE_URL": store.url,
+        "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers,
+        "DISTRIBUTARY_CONTROL_PORT": str(free_port()),
+        "DISTRIBUTARY_PUBLISHER_PORT": str(free_port()),
+        "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(free_port()),
+    }
+    running: list[Process] = []
+
+    def launch(module: str) -> Process:
+        running.append(Process(module, env, tmp_path / f"{module}.log"))
+        return running[-1]
+
+    yield launch
+    for process in running:
+        if process.running:
+            process.stop()

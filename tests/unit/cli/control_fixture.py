@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.control.threaded import ThreadedApi
+
+
+@pytest.fixture
+def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedApi]:
+    """A control API, found by its environment variable."""
+    monkeypatch.chdir(tmp_path)
+    threaded = ThreadedApi(tmp_path)
+    monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", threaded.url)
+    yield threaded
+    threaded.stop()

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.support.servers import free_port
+from tests.unit.cli.control_fixture import control as control
+from tests.unit.control.threaded import ThreadedApi
+
+from distributary.cli.main import main
+from distributary.operate.state import PartState, StackState, write
+
+
+def test_people_see_parts_views_and_problems(
+    control: ThreadedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = control.api.define()
+    driver = {"build": build.id, "engine": "realtime", "rate": 1234.0, "lag": 5, "lag_seconds": 0.25}
+    control.api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
+    said = {"connections": 2, "subscribers": 3, "channels": 1}
+    said |= {"views": {"odds": {"subscribers": 3, "e2e_p50_ms": 4.0, "e2e_p99_ms": 21.0}}}  # type: ignore[dict-item]
+    control.api.store.writer.beat("publisher", "1", json.dumps(said))
+    assert main(["status"]) == 0
+    text = capsys.readouterr().out
+    assert "2 connections, 3 subscribers, 1 channels" in text
+    assert re.search(r"odds +live +realtime +0 +1,234/s +5 \(0\.2 s\) +0 +3 +4\.0 ms +21 ms", text)
+    assert text.rstrip().endswith("nothing is wrong")
+
+
+def test_problems_are_last(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:
+    control.api.define(status="stopped")
+    assert main(["status"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("! view odds is stopped: because")
+
+
+def test_json_is_the_apis_own(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:
+    control.api.define()
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["views"][0]["name"] == "odds"
+
+
+def test_watching_ends_at_ctrl_c(
+    control: ThreadedApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = iter([None, None])
+
+    def sleep(_: float) -> None:
+        if next(turns, "end") == "end":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("distributary.cli.status.time.sleep", sleep)
+    assert main(["status", "--watch"]) == 0
+    assert capsys.readouterr().out.count("nothing is wrong") == 3
+
+
+def test_no_stack_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL", raising=False)
+    assert main(["status"]) == 1
+    error = capsys.readouterr().err
+    assert f"distributary: no stack runs in {tmp_path / '.distributary'}\n" in error
+    assert "distributary up" in error
+
+
+def test_an_address_where_nothing_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", f"http://127.0.0.1:{free_port()}")
+    assert main(["status"]) == 1
+    assert "does not answer" in capsys.readouterr().err
+
+
+def test_the_stack_of_the_configuration_is_found(
+    control: ThreadedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL")
+    (tmp_path / ".distributary").mkdir()
+    part = PartState("control", "ready", addresses={"http": control.url})
+    created = psutil.Process().create_time()
+    write(tmp_path / ".distributary", StackState("s", os.getpid(), created, "ready", [part]))
+    assert main(["status"]) == 0
+
+
+def test_parts_are_shown_even_without_the_control_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL", raising=False)
+    (tmp_path / ".distributary").mkdir()
+    parts = [
+        PartState("kafka", "ready", 12),
+        PartState("control", "restarting", addresses={"http": _nobody()}),
+    ]
+    created = psutil.Process().create_time()
+    write(tmp_path / ".distributary", StackState("s", os.getpid(), created, "ready", parts))
+    assert main(["status"]) == 1
+    said = capsys.readouterr()
+    assert re.search(r"control +restarting", said.out)
+    assert "does not answer" in said.err
+
+
+def _nobody() -> str:
+    return f"http://127.0.0.1:{free_port()}"

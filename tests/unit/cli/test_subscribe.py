@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from tests.support.clock import LIMIT
+from tests.unit.cli.control_fixture import control as control
+from tests.unit.control.threaded import ThreadedApi
+from tests.unit.subscribe.server import TinyPublisher
+
+from distributary.cli.main import main
+from distributary.cli.subscribe import json_lines, people_lines
+from distributary.model.position import Position
+from distributary.subscribe.change import SubscribedChange
+
+AT = Position("e", 7)
+
+
+@pytest.fixture
+def tiny() -> Iterator[TinyPublisher]:
+    """A publisher on a thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def start() -> TinyPublisher:
+        publisher = TinyPublisher()
+        publisher.rows = {"a": {"n": 1}, "b": {"n": 2}}
+        return await publisher.start()
+
+    publisher = asyncio.run_coroutine_threadsafe(start(), loop).result(10 * LIMIT)
+    yield publisher
+    asyncio.run_coroutine_threadsafe(publisher.stop(), loop).result(10 * LIMIT)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_the_rows_as_they_are(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["subscribe", "odds", "--url", tiny.url, "--max", "0"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["# 2 rows", '= a {"n":1}', '= b {"n":2}']
+
+
+def test_json_lines(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["subscribe", "odds", "--url", tiny.url, "--max", "0", "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["rows"] == {"a": {"n": 1}, "b": {"n": 2}}
+
+
+def test_ctrl_c_is_a_clean_end(tiny: TinyPublisher) -> None:
+    argv = [sys.executable, "-m", "distributary.cli", "subscribe", "odds", "--url", tiny.url]
+    process = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "# 2 rows\n"
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=10 * LIMIT)
+    assert (process.returncode, error) == (0, "")
+
+
+def test_an_unknown_view_is_one_line(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["subscribe", "unknown", "--url", tiny.url]) == 1
+    assert "unknown channel" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--where", "a >"], ["--where", "a = 1", "--key", "k"]])
+def test_a_bad_query_needs_no_stack(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["subscribe", "odds", *words]) == 1
+    assert "no stack" not in capsys.readouterr().err
+
+
+def test_no_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL", raising=False)
+    assert main(["subscribe", "odds"]) == 1
+    assert "no stack runs in" in capsys.readouterr().err
+
+
+def test_the_control_api_says_where(
+    control: ThreadedApi, tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dataclasses import replace
+
+    publisher = replace(control.api.config.publisher, advertised_url=tiny.url)
+    control.api.context.config = replace(control.api.config, publisher=publisher)
+    assert main(["subscribe", "odds", "--max", "0"]) == 0
+    assert "# 2 rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "people", "json_text"),
+    [
+        (
+            SubscribedChange("add", "k", {"d": Decimal("1.10")}, time=5, position=AT),
+            '+ k {"d":1.10}',
+            '{"op":"add","key":"k","time":5,"row":{"d":1.10},"position":"e:7"}',
+        ),
+        (
+            SubscribedChange("change", "k", {"a": 2}, {"a": 2}, ("b",), 5, AT),
+            '~ k {"a":2} without b',
+            '{"op":"change","key":"k","time":5,"row":{"a":2},"changed":{"a":2},"gone":["b"],"position":"e:7"}',
+        ),
+        (SubscribedChange("remove", "k", position=AT), "- k", '{"op":"remove","key":"k","position":"e:7"}'),
+        (SubscribedChange("stale", time=9), "! the source gives no records", '{"op":"stale","time":9}'),
+    ],
+)
+def test_lines(change: SubscribedChange, people: str, json_text: str) -> None:
+    assert list(people_lines(change)) == [people]
+    assert list(json_lines(change)) == [json_text]

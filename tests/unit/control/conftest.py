@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient, TestServer
+
+from distributary.config import Config
+from distributary.control.app import make_app
+from distributary.control.context import Context
+from distributary.errors import KafkaUnavailable
+from distributary.model.command import Command
+from distributary.model.definition import Definition
+from distributary.model.feed import Feed
+from distributary.model.view import View
+from distributary.store.memory import MemoryStore
+from distributary.store.tail import Build
+
+FEED = Feed("odds", "sportsbook.odds")
+VIEW = View("odds", "odds", key="market_id")
+
+
+@dataclass
+class Announced:
+    """Takes the place of the commands topic."""
+
+    commands: list[Command] = field(default_factory=list)
+    down: bool = False
+
+    async def send(self, command: Command) -> None:
+        if self.down:
+            raise KafkaUnavailable("no broker answers")
+        self.commands.append(command)
+
+
+class Api:
+    """The API over a store in memory, with the calls that tests make."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.now = 1_000_000.0
+        self.store = MemoryStore(clock=lambda: self.now)
+        self.announced = Announced()
+        self.config = Config(feeds=(FEED,), views=(VIEW,), data_dir=data_dir)
+        self.context = Context(self.config, self.store.reader, self.store.writer, self.announced)
+        self.client: Any = TestClient(TestServer(make_app(self.context)))
+
+    def define(self, view: View = VIEW, feed: Feed = FEED, status: str = "live") -> Build:
+        definition = Definition(view, feed)
+        self.store.writer.define(view.name, definition.build, definition.text)
+        build = Build(view.name, definition.build)
+        if status == "live":
+            self.store.writer.go_live(build)
+        else:
+            self.store.writer.note(build, status=status, reason="because")
+        return build
+
+    async def get(self, path: str, status: int = 200) -> Any:
+        return await self.call("GET", path, status=status)
+
+    async def post(self, path: str, body: Any = None, status: int = 200) -> Any:
+        return await self.call("POST", path, body, status)
+
+    async def call(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
+        """Call and check the status; every error must have the one shape."""
+        data = body if body is None or isinstance(body, (bytes, io.BytesIO)) else json.dumps(body).encode()
+        async with self.client.request(method, path, data=data) as reply:
+            return await check(reply, status)
+
+
+async def check(reply: ClientResponse, status: int) -> Any:
+    text = await reply.text()
+    assert reply.status == status, text
+    if status == 204:
+        return None
+    found = json.loads(text)
+    if status >= 400:
+        assert set(found) == {"error"}
+        error = found["error"]
+        assert set(error) == {"code", "message", "hint", "retry"}
+        assert error["message"]
+        assert "Traceback" not in text
+        return error
+    return found
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    api = Api(tmp_path)
+    async with api.client:
+        yield api

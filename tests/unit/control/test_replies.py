@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+from tests.unit.control.conftest import Api
+
+from distributary import errors
+from distributary.control.replies import error_reply
+
+
+async def test_an_unknown_address(api: Api) -> None:
+    assert (await api.get("/v2/nothing", 404))["code"] == "not-found"
+
+
+async def test_a_wrong_method_names_the_right_ones(api: Api) -> None:
+    error = await api.call("PATCH", "/v1/views/odds", status=405)
+    assert error["hint"] == "it takes DELETE, GET, HEAD, PUT"
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "code"),
+    [
+        (RedisConnectionError("refused"), 503, "store-unavailable"),
+        (RuntimeError("secret detail"), 500, "error"),
+        (errors.ConfigError("x"), 400, "config"),
+    ],
+)
+async def test_whatever_is_raised_has_the_shape(
+    api: Api, monkeypatch: pytest.MonkeyPatch, raised: Exception, status: int, code: str
+) -> None:
+    async def fail(*_: Any) -> NoReturn:
+        raise raised
+
+    monkeypatch.setattr(api.store.reader, "views", fail)
+    error = await api.get("/v1/views", status)
+    assert error["code"] == code
+    assert "secret" not in error["message"]
+
+
+def test_every_error_of_the_api_has_a_status() -> None:
+    for kind in errors.RequestError.__subclasses__():
+        assert error_reply(kind("x")).status in (400, 403, 404, 409, 503)
+        assert (error_reply(kind("x")).status == 503) == kind.retry

@@ -1,0 +1,23 @@
+"""The page is three files that load nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from distributary.demo.page import FILES, FOLDER
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_is_there_and_stays_at_home(name: str) -> None:
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    text = text.replace("http://www.w3.org/2000/svg", "")  # a name, which nobody fetches
+    assert not re.search(r"https?://|\beval\(|new Function|@import|innerHTML", text)
+
+
+def test_the_page_allows_only_its_own_files() -> None:
+    html = (FOLDER / "index.html").read_text(encoding="utf-8")
+    assert "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'" in html
+    assert set(re.findall(r'(?:src|href)="([\w.]+)"', html)) == set(FILES) - {"index.html"}
+    assert not re.search(r"<script>|<style|\son\w+=|\sstyle=", html)

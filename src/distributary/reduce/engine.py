@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,9 @@ def spark_session(config: Config, jars: list[Path]) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": config.spark.memory,
+        # The workers are this same Python, with this same package.
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "1",
@@ -48,8 +52,9 @@ def spark_session(config: Config, jars: list[Path]) -> Any:
     settings.update(config.spark.properties)
     if config.spark.master:
         # On a cluster the interface is not this machine's own.
-        settings.pop("spark.driver.host", None)
-        settings.pop("spark.driver.bindAddress", None)
+        for name in ("spark.driver.host", "spark.driver.bindAddress", "spark.pyspark.python"):
+            if name not in config.spark.properties:
+                del settings[name]
     builder = SparkSession.builder.master(config.spark.master or f"local[{slots}]").appName("distributary")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -79,6 +84,8 @@ def frame(
     records = reader.load().select(*[F.expr(text) for text in plan.source])
     if plan.where is not None:
         records = records.where(plan.where)
+    if plan.computed:
+        records = records.select(*[F.expr(text) for text in plan.computed])
     records = records.select(*[F.expr(text) for text in plan.select])
     if engine == "realtime":
         fillers = ", null" * config.spark.fillers

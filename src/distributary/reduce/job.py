@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -291,6 +292,8 @@ class Job(threading.Thread):
             end = progress["sources"][0]["endOffset"]
             if not end:
                 continue
+            if isinstance(end, str):
+                end = json.loads(end)
             seen = progress["batchId"]
             ends = {int(p): int(at) for found in end.values() for p, at in found.items()}
             if not self._store.advance(self.build, self._epoch, self._generation, ends):

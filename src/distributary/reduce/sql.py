@@ -53,12 +53,17 @@ _COMPARE = _ORDER | {"EqualTo", "EqualNullSafe", "In", "Not"}
 _BOOLEAN = {"And", "Or", "Not"}
 
 
+Made = dict[str, tuple[str, ...] | None]
+"""Names that a select made: the path of a plain field, None for a computed column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the JVM does for a view before its reducer: all texts are Spark SQL."""
 
     source: tuple[str, ...]
     where: str | None
+    computed: tuple[str, ...]
     select: tuple[str, ...]
     packed: str
     projection: Projection
@@ -86,9 +91,11 @@ class Compiler:
         elif feed.format == "bytes":
             source.append("value")
         where = self._rewrite(view, "where", view.where, json) if view.where else None
-        key = self._rewrite(view, "key", view.key, json) if view.key else "record_key"
-        time = self._rewrite(view, "time", view.time, json) if view.time else "record_timestamp"
         items, picks = self._columns(view, json)
+        made: Made = {pick.name: pick.path for pick in picks or ()}
+        made |= {_name(item): None for item in items}
+        key = self._rewrite(view, "key", view.key, json, made) if view.key else "record_key"
+        time = self._rewrite(view, "time", view.time, json, made) if view.time else "record_timestamp"
         parses = json and (where is not None or key != "record_key" or bool(items) or view.time is not None)
         if parses:
             source.append("try_parse_json(cast(value as string)) AS v")
@@ -99,18 +106,19 @@ class Compiler:
                 # A tombstone has no fields to compare: it must reach the reducer to remove its row.
                 where += " OR value_bytes IS NULL"
         names = ["record_partition", "record_offset", "record_timestamp", "value_bytes"]
-        select = [*names, f"cast({key} as string) AS row_key"]
+        computed = [*RECORD, "value_bytes", *(["v"] if parses else []), *items] if items else []
+        if computed and not json:
+            computed.insert(0, "value")
+        select = [*names, *(f"`{_name(item)}`" for item in items), f"cast({key} as string) AS row_key"]
         select.append(f"{_millis(time, view)} AS event_time")
         select.append(f"{unparsed} AS unparsed")
         projection = Projection()
         value = "value_bytes"
         if items or picks is not None:
-            select += items
             outputs = ", ".join(f"`{_name(item)}`" for item in items)
-            computed = f"cast(to_json(struct({outputs})) as binary)" if items else None
+            line = f"cast(to_json(struct({outputs})) as binary)" if items else None
             projection = Projection(tuple(picks or ()), bool(items))
-            original = "value_bytes"
-            value = f"concat({computed}, X'0A', {original})" if computed else original
+            value = f"concat({line}, X'0A', value_bytes)" if line else "value_bytes"
         elif feed.format == "text":
             value = "cast(to_json(struct(cast(value_bytes as string) AS value)) as binary)"
             value = f"IF(value_bytes IS NULL, cast(null as binary), {value})"
@@ -118,7 +126,7 @@ class Compiler:
             value = "cast(to_json(struct(base64(value_bytes) AS value)) as binary)"
             value = f"IF(value_bytes IS NULL, cast(null as binary), {value})"
         packed = pack_sql("row_key", value, "event_time", "unparsed")
-        return Plan(tuple(source), where, tuple(select), packed, projection)
+        return Plan(tuple(source), where, tuple(computed), tuple(select), packed, projection)
 
     def _columns(self, view: View, json: bool) -> tuple[list[str], list[Pick] | None]:
         """Split a select (or the aggregates' arguments) into computed columns and plain picks."""
@@ -167,9 +175,9 @@ class Compiler:
             items.append(f"{body} AS `{name or _default(prefix + text, start, stop)}`")
         return items, picks
 
-    def _rewrite(self, view: View, where: str, text: str, json: bool) -> str:
+    def _rewrite(self, view: View, where: str, text: str, json: bool, made: Made | None = None) -> str:
         tree = self._parse(view, where, lambda: self._parser.parseExpression(text))
-        return "(" + self._replace(text, tree, json, 0, len(text) - 1, root=where) + ")"
+        return "(" + self._replace(text, tree, json, 0, len(text) - 1, where, made or {}) + ")"
 
     def _parse(self, view: View, where: str, parse: Any) -> Any:
         from pyspark.errors import PySparkException
@@ -179,11 +187,20 @@ class Compiler:
         except PySparkException as error:
             raise BadView(f"view {view.name}: {where}: {str(error).strip()}") from None
 
-    def _replace(self, text: str, tree: Any, json: bool, start: int, stop: int, root: str = "") -> str:
+    def _replace(
+        self,
+        text: str,
+        tree: Any,
+        json: bool,
+        start: int,
+        stop: int,
+        root: str = "",
+        made: Made | None = None,
+    ) -> str:
         """Put extractions in the place of names, from the right so that places stay true."""
         found: list[tuple[int, int, str]] = []
         if json:
-            _walk(tree, None, root, found)
+            _walk(tree, None, root, made or {}, found)
         out = text
         for at, end, extraction in sorted(found, reverse=True):
             out = out[:at] + extraction + out[end + 1 :]
@@ -191,24 +208,31 @@ class Compiler:
         return out[start : stop + 1 + grown]
 
 
-def _walk(node: Any, parent: Any, root: str, found: list[tuple[int, int, str]]) -> None:
+def _walk(node: Any, parent: Any, root: str, made: Made, found: list[tuple[int, int, str]]) -> None:
     kind = node.getClass().getSimpleName()
     if kind == "UnresolvedAttribute":
         path = _path(node)
-        if path[0] not in RECORD:
-            start, stop = _span(node)
-            found.append((start, stop, extraction(path, _type(node, parent, root))))
+        start, stop = _span(node)
+        type = _type(node, parent, root)
+        if path[0] in RECORD:
+            return
+        if path[0] not in made:
+            found.append((start, stop, extraction(path, type)))
+        elif (origin := made[path[0]]) is not None:
+            found.append((start, stop, extraction((*origin, *path[1:]), type)))
+        elif len(path) > 1:
+            found.append((start, stop, extraction(path[1:], type, f"`{path[0]}`")))
         return
     children = node.children()
     for i in range(children.size()):
-        _walk(children.apply(i), node, root, found)
+        _walk(children.apply(i), node, root, made, found)
 
 
-def extraction(path: tuple[str, ...], type: str) -> str:
-    """Spark SQL that takes a field out of the parsed value ``v``; null when it is not there or not so."""
+def extraction(path: tuple[str, ...], type: str, source: str = "v") -> str:
+    """Spark SQL that takes a field out of a parsed value; null when it is not there or not so."""
     steps = "".join("['" + name.replace("\\", "\\\\").replace("'", "\\'") + "']" for name in path)
     quoted = '"$' + steps.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return f"try_variant_get(v, {quoted}, '{type}')"
+    return f"try_variant_get({source}, {quoted}, '{type}')"
 
 
 def _type(node: Any, parent: Any, root: str) -> str:

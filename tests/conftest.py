@@ -1,0 +1,43 @@
+"""What all tests may use: one real stack for the whole run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.stack import AttachedStack, Feeding, RunningStack
+
+SETTINGS = """
+[spark]
+batch = "60 s"
+memory = "1g"
+
+[publisher]
+processes = 2
+
+[store]
+subscription_ttl = "3 s"
+"""
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """Kafka, store, Spark, control API and two publishers, started once."""
+    if "DISTRIBUTARY_TEST_STACK" in os.environ:
+        yield AttachedStack(Path(os.environ["DISTRIBUTARY_TEST_STACK"]))
+        return
+    running = RunningStack(tmp_path_factory.mktemp("stack"), SETTINGS).start()
+    yield running
+    running.stop()
+    running.close()
+
+
+@pytest.fixture
+async def feeding(stack: RunningStack) -> AsyncIterator[Feeding]:
+    """A topic and views of a test's own; gone afterwards."""
+    one = Feeding(stack)
+    yield one
+    await one.drop()

@@ -71,6 +71,8 @@ class Server:
             "aof-load-truncated": "yes",
             "save": '""',
             "maxmemory-policy": "noeviction",
+            # A title is written over the environment, and by its marks there a stack finds its processes.
+            "set-proc-title": "no",
         }
         return "".join(f"{name} {value}\n" for name, value in rows.items())
 

@@ -1,0 +1,1 @@
+"""Stage 2: Kafka. Connections, topics, the commands topic, and the embedded broker."""

@@ -1,0 +1,193 @@
+"""Topics: make them, describe them, find their offsets. Blocking calls; each has an end.
+
+Offsets are those of committed records (the last stable offset is the end), as every reader here sees them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its exports are not declared
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
+
+from distributary.config.sections import Kafka
+from distributary.errors import KafkaUnavailable, TopicError, TopicMissing
+from distributary.kafka import client
+
+TIMEOUT = 20.0
+"""How long one request may take, in seconds."""
+
+_NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+_NO_BROKER = (
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+)
+
+
+class Topic(NamedTuple):
+    """What tells a topic from another one under the same name, and how many partitions it has."""
+
+    name: str
+    id: str
+    partitions: int
+
+
+def wait_for_kafka(kafka: Kafka, limit: float, say: Callable[[str], None] = lambda line: None) -> str:
+    """Wait until a broker answers and is in service; return the cluster id.
+
+    ``say`` hears that we wait, once, if it is not there at once. Raises `KafkaUnavailable` after ``limit``
+    seconds with the address and the last thing that went wrong.
+    """
+    deadline = time.monotonic() + limit
+    trouble: list[str] = []
+    handle = client.admin(kafka, on_error=trouble.append)
+    said = False
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            seen = handle.list_topics(timeout=max(0.05, min(left, 2.0 if said else 0.25)))
+            if seen.brokers:
+                return str(seen.cluster_id)
+            trouble.append("no broker is in service yet")
+        except KafkaException as error:
+            trouble.append(error.args[0].str())
+        handle.poll(0)  # brings on_error what librdkafka met meanwhile
+        if deadline - time.monotonic() <= 0:
+            raise KafkaUnavailable(
+                f"Kafka at {kafka.bootstrap_servers} did not answer within {limit:g} s ({_best(trouble)})",
+                hint="Check that it runs, that kafka.bootstrap_servers names it, that this machine may reach "
+                "it, and that kafka.properties has the security settings that it wants",
+            )
+        if not said:
+            said = True
+            say(f"waiting for Kafka at {kafka.bootstrap_servers}")
+        time.sleep(0.05)
+
+
+def ensure_topic(
+    admin: AdminClient, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> Topic:
+    """Return the topic, creating it if there is none; one that is there is left as it is.
+
+    ``config`` has the topic's settings under Kafka's names. The replication is the cluster's default.
+    """
+    found = find_topic(admin, name)
+    if found is not None:
+        return found
+    wanted = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
+    try:
+        admin.create_topics([wanted], request_timeout=TIMEOUT, operation_timeout=TIMEOUT)[name].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise _named(error, f"topic {name} cannot be created") from None
+    deadline = time.monotonic() + TIMEOUT
+    while (found := find_topic(admin, name)) is None:  # its metadata may be a moment late
+        if time.monotonic() > deadline:
+            raise TopicError(f"topic {name} was created but cannot be seen", hint="Try again")
+        time.sleep(0.02)
+    return found
+
+
+def find_topic(admin: AdminClient, name: str) -> Topic | None:
+    """Describe a topic; None when there is none."""
+    try:
+        asked = admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT)
+        seen = asked[name].result()
+    except KafkaException as error:
+        if error.args[0].code() in _NO_TOPIC:
+            return None
+        raise _named(error, f"topic {name} cannot be described") from None
+    return Topic(name, str(seen.topic_id), len(seen.partitions))
+
+
+def get_topic(admin: AdminClient, name: str) -> Topic:
+    """Describe a topic; raise `TopicMissing` when there is none."""
+    found = find_topic(admin, name)
+    if found is None:
+        raise TopicMissing(
+            f"there is no topic {name}",
+            hint="Create it, or set create = true in its feed, or correct the feed's topic",
+        )
+    return found
+
+
+def list_topics(admin: AdminClient) -> list[str]:
+    """The names of all topics but Kafka's own, sorted."""
+    try:
+        names = admin.list_topics(timeout=TIMEOUT).topics
+    except KafkaException as error:
+        raise _named(error, "the topics cannot be listed") from None
+    return sorted(name for name in names if not name.startswith("__"))
+
+
+def topic_config(admin: AdminClient, name: str) -> dict[str, str]:
+    """The settings in force for a topic, under Kafka's names."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+    try:
+        rows = admin.describe_configs([resource], request_timeout=TIMEOUT)[resource].result()
+    except KafkaException as error:
+        raise _named(error, f"the settings of topic {name} cannot be read") from None
+    return {key: str(row.value) for key, row in rows.items()}
+
+
+def delete_topic(admin: AdminClient, name: str) -> None:
+    """Delete a topic with its records; harmless when there is none."""
+    try:
+        admin.delete_topics([name], request_timeout=TIMEOUT, operation_timeout=TIMEOUT)[name].result()
+    except KafkaException as error:
+        if error.args[0].code() not in _NO_TOPIC:
+            raise _named(error, f"topic {name} cannot be deleted") from None
+
+
+def earliest_offsets(admin: AdminClient, name: str) -> dict[int, int]:
+    """The first offset that is still there, by partition."""
+    return _offsets(admin, name, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+
+def end_offsets(admin: AdminClient, name: str) -> dict[int, int]:
+    """The offset that the next committed record will be at or after, by partition."""
+    return _offsets(admin, name, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+
+def offsets_at(admin: AdminClient, name: str, time_ms: int) -> dict[int, int]:
+    """The first offset whose record is of that time or later, by partition; the end where there is none."""
+    ends = end_offsets(admin, name)
+    found = _offsets(admin, name, OffsetSpec.for_timestamp(time_ms))
+    return {number: found[number] if found.get(number, -1) >= 0 else end for number, end in ends.items()}
+
+
+def _offsets(admin: AdminClient, name: str, spec: Any) -> dict[int, int]:
+    count = get_topic(admin, name).partitions
+    asked = {TopicPartition(name, number): spec for number in range(count)}
+    try:
+        answers = admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT
+        )
+        return {place.partition: answer.result().offset for place, answer in answers.items()}
+    except KafkaException as error:
+        raise _named(error, f"the offsets of topic {name} cannot be read") from None
+
+
+def _named(error: KafkaException, what: str) -> TopicError | KafkaUnavailable:
+    cause = error.args[0]
+    if cause.code() in _NO_BROKER:
+        return KafkaUnavailable(f"{what}: Kafka does not answer ({cause.str()})", hint="Check that it runs")
+    if cause.code() in _NO_TOPIC:
+        return TopicMissing(f"{what}: there is no such topic")
+    return TopicError(f"{what}: {cause.str()}")
+
+
+def _best(trouble: list[str]) -> str:
+    """The most telling of what was heard: a reason of a broker's own before a mere time-out."""
+    telling = [text for text in trouble if "ailed" in text or "efused" in text or "esolve" in text]
+    return (telling or trouble or ["no answer"])[-1]

@@ -1,0 +1,129 @@
+"""The data folder: what a stack keeps between runs, and the lock that one `up` holds on it.
+
+version       the layout of the folder
+stack.id      the name of the stack, in the environment of each of its processes
+lock          held by the running `up`, with its pid
+stack.json    what runs now (see state.py)
+ports.json    which ports were chosen
+kafka/ store/ logs/   what the parts keep
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from distributary.errors import DataFolderBusy, DataFolderError, DataFolderNewer
+from distributary.operate.files import replace
+
+VERSION = 1
+
+Migration = Callable[[Path], None]
+MIGRATIONS: Mapping[int, Migration] = {}
+"""By the version a folder has: what makes it the next version. Each must bear being run twice."""
+
+
+class DataDir:
+    """An opened data folder. Nobody else opens it until `close`, or until this process is gone."""
+
+    def __init__(self, path: Path, lock: TextIO) -> None:
+        self.path = path
+        self._lock = lock
+        self.id = _stack_id(path / "stack.id")
+        self.logs.mkdir(exist_ok=True)
+
+    @classmethod
+    def open(
+        cls, path: Path, *, version: int = VERSION, migrations: Mapping[int, Migration] = MIGRATIONS
+    ) -> DataDir:
+        """Make or open the folder, bring it to this version, and lock it.
+
+        Raises `DataFolderBusy` with the other's pid, `DataFolderNewer`, or `DataFolderError`.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = _lock(path)
+            try:
+                _bring_to(path, version, migrations)
+                return cls(path, lock)
+            except BaseException:
+                lock.close()
+                raise
+        except OSError as error:
+            raise DataFolderError(
+                f"the data folder {path} cannot be used: {error.strerror or error}",
+                hint="Set data_dir (or DISTRIBUTARY_DATA_DIR) to a folder that you may write to",
+            ) from error
+
+    @property
+    def logs(self) -> Path:
+        """Where each part has its log."""
+        return self.path / "logs"
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        self._lock.close()
+
+
+def _lock(path: Path) -> TextIO:
+    # The system frees it when the process ends, however it ends; a mere pid file would stay behind.
+    lock = (path / "lock").open("a+", encoding="ascii")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        pid = lock.read().strip() or "unknown"
+        lock.close()
+        raise DataFolderBusy(
+            f"another `distributary up` (pid {pid}) runs in {path}",
+            hint="Stop that one first, or give this one a data_dir of its own",
+        ) from None
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    return lock
+
+
+def _bring_to(path: Path, version: int, migrations: Mapping[int, Migration]) -> None:
+    file = path / "version"
+    if not file.exists():
+        ignore = path / ".gitignore"
+        if not ignore.exists():
+            replace(ignore, "*\n")
+        replace(file, f"{version}\n")
+        return
+    text = file.read_text(encoding="utf-8").strip()
+    if not text.isdecimal():
+        raise DataFolderError(
+            f"{file} should hold a number, but holds {text[:40]!r}",
+            hint="Restore it, or name another folder in data_dir",
+        )
+    found = int(text)
+    if found > version:
+        raise DataFolderNewer(
+            f"the data folder {path} has version {found}; this Distributary knows none above {version}",
+            hint="Use the newer Distributary that made it, or name another folder in data_dir",
+        )
+    while found < version:
+        if found not in migrations:
+            raise DataFolderError(
+                f"the data folder {path} has version {found}, from which there is no way to {version}",
+                hint="Name another folder in data_dir, and let the views be built anew there",
+            )
+        migrations[found](path)
+        found += 1
+        replace(file, f"{found}\n")
+
+
+def _stack_id(file: Path) -> str:
+    if file.exists():
+        known = file.read_text(encoding="utf-8").strip()
+        if known:
+            return known
+    made = secrets.token_hex(8)
+    replace(file, f"{made}\n")
+    return made

@@ -1,0 +1,92 @@
+"""The parts of a stack: the embedded broker, the embedded store, and the Python services."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from distributary.config.sections import Kafka
+from distributary.errors import KafkaUnavailable
+from distributary.kafka import topics
+from distributary.kafka.broker import Broker
+from distributary.operate.part import Launch, Part, Started
+from distributary.store.server import Server
+
+
+@dataclass(frozen=True)
+class Service:
+    """A Python part: a module that announces when it is ready. ``jars`` are the sets that it needs."""
+
+    name: str
+    argv: Sequence[str]
+    jars: Sequence[str] = ()
+
+
+def services(publishers: int = 1) -> list[Service]:
+    """The services of a whole stack, in the order they start."""
+    names = ["publisher"] if publishers == 1 else [f"publisher-{n + 1}" for n in range(publishers)]
+    return [
+        Service("control", _module("control")),
+        Service("reducers", _module("reduce"), jars=("spark",)),
+        *(Service(name, _module("publish")) for name in names),
+    ]
+
+
+def kafka_part(broker: Broker, kafka: Kafka, env: Mapping[str, str], log: Path) -> Part:
+    """The embedded broker; ``kafka`` has its address."""
+
+    def launch() -> Launch:
+        before = broker.prepare()
+        return Launch(broker.command(), env, before)
+
+    async def ready(started: Started) -> Mapping[str, str]:
+        # The port may be somebody else's by now: only the cluster of our own folder will do.
+        while await _cluster(kafka, broker.port) != broker.cluster_id():
+            await asyncio.sleep(0.05)
+        return {"kafka": broker.address}
+
+    return Part("kafka", log, launch, ready, limit=kafka.start_timeout)
+
+
+def store_part(server: Server, env: Mapping[str, str], log: Path, limit: float) -> Part:
+    """The embedded store server."""
+    restarted = False
+
+    def launch() -> Launch:
+        nonlocal restarted
+        restarted = server.prepare()
+        return Launch(server.command(), env)
+
+    async def ready(started: Started) -> Mapping[str, str]:
+        await server.wait_ready(started.pid, restarted=restarted)
+        return {"store": server.url}
+
+    return Part("store", log, launch, ready, limit=limit)
+
+
+def service_part(service: Service, env: Mapping[str, str], log: Path, limit: float) -> Part:
+    """A Python service."""
+
+    async def ready(started: Started) -> Mapping[str, str]:
+        return await started.line
+
+    return Part(service.name, log, lambda: Launch(service.argv, env), ready, limit=limit, announces=True)
+
+
+async def _cluster(kafka: Kafka, port: int) -> str | None:
+    """The id of the cluster that answers; None while nothing does."""
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+        await writer.wait_closed()
+        # Properties are for the cluster of a user; ours is plain.
+        return await asyncio.to_thread(topics.wait_for_kafka, replace(kafka, properties={}), 1.0)
+    except (OSError, KafkaUnavailable):
+        return None
+
+
+def _module(name: str) -> list[str]:
+    return [sys.executable, "-m", f"distributary.{name}"]

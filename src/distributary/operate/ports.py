@@ -1,0 +1,119 @@
+"""Ports: the usual one or a free one, and the same again at the next start.
+
+Between the choice of a port and the moment its server listens there are seconds, in which another stack
+would find it free. So each choice is also locked, in a folder that all stacks of a user share, for as long
+as the choosing process lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from distributary.operate.files import replace
+
+
+class Ports:
+    """Chooses ports for one stack and remembers them in ``file``; none is given out twice until `close`."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._kept = _read(file)
+        self._locks: list[IO[bytes]] = []
+
+    def choose(self, name: str, usual: int, host: str = "127.0.0.1") -> int:
+        """The port that ``name`` had before, else the usual one, else a free one: the first not in use.
+
+        ``usual`` 0 means any. A port of before counts only while the usual one is still the same, so
+        that a change of the configuration is obeyed.
+        """
+        before = self._kept.get(name, {})
+        wanted = [before.get("port", 0)] if before.get("usual") == usual else []
+        for port in (*wanted, usual):
+            if port and is_free(host, port) and self._lock(port):
+                return self._keep(name, usual, port)
+        return self._keep(name, usual, self._any(host))
+
+    def close(self) -> None:
+        """Let other stacks have the ports."""
+        while self._locks:
+            with self._locks.pop() as lock, contextlib.suppress(OSError):
+                os.unlink(lock.name)
+
+    def _any(self, host: str) -> int:
+        while True:
+            with _bound(host, 0) as probe:
+                port = int(probe.getsockname()[1])
+            if self._lock(port):
+                return port
+
+    def _lock(self, port: int) -> bool:
+        """Make the port ours; False when it is somebody's already."""
+        lock = _open_lock(port)
+        if lock is None:
+            return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its holder may have removed it just now: then what we locked is no longer the port's lock.
+            ours = os.stat(lock.name).st_ino == os.fstat(lock.fileno()).st_ino
+        except OSError:
+            ours = False
+        if ours:
+            self._locks.append(lock)
+        else:
+            lock.close()
+        return ours
+
+    def _keep(self, name: str, usual: int, port: int) -> int:
+        self._kept[name] = {"usual": usual, "port": port}
+        replace(self._file, json.dumps(self._kept, indent=2) + "\n")
+        return port
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there now. Connections that linger after a close do not count."""
+    try:
+        _bound(host, port).close()
+    except OSError:
+        return False
+    return True
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family, kind, number, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    probe = socket.socket(family, kind, number)
+    try:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
+    except OSError:
+        probe.close()
+        raise
+    return probe
+
+
+def _open_lock(port: int) -> IO[bytes] | None:
+    """The lock file of a port; None where there can be none, since a start must not fail for its sake."""
+    folder = Path(tempfile.gettempdir()) / f"distributary-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return (folder / f"port-{port}.lock").open("ab")
+    except OSError:
+        return None
+
+
+def _read(file: Path) -> dict[str, Mapping[str, int]]:
+    """What was kept; nothing when the file is missing or damaged: ports can always be chosen anew."""
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return {name: {"usual": int(row["usual"]), "port": int(row["port"])} for name, row in kept.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}

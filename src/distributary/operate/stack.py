@@ -1,0 +1,240 @@
+"""A whole stack as one value: ``async with Stack(config) as stack: await stack.wait_ready()``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from distributary.config import Config
+from distributary.config.secrets import mask_text
+from distributary.control.apply import apply_config
+from distributary.errors import StackError
+from distributary.kafka import client, commands, topics
+from distributary.kafka.broker import Broker
+from distributary.operate import leftovers, needs
+from distributary.operate.datadir import DataDir
+from distributary.operate.keeper import Policy
+from distributary.operate.part import Event, Listener, Part, guarded
+from distributary.operate.parts import Service, kafka_part, service_part, services, store_part
+from distributary.operate.ports import Ports
+from distributary.operate.state import StackState
+from distributary.operate.supervisor import Supervisor
+from distributary.store.redis import RedisWriter
+from distributary.store.server import Server, wait_for_store
+
+SERVICE_LIMIT = 120.0
+"""Seconds that a Python service may take to be ready: Spark starts a JVM and Python workers."""
+
+DAY_MS = 24 * 3600 * 1000
+
+
+class Stack:
+    """Runs the parts of a configuration in its data folder, from entering to leaving.
+
+    Where the configuration names a Kafka or a store, those are waited for and none is started. ``services``
+    replaces the Python parts. ``say`` hears of all that happens. Leaving it leaves no process behind.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        say: Listener = lambda event: None,
+        services: Sequence[Service] | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        self._given = config
+        self._say = guarded(say)
+        self._services = services
+        self._policy = policy
+        self._exit = AsyncExitStack()
+        self._supervisor: Supervisor | None = None
+        self._coming_up: asyncio.Task[None] | None = None
+        self.config = config
+        """As given, with the addresses and ports that were chosen, once entered."""
+
+    async def __aenter__(self) -> Stack:
+        """Lock the folder, check what the machine needs, end what an earlier run left, and begin to start."""
+        try:
+            folder = DataDir.open(self._given.data_dir)
+            self._exit.callback(folder.close)
+            await leftovers.clear(folder.id, folder.path, self._note)
+            wanted = self._services
+            if wanted is None:
+                wanted = services(self._given.publisher.processes)
+            found = await asyncio.to_thread(needs.check, self._given, wanted, self._note)
+            ports = Ports(folder.path / "ports.json")
+            self._exit.callback(ports.close)
+            self.config = _choose_ports(self._given, ports)
+            self._supervisor = Supervisor(folder.id, folder.path, self._say, self._policy)
+            self._exit.push_async_callback(self._supervisor.stop)
+            self._coming_up = asyncio.create_task(self._come_up(folder, ports, found, wanted))
+            self._exit.push_async_callback(self._stop_coming_up, self._coming_up)
+        except BaseException:
+            await self._exit.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop everything, within 10 seconds."""
+        # Shielded: a second Ctrl-C must not leave processes behind.
+        await asyncio.shield(self._exit.aclose())
+
+    @property
+    def state(self) -> StackState:
+        """What runs now."""
+        return self._running().state
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where each part can be reached: ``kafka``, ``store``, ``control``, ``websocket``, ``http``."""
+        return dict(self.state.addresses)
+
+    async def wait_ready(self) -> None:
+        """Wait until every part serves; raises what kept one from it."""
+        if self._coming_up is None:
+            raise StackError("the stack was not entered")
+        await asyncio.shield(self._coming_up)
+
+    def kill(self, part: str) -> int:
+        """SIGKILL one part's process, to see it come back; returns the pid that it had."""
+        return self._running().keeper(part).kill()
+
+    def _running(self) -> Supervisor:
+        if self._supervisor is None:
+            raise StackError("the stack was not entered")
+        return self._supervisor
+
+    async def _stop_coming_up(self, task: asyncio.Task[None]) -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _come_up(
+        self, folder: DataDir, ports: Ports, found: needs.Found, wanted: Sequence[Service]
+    ) -> None:
+        supervisor = self._running()
+        own: list[Part] = []
+        others: list[Awaitable[None]] = []
+        if found.broker is not None:
+            own.append(self._kafka(folder, found.broker, ports.choose("kafka-controller", 0)))
+        else:
+            others.append(self._external_kafka())
+        if found.server is not None:
+            own.append(self._store(folder, found.server))
+        else:
+            others.append(self._external_store())
+        await asyncio.gather(supervisor.start(own), *others)
+        await asyncio.to_thread(create_topics, self.config)
+        for line in await asyncio.to_thread(apply, self.config, self.config.store.url):
+            self._note(line)
+        env = self._environment(found)
+        await supervisor.start(
+            service_part(service, env, folder.logs / f"{service.name}.log", SERVICE_LIMIT)
+            for service in wanted
+        )
+        supervisor.announce("ready")
+
+    def _kafka(self, folder: DataDir, tools: needs.BrokerTools, controller: int) -> Part:
+        kafka, log = self.config.kafka, folder.logs / "kafka.log"
+        broker = Broker(
+            folder.path / "kafka",
+            log,
+            tools.java,
+            tools.jars,
+            kafka.port,
+            controller,
+            kafka.broker_id,
+            kafka.memory,
+        )
+        return kafka_part(broker, kafka, os.environ, log)
+
+    def _store(self, folder: DataDir, tools: needs.ServerTools) -> Part:
+        server = Server(folder.path / "store", tools.program, tools.kind, self.config.store.port)
+        return store_part(server, os.environ, folder.logs / "store.log", self.config.store.start_timeout)
+
+    async def _external_kafka(self) -> None:
+        kafka = self.config.kafka
+        part = self._running().external("kafka", {"kafka": kafka.bootstrap_servers})
+        wait = self._waiter("kafka")
+        await asyncio.to_thread(topics.wait_for_kafka, kafka, kafka.start_timeout, wait)
+        part.state = "ready"
+        self._say(Event("ready", "kafka", "not ours", part.addresses))
+
+    async def _external_store(self) -> None:
+        store = self.config.store
+        part = self._running().external("store", {"store": mask_text(store.url)})
+        await wait_for_store(store.url, store.start_timeout, self._waiter("store"))
+        part.state = "ready"
+        self._say(Event("ready", "store", "not ours", part.addresses))
+
+    def _environment(self, found: needs.Found) -> dict[str, str]:
+        config = self.config
+        env = {
+            **os.environ,
+            "DISTRIBUTARY_DATA_DIR": str(config.data_dir),
+            "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": config.kafka.bootstrap_servers,
+            "DISTRIBUTARY_STORE_URL": config.store.url,
+            "DISTRIBUTARY_CONTROL_PORT": str(config.control.port),
+            "DISTRIBUTARY_PUBLISHER_PORT": str(config.publisher.port),
+            "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(config.publisher.http_port),
+        }
+        if config.path is not None:
+            env["DISTRIBUTARY_CONFIG"] = str(Path(config.path).absolute())
+        if found.java_home is not None:
+            env["JAVA_HOME"] = str(found.java_home)
+        return env
+
+    def _note(self, line: str) -> None:
+        self._say(Event("note", message=line))
+
+    def _waiter(self, part: str) -> Callable[[str], None]:
+        loop = asyncio.get_running_loop()
+
+        def say(line: str) -> None:
+            loop.call_soon_threadsafe(self._say, Event("waiting", part, line))
+
+        return say
+
+
+def create_topics(config: Config) -> None:
+    """Create the commands topic, the topics of feeds that say so, and every feed's dead-letter topic."""
+    admin = client.admin(config.kafka)
+    commands.ensure_commands_topic(admin, config.kafka)
+    for feed in config.feeds:
+        if feed.create:
+            topics.ensure_topic(admin, feed.topic, feed.partitions)
+        topics.ensure_topic(admin, feed.dead_letter_topic, 1, {"retention.ms": str(30 * DAY_MS)})
+
+
+def apply(config: Config, store_url: str) -> list[str]:
+    """Write the configuration's views into the store, where the other parts find them; say what was done."""
+    writer = RedisWriter(store_url, log_keep=config.store.log_keep)
+    try:
+        return apply_config(config, writer)
+    finally:
+        writer.close()
+
+
+def _choose_ports(config: Config, ports: Ports) -> Config:
+    """The configuration with ports that are free, and the addresses of the parts that we start."""
+    kafka, store, publisher, control = config.kafka, config.store, config.publisher, config.control
+    if not kafka.bootstrap_servers:
+        port = ports.choose("kafka", kafka.port)
+        kafka = replace(kafka, port=port, bootstrap_servers=f"127.0.0.1:{port}")
+    if not store.url:
+        port = ports.choose("store", store.port)
+        store = replace(store, port=port, url=f"redis://127.0.0.1:{port}/0")
+    control = replace(control, port=ports.choose("control", control.port, control.host))
+    publisher = replace(
+        publisher,
+        port=ports.choose("publisher", publisher.port, publisher.host),
+        http_port=ports.choose("publisher-http", publisher.http_port, publisher.host),
+    )
+    return replace(config, kafka=kafka, store=store, control=control, publisher=publisher)

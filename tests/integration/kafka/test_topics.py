@@ -1,0 +1,60 @@
+"""Topics on a real broker."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from distributary.config.sections import Kafka
+from distributary.errors import TopicError, TopicMissing
+from distributary.kafka import client, topics
+
+pytestmark = pytest.mark.slow
+
+
+def produce(kafka: Kafka, topic: str, partition: int, times: list[int]) -> None:
+    producer = client.producer(kafka)
+    for at in times:
+        producer.produce(topic, b"x", partition=partition, timestamp=at)
+    assert producer.flush(20) == 0
+
+
+def test_a_topic_is_created_once_and_described(admin: AdminClient) -> None:
+    assert topics.find_topic(admin, "made") is None
+    made = topics.ensure_topic(admin, "made", 3, {"retention.ms": "1234567"})
+    assert made.partitions == 3
+    assert topics.ensure_topic(admin, "made", 9) == made, "one that is there is left as it is"
+    assert topics.topic_config(admin, "made")["retention.ms"] == "1234567"
+    assert "made" in topics.list_topics(admin)
+
+
+def test_another_topic_under_the_same_name_has_another_id(admin: AdminClient) -> None:
+    first = topics.ensure_topic(admin, "again", 1)
+    topics.delete_topic(admin, "again")
+    second = topics.ensure_topic(admin, "again", 1)
+    assert first.id != second.id
+    assert len({first.id, second.id, "None", ""}) == 4
+
+
+def test_a_missing_topic_is_named_and_never_made_by_a_look(kafka: Kafka, admin: AdminClient) -> None:
+    with pytest.raises(TopicMissing, match="no topic nowhere"):
+        topics.end_offsets(admin, "nowhere")
+    producer = client.producer(kafka, delivery_timeout_ms=1000)
+    producer.produce("nowhere", b"x")
+    producer.flush(5)
+    assert topics.find_topic(admin, "nowhere") is None
+    topics.delete_topic(admin, "nowhere")
+
+
+def test_a_name_that_kafka_refuses_is_an_error_with_its_reason(admin: AdminClient) -> None:
+    with pytest.raises(TopicError, match="bad name!"):
+        topics.ensure_topic(admin, "bad name!", 1)
+
+
+def test_offsets_at_both_ends_and_for_a_time(kafka: Kafka, admin: AdminClient) -> None:
+    topics.ensure_topic(admin, "times", 2)
+    produce(kafka, "times", 0, [1000, 2000, 3000])
+    assert topics.earliest_offsets(admin, "times") == {0: 0, 1: 0}
+    assert topics.end_offsets(admin, "times") == {0: 3, 1: 0}
+    assert topics.offsets_at(admin, "times", 1500) == {0: 1, 1: 0}
+    assert topics.offsets_at(admin, "times", 9999) == {0: 3, 1: 0}, "the end where nothing is so late"

@@ -1,0 +1,82 @@
+"""The data folder: its version, its lock, its id."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from distributary.errors import DataFolderBusy, DataFolderError, DataFolderNewer
+from distributary.operate.datadir import VERSION, DataDir
+
+
+def test_a_new_folder_gets_this_version_and_an_id_that_stays(tmp_path: Path) -> None:
+    first = DataDir.open(tmp_path / "a" / "b")
+    first.close()
+    second = DataDir.open(tmp_path / "a" / "b")
+    second.close()
+    assert first.id == second.id
+    assert (first.path / "version").read_text() == f"{VERSION}\n"
+
+
+def test_two_folders_have_two_ids(tmp_path: Path) -> None:
+    folders = [DataDir.open(tmp_path / name) for name in "ab"]
+    assert folders[0].id != folders[1].id
+    for folder in folders:
+        folder.close()
+
+
+def test_a_second_one_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
+    first = DataDir.open(tmp_path)
+    with pytest.raises(DataFolderBusy, match=rf"pid {os.getpid()}\b"):
+        DataDir.open(tmp_path)
+    first.close()
+    DataDir.open(tmp_path).close()
+
+
+def test_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text("7\n")
+    with pytest.raises(DataFolderNewer, match="version 7"):
+        DataDir.open(tmp_path)
+    assert (tmp_path / "version").read_text() == "7\n"
+    assert not (tmp_path / "stack.id").exists()
+
+
+def test_a_refused_folder_is_not_left_locked(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text("7\n")
+    with pytest.raises(DataFolderNewer):
+        DataDir.open(tmp_path)
+    (tmp_path / "version").write_text("1\n")
+    DataDir.open(tmp_path).close()
+
+
+def test_an_older_version_is_migrated_step_by_step(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text("1\n")
+    seen: list[tuple[int, str]] = []
+
+    def step(number: int, path: Path) -> None:
+        seen.append((number, (path / "version").read_text().strip()))
+
+    table = {1: lambda path: step(1, path), 2: lambda path: step(2, path)}
+    DataDir.open(tmp_path, version=3, migrations=table).close()
+    assert seen == [(1, "1"), (2, "2")]
+    assert (tmp_path / "version").read_text() == "3\n"
+
+
+def test_an_older_version_without_a_way_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text("1\n")
+    with pytest.raises(DataFolderError, match="no way to 3"):
+        DataDir.open(tmp_path, version=3, migrations={2: lambda path: None})
+
+
+def test_a_damaged_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "version").write_text("one\n")
+    with pytest.raises(DataFolderError, match="should hold a number"):
+        DataDir.open(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataFolderError, match="file/data"):
+        DataDir.open(tmp_path / "file" / "data")

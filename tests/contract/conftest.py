@@ -37,7 +37,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
             binary = str(bundled()) if kind == "valkey" else shutil.which("redis-server")
             if binary is None:
                 pytest.skip("redis-server is not installed (make test installs it on Debian as root)")
-            running[kind] = StoreServer(Path(binary), tmp_path_factory.mktemp(kind))
+            running[kind] = StoreServer(Path(binary), tmp_path_factory.mktemp(kind), fsync="always")
             running[kind].start()
         return running[kind]
 

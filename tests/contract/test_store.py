@@ -208,6 +208,19 @@ async def test_pages_give_every_row(store: Faces) -> None:
     assert rows[0].json == b'{"n":1}'
 
 
+async def test_a_row_that_stays_is_not_missed_when_others_go_between_pages(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, *(change(f"k{i}", {"n": i}) for i in range(1000)))
+    page = await store.reader.page(B, 0, 100)
+    seen = dict(page.rows)
+    gone = list(seen)[:50]
+    write(store, claimed, opened, 2, *(change(key, None) for key in gone))
+    while page.cursor:
+        page = await store.reader.page(B, page.cursor, 100)
+        seen.update(page.rows)
+    assert set(seen) >= {f"k{i}" for i in range(1000)} - set(gone)
+
+
 def test_rows_whose_time_is_over_are_named(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}), expires=5)

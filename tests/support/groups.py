@@ -51,7 +51,7 @@ def group(
         opened.version if version is None else version,
         follows,
         Mark(mark),
-        0,
+        "",
         len(changes),
         encode_changes(changes) if changes else b"",
         rows,

@@ -23,8 +23,10 @@ def free_port() -> int:
 class StoreServer:
     """A Valkey or Redis server of the tests' own, with AOF as in production."""
 
-    def __init__(self, binary: Path, folder: Path) -> None:
+    def __init__(self, binary: Path, folder: Path, *, fsync: str = "everysec") -> None:
+        """With ``fsync`` everysec, as in production, a kill may lose what was written last."""
         self.binary = binary
+        self.fsync = fsync
         self.folder = folder
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
@@ -38,7 +40,7 @@ class StoreServer:
     def start(self) -> None:
         """Start and wait until it answers."""
         argv = [str(self.binary), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
-        argv += ["--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy"]
+        argv += ["--appendonly", "yes", "--appendfsync", self.fsync, "--save", "", "--maxmemory-policy"]
         argv += ["noeviction", "--logfile", str(self.folder / "server.log")]
         self._process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 20 * LIMIT

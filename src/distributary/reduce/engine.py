@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from distributary.config import Config
+from distributary.reduce.packed import rekey_sql
 from distributary.reduce.sql import Plan
 from distributary.reduce.worker import Worker
 
@@ -63,12 +64,8 @@ def spark_session(config: Config, jars: list[Path]) -> Any:
     return spark
 
 
-def frame(
-    spark: Any, config: Config, topic: str, starts: Mapping[int, int], plan: Plan, engine: Engine
-) -> Any:
-    """Read a topic and do in the JVM all that a view's plan asks."""
-    from pyspark.sql import functions as F
-
+def read(spark: Any, config: Config, topic: str, starts: Mapping[int, int], engine: Engine) -> Any:
+    """Read a topic from given offsets, committed records only (R10)."""
     reader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", config.kafka.bootstrap_servers)
@@ -81,16 +78,30 @@ def frame(
         reader = reader.option(f"kafka.{name}", value)
     if engine != "realtime":
         reader = reader.option("maxOffsetsPerTrigger", CATCH_UP_RECORDS)
-    records = reader.load().select(*[F.expr(text) for text in plan.source])
+    return reader.load()
+
+
+def prepare(records: Any, plan: Plan) -> Any:
+    """Do in the JVM all that a view's plan asks; what is left is packed rows with their key."""
+    from pyspark.sql import functions as F
+
+    records = records.select(*[F.expr(text) for text in plan.source])
     if plan.where is not None:
         records = records.where(plan.where)
     if plan.computed:
         records = records.select(*[F.expr(text) for text in plan.computed])
     records = records.select(*[F.expr(text) for text in plan.select])
+    return records.select("row_key", F.expr(f"{plan.packed} AS packed"))
+
+
+def hand_over(records: Any, packed: str, config: Config, engine: Engine) -> Any:
+    """Make the one column that goes to Python; in Real-Time Mode with fillers behind each record."""
+    from pyspark.sql import functions as F
+
     if engine == "realtime":
         fillers = ", null" * config.spark.fillers
-        return records.select(F.expr(f"explode(array({plan.packed}{fillers})) AS record"))
-    return records.select(F.expr(f"{plan.packed} AS record"))
+        return records.select(F.expr(f"explode(array({packed}{fillers})) AS record"))
+    return records.select(F.expr(f"{packed} AS record"))
 
 
 class Running:
@@ -109,14 +120,11 @@ class Running:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def start(spark: Any, config: Config, records: Any, worker: Worker, engine: Engine, name: str) -> Running:
+def reduce(spark: Any, config: Config, records: Any, worker: Worker, engine: Engine, name: str) -> Running:
     """Run a worker over records.
 
     The checkpoint is always a fresh folder: the store's marks are the commit.
     """
-    scratch = config.data_dir / "checkpoints"
-    scratch.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
     realtime = engine == "realtime"
     # In Real-Time Mode a row must not wait for later rows. Spark's Arrow writer asks for the next row
     # before it sends a full batch, so a batch is as long as the fillers that follow each record.
@@ -126,8 +134,34 @@ def start(spark: Any, config: Config, records: Any, worker: Worker, engine: Engi
     )
     spark.conf.set("spark.sql.execution.pandas.udf.buffer.size", "8" if realtime else "65536")
     out = records.mapInArrow(worker, "nothing int")
-    writer = out.writeStream.format("noop").option("checkpointLocation", str(folder)).queryName(name)
-    if realtime:
+    return _start(config, out.writeStream.format("noop"), engine, name)
+
+
+def rekey(config: Config, records: Any, attempt: int, topic: str, engine: Engine, name: str) -> Running:
+    """Write prepared records to an internal topic, keyed by their row key, without leaving the JVM (R7)."""
+    from pyspark.sql import functions as F
+
+    value = F.expr(f"{rekey_sql('packed', attempt)} AS value")
+    writer = (
+        records.select(F.expr("cast(row_key as binary) AS key"), value)
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", config.kafka.bootstrap_servers)
+        .option("kafka.enable.idempotence", "true")
+        .option("kafka.acks", "all")
+        .option("kafka.linger.ms", "0")
+        .option("topic", topic)
+    )
+    for option, text in config.kafka.properties.items():
+        writer = writer.option(f"kafka.{option}", text)
+    return _start(config, writer, engine, name)
+
+
+def _start(config: Config, writer: Any, engine: Engine, name: str) -> Running:
+    scratch = config.data_dir / "checkpoints"
+    scratch.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
+    writer = writer.option("checkpointLocation", str(folder)).queryName(name)
+    if engine == "realtime":
         writer = writer.outputMode("update").trigger(realTime=f"{config.spark.batch:.0f} seconds")
     elif engine == "catch-up":
         writer = writer.outputMode("append").trigger(availableNow=True)

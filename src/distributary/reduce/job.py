@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +19,11 @@ from distributary.kafka import client, topics
 from distributary.model.definition import Definition
 from distributary.model.position import Mark
 from distributary.reduce import engine
-from distributary.reduce.places import Truncated, folded, lag, places
+from distributary.reduce.packed import REKEYED_SQL
+from distributary.reduce.places import Places, Truncated, folded, marks_of, places, source_places
+from distributary.reduce.rekey import Ground, internal_topic, needs_rekey
 from distributary.reduce.rules import rule_of
-from distributary.reduce.sql import Compiler
+from distributary.reduce.sql import Compiler, Plan
 from distributary.reduce.worker import Task, Worker
 from distributary.store.base import Fenced, TopicReplaced, WriterStore
 from distributary.store.tail import Build
@@ -36,6 +38,10 @@ class Superseded(DistributaryError):
     """A newer driver has taken this view over."""
 
     code = "superseded"
+
+
+class ReducerFailed(Exception):
+    """A reducer said why it ended, before Spark could."""
 
 
 @dataclass
@@ -154,6 +160,7 @@ class Job(threading.Thread):
 
     def _once(self) -> None:
         """From claim to the end of one query."""
+        began = time.monotonic()
         view, feed = self.definition
         try:
             rule_of(view)
@@ -163,53 +170,105 @@ class Job(threading.Thread):
         if feed.create:
             topics.ensure_topic(self._admin, feed.topic, feed.partitions)
         topics.ensure_topic(self._admin, feed.dead_letter_topic, 1)
-        topic = topics.get_topic(self._admin, feed.topic)
-        earliest = topics.earliest_offsets(self._admin, feed.topic)
-        ends = topics.end_offsets(self._admin, feed.topic)
+        source = topics.get_topic(self._admin, feed.topic)
+        self.facts.rekeyed = needs_rekey(view, feed, source.partitions)
+        ground = Ground(source, source)
+        if self.facts.rekeyed:
+            internal = topics.ensure_topic(self._admin, internal_topic(self.build), source.partitions)
+            ground = Ground(source, internal)
         try:
-            claimed = self._store.claim(self.build, topic.id, topic.partitions)
-            found = places(
-                view, claimed.marks, earliest, ends, self._first(earliest, ends, bool(claimed.marks))
-            )
+            claimed = self._store.claim(self.build, source.id, source.partitions)
+            found = self._places(ground.read, claimed.marks, internal=self.facts.rekeyed)
+            hop = self._places(source, marks_of(claimed.hops)) if self.facts.rekeyed else found
         except (TopicReplaced, Truncated) as error:
             self._rebuild(f"the topic was replaced ({error})")
+            if self.facts.rekeyed:
+                topics.delete_topic(self._admin, internal_topic(self.build))
             return
         self._epoch, self._generation = claimed.epoch, claimed.generation
         info = self._store.build(self.build)
         live = info is not None and info.status == "live"
-        self._store.note(self.build, reason="", **({"incomplete": "1"} if found.incomplete else {}))
-        waiting = lag(claimed.marks, found.starts, ends)
-        kind = self._engine(waiting, live)
-        self._compile(topic.name, found.starts, plan)
-        if kind != "catch-up" and not live and not waiting:
+        incomplete = {"incomplete": "1"} if hop.incomplete else {}
+        self._store.note(self.build, reason="", **incomplete)
+        self._compile(source.name, hop.starts, plan)
+        log.info("view %s: compiled, %.1f s after its job began", view.name, time.monotonic() - began)
+        if self.facts.rekeyed and self._engine(hop.waiting, live) == "catch-up":
+            self._run(plan, ground, found, hop, live, "catch-up", only_hop=True)
+            return
+        kind = self._engine(found.waiting, live)
+        if kind != "catch-up" and not live and not found.waiting:
             self._go_live()
             live = True
-        task = Task(
-            view,
-            feed,
-            self.build,
-            claimed.generation,
-            self._config.store.url,
-            self._config.store.log_keep,
-            self._config.kafka,
-            topic.name,
-            plan.projection,
-            quiet=not live,
-        )
-        records = engine.frame(self._spark, self._config, topic.name, found.starts, plan, kind)
-        name = f"{self.build.view}-{self.build.id}-{claimed.generation}-{kind}"
-        running = engine.start(self._spark, self._config, records, Worker(task), kind, name)
-        try:
-            self._watch(running, topic, found.starts, live)
-        finally:
-            running.stop()
+        self._run(plan, ground, found, hop, live, kind)
 
-    def _compile(self, topic: str, starts: dict[int, int], plan: Any) -> None:
+    def _places(self, topic: topics.Topic, marks: Mapping[int, Mark], internal: bool = False) -> Places:
+        """Where to start in a topic; an internal one is always read whole."""
+        earliest = topics.earliest_offsets(self._admin, topic.name)
+        ends = topics.end_offsets(self._admin, topic.name)
+        first = earliest if internal else self._first(earliest, ends, bool(marks))
+        return places(self.definition.view, marks, earliest, ends, first)
+
+    def _run(
+        self,
+        plan: Plan,
+        ground: Ground,
+        found: Places,
+        hop: Places,
+        live: bool,
+        kind: engine.Engine,
+        only_hop: bool = False,
+    ) -> None:
+        """Start the view's queries and watch them; stop all when one ends."""
+        view, feed = self.definition
+        name = f"{self.build.view}-{self.build.id}-{self._generation}-{kind}"
+        running: list[engine.Running] = []
+        try:
+            if self.facts.rekeyed:
+                kind_of_hop = kind if only_hop or kind == "microbatch" else self._engine(hop.waiting, True)
+                records = engine.read(self._spark, self._config, feed.topic, hop.starts, kind_of_hop)
+                prepared = engine.prepare(records, plan)
+                running.append(
+                    engine.rekey(
+                        self._config,
+                        prepared,
+                        self._generation,
+                        ground.read.name,
+                        kind_of_hop,
+                        f"{name}-rekey",
+                    )
+                )
+            if not only_hop:
+                records = engine.read(self._spark, self._config, ground.read.name, found.starts, kind)
+                packed = REKEYED_SQL
+                if not self.facts.rekeyed:
+                    records, packed = engine.prepare(records, plan), "packed"
+                records = engine.hand_over(records, packed, self._config, kind)
+                task = Task(
+                    view,
+                    feed,
+                    self.build,
+                    self._generation,
+                    self._config.store.url,
+                    self._config.store.log_keep,
+                    self._config.kafka,
+                    feed.topic,
+                    plan.projection,
+                    quiet=not live,
+                    rekeyed=self.facts.rekeyed,
+                )
+                running.append(engine.reduce(self._spark, self._config, records, Worker(task), kind, name))
+            log.info("view %s: started as %s", view.name, ", ".join(one.query.name for one in running))
+            self._watch(running, ground, found, hop, live, kind, only_hop)
+        finally:
+            for one in running:
+                one.stop()
+
+    def _compile(self, topic: str, starts: dict[int, int], plan: Plan) -> None:
         """Let Spark analyse the SQL now, so that what it says is said of the view and not of a query."""
         from pyspark.errors import PySparkException
 
         try:
-            engine.frame(self._spark, self._config, topic, starts, plan, "catch-up")
+            engine.prepare(engine.read(self._spark, self._config, topic, starts, "catch-up"), plan)
         except PySparkException as error:
             message = str(error).split("\n'", 1)[0].split(";\n", 1)[0].strip()
             raise BadView(f"view {self.build.view}: {message}") from None
@@ -241,50 +300,53 @@ class Job(threading.Thread):
         log.info("view %s: build %s is live", self.build.view, self.build.id)
         if old:
             self._store.drop(Build(self.build.view, old))
+            topics.delete_topic(self._admin, internal_topic(Build(self.build.view, old)))
 
     def _watch(
-        self, running: engine.Running, topic: topics.Topic, starts: dict[int, int], live: bool
+        self,
+        running: Sequence[engine.Running],
+        ground: Ground,
+        found: Places,
+        hop: Places,
+        live: bool,
+        kind: engine.Engine,
+        only_hop: bool,
     ) -> None:
-        """Follow a running query: progress, lag, new partitions; return when it should start anew."""
-        self.facts.engine, self.facts.status, self.facts.reason = (
-            running.engine,
-            "live" if live else "building",
-            "",
-        )
+        """Follow running queries: progress, lag, new partitions; return when they should start anew."""
+        self.facts.engine, self.facts.status, self.facts.reason = kind, "live" if live else "building", ""
         looked = mirrored = time.monotonic()
-        seen_batch = -1
+        seen = [-1 for _ in running]
         last_ends: dict[int, int] = {}
         while not self._stopping.is_set():
-            done = running.query.awaitTermination(1)
-            seen_batch = self._advance(running, seen_batch)
+            done = [one.query.awaitTermination(1.0 / len(running)) for one in running]
+            for at, one in enumerate(running):
+                seen[at] = self._advance(one, seen[at], hop=self.facts.rekeyed and at == 0)
             now = time.monotonic()
-            ends = topics.end_offsets(self._admin, topic.name)
+            ends = topics.end_offsets(self._admin, ground.source.name)
             if ends != last_ends:
                 self._store.fresh(self.build.view)
                 last_ends = ends
-            marks = self._measure(starts, ends)
+            folded_to = self._measure(hop.starts, ends)
             if now - mirrored > MIRROR:
                 mirrored = now
-                self._mirror_offsets(topic.name, marks, starts)
-            if done:
-                if (
-                    running.engine == "catch-up"
-                    and not live
-                    and self.facts.lag <= self._config.spark.catchup_lag
-                ):
-                    self._go_live()
+                self._mirror_offsets(ground.source.name, folded_to)
+            if any(done):
+                if kind == "catch-up" and not only_hop and not live and all(done[-1:]):
+                    left = self._places(ground.read, self._marks(), internal=self.facts.rekeyed).waiting
+                    if left <= self._config.spark.catchup_lag:
+                        self._go_live()
                 return
             if now - looked > LOOK_TOPIC:
                 looked = now
-                found = topics.get_topic(self._admin, topic.name)
-                if found != topic:
-                    log.info("view %s: topic %s changed: %s", self.build.view, topic.name, found)
+                there = topics.get_topic(self._admin, ground.source.name)
+                if there != ground.source:
+                    log.info("view %s: topic %s changed: %s", self.build.view, there.name, there)
                     return
-            if running.engine == "microbatch" and not live and not self.facts.lag:
+            if kind == "microbatch" and not live and not self.facts.lag:
                 self._go_live()
                 return
 
-    def _advance(self, running: engine.Running, seen: int) -> int:
+    def _advance(self, running: engine.Running, seen: int, *, hop: bool) -> int:
         """Store the ends of finished batches, so that filtered records count as read."""
         for progress in running.query.recentProgress:
             if progress["batchId"] <= seen or not progress["sources"]:
@@ -296,35 +358,44 @@ class Job(threading.Thread):
                 end = json.loads(end)
             seen = progress["batchId"]
             ends = {int(p): int(at) for found in end.values() for p, at in found.items()}
-            if not self._store.advance(self.build, self._epoch, self._generation, ends):
+            if not self._store.advance(self.build, self._epoch, self._generation, ends, hop=hop):
                 info = self._store.build(self.build)
                 if info is not None and info.generation == self._generation:
                     self._epoch = info.epoch
         return seen
 
-    def _measure(self, starts: dict[int, int], ends: dict[int, int]) -> dict[int, Mark]:
+    def _marks(self) -> dict[int, Mark]:
+        info = self._store.build(self.build)
+        return dict(info.marks) if info is not None else {}
+
+    def _measure(self, starts: dict[int, int], ends: dict[int, int]) -> dict[int, int]:
+        """Note lag, rate and dead letters; return the offset before which each source partition is folded."""
         info = self._store.build(self.build)
         if info is None:
             raise Fenced("the build is gone")
-        marks = dict(info.marks)
+        if info.fault.startswith(f"{self._generation} "):
+            raise ReducerFailed(info.fault.partition(" ")[2])
+        if self.facts.rekeyed:
+            reached = source_places(info.memos, info.hops, starts)
+        else:
+            reached = {p: folded(info.marks.get(p), starts.get(p, 0)) for p in ends}
         self.facts.partitions = {
-            p: {"offset": folded(marks.get(p), starts.get(p, 0)), "end": end}
-            for p, end in sorted(ends.items())
+            p: {"offset": reached.get(p, 0), "end": end} for p, end in sorted(ends.items())
         }
-        self.facts.lag = lag(marks, starts, ends)
+        self.facts.lag = sum(max(0, end - reached.get(p, 0)) for p, end in ends.items())
         self.facts.dead_letters = info.dead
         now = time.monotonic()
         then, before = self._records
         if then and now > then:
-            self.facts.rate = max(0.0, (info.records - before) / (now - then))
+            self.facts.rate = round(max(0.0, (info.records - before) / (now - then)), 1)
         self._records = (now, info.records)
         waits = self.facts.lag / self.facts.rate if self.facts.rate else float(self.facts.lag > 0)
         self.facts.lag_seconds = round(waits, 2)
-        return marks
+        return reached
 
-    def _mirror_offsets(self, topic: str, marks: dict[int, Mark], starts: dict[int, int]) -> None:
+    def _mirror_offsets(self, topic: str, reached: dict[int, int]) -> None:
         """Show the view's positions to every Kafka tool, as a consumer group of its name."""
-        offsets = [TopicPartition(topic, p, folded(marks.get(p), at)) for p, at in starts.items()]
+        offsets = [TopicPartition(topic, p, at) for p, at in reached.items()]
         try:
             self._mirror.commit(offsets=offsets, asynchronous=True)
             self._mirror.poll(0)

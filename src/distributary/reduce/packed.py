@@ -11,6 +11,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+class Source(NamedTuple):
+    """Where a re-keyed record came from; ``attempt`` grows with every start of the re-keying query."""
+
+    partition: int
+    attempt: int
+    offset: int
+
+
 class Packed(NamedTuple):
     """A record as it arrived. ``key`` and ``value`` are None for null."""
 
@@ -21,6 +29,20 @@ class Packed(NamedTuple):
     key: bytes | None
     value: bytes | None
     unparsed: bool
+    source: Source | None = None
+
+
+def unpack_rekeyed(packed: bytes) -> Packed:
+    """Read what ``REKEYED_SQL`` wrote: a record's place on the internal topic, then the record.
+
+    Partition and offset are those of the internal topic; where the record came
+    from is its ``source``.
+    """
+    place, attempt, inner = packed.split(b"\n", 2)
+    partition, offset = place.split(b" ")
+    one = unpack(inner)
+    source = Source(one.partition, int(attempt), one.offset)
+    return one._replace(partition=int(partition), offset=int(offset), source=source)
 
 
 def unpack(packed: bytes) -> Packed:
@@ -51,3 +73,12 @@ def pack_sql(key: str, value: str, event_time: str, unparsed: str) -> str:
     return (
         f"concat(cast({head} as binary), X'0A', coalesce(cast({key} as binary), X''), coalesce({value}, X''))"
     )
+
+
+def rekey_sql(packed: str, attempt: int) -> str:
+    """Spark SQL for the value of a record on the internal topic."""
+    return f"concat(cast('{attempt}' as binary), X'0A', {packed})"
+
+
+REKEYED_SQL = "concat(cast(concat_ws(' ', partition, offset) as binary), X'0A', value)"
+"""Spark SQL that packs a record of the internal topic for the reducer."""

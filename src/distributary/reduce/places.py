@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from distributary.model.position import Mark
 from distributary.model.view import View
+from distributary.reduce.memo import read_memo
 
 
 class Places(NamedTuple):
-    """First offsets to read, and whether records that the rule needs are gone (R9)."""
+    """First offsets to read, how many records wait, and whether some that the rule needs are gone (R9)."""
 
     starts: dict[int, int]
+    waiting: int
     incomplete: bool
 
 
@@ -47,7 +49,24 @@ def places(
         if mark.offset < begin and not (mark.part and mark.offset + 1 >= begin):
             incomplete = True
         starts[partition] = max(mark.offset, begin)
-    return Places(starts, incomplete)
+    waiting = sum(max(0, ends[p] - folded(marks.get(p), at)) for p, at in starts.items())
+    return Places(starts, waiting, incomplete)
+
+
+def marks_of(offsets: Mapping[int, int]) -> dict[int, Mark]:
+    """Plain offsets as marks."""
+    return {partition: Mark(offset) for partition, offset in offsets.items()}
+
+
+def source_places(
+    memos: Mapping[int, str], hops: Mapping[int, int], starts: Mapping[int, int]
+) -> dict[int, int]:
+    """How far each source partition of a re-keyed view is folded, by what its reducers remember."""
+    reached = {p: max(at, hops.get(p, 0)) for p, at in starts.items()}
+    for memo in memos.values():
+        for partition, seen in read_memo(memo)[1].items():
+            reached[partition] = max(reached.get(partition, 0), seen.offset + 1)
+    return reached
 
 
 def folded(mark: Mark | None, start: int) -> int:
@@ -55,8 +74,3 @@ def folded(mark: Mark | None, start: int) -> int:
     if mark is None:
         return start
     return mark.offset + (1 if mark.part else 0)
-
-
-def lag(marks: Mapping[int, Mark], starts: Mapping[int, int], ends: Mapping[int, int]) -> int:
-    """How many records wait, over all partitions."""
-    return sum(max(0, end - folded(marks.get(p), starts.get(p, 0))) for p, end in ends.items())

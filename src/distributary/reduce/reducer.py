@@ -17,6 +17,7 @@ from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reduce.match import QueryIndex
+from distributary.reduce.memo import Seen, read_memo, repeated, write_memo
 from distributary.reduce.packed import Packed
 from distributary.reduce.projection import Projection
 from distributary.reduce.rows import Fields, Unreadable, describe_change, read_object, write_object
@@ -44,6 +45,11 @@ class DeadLetter(NamedTuple):
 
 Bury = Callable[[Sequence[DeadLetter]], None]
 """Gives dead letters to their topic; returns when they are acknowledged (R14)."""
+
+
+def _letter(one: Packed, reason: str) -> DeadLetter:
+    place = one.source or one
+    return DeadLetter(place.partition, place.offset, reason)
 
 
 class _Held(NamedTuple):
@@ -102,6 +108,7 @@ class Reducer:
         self._written = 0
         self._version = 0
         self._watermark = 0
+        self._sources: dict[int, Seen] = {}
         self._part_of = Mark(-1)
 
     @property
@@ -118,7 +125,7 @@ class Reducer:
         self._mark = opened.mark
         self._written = 0
         self._version = opened.version
-        self._watermark = opened.watermark
+        self._watermark, self._sources = read_memo(opened.memo)
         self._cache.clear()
         self.index.clear()
         for query in opened.queries:
@@ -133,7 +140,7 @@ class Reducer:
         opened = self._opened
         if opened is None:
             raise RuntimeError("open() comes first")
-        part_of, self_mark = self._part_of, self._mark
+        part_of, self_mark, sources = self._part_of, self._mark, dict(self._sources)
         dead: list[DeadLetter] = []
         records, mark = self._fresh(packed, dead)
         if mark is None:
@@ -141,7 +148,7 @@ class Reducer:
         try:
             return self._apply(records, dead, mark, len(packed))
         except BaseException:
-            self._part_of, self._mark = part_of, self_mark
+            self._part_of, self._mark, self._sources = part_of, self_mark, sources
             raise
 
     def expire(self) -> int:
@@ -186,6 +193,8 @@ class Reducer:
             if done is not None and (one.offset, part) < done:
                 continue
             mark = Mark(one.offset, part + 1)
+            if one.source is not None and repeated(self._sources, one.source):
+                continue
             reason, value = self._refuse(one), one.value
             if value is not None and not reason:
                 try:
@@ -193,13 +202,14 @@ class Reducer:
                 except Unreadable as error:
                     reason = str(error)
             if reason:
-                dead.append(DeadLetter(one.partition, one.offset, reason))
+                dead.append(_letter(one, reason))
                 continue
             assert one.key is not None
             key = one.key.decode()
             if self._view.window is not None:
                 key = f"{key}@{window_start(one.event_time, self._view.window)}"
-            out.append(Record(one.partition, one.offset, part, one.time, one.event_time, key, value))
+            place = one.source or one
+            out.append(Record(place.partition, place.offset, part, one.time, one.event_time, key, value))
         return out, mark
 
     def _refuse(self, one: Packed) -> str:
@@ -321,7 +331,7 @@ class Reducer:
                 self._version,
                 self._mark,
                 mark,
-                self._watermark,
+                write_memo(self._watermark, self._sources),
                 len(changes),
                 encode_changes(changes) if changes else b"",
                 rows,

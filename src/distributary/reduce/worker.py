@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -25,7 +26,7 @@ from distributary.kafka.commands import CommandsReader
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.reduce.deadletters import DeadLetters
-from distributary.reduce.packed import Packed, unpack
+from distributary.reduce.packed import Packed, unpack, unpack_rekeyed
 from distributary.reduce.projection import Projection
 from distributary.reduce.reducer import Reducer
 from distributary.reduce.rules import rule_of
@@ -58,6 +59,7 @@ class Task:
     topic: str
     projection: Projection
     quiet: bool = False
+    rekeyed: bool = False
 
 
 class Worker:
@@ -71,6 +73,8 @@ class Worker:
         # The writer must get its turn soon after the loop has something for it.
         sys.setswitchinterval(0.0005)
         pump = _Pump(self._task, _spark_partition())
+        # The loop waits for records; a writer that failed must not wait with it.
+        before = signal.signal(signal.SIGUSR1, pump.interrupted)
         pump.start()
         try:
             for batch in batches:
@@ -78,10 +82,12 @@ class Worker:
                 if column.null_count == len(column):
                     continue
                 pump.put([one for one in column.to_pylist() if one is not None])
+            pump.finish()
         except BaseException:
             pump.abandon()
             raise
-        pump.finish()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
         return iter(())
 
 
@@ -100,6 +106,7 @@ class _Pump:
         self._failure: BaseException | None = None
         self._reducer: Reducer | None = None
         self._store: RedisWriter | None = None
+        self._loop_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -130,6 +137,11 @@ class _Pump:
             self._abandoned = self._done = True
             self._condition.notify_all()
 
+    def interrupted(self, *_: object) -> None:
+        """Raise in the loop what the writer raised."""
+        if self._failure is not None:
+            raise self._failure
+
     def wake(self) -> None:
         """A command came: read the registry before the next write must be told to."""
         with self._condition:
@@ -144,10 +156,22 @@ class _Pump:
             with self._condition:
                 self._failure = error
                 self._condition.notify_all()
+            if not self._abandoned:
+                self._report(error)
+                signal.pthread_kill(self._loop_thread, signal.SIGUSR1)
         finally:
             commands()
             if self._store is not None:
                 self._store.close()
+
+    def _report(self, error: BaseException) -> None:
+        """Tell the driver: Spark itself would hear of it only with the next record."""
+        try:
+            if self._store is not None:
+                fault = f"{self._task.generation} {type(error).__name__}: {error}"
+                self._store.note(self._task.build, fault=fault)
+        except _LINK_ERRORS:
+            log.warning("the store does not take the report", exc_info=True)
 
     def _loop(self) -> None:
         ticked = time.monotonic()
@@ -164,7 +188,8 @@ class _Pump:
                 refresh, self._refresh = self._refresh, False
                 self._condition.notify_all()
             if records:
-                self._fold([unpack(one) for one in records])
+                read = unpack_rekeyed if self._task.rekeyed else unpack
+                self._fold([read(one) for one in records])
             if refresh and self._reducer is not None:
                 self._with_store(self._reducer.refresh)
             if time.monotonic() - ticked >= TICK:

@@ -49,11 +49,12 @@ class RegistryChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A driver's right to run a build."""
+    """A driver's right to run a build; ``hops`` is how far each source partition was re-keyed."""
 
     epoch: str
     generation: int
     marks: Mapping[int, Mark]
+    hops: Mapping[int, int]
     renewed: bool
 
 
@@ -61,14 +62,14 @@ class Claimed:
 class Opened:
     """A reducer's right to write one partition, and where to go on.
 
-    ``mark`` is None when nothing was ever written; ``watermark`` is the highest
-    event time seen (ms), 0 when none.
+    ``mark`` is None when nothing was ever written; ``memo`` is what the reducer
+    wrote beside it (watermarks and the like), '' when nothing.
     """
 
     epoch: str
     token: int
     mark: Mark | None
-    watermark: int
+    memo: str
     version: int
     queries: Sequence[QueryRow]
 
@@ -94,7 +95,7 @@ class Group:
     version: int
     follows: Mark | None
     mark: Mark
-    watermark: int
+    memo: str
     count: int
     blob: bytes
     rows: Mapping[str, tuple[int, bytes | None, int, bool]] = field(default_factory=dict)
@@ -210,7 +211,10 @@ class ViewInfo(NamedTuple):
 
 
 class BuildInfo(NamedTuple):
-    """The state of a build; ``status`` is ``building``, ``live`` or ``stopped``."""
+    """The state of a build; ``status`` is ``building``, ``live`` or ``stopped``.
+
+    ``fault`` is a reducer's last word: the generation it ran under and what it raised.
+    """
 
     epoch: str
     generation: int
@@ -225,6 +229,9 @@ class BuildInfo(NamedTuple):
     topic: str
     definition: str
     marks: Mapping[int, Mark]
+    memos: Mapping[int, str]
+    hops: Mapping[int, int]
+    fault: str
 
 
 class Beat(NamedTuple):
@@ -254,8 +261,13 @@ class WriterStore(Protocol):
     def write(self, group: Group) -> int:
         """Apply a group; return the seq of its last change. Raises Fenced, NotOwner or Behind."""
 
-    def advance(self, build: Build, epoch: str, generation: int, ends: Mapping[int, int]) -> bool:
-        """Move partitions past filtered records; False when the fence or the server is another (R12)."""
+    def advance(
+        self, build: Build, epoch: str, generation: int, ends: Mapping[int, int], *, hop: bool = False
+    ) -> bool:
+        """Move partitions past filtered records; False when the fence or the server is another (R12).
+
+        With ``hop`` it is the re-keying query's place in the source that moves (R7).
+        """
 
     def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
         """Read rows by key."""

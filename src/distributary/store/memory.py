@@ -7,6 +7,7 @@ import time
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from distributary.model.change import Entry, decode_changes
 from distributary.model.position import Mark
@@ -39,7 +40,7 @@ class _Partition:
     token: int = 0
     number: int = 0
     mark: Mark | None = None
-    watermark: int = 0
+    memo: str = ""
     seq: int = 0
 
 
@@ -58,6 +59,7 @@ class _Build:
     dead: int = 0
     partitions: dict[int, _Partition] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
+    hops: dict[int, int] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     log: list[Entry] = field(default_factory=list)
     since: dict[int, int] = field(default_factory=dict)
@@ -116,7 +118,8 @@ class MemoryStore:
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.add(waiter)
         try:
-            await asyncio.wait_for(waiter, 1.0)
+            async with asyncio.timeout(1.0):
+                await waiter
         except TimeoutError:
             pass
         finally:
@@ -179,7 +182,7 @@ class MemoryWriter:
         b.topic, b.count = topic, partitions
         b.generation += 1
         self._store.wake()
-        return Claimed(b.epoch, b.generation, self._marks(b), renewed)
+        return Claimed(b.epoch, b.generation, self._marks(b), dict(b.hops), renewed)
 
     def open(self, build: Build, partition: int, generation: int) -> Opened:
         b = self._store.find(build)
@@ -191,7 +194,7 @@ class MemoryWriter:
         p.token += 1
         p.number = 0
         self._store.wake()
-        return Opened(b.epoch, p.token, p.mark, p.watermark, view.version, list(view.queries.values()))
+        return Opened(b.epoch, p.token, p.mark, p.memo, view.version, list(view.queries.values()))
 
     def write(self, group: Group) -> int:
         b = self._store.find(group.build)
@@ -223,18 +226,21 @@ class MemoryWriter:
             b.log.append(Entry(b.seq, decode_changes(group.blob)))
             while len(b.log) > 1 and b.log[0].last < b.seq - self._store.keep:
                 del b.log[0]
-        p.seq, p.mark, p.number, p.watermark = b.seq, group.mark, group.number, group.watermark
+        p.seq, p.mark, p.number, p.memo = b.seq, group.mark, group.number, group.memo
         b.records += group.records
         b.dead += group.dead
         self._store.wake()
         return b.seq
 
-    def advance(self, build: Build, epoch: str, generation: int, ends: Mapping[int, int]) -> bool:
+    def advance(
+        self, build: Build, epoch: str, generation: int, ends: Mapping[int, int], *, hop: bool = False
+    ) -> bool:
         b = self._store.find(build)
         if (b.epoch, b.generation, b.run) != (epoch, generation, self._store.run_id):
             return False
         for partition, end in ends.items():
-            b.ends[partition] = max(b.ends.get(partition, 0), end)
+            held = b.hops if hop else b.ends
+            held[partition] = max(held.get(partition, 0), end)
         return True
 
     def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
@@ -327,6 +333,9 @@ class MemoryWriter:
             b.topic,
             b.definition,
             self._marks(b),
+            {n: p.memo for n, p in b.partitions.items() if p.memo},
+            dict(b.hops),
+            b.notes.get("fault", ""),
         )
 
     @staticmethod
@@ -448,10 +457,15 @@ class MemoryReader:
         return b.epoch, b.seq, [b.rows.get(key) for key in keys]
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
+        # Rows by the hash of their key, which does not move when others come or go.
         b = self._store.find(build)
-        rows = sorted(b.rows.items())
-        end = cursor + count
-        return Page(b.epoch, b.seq, end if end < len(rows) else 0, rows[cursor:end])
+        order = sorted((crc32(key.encode()) + 1, key) for key in b.rows)
+        rest = [pair for pair in order if pair[0] > cursor]
+        some = rest[:count]
+        while len(some) < len(rest) and rest[len(some)][0] == some[-1][0]:
+            some.append(rest[len(some)])
+        after = some[-1][0] if len(some) < len(rest) else 0
+        return Page(b.epoch, b.seq, after, [(key, b.rows[key]) for _, key in some])
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         b = self._store.find(build)

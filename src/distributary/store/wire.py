@@ -74,7 +74,7 @@ def write_args(group: Group, keep: int) -> list[Value]:
         group.version,
         "" if group.follows is None else str(group.follows),
         str(group.mark),
-        group.watermark,
+        group.memo,
         group.count,
         group.blob,
         group.records,
@@ -123,12 +123,12 @@ def query_rows(numbers: Sequence[bytes], texts: Sequence[bytes]) -> list[QueryRo
 
 def opened(reply: Any) -> Opened:
     """Read open.lua's answer."""
-    epoch, token, mark, watermark, version, numbers, texts = reply
+    epoch, token, mark, memo, version, numbers, texts = reply
     return Opened(
         epoch.decode(),
         int(token),
         Mark.parse(mark.decode()) if mark else None,
-        int(watermark),
+        memo.decode(),
         int(version),
         query_rows(numbers, texts),
     )
@@ -149,10 +149,16 @@ def marks(meta: dict[str, str]) -> dict[int, Mark]:
     return found
 
 
+def hops(meta: dict[str, str]) -> dict[int, int]:
+    """How far each source partition was re-keyed."""
+    return {int(name[2:]): int(text) for name, text in meta.items() if name.startswith("h:")}
+
+
 def claimed(reply: Any) -> Claimed:
     """Read claim.lua's answer."""
     epoch, generation, renewed, meta = reply
-    return Claimed(epoch.decode(), int(generation), marks(fields(meta)), bool(renewed))
+    found = fields(meta)
+    return Claimed(epoch.decode(), int(generation), marks(found), hops(found), bool(renewed))
 
 
 def entry(id: bytes, body: Sequence[bytes]) -> Entry:
@@ -226,6 +232,9 @@ def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None
         meta.get("topic", ""),
         meta.get("definition", ""),
         marks(meta),
+        {int(name[2:]): text for name, text in meta.items() if name.startswith("w:")},
+        hops(meta),
+        meta.get("fault", ""),
     )
 
 

@@ -84,8 +84,10 @@ class RedisWriter:
         names = [b.meta, b.rows, b.log, b.last, b.expiry(group.partition), v.view, v.steps, v.texts]
         return wire.written(self._run("write", names, wire.write_args(group, self._keep)))
 
-    def advance(self, build: Build, epoch: str, generation: int, ends: Mapping[int, int]) -> bool:
-        args: list[wire.Value] = [epoch, generation]
+    def advance(
+        self, build: Build, epoch: str, generation: int, ends: Mapping[int, int], *, hop: bool = False
+    ) -> bool:
+        args: list[wire.Value] = [epoch, generation, "h:" if hop else "e:"]
         for partition, end in ends.items():
             args += (partition, end)
         return bool(self._run("advance", [BuildKeys(build).meta], args))

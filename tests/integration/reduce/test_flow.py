@@ -190,3 +190,37 @@ async def test_a_changed_view_is_built_beside_the_old_one_and_takes_over(feeding
         async for _ in changes:
             if "c" in changes.rows:
                 break
+
+
+async def test_a_view_by_another_key_is_rekeyed_first(feeding: Feeding) -> None:
+    view = await feeding.view(
+        key="sport",
+        where="stake > 0",
+        reduce="aggregate",
+        aggregates={"bets": "count()", "total": "sum(stake)"},
+        feed={"partitions": 3},
+    )
+    assert (await feeding.live(view, "realtime"))["rekeyed"] is True
+    records: list[tuple[str, dict[str, Any]]] = [
+        (f"user-{i % 17}", {"sport": "fgt"[i % 3], "stake": i % 5}) for i in range(600)
+    ]
+    feeding.produce(records)
+    expected: dict[str, dict[str, Any]] = {}
+    for _, bet in records:
+        if bet["stake"] > 0:
+            row = expected.setdefault(str(bet["sport"]), {"sport": bet["sport"], "bets": 0, "total": 0})
+            row["bets"] += 1
+            row["total"] += bet["stake"]
+    await feeding.rows_become(view, expected)
+    feeding.produce([("x", b"{broken")])
+    letters = feeding.stack.read(f"{feeding.topic}.dead-letters", 1)
+    assert [m.value() for m in letters] == [b"{broken"], "a dead letter has the source's own bytes"
+
+
+async def test_data_that_contradict_the_configuration_stop_the_view_by_name(feeding: Feeding) -> None:
+    view = await feeding.view(key="id", feed={"partitions": 2, "partitioned_by": "id"})
+    for partition in (0, 1):
+        feeding.produce([("k", {"id": "same", "n": partition})], partition=partition)
+    said = await feeding.until(view, lambda said: said.get("status") == "stopped")
+    assert said["reason"].startswith("row-owner: row 'same' is owned by partition")
+    assert "partitioned_by" in said["reason"]

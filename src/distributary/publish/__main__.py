@@ -1,0 +1,87 @@
+"""``python -m distributary.publish``: one publisher process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+
+import uvloop
+
+from distributary.config import Config, load
+from distributary.errors import DistributaryError
+from distributary.kafka.commands import CommandsProducer
+from distributary.publish.server import Publisher
+from distributary.store.redis import RedisReader
+
+
+async def serve(config: Config) -> None:
+    """Run a publisher until it is told to stop."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    store = RedisReader(config.store.url)
+    commands = CommandsProducer(config.kafka) if config.kafka.bootstrap_servers else None
+    publisher = Publisher(
+        store,
+        config.publisher,
+        ttl=config.store.subscription_ttl,
+        announce=commands.send if commands else None,
+    )
+    try:
+        await publisher.start()
+        said = {"ready": True, "part": "publisher", "addresses": publisher.addresses}
+        print(json.dumps(said), flush=True)
+        serving = asyncio.create_task(publisher.run())
+        waiting = asyncio.create_task(stopping.wait())
+        await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+    finally:
+        await publisher.stop()
+        if commands is not None:
+            await commands.close(1.0)
+        await store.close()
+
+
+def allow_many_sockets() -> None:
+    """Raise the limit of open files as far as the system lets us: every subscriber is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def main() -> int:
+    """Read the configuration and serve; errors are one line."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("picows").setLevel(logging.CRITICAL)  # a line for every connection otherwise
+    try:
+        config = load(env=os.environ)
+        if not config.store.url:
+            raise DistributaryError(
+                "the publisher has no store",
+                hint="set DISTRIBUTARY_STORE_URL, or start it with: distributary up",
+            )
+        allow_many_sockets()
+        uvloop.run(serve(config))
+    except DistributaryError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""The numbers a subscriber is told, in one place; clients act on their ranges.
+
+Error codes answer one command; with ``temporary`` the client tries again by itself. Unsubscribe codes from
+2500 on make the client subscribe again, lower ones do not. Close codes 3500 to 3999 mean "do not come back",
+others mean "come back".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Refusal(NamedTuple):
+    """The answer to a command that was not done."""
+
+    code: int
+    message: str
+    temporary: bool = False
+
+
+class Ending(NamedTuple):
+    """Why a connection or a subscription is over."""
+
+    code: int
+    reason: str
+
+
+class Refused(Exception):
+    """A join or a read was refused; ``refusal`` is what the subscriber is told."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+INTERNAL = Refusal(100, "internal server error", True)
+UNKNOWN_CHANNEL = Refusal(102, "unknown channel")
+NOT_SUBSCRIBED = Refusal(103, "permission denied: subscribe to the channel first")
+ALREADY_SUBSCRIBED = Refusal(105, "already subscribed")
+LIMIT_EXCEEDED = Refusal(106, "limit exceeded")
+BAD_REQUEST = Refusal(107, "bad request")
+NOT_AVAILABLE = Refusal(108, "not available")
+TOO_MANY_REQUESTS = Refusal(111, "too many requests", True)
+UNRECOVERABLE = Refusal(112, "unrecoverable position")
+BUILDING = Refusal(1100, "the view is being built; try again", True)
+
+VIEW_DELETED = Ending(2000, "view deleted")
+INSUFFICIENT = Ending(2500, "insufficient state")
+
+SHUTDOWN = Ending(3001, "shutdown")
+SLOW = Ending(3008, "slow")
+NO_PONG = Ending(3012, "no pong")
+BAD_FRAME = Ending(3501, "bad request")
+STALE = Ending(3502, "stale")
+
+CLOSINGS = (SHUTDOWN, SLOW, NO_PONG, BAD_FRAME, STALE)
+"""Every ending a publisher closes a connection with."""
+
+
+def building(reason: str) -> Refusal:
+    """Say that a view has no rows to serve yet, and why."""
+    return Refusal(BUILDING.code, f"the view is being built: {reason}" if reason else BUILDING.message, True)
+
+
+def unknown(what: str) -> Refusal:
+    """Say which view, query or subscription is not there."""
+    return Refusal(UNKNOWN_CHANNEL.code, f"unknown channel: {what}")
+
+
+def bad_request(why: str) -> Refusal:
+    """Say what is wrong with a request that may be corrected."""
+    return Refusal(BAD_REQUEST.code, f"bad request: {why}")

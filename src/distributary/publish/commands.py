@@ -1,0 +1,100 @@
+"""What a client may send, as types. Whatever does not fit is a bad frame."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]
+Flag = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]
+
+REJECT_UNRECOVERED = 2
+"""A flag of ``subscribe``: the client wants an error where others get the state anew."""
+
+
+class Connect(msgspec.Struct, gc=False):
+    """Opens the conversation; must come first."""
+
+    token: str = ""
+    name: str = ""
+
+
+class Subscribe(msgspec.Struct, gc=False):
+    """Asks for a channel, from a position when ``recover`` is set."""
+
+    channel: str
+    recover: bool = False
+    epoch: str = ""
+    offset: Offset = 0
+    flag: Flag = 0
+    data: msgspec.Raw = msgspec.Raw(b"")
+
+
+class Unsubscribe(msgspec.Struct, gc=False):
+    """Leaves a channel."""
+
+    channel: str
+
+
+class Since(msgspec.Struct, gc=False):
+    """A position."""
+
+    offset: Offset = 0
+    epoch: str = ""
+
+
+class History(msgspec.Struct, gc=False):
+    """Asks for publications after a position; limit 0 asks for the position alone, below 0 for many."""
+
+    channel: str
+    limit: Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)] = 0
+    since: Since | None = None
+    reverse: bool = False
+
+
+class Command(msgspec.Struct, gc=False):
+    """One command. Exactly one of the fields beside ``id`` is set; none at all is a pong."""
+
+    id: Id = 0
+    connect: Connect | None = None
+    subscribe: Subscribe | None = None
+    unsubscribe: Unsubscribe | None = None
+    history: History | None = None
+    publish: Any = None
+    presence: Any = None
+    presence_stats: Any = None
+    rpc: Any = None
+    send: Any = None
+    refresh: Any = None
+    sub_refresh: Any = None
+
+
+class SubscribeData(msgspec.Struct, gc=False):
+    """What a subscribe's ``data`` may say: the id of a subscription made by the control API."""
+
+    subscription: str = ""
+
+
+_decoder = msgspec.json.Decoder(Command)
+_data = msgspec.json.Decoder(SubscribeData)
+
+
+def decode(line: bytes) -> Command | None:
+    """Read one command; None when it is not one."""
+    try:
+        return _decoder.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def subscription_of(data: msgspec.Raw) -> str | None:
+    """Read the subscription id out of a subscribe's data; '' when it has none, None when it is not data."""
+    text = bytes(data)
+    if not text or text == b"null":
+        return ""
+    try:
+        return _data.decode(text).subscription
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None

@@ -1,0 +1,88 @@
+"""A publisher: one process that serves subscribers from the store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import uuid
+from urllib.parse import urlsplit
+
+from distributary.config.sections import Publisher as Settings
+from distributary.publish import figures
+from distributary.publish.http import HttpServer
+from distributary.publish.hub import Announce, Hub
+from distributary.publish.stats import Stats
+from distributary.publish.upkeep import Upkeep
+from distributary.publish.websocket import PATH, WebSocketServer
+from distributary.store.base import ReaderStore
+
+log = logging.getLogger(__name__)
+
+BEAT = 2.0
+
+
+class Publisher:
+    """Starts, runs and stops all parts of one publisher process."""
+
+    def __init__(
+        self, store: ReaderStore, settings: Settings, *, ttl: float, announce: Announce | None = None
+    ) -> None:
+        self.id = uuid.uuid4().hex[:12]
+        self.stats = Stats()
+        self.hub = Hub(store, ttl=ttl, hold_bytes=settings.queue_bytes, stats=self.stats, announce=announce)
+        self.websocket = WebSocketServer(self.hub, settings, self.stats)
+        self.http = HttpServer(self.hub, settings, self.stats, self.id)
+        self.upkeep = Upkeep(self.hub)
+        self._settings = settings
+        self._store = store
+
+    async def start(self, *, port: int | None = None, http_port: int | None = None) -> None:
+        """Listen on both ports; given ones stand over the configured (0: any free one). Raises PortTaken."""
+        share = self._settings.processes > 1
+        await self.websocket.start(port=port, share=share)
+        try:
+            await self.http.start(port=http_port, share=share)
+        except BaseException:
+            await self.websocket.stop()
+            raise
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where subscribers find it."""
+        host = _shown(self._settings.host)
+        advertised = urlsplit(self._settings.advertised_url)
+        websocket = f"ws://{host}:{self.websocket.port}{PATH}"
+        if advertised.netloc:
+            scheme = {"https": "wss", "http": "ws"}.get(advertised.scheme, advertised.scheme)
+            websocket = f"{scheme}://{advertised.netloc}{advertised.path.rstrip('/') or PATH}"
+        return {"websocket": websocket, "http": f"http://{host}:{self.http.port}"}
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.websocket.run())
+            group.create_task(self.upkeep.run())
+            group.create_task(self._beat())
+
+    async def stop(self) -> None:
+        """Tell all subscribers to come back, and close."""
+        await self.websocket.stop()
+        await self.http.stop()
+        await self.hub.close()
+
+    async def _beat(self) -> None:
+        while True:
+            try:
+                said = figures.describe(self.hub, self.stats, self.id)
+                await self._store.beat("publisher", self.id, json.dumps(said | self.addresses))
+            except Exception as error:
+                log.warning("the store does not take the heartbeat (%s)", error or type(error).__name__)
+            await asyncio.sleep(BEAT)
+
+
+def _shown(host: str) -> str:
+    """Turn the address of all interfaces into one that can be called."""
+    if host in ("0.0.0.0", "::", ""):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host

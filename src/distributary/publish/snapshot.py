@@ -1,0 +1,140 @@
+"""Read a query's rows out of the store, true at one position.
+
+Rows asked for by key come in one atomic read. Everything else comes in pages, while writes go on; the log
+since the first page is then replayed over them. Its entries hold whole rows, so after the replay every row
+is as it was at the last entry, whatever its page said.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+
+from distributary.model.change import Entry
+from distributary.model.query import Query
+from distributary.publish import frames
+from distributary.store.base import ReaderStore
+from distributary.store.tail import Build
+
+PAGE_ROWS = 1_000
+LOG_CHANGES = 5_000
+ATTEMPTS = 5
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class Moved(Exception):
+    """The ground moved under a read (another epoch, or the log was cut): look again, then read again."""
+
+
+class Snapshot:
+    """A query's rows at (epoch, seq), as JSON bytes; encoded once however many get it."""
+
+    def __init__(self, epoch: str, seq: int, rows: list[tuple[str, bytes]], incomplete: bool = False) -> None:
+        self.epoch = epoch
+        self.seq = seq
+        self.rows = rows
+        self.incomplete = incomplete
+
+    @cached_property
+    def _pairs(self) -> list[bytes]:
+        return [b"[%b,%b]" % (frames.encode(key), json) for key, json in self.rows]
+
+    @cached_property
+    def _all(self) -> bytes:
+        return b",".join(self._pairs)
+
+    def data(self, *, stale: bool) -> bytes:
+        """Write all rows as one message."""
+        return self._message(self._all, stale, more=False)
+
+    def pages(self, *, stale: bool, size: int) -> list[bytes]:
+        """Write the rows as messages of about ``size`` bytes; all but the last say that more come."""
+        chunks: list[list[bytes]] = [[]]
+        room = size
+        for pair in self._pairs:
+            if chunks[-1] and len(pair) > room:
+                chunks.append([])
+                room = size
+            chunks[-1].append(pair)
+            room -= len(pair)
+        last = len(chunks) - 1
+        return [self._message(b",".join(chunk), stale, more=i < last) for i, chunk in enumerate(chunks)]
+
+    def _message(self, rows: bytes, stale: bool, *, more: bool) -> bytes:
+        return b'{"op":"snapshot","rows":[%b],"stale":%b%b%b}' % (
+            rows,
+            b"true" if stale else b"false",
+            b',"incomplete":true' if self.incomplete else b"",
+            b',"more":true' if more else b"",
+        )
+
+
+async def read(store: ReaderStore, build: Build, query: Query, *, page: int = PAGE_ROWS) -> Snapshot:
+    """Read a query's rows. Raises Moved when the ground moves too often; the store's own errors pass."""
+    if query.keys is not None:
+        epoch, seq, found = await store.rows(build, query.keys)
+        pairs = zip(query.keys, found, strict=True)
+        rows = [(k, row.json) for k, row in pairs if row is not None and belongs(query, k, row.json)]
+        return Snapshot(epoch, seq, rows)
+    for _ in range(ATTEMPTS):
+        try:
+            return await _paged(store, build, query, page)
+        except Moved:
+            continue
+    raise Moved
+
+
+async def _paged(store: ReaderStore, build: Build, query: Query, count: int) -> Snapshot:
+    first = part = await store.page(build, 0, count)
+    rows: dict[str, bytes] = {}
+    while True:
+        if part.epoch != first.epoch:
+            raise Moved
+        for key, row in part.rows:
+            if belongs(query, key, row.json):
+                rows[key] = row.json
+        if not part.cursor:
+            break
+        part = await store.page(build, part.cursor, count)
+    if part is first:
+        return Snapshot(first.epoch, first.seq, list(rows.items()))
+    entries, top = await read_log(store, build, first.epoch, first.seq)
+    for entry in entries:
+        for seq, change in entry.numbered():
+            if seq > first.seq:
+                if change.row and belongs(query, change.key, change.row):
+                    rows[change.key] = change.row
+                else:
+                    rows.pop(change.key, None)
+    return Snapshot(first.epoch, top, list(rows.items()))
+
+
+async def read_log(store: ReaderStore, build: Build, epoch: str, after: int) -> tuple[list[Entry], int]:
+    """Read all entries after a number, and up to which number. Raises Moved when any of them is missing."""
+    entries: list[Entry] = []
+    while True:
+        read = await store.log(build, after, LOG_CHANGES)
+        if read.epoch != epoch or read.seq < after:
+            raise Moved
+        for entry in read.entries:
+            if entry.first > after + 1:
+                raise Moved
+            after = max(after, entry.last)
+        entries += read.entries
+        if after >= read.seq:
+            return entries, after
+        if not read.entries:
+            raise Moved
+
+
+def belongs(query: Query, key: str, json: bytes) -> bool:
+    """Say whether a stored row belongs to a query; a row that is no object has no fields."""
+    if not query.equals:
+        return query.keys is None or key in query.keys
+    try:
+        fields = _fields.decode(json)
+    except msgspec.MsgspecError:
+        fields = {}
+    return query.matches(key, fields)

@@ -1,0 +1,75 @@
+"""A publisher on real sockets over the store in memory, and a WebSocket client that says what it gets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import websockets
+from tests.support.clock import LIMIT
+from tests.unit.publish.world import World
+
+from distributary.config.sections import Publisher as Settings
+from distributary.publish.server import Publisher
+
+WAIT = 10 * LIMIT
+
+
+@asynccontextmanager
+async def serving(world: World, **settings: Any) -> AsyncIterator[Publisher]:
+    """Run a publisher on free ports."""
+    publisher = Publisher(world.reader, Settings(**settings), ttl=60)
+    await publisher.start(port=0, http_port=0)
+    running = asyncio.create_task(publisher.run())
+    try:
+        yield publisher
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await publisher.stop()
+
+
+class Raw:
+    """A client that speaks the protocol by hand."""
+
+    def __init__(self, socket: websockets.ClientConnection) -> None:
+        self.socket = socket
+        self._lines: list[dict[str, Any]] = []
+
+    async def send(self, *commands: dict[str, Any]) -> None:
+        await self.socket.send("\n".join(json.dumps(c) for c in commands))
+
+    async def next(self) -> dict[str, Any]:
+        """Give the next message that is not a ping."""
+        async with asyncio.timeout(WAIT):
+            while True:
+                while not self._lines:
+                    text = await self.socket.recv()
+                    self._lines = [json.loads(line) for line in str(text).split("\n")]
+                found = self._lines.pop(0)
+                if found:
+                    return found
+
+    async def closed(self) -> tuple[int, str]:
+        """Read on until the close; give its code and reason."""
+        async with asyncio.timeout(WAIT):
+            with contextlib.suppress(websockets.ConnectionClosed):
+                while True:
+                    await self.socket.recv()
+        return self.socket.close_code or 0, self.socket.close_reason or ""
+
+    async def connect(self) -> None:
+        await self.send({"id": 1, "connect": {}})
+        assert "connect" in await self.next()
+
+
+@asynccontextmanager
+async def raw(publisher: Publisher, **more: Any) -> AsyncIterator[Raw]:
+    """Open a WebSocket."""
+    url = publisher.addresses["websocket"]
+    async with websockets.connect(url, max_size=None, proxy=None, **more) as socket:
+        yield Raw(socket)

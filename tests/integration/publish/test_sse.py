@@ -1,0 +1,229 @@
+"""Server-sent events on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket as sockets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+from tests.integration.publish.serving import WAIT, serving
+from tests.unit.publish.world import VIEW, World, until
+
+from distributary.model.query import Query
+from distributary.publish.figures import describe
+from distributary.publish.server import Publisher
+
+
+class Event(NamedTuple):
+    name: str
+    data: Any
+    id: str
+
+
+class Stream:
+    """Reads events as an EventSource does."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.response = response
+
+    async def next(self) -> Event:
+        found: dict[str, str] = {}
+        async with asyncio.timeout(WAIT):
+            while True:
+                line = (await self.response.content.readline()).decode()
+                if not line:
+                    raise ConnectionError("the stream ended")
+                if line == "\n":
+                    if "event" in found:
+                        return Event(found["event"], json.loads(found["data"]), found.get("id", ""))
+                    found = {}
+                elif not line.startswith(":"):
+                    name, _, value = line.rstrip("\n").partition(": ")
+                    found[name] = value
+
+
+@asynccontextmanager
+async def stream(
+    publisher: Publisher, query: str = "", view: str = VIEW, **headers: str
+) -> AsyncIterator[Stream]:
+    url = f"{publisher.addresses['http']}/v1/views/{view}/events?{query}"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, headers={k.replace("_", "-"): v for k, v in headers.items()}) as response,
+    ):
+        yield Stream(response)
+
+
+async def test_state_ready_changes() -> None:
+    world = World()
+    world.put(("a", {"s": "f"}), ("b", {"s": "g"}))
+    async with serving(world) as publisher:
+        async with stream(publisher, "where=s%20%3D%20'f'") as events:
+            headers = events.response.headers
+            assert headers["Content-Type"].startswith("text/event-stream")
+            assert (headers["Cache-Control"], headers["X-Accel-Buffering"]) == ("no-store", "no")
+            state, ready = await events.next(), await events.next()
+            assert state == Event(
+                "snapshot", {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False}, ""
+            )
+            position = f"{world.epoch}:2"
+            assert ready == Event(
+                "ready", {"op": "ready", "position": position, "recovered": False}, position
+            )
+            world.put(("b", {"s": "f"}))
+            change = await events.next()
+            assert (change.name, change.data["op"], change.id) == ("change", "add", f"{world.epoch}:3")
+            assert describe(publisher.hub, publisher.stats, "")["streams"] == 1
+        await until(lambda: not publisher.stats.streams)
+        assert describe(publisher.hub, publisher.stats, "")["subscribers"] == 0
+
+
+async def test_resume_by_last_event_id() -> None:
+    world = World()
+    async with serving(world) as publisher:
+        async with stream(publisher, "key=a&key=b") as events:
+            await events.next()
+            last = (await events.next()).id
+        world.put(("a", {"n": 1}), ("c", {"n": 1}), ("b", {"n": 1}))
+        for more in ({"Last_Event_ID": last}, {}):
+            query = "key=a&key=b" + ("" if more else f"&last_event_id={last}")
+            async with stream(publisher, query, **more) as events:
+                first, second, ready = [await events.next() for _ in range(3)]
+                assert [e.id for e in (first, second)] == [f"{world.epoch}:1", f"{world.epoch}:3"]
+                assert (ready.name, ready.data["recovered"]) == ("ready", True)
+        for stale in ("other:1", "nonsense", f"{world.epoch}:99"):
+            async with stream(publisher, "key=a&key=b", Last_Event_ID=stale) as events:
+                assert (await events.next()).name == "snapshot"
+
+
+async def test_two_steps() -> None:
+    world = World()
+    world.put(("a", {"s": "f"}))
+    query = Query.parse(VIEW, "s = 'f'")
+    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    async with serving(world) as publisher, stream(publisher, "subscription=G") as events:
+        assert (await events.next()).name == "waiting"
+        await world.reader.begin(VIEW, "G", 60_000)
+        assert (await events.next()).data["rows"] == [["a", {"s": "f"}]]
+        assert (await events.next()).name == "ready"
+
+
+async def test_refusals() -> None:
+    async with serving(World()) as publisher:
+        for query, view, status, code in (
+            ("", "nothing", 404, "not-found"),
+            ("where=x", VIEW, 400, "bad-query"),
+            ("nonsense=1", VIEW, 400, "bad-query"),
+            ("where=a%3D1&key=b", VIEW, 400, "bad-query"),
+            ("subscription=G&key=b", VIEW, 400, "bad-query"),
+            ("subscription=none", VIEW, 404, "not-found"),
+        ):
+            async with stream(publisher, query, view) as events:
+                assert events.response.status == status
+                error = (await events.response.json())["error"]
+                assert (error["code"], error["retry"]) == (code, False)
+
+
+async def test_a_view_being_built() -> None:
+    async with serving(World(live=False)) as publisher:
+        async with stream(publisher) as events:
+            assert (events.response.status, events.response.headers["Retry-After"]) == (503, "1")
+        async with stream(publisher, Accept="text/event-stream") as events:
+            assert events.response.status == 200  # a browser would not try again otherwise
+            assert (await events.next()).name == "end"
+
+
+async def test_another_epoch_ends_the_stream() -> None:
+    world = World()
+    async with serving(world) as publisher, stream(publisher) as events:
+        await events.next()
+        await events.next()
+        world.crash()
+        end = await events.next()
+        assert (end.name, end.data["code"], end.id) == ("end", 2500, "")
+
+
+async def test_stale_notices_have_no_id() -> None:
+    world = World(stale_after=5)
+    clock = [1000.0]
+    world.store.clock = lambda: clock[0]
+    world.store.writer.fresh(VIEW)
+    async with serving(world) as publisher, stream(publisher) as events:
+        await events.next()
+        await events.next()
+        clock[0] += 6
+        assert await events.next() == Event("stale", {"op": "stale", "since": 1_000_000}, "")
+
+
+async def test_heartbeats() -> None:
+    async with serving(World()) as publisher:
+        publisher.http._events._heartbeat = 0.01
+        async with stream(publisher) as events, asyncio.timeout(WAIT):
+            while b": " not in await events.response.content.readline():
+                pass
+
+
+async def test_a_reader_that_stops_is_cut_off() -> None:
+    world = World()
+    async with serving(world, queue_bytes=65_536) as publisher:
+        slow = sockets.socket()
+        slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+        slow.setblocking(False)
+        with slow:
+            await asyncio.get_running_loop().sock_connect(slow, ("127.0.0.1", publisher.http.port))
+            slow.send(b"GET /v1/views/odds/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await until(lambda: publisher.stats.streams)
+            async with asyncio.timeout(WAIT):
+                while not publisher.stats.slow:
+                    world.put(("a", {"filler": "x" * 50_000}))
+                    await asyncio.sleep(0)
+            await until(lambda: not publisher.stats.streams)
+
+
+async def test_origins() -> None:
+    async with serving(World(), origins=("https://app.example.com",)) as publisher:
+        async with stream(publisher, Origin="https://app.example.com") as events:
+            assert events.response.headers["Access-Control-Allow-Origin"] == "https://app.example.com"
+        async with stream(publisher, Origin="https://evil.example.com") as events:
+            assert events.response.status == 403
+            assert "Access-Control-Allow-Origin" not in events.response.headers
+
+
+async def test_the_rest_of_the_port() -> None:
+    world = World()
+    async with serving(world) as publisher, aiohttp.ClientSession(publisher.addresses["http"]) as session:
+        async with session.get("/healthz") as reply:
+            assert await reply.json() == {"status": "ok"}
+        async with session.get("/readyz") as reply:
+            assert reply.status == 200
+        async with stream(publisher) as events:
+            await events.next()
+            world.put(("a", {"n": 1}))
+            await until(lambda: publisher.stats.deliveries)
+            async with session.get("/v1/stats") as reply:
+                said = await reply.json()
+            assert (said["subscribers"], said["views"][VIEW]["published"]) == (1, 1)
+            async with session.get("/metrics") as reply:
+                text = await reply.text()
+            assert "distributary_publisher_deliveries_total 1\n" in text
+            assert f'distributary_publisher_delay_ms_count{{view="{VIEW}"}} 1\n' in text
+        for path in ("/../server.py", "/__init__.py", "/nothing.html", "/%2e%2e%2f__init__.py"):
+            async with session.get(path) as reply:
+                assert reply.status == 404
+
+
+async def test_not_ready_without_a_store() -> None:
+    world = World()
+    async with serving(world) as publisher, aiohttp.ClientSession(publisher.addresses["http"]) as session:
+
+        async def broken() -> list[str]:
+            raise ConnectionError("refused")
+
+        world.reader.views = broken  # type: ignore[method-assign]
+        async with session.get("/readyz") as reply:
+            assert reply.status == 503
+            assert (await reply.json())["error"]["code"] == "store-unavailable"

@@ -1,0 +1,130 @@
+"""The state of a query, true at one position though writes go on while it is read."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+from zlib import crc32
+
+import pytest
+from tests.unit.publish.world import VIEW, World
+
+from distributary.model.query import Query
+from distributary.publish import snapshot
+from distributary.publish.snapshot import Moved, Snapshot
+from distributary.store.base import Page
+
+BUCKETS = 8
+
+
+class Meddling:
+    """A reader behind whose back something happens before each page and each piece of the log.
+
+    Its pages are buckets of keys, as a scan of a hash table gives them.
+    """
+
+    def __init__(self, world: World, meddle: Any) -> None:
+        self._world = world
+        self._meddle = meddle
+
+    def __getattr__(self, name: str) -> Any:
+        inner = getattr(self._world.reader, name)
+
+        async def call(*args: Any) -> Any:
+            if name in ("page", "log"):
+                self._meddle(name)
+            if name == "page":
+                rows = self._world.store.all[VIEW].builds["b1"].rows.items()
+                some = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
+                return Page(self._world.epoch, self._world.seq, (args[1] + 1) % BUCKETS, some)
+            return await inner(*args)
+
+        return call
+
+
+def matching(world: World, query: Query) -> dict[str, Any]:
+    return {
+        key: row
+        for key, row in world.rows().items()
+        if snapshot.belongs(query, key, json.dumps(row).encode())
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_pages_with_writes_between_them(seed: int) -> None:
+    chance = random.Random(seed)
+    world = World()
+    for n in range(30):
+        world.put((f"k{n:02}", {"s": chance.choice("fg"), "n": n}))
+    history: dict[int, dict[str, Any]] = {}
+    query = Query.parse(VIEW, chance.choice([None, "s = 'f'"]))
+    history[world.seq] = matching(world, query)
+
+    def meddle(name: str) -> None:
+        for _ in range(chance.randrange(4)):
+            key = f"k{chance.randrange(35):02}"
+            gone = key in world.rows() and chance.random() < 0.4
+            world.put((key, None if gone else {"s": chance.choice("fg"), "n": chance.randrange(99)}))
+            history[world.seq] = matching(world, query)
+
+    store: Any = Meddling(world, meddle)
+    found = await snapshot.read(store, world.build, query)
+    assert found.epoch == world.epoch
+    assert {key: json.loads(row) for key, row in found.rows} == history[found.seq]
+
+
+async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
+    world = World()
+    for n in range(10):
+        world.put((f"k{n}", {"n": n}))
+    crashed: list[str] = []
+
+    def meddle(name: str) -> None:
+        crashed.append(name)
+        if len(crashed) == 2:
+            world.crash()
+
+    store: Any = Meddling(world, meddle)
+    found = await snapshot.read(store, world.build, Query(VIEW))
+    assert (found.epoch, len(found.rows)) == (world.epoch, 10)
+
+
+async def test_a_log_that_is_cut_too_fast_is_given_up() -> None:
+    world = World(log_keep=1)
+    for n in range(10):
+        world.put((f"k{n}", {"n": n}))
+
+    def meddle(name: str) -> None:
+        for n in range(5):
+            world.put((f"k{n}", {"n": -n}))
+
+    store: Any = Meddling(world, meddle)
+    with pytest.raises(Moved):
+        await snapshot.read(store, world.build, Query(VIEW))
+
+
+async def test_by_key() -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}))
+    found = await snapshot.read(world.reader, world.build, Query.of_keys(VIEW, ["b", "c"]))
+    assert (found.seq, found.rows) == (2, [("b", b'{"n":2}')])
+
+
+def test_messages() -> None:
+    rows = [(f"k{n}", b'{"n":1.50}') for n in range(10)]
+    whole = Snapshot("e", 1, rows, incomplete=True)
+    assert whole.data(stale=True).startswith(b'{"op":"snapshot","rows":[["k0",{"n":1.50}],')
+    said = json.loads(whole.data(stale=True))
+    assert (said["stale"], said["incomplete"], "more" in said) == (True, True, False)
+    pages = [json.loads(page) for page in Snapshot("e", 1, rows).pages(stale=False, size=40)]
+    assert [row[0] for page in pages for row in page["rows"]] == [key for key, _ in rows]
+    assert [page.get("more", False) for page in pages] == [True] * (len(pages) - 1) + [False]
+    assert len(pages) > 2
+    assert Snapshot("e", 0, []).pages(stale=False, size=40) == [b'{"op":"snapshot","rows":[],"stale":false}']
+
+
+def test_rows_that_are_no_objects_have_no_fields() -> None:
+    assert not snapshot.belongs(Query.parse(VIEW, "a = 1"), "k", b"[1]")
+    assert snapshot.belongs(Query.parse(VIEW, "a = null"), "k", b'"text"')
+    assert snapshot.belongs(Query(VIEW), "k", b"[1]")

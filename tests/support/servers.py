@@ -31,6 +31,7 @@ class StoreServer:
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._process: subprocess.Popen[bytes] | None = None
+        self._started = False
 
     @property
     def pid(self) -> int:
@@ -53,6 +54,12 @@ class StoreServer:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
+        if self._started and client.info("server").get("server_name") != "valkey":
+            # As the embedded server does after a restart of Redis (R13).
+            client.bgrewriteaof()
+            while client.info("persistence")["aof_rewrite_in_progress"]:
+                time.sleep(0.01)
+        self._started = True
         client.close()
 
     def flush(self) -> None:

@@ -7,8 +7,9 @@ have gone back (R2), so whoever writes must ``open`` again.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
@@ -30,7 +31,8 @@ from distributary.store.base import (
 from distributary.store.keys import BuildKeys, ViewKeys
 from distributary.store.tail import Build
 
-T = TypeVar("T")
+REWRITE = 60.0
+"""Seconds to wait for a server to rewrite its append-only file."""
 
 
 class RedisWriter:
@@ -71,6 +73,7 @@ class RedisWriter:
 
     def claim(self, build: Build, topic: str, partitions: int) -> Claimed:
         b = BuildKeys(build)
+        self._settle(b.meta)
         args: list[wire.Value] = [topic, partitions, wire.fresh_epoch()]
         return wire.claimed(self._run("claim", [b.meta, ViewKeys(build.view).ctl, b.log], args))
 
@@ -174,6 +177,23 @@ class RedisWriter:
         return wire.build_info(
             {k.decode(): v.decode() for k, v in meta.items()}, rows, wire.flat_entries(oldest)
         )
+
+    def _settle(self, meta: str) -> None:
+        """Let a Redis that restarted rewrite its file before it is written to again.
+
+        Version 7.0 keeps a torn transaction at the end of a cut file and replays it at the next
+        restart; Valkey does not (R13).
+        """
+        server = self._redis.info("server")
+        known = self._redis.hget(meta, "run")
+        if known is None or known.decode() == server["run_id"] or server.get("server_name") == "valkey":
+            return
+        if not self._redis.info("persistence")["aof_enabled"]:
+            return
+        self._redis.bgrewriteaof()
+        deadline = time.monotonic() + REWRITE
+        while self._redis.info("persistence")["aof_rewrite_in_progress"] and time.monotonic() < deadline:
+            time.sleep(0.02)
 
     def _now(self) -> int:
         seconds, micros = self._redis.time()

@@ -1,0 +1,112 @@
+"""A store that lost its last writes (the end of its AOF cut off on purpose) leads nobody astray (R2, R13)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError
+from tests.support.servers import StoreServer
+
+from distributary.model.view import View
+from distributary.reduce.packed import Packed
+from distributary.reduce.reducer import Reducer, StoreWentBack
+from distributary.reduce.rules import rule_of
+from distributary.setup.valkey import bundled
+from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.tail import Attached, Build
+
+B = Build("v", "b")
+SUM = View("v", "f", reduce="aggregate", aggregates={"total": "sum(n)", "count": "count()"})
+RECORDS = [Packed(0, i, 1, 1, b"k%d" % (i % 3), b'{"total":1}', False) for i in range(400)]
+
+
+@pytest.fixture(params=["valkey", "redis"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreServer]:
+    binary = bundled() if request.param == "valkey" else shutil.which("redis-server")
+    if binary is None:
+        pytest.skip(f"no {request.param}-server here (make test installs redis-server on Debian as root)")
+    one = StoreServer(Path(binary), tmp_path, fsync="always")
+    one.start()
+    yield one
+    one.stop()
+
+
+def reducer(writer: RedisWriter, generation: int) -> Reducer:
+    return Reducer(writer, B, 0, generation, SUM, rule_of(SUM), lambda letters: None)
+
+
+def cut(folder: Path, lost: int) -> None:
+    """Cut bytes off the end of the log file that is being appended to."""
+    newest = max(folder.glob("appendonlydir/*.incr.aof"), key=lambda f: f.stat().st_mtime_ns)
+    with newest.open("r+b") as file:
+        file.truncate(max(0, newest.stat().st_size - lost))
+
+
+async def first(tail: Any) -> Attached:
+    async with asyncio.timeout(10):
+        while True:
+            event = await anext(tail)
+            if isinstance(event, Attached):
+                return event
+
+
+@pytest.mark.parametrize("lost", [1, 200, 3_000])
+async def test_a_cut_log_is_folded_again_exactly(server: StoreServer, lost: int) -> None:
+    writer = RedisWriter(server.url)
+    writer.define("v", "b", "{}")
+    generation = writer.claim(B, "t", 1).generation
+    one = reducer(writer, generation)
+    one.open()
+    reader = RedisReader(server.url)
+    tail = reader.tail("v")
+    before = await first(tail)
+    for at in range(0, 300, 10):
+        one.fold(RECORDS[at : at + 10])
+    server.kill()
+    cut(server.folder, lost)
+    server.start()
+    with pytest.raises(ConnectionError):
+        one.fold(RECORDS[300:310])
+    with pytest.raises(StoreWentBack):
+        one.open()
+    # Another restart replays nothing of what was torn, and the driver starts again from the store's marks.
+    server.kill()
+    server.start()
+    writer = RedisWriter(server.url)
+    claimed = writer.claim(B, "t", 1)
+    assert claimed.epoch != before.epoch
+    one = reducer(writer, claimed.generation)
+    one.open()
+    assert one.mark is not None
+    assert one.mark.offset < 300
+    one.fold(RECORDS[one.mark.offset :])
+    after = await first(tail)
+    while after.epoch == before.epoch:
+        after = await first(tail)
+    rows = {key: json.loads(row.json) for key, row in (await reader.page(B, 0, 10)).rows}
+    assert rows == {f"k{i}": {"total": n, "count": n} for i, n in ((0, 134), (1, 133), (2, 133))}
+    await tail.aclose()
+    await reader.close()
+    writer.close()
+
+
+def test_nothing_is_lost_by_a_plain_kill(server: StoreServer) -> None:
+    writer = RedisWriter(server.url)
+    writer.define("v", "b", "{}")
+    one = reducer(writer, writer.claim(B, "t", 1).generation)
+    one.open()
+    one.fold(RECORDS[:100])
+    server.kill()
+    server.start()
+    with pytest.raises(ConnectionError):
+        one.fold(RECORDS[100:200])
+    one.open()
+    one.fold(RECORDS[100:200])
+    rows = [json.loads(row.json)["count"] for row in writer.rows(B, ["k0", "k1", "k2"]) if row]
+    assert sum(rows) == 200

@@ -1,0 +1,51 @@
+"""A reducer without Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from distributary.model.definition import Definition
+from distributary.reduce.packed import Packed
+from distributary.reduce.reducer import Reducer
+from distributary.reduce.rules import rule_of
+from distributary.store.redis import RedisWriter
+from distributary.store.tail import Build
+
+
+class Folding:
+    """The real reducer of one partition, fed by hand."""
+
+    def __init__(self, url: str, definition: Definition, *, log_keep: int = 100_000) -> None:
+        self.store = RedisWriter(url, log_keep=log_keep)
+        self.build = Build(definition.view.name, definition.build)
+        self._definition = definition
+        self._offset = 0
+        self._claim()
+
+    def _claim(self) -> None:
+        generation = self.store.claim(self.build, "topic-id", 1).generation
+        view = self._definition.view
+        self._reducer = Reducer(
+            self.store, self.build, 0, generation, view, rule_of(view), lambda letters: None
+        )
+        self._reducer.open()
+
+    def fold(self, **rows: dict[str, Any] | None) -> None:
+        """Fold one record a row, as one group."""
+        packed = []
+        for key, value in rows.items():
+            text = None if value is None else json.dumps(value).encode()
+            now = int(time.time() * 1000)
+            packed.append(Packed(0, self._offset, now, now, key.encode(), text, False))
+            self._offset += 1
+        self._reducer.fold(packed)
+
+    def again(self) -> None:
+        """Begin again, as after a restart of the store."""
+        self.store.close()
+        self._claim()
+
+    def go_live(self) -> None:
+        self.store.go_live(self.build)

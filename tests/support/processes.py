@@ -1,0 +1,52 @@
+"""Python parts of the stack as processes of a test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.clock import LIMIT
+
+
+class Process:
+    """A Python part of the stack; ``addresses`` is what it said when it was ready."""
+
+    def __init__(self, module: str, env: Mapping[str, str], log: Path) -> None:
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module],
+                env={**os.environ, **env},
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.communicate()
+            raise AssertionError(f"{module} ended before it was ready:\n{log.read_text()}")
+        said = json.loads(line)
+        assert said["ready"] is True
+        self.part: str = said["part"]
+        self.addresses: dict[str, str] = said["addresses"]
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, float]:
+        """End it; return its exit status and how long that took."""
+        began = time.monotonic()
+        self._process.send_signal(number)
+        self._process.communicate(timeout=20 * LIMIT)
+        return self._process.returncode, time.monotonic() - began
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None

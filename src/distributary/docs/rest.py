@@ -1,0 +1,109 @@
+"""The page of all HTTP addresses, from the two applications' own routes.
+
+What a route does is its handler's docstring; what to send and what comes back is told here. A route that has
+neither is an error, so no address is left without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from aiohttp import web
+
+from distributary.config import Config
+from distributary.config.sections import Publisher
+from distributary.control.app import make_app
+from distributary.control.context import Context
+from distributary.publish.http import HttpServer
+from distributary.publish.hub import Hub
+from distributary.publish.stats import Stats
+from distributary.store.memory import MemoryStore
+
+_INTRO = """\
+# HTTP
+
+<!-- Made by `python -m distributary.docs` from the routes of src/distributary/control/app.py and
+     src/distributary/publish/http.py. Do not edit. -->
+
+Two parts of a stack speak HTTP: the control API (port 8080 unless it is taken) and each publisher (port
+8001). `distributary up` prints both addresses. Bodies are JSON. Every error is one object,
+`{"error": {"code", "message", "hint", "retry"}}`: see [errors](errors.md). A browser page of another site
+is refused (403) unless `publisher.origins` names it.
+"""
+
+DETAILS = {
+    "GET /v1": "Gives `publisher` (the WebSocket's address), `http` (SSE, page, metrics) and `resources`.",
+    "GET /v1/status": "All that `distributary status` shows: `parts`, `feeds`, `views` (rate, lag, position, "
+    "subscribers, dead letters, delays), `publishers` and `problems`.",
+    "GET /v1/feeds": "The feeds, with the views that are made of each.",
+    "GET /v1/views": "All views, each as below.",
+    "GET /v1/views/{name}": "One view: `status` (`building`, `live` or `stopped`), `reason`, `rows`, `seq`, "
+    "`epoch`, `records`, `dead_letters`, `rate`, `lag`, `engine`, `rekeyed`, `incomplete`, `stale`, "
+    "`position` by partition, `next` (a build under way) and `definition`.",
+    "PUT /v1/views/{name}": 'The body is a view\'s settings: `{"feed": "odds", "key": "market_id"}`. '
+    "A feed that the stack does not know is given in full: "
+    '`{"view": {…}, "feed": {"name": …, "topic": …}}`. Gives `build`, `state` and `changed`.',
+    "POST /v1/subscriptions": 'The body is `{"view": "odds"}` with `"where": "sport = \'football\'"` or '
+    '`"keys": ["m1", "m2"]`. Gives 201 with `id`, `channel` and `publisher` (for a WebSocket), `events` (for '
+    "SSE), `state` and `expires_in`: a subscription that nobody follows lapses after "
+    "`store.subscription_ttl`. 503 while the view is being built.",
+    "GET /v1/subscriptions/{id}": "The same for one that exists. 404 when it ended or lapsed.",
+    "DELETE /v1/subscriptions/{id}": "Ends it at once. 204, or 404 when there is none.",
+    "POST /v1/subscriptions/{id}/begin": "Whoever follows it gets the rows, then the changes. 409 when "
+    "it was begun already.",
+    "GET /readyz": "503 with the reason while one of them does not.",
+    "GET /v1/views/{view}/events": "Server-sent events of a view. Parameters: `where`, or `key` (repeated) "
+    "or `keys` (separated by commas), or `subscription` (the id of one that the control API made); "
+    "`last_event_id` where the header `Last-Event-ID` cannot be sent. The events are described in "
+    "[the protocol](protocol.md#server-sent-events).",
+    "GET /v1/stats": "What this publisher counts, as JSON.",
+    "GET /": "The page of the demo.",
+    "GET /{file}": "The page's own files.",
+}
+
+OF_PUBLISHER = {
+    "GET /metrics": "Prometheus text: see [metrics](metrics.md).",
+    "GET /healthz": "This process answers.",
+    "GET /readyz": "The store answers too; 503 while it does not.",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    control = [_entry(name, handler, DETAILS) for name, handler in routes(control_app())]
+    publisher = [_entry(name, None, {**DETAILS, **OF_PUBLISHER}) for name, _ in routes(publisher_app())]
+    return "\n".join([_INTRO, "## Control API\n", *control, "## Publisher\n", *publisher])
+
+
+def control_app() -> web.Application:
+    """The control API's application, over an empty store."""
+    store = MemoryStore()
+    nothing: Any = None
+    return make_app(Context(Config(), store.reader, store.writer, nothing))
+
+
+def publisher_app() -> web.Application:
+    """A publisher's application, over an empty store."""
+    stats = Stats()
+    hub = Hub(MemoryStore().reader, ttl=60, hold_bytes=1, stats=stats)
+    return HttpServer(hub, Publisher(), stats, "1").app()
+
+
+def routes(app: web.Application) -> list[tuple[str, Any]]:
+    """Every ``METHOD /path`` with its handler; HEAD goes along with GET."""
+    return [
+        (f"{route.method} {route.resource.canonical}", route.handler)
+        for route in app.router.routes()
+        if route.method != "HEAD" and route.resource is not None
+    ]
+
+
+def _entry(name: str, handler: Any, details: dict[str, str]) -> str:
+    about = " ".join(((getattr(handler, "__doc__", None) or "") if handler else "").split())
+    about = re.sub(r"^``[^`]*``[:.]?\s*", "", about)
+    about = about[:1].upper() + about[1:]
+    text = " ".join(part for part in (about, details.get(name, "")) if part)
+    if not text:
+        raise LookupError(f"nothing is said of {name}: give its handler a docstring, or describe it here")
+    return f"### `{name}`\n\n{text}\n"

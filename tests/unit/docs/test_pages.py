@@ -1,0 +1,156 @@
+"""What people read: links lead somewhere, tests that are named exist, examples are well formed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.support.blocks import ROOT, Block, blocks, missing
+from tests.support.clock import LIMIT
+
+from distributary.config import parse_views
+from distributary.config.table import SETTINGS
+
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+)
+HOSTS = {"127.0.0.1", "host", "semver.org", "example.com", "kafka-1", "kafka-2", "redis.internal"}
+"""The only hosts that a page may name: this machine, made-up ones, and where a format is described."""
+
+FORBIDDEN = re.compile(
+    r"(?<![\w.])/(?:work|home|root|tmp|mnt|Users)/|\bsession \d|\bagents?\b|docker\.io|ghcr\.io|quay\.io"
+    r"|maven\.org|maven\.apache|npmjs|pypi\.org|artifactory|nexus",
+    re.IGNORECASE,
+)
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made by those who show Markdown."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", read(page)):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), f"{page}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page}: {link}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_names_a_machine_or_a_registry(page: str) -> None:
+    text = read(page)
+    assert not FORBIDDEN.search(text), FORBIDDEN.search(text)
+    for host in re.findall(r"\w+://([\w.-]+)", text):
+        assert host in HOSTS or host.endswith(".example.com") or "." not in host or page in GENERATED, host
+
+
+GENERATED = {page for page in PAGES if page.startswith("docs/reference/")}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tests_and_files_that_are_named_exist(page: str) -> None:
+    text = read(page)
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text):
+        assert (ROOT / path).is_file(), f"{page}: {path}"
+        if name:
+            assert re.search(rf"def {name}\(", read(path)), f"{page}: {path} has no {name}"
+    for path in re.findall(r"`((?:src|bench|examples)/[\w/.-]+)`", text):
+        assert (ROOT / path).exists(), f"{page}: {path}"
+    for path in re.findall(
+        r"`((?:store|reduce|publish|subscribe|kafka|model|control|operate)/[\w/]*[\w.]*)`", text
+    ):
+        assert (ROOT / "src" / "distributary" / path).exists(), f"{page}: {path}"
+
+
+def test_every_rule_of_the_code_is_explained() -> None:
+    rules = set(re.findall(r"^\*\*R(\d+)\b", read("ARCHITECTURE.md"), re.MULTILINE))
+    assert rules == {str(n) for n in range(1, 20)}
+    for path in (ROOT / "src").rglob("*"):
+        if path.suffix in (".py", ".lua"):
+            used = set(re.findall(r"\(R(\d+)\)", path.read_text(encoding="utf-8")))
+            assert used <= rules, f"{path}: R{used - rules}"
+
+
+def test_every_verb_is_one_of_the_makefiles() -> None:
+    verbs = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
+    for page in PAGES:
+        for verb in re.findall(r"(?:`|^)make ([a-z-]+)", read(page), re.MULTILINE):
+            assert verb in verbs, f"{page}: make {verb}"
+
+
+def of_language(language: str) -> list[Block]:
+    return [block for page in PAGES for block in blocks(page) if block.language == language]
+
+
+@pytest.mark.parametrize("block", of_language("toml"), ids=lambda block: block.place)
+def test_configurations_are_good(block: Block) -> None:
+    document = tomllib.loads(block.text)
+    if "views" in document:
+        feeds = {view["feed"] for view in document["views"]}
+        only = {name: document[name] for name in ("feeds", "views") if name in document}
+        assert set(document) == set(only)
+        parse_views(block.text, feeds)
+        return
+    known = {setting.key.replace("<name>.", "") for setting in SETTINGS}
+    for section, settings in document.items():
+        names = (
+            [f"{section}.{name}" for name in settings] if isinstance(settings, dict) else [f"views.{section}"]
+        )
+        assert set(names) <= known, block.place
+
+
+@pytest.mark.parametrize("block", of_language("python"), ids=lambda block: block.place)
+def test_python_can_be_compiled(block: Block) -> None:
+    compile(block.text, block.place, "exec")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.parametrize("block", of_language("js"), ids=lambda block: block.place)
+def test_javascript_can_be_parsed(block: Block) -> None:
+    done = subprocess.run(
+        ["node", "--input-type=module", "--check"],
+        input=block.text,
+        text=True,
+        capture_output=True,
+        timeout=30 * LIMIT,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_examples_can_be_compiled() -> None:
+    found = list((ROOT / "examples").glob("*.py"))
+    assert found
+    for path in found:
+        compile(path.read_text(), str(path), "exec")
+
+
+def test_what_is_shown_is_looked_for_line_by_line() -> None:
+    printed = "one 1\ntwo 2\nthree (3)\n"
+    assert missing("one …\nthree (…)", printed) == ""
+    assert missing("two\none", printed) == "one"
+    assert missing("two\none", printed, ordered=False) == ""
+    assert missing("four", printed) == "four"
+
+
+def test_blocks_are_read_with_their_marks() -> None:
+    found = blocks("README.md")
+    assert {"file: distributary.toml", "run: in the background", "run: needs curl", "shows"} <= {
+        block.mark for block in found
+    }
+    for page in PAGES:
+        marks = len(re.findall(r"^<!-- (?:file|run|shows)\b", read(page), re.MULTILINE))
+        assert marks == sum(bool(block.mark) for block in blocks(page)), f"{page}: a mark before no block"

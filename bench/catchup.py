@@ -47,7 +47,7 @@ async def measure(spec: CatchUp, folder: Path, say: Say) -> dict[str, Any]:
         say("starting the reducers")
         began = time.monotonic()
         only = [one for one in services() if one.name == "reducers"]
-        watching = asyncio.create_task(asyncio.to_thread(_watch, progress, spec.records, spec.limit))
+        watching = asyncio.create_task(_watch(progress, spec.records, spec.limit))
         try:
             await exits.enter_async_context(stacks.running(reducing, say, services=only))
             first, head, last = await watching
@@ -73,19 +73,19 @@ async def _fill(spec: CatchUp, bootstrap: str, folder: Path) -> None:
         await load.phase(producer, count=spec.records)
 
 
-def _watch(progress: stacks.Progress, count: int, limit: float) -> tuple[float, int, float]:
-    """When the first records were folded, how many those were, and when all were. Blocking."""
+async def _watch(progress: stacks.Progress, count: int, limit: float) -> tuple[float, int, float]:
+    """When the first records were folded, how many those were, and when all were."""
     deadline = time.monotonic() + limit
     first, head = 0.0, 0
     while True:
-        folded, now = progress.folded(), time.monotonic()
+        folded, now = await asyncio.to_thread(progress.folded), time.monotonic()
         if folded and not first:
             first, head = now, folded
         if folded >= count:
             return first, head, now
         if now > deadline:
             raise BenchError(f"only {folded:,} of {count:,} records were folded within {limit:g} s")
-        time.sleep(LOOK)
+        await asyncio.sleep(LOOK)
 
 
 async def _rows(config: Config, build: Build) -> dict[str, tuple[Decimal, int]]:

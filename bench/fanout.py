@@ -167,10 +167,9 @@ async def _peer(exits: AsyncExitStack, spec: FanOut, folder: Path, programs: Pat
     )
     url = (await server.line(30))["url"]
     payload = Payload(spec.payload_bytes)
-    loop = asyncio.get_running_loop()
 
     def publish(n: int) -> None:
-        loop.call_soon_threadsafe(server.tell, payload.data(n))
+        server.tell(payload.data(n))
 
     say(f"connecting {spec.connections:,} subscribers to the peer")
     swarm = await _swarm(exits, "peer", url, spec, folder, programs)
@@ -191,7 +190,7 @@ async def _turn(side: Side, spec: FanOut, seconds: float, *, count: bool) -> Non
     """Publish to one server at the rate, wait until all has come, and count."""
     total = round(spec.rate * seconds)
     before, cpu, began = await side.swarm.ask(b"", 10), side.cpu_now(), time.monotonic()
-    await asyncio.to_thread(_publish, side, spec.rate, total)
+    await _publish(side, spec.rate, total)
     deadline = time.monotonic() + 10
     wanted = before["publications"] + total * spec.connections
     while (after := await side.swarm.ask(b"", 10))["publications"] < wanted:
@@ -212,11 +211,11 @@ async def _turn(side: Side, spec: FanOut, seconds: float, *, count: bool) -> Non
     side.per_cpu.append(deliveries / max(used, 0.01))
 
 
-def _publish(side: Side, rate: int, total: int) -> None:
-    """One publication at a time, on time."""
+async def _publish(side: Side, rate: int, total: int) -> None:
+    """One publication at a time, on time. Publishing blocks for a moment; nothing else is to be done here."""
     began = time.monotonic()
     for n in range(total):
-        time.sleep(max(0.0, began + n / rate - time.monotonic()))
+        await asyncio.sleep(max(0.0, began + n / rate - time.monotonic()))
         side.publish(side.published)
         side.published += 1
 

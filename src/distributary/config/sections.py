@@ -156,7 +156,7 @@ class Publisher(Section):
     processes: int = setting(1, "Publisher processes that share the ports.", low=1, high=256, example="4")
     queue_bytes: int = setting(
         1_048_576,
-        "What may wait for one slow connection before it is conflated or closed.",
+        "What may wait for one slow connection before it is closed (and may come back).",
         kind="size",
         unit="bytes",
         low=1024,

@@ -59,7 +59,12 @@ VIEW_METRICS: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Any]], ...] 
     ("view_records_total", "counter", "Records folded.", lambda view: view.get("records")),
     ("view_dead_letters_total", "counter", "Records set aside.", lambda view: view.get("dead_letters")),
     ("view_lag_records", "gauge", "Records not folded yet.", lambda view: view.get("lag")),
-    ("view_lag_seconds", "gauge", "Age of the oldest of those.", lambda view: view.get("lag_seconds")),
+    (
+        "view_lag_seconds",
+        "gauge",
+        "What those take at this rate.",
+        lambda view: view.get("lag_seconds"),
+    ),
     ("view_rate", "gauge", "Records folded a second.", lambda view: view.get("rate")),
     ("view_subscribers", "gauge", "Subscribers now.", lambda view: view.get("subscribers")),
     ("view_live", "gauge", "1 when it is live.", lambda view: int(view.get("status") == "live")),

@@ -15,11 +15,11 @@ import msgspec
 class Change(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What happened to one row, and which queries (by number) it concerns.
 
-    ``row`` is the whole new row as JSON, empty when the row is gone. ``fields``
-    is JSON text for inside an object, ``"changed":{…}`` with ``,"gone":[…]``
-    when fields went away; empty when the row is new or gone. A query gets the
-    row when it is in ``adds``, the fields when in ``changes``, and the key
-    alone when in ``removes``.
+    ``row`` is the whole new row as JSON when any query is in ``adds``; else it
+    may be empty. ``fields`` is JSON text for inside an object, ``"changed":{…}``
+    with ``,"gone":[…]`` when fields went away; empty when the row is new or
+    gone. A query gets the row when it is in ``adds``, the fields when in
+    ``changes``, and the key alone when in ``removes``.
     """
 
     key: str

@@ -48,5 +48,6 @@ class View:
             del words[name]
         words["topic"] = feed.topic
         words["format"] = feed.format
+        words["partitioned_by"] = feed.partitioned_by
         text = repr(sorted((k, sorted(v.items()) if isinstance(v, dict) else v) for k, v in words.items()))
         return hashlib.sha256(text.encode()).hexdigest()[:8]

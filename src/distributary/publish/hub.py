@@ -110,6 +110,11 @@ class Hub:
         if end:
             self._end(member)
 
+    async def sweep(self, view: str) -> None:
+        """Remove a view's lapsed subscriptions, and say so: a view without writes hears of it only thus."""
+        for id in await self.store.sweep(view):
+            await self._tell(Command("end", view, id))
+
     async def _attempt(self, wish: Wish, member: Member) -> bool:
         """Try once to bring a member to live; False when the ground moved: try again."""
         follower = member.follower

@@ -33,7 +33,7 @@ async def shared(store: ReaderStore, build: Build, channel: Channel) -> Snapshot
     """
     task = channel.reading
     if task is None or task.done():
-        task = channel.reading = asyncio.create_task(_read(store, build, channel.query))
+        task = channel.reading = asyncio.create_task(_read(store, build, channel))
         task.add_done_callback(lambda done: _forget(channel, done))
     return await asyncio.shield(task)
 
@@ -45,9 +45,9 @@ def _forget(channel: Channel, task: asyncio.Task[Snapshot]) -> None:
         task.exception()  # whoever still waits has seen it
 
 
-async def _read(store: ReaderStore, build: Build, query: Query) -> Snapshot:
+async def _read(store: ReaderStore, build: Build, channel: Channel) -> Snapshot:
     info = await require_live(store, build)
-    found = await snapshot.read(store, build, query)
+    found = await snapshot.read(store, build, channel.query, channel.number)
     if found.epoch != info.epoch:
         raise Moved
     found.incomplete = info.incomplete

@@ -1,8 +1,10 @@
 """Read a query's rows out of the store, true at one position.
 
 Rows asked for by key come in one atomic read. Everything else comes in pages, while writes go on; the log
-since the first page is then replayed over them. Its entries hold whole rows, so after the replay every row
-is as it was at the last entry, whatever its page said.
+since the first page is then replayed over them, as a subscriber would. A page may be ahead of the entries
+that are replayed over its rows, but every field that they touch ends at its last value, and a row that joins
+the query comes whole, so after the replay every row is as it was at the last entry, whatever its page said.
+The query must be registered before: then every entry tells what it means to the query.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from functools import cached_property
 
 import msgspec
 
-from distributary.model.change import Entry
+from distributary.model.change import Change, Entry
 from distributary.model.query import Query
 from distributary.publish import frames
 from distributary.store.base import ReaderStore
@@ -22,6 +24,16 @@ LOG_CHANGES = 5_000
 ATTEMPTS = 5
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class _Told(msgspec.Struct):
+    """What a change says of a row's fields."""
+
+    changed: dict[str, msgspec.Raw]
+    gone: list[str] = []
+
+
+_told = msgspec.json.Decoder(_Told)
 
 
 class Moved(Exception):
@@ -71,8 +83,13 @@ class Snapshot:
         )
 
 
-async def read(store: ReaderStore, build: Build, query: Query, *, page: int = PAGE_ROWS) -> Snapshot:
-    """Read a query's rows. Raises Moved when the ground moves too often; the store's own errors pass."""
+async def read(
+    store: ReaderStore, build: Build, query: Query, number: int, *, page: int = PAGE_ROWS
+) -> Snapshot:
+    """Read the rows of a query that is registered under a number.
+
+    Raises Moved when the ground moves too often; the store's own errors pass.
+    """
     if query.keys is not None:
         epoch, seq, found = await store.rows(build, query.keys)
         pairs = zip(query.keys, found, strict=True)
@@ -80,13 +97,13 @@ async def read(store: ReaderStore, build: Build, query: Query, *, page: int = PA
         return Snapshot(epoch, seq, rows)
     for _ in range(ATTEMPTS):
         try:
-            return await _paged(store, build, query, page)
+            return await _paged(store, build, query, number, page)
         except Moved:
             continue
     raise Moved
 
 
-async def _paged(store: ReaderStore, build: Build, query: Query, count: int) -> Snapshot:
+async def _paged(store: ReaderStore, build: Build, query: Query, number: int, count: int) -> Snapshot:
     first = part = await store.page(build, 0, count)
     rows: dict[str, bytes] = {}
     while True:
@@ -104,11 +121,20 @@ async def _paged(store: ReaderStore, build: Build, query: Query, count: int) -> 
     for entry in entries:
         for seq, change in entry.numbered():
             if seq > first.seq:
-                if change.row and belongs(query, change.key, change.row):
-                    rows[change.key] = change.row
-                else:
-                    rows.pop(change.key, None)
+                _replay(rows, change, number)
     return Snapshot(first.epoch, top, list(rows.items()))
+
+
+def _replay(rows: dict[str, bytes], change: Change, number: int) -> None:
+    key = change.key
+    if number in change.adds:
+        rows[key] = change.row
+    elif number in change.removes:
+        rows.pop(key, None)
+    elif number in change.changes and key in rows:  # where it is not, its page knew that it leaves later
+        told = _told.decode(b"{%b}" % change.fields)
+        fields = _fields.decode(rows[key]) | told.changed
+        rows[key] = frames.encode({name: value for name, value in fields.items() if name not in told.gone})
 
 
 async def read_log(store: ReaderStore, build: Build, epoch: str, after: int) -> tuple[list[Entry], int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 WINDOW = 30.0
 """Percentiles are of the last one to two windows, in seconds."""
@@ -86,8 +86,12 @@ class Stats:
         self._latencies: dict[str, Latency] = {}
 
     def latency(self, view: str) -> Latency:
-        """Return the histogram of a view; it outlives the view's followers."""
+        """Return the histogram of a view; it outlives the view's followers, not the view."""
         return self._latencies.setdefault(view, Latency())
+
+    def keep(self, views: Collection[str]) -> None:
+        """Forget the histograms of all other views: they are gone."""
+        self._latencies = {view: found for view, found in self._latencies.items() if view in views}
 
     def latencies(self) -> Iterable[tuple[str, Latency]]:
         """List the histograms."""

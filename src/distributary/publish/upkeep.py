@@ -53,8 +53,10 @@ class Upkeep:
 
     async def sweep(self) -> None:
         """Remove lapsed subscriptions of all views, also of those that nobody here listens to."""
-        for view in await self._hub.store.views():
-            await self._hub.store.sweep(view)
+        views = await self._hub.store.views()
+        self._hub.stats.keep({*views, *self._hub.followers})
+        for view in views:
+            await self._hub.sweep(view)
 
     async def watch(self) -> None:
         """Learn how fresh the views are, look for begins that were not heard, stop idle followers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import signal
@@ -13,6 +14,8 @@ from distributary.kafka.topics import wait_for_kafka
 from distributary.reduce.driver import Driver, jar_files
 from distributary.reduce.engine import spark_session
 from distributary.setup.jars import ensure
+from distributary.store.redis import RedisWriter
+from distributary.store.server import wait_for_store
 
 SUPERSEDED = 3
 
@@ -26,6 +29,10 @@ def main() -> int:
     try:
         config = load()
         wait_for_kafka(config.kafka, config.kafka.start_timeout, say=logging.info)
+        asyncio.run(wait_for_store(config.store.url, config.store.start_timeout, logging.info))
+        store = RedisWriter(config.store.url)
+        store.check()
+        store.close()
         spark = spark_session(config, jar_files(ensure("spark")))
     except DistributaryError as error:
         print(f"distributary reducers: {error}", file=sys.stderr)

@@ -14,8 +14,9 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from distributary.config import Config
+from distributary.errors import Superseded
 from distributary.model.definition import Definition, load_definition
-from distributary.reduce.job import Job, Superseded
+from distributary.reduce.job import Job
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 

@@ -6,6 +6,7 @@ The settings are the measured recipe; each has its reason beside it.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -29,14 +30,14 @@ def spark_session(config: Config, jars: list[Path]) -> Any:
     from pyspark.sql import SparkSession
 
     slots = config.spark.slots or 128
+    if not config.spark.master:
+        # The workers are this same Python, with this same package; PySpark reads only the variable.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.jars": ",".join(map(str, jars)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": config.spark.memory,
-        # The workers are this same Python, with this same package.
-        "spark.pyspark.python": sys.executable,
-        "spark.pyspark.driver.python": sys.executable,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "1",
@@ -53,7 +54,7 @@ def spark_session(config: Config, jars: list[Path]) -> Any:
     settings.update(config.spark.properties)
     if config.spark.master:
         # On a cluster the interface is not this machine's own.
-        for name in ("spark.driver.host", "spark.driver.bindAddress", "spark.pyspark.python"):
+        for name in ("spark.driver.host", "spark.driver.bindAddress"):
             if name not in config.spark.properties:
                 del settings[name]
     builder = SparkSession.builder.master(config.spark.master or f"local[{slots}]").appName("distributary")

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from redis.exceptions import RedisError
 
 from distributary.config import Config
-from distributary.errors import BadView, DistributaryError
+from distributary.errors import BadView, DistributaryError, Superseded
 from distributary.kafka import client, topics
 from distributary.model.definition import Definition
 from distributary.model.position import Mark
@@ -32,12 +32,8 @@ log = logging.getLogger(__name__)
 
 LOOK_TOPIC = 5.0
 MIRROR = 2.0
-
-
-class Superseded(DistributaryError):
-    """A newer driver has taken this view over."""
-
-    code = "superseded"
+SILENCE = 20.0
+"""Seconds after which a task that says nothing is taken for dead."""
 
 
 class ReducerFailed(Exception):
@@ -186,6 +182,7 @@ class Job(threading.Thread):
                 topics.delete_topic(self._admin, internal_topic(self.build))
             return
         self._epoch, self._generation = claimed.epoch, claimed.generation
+        self._pin(hop.starts, claimed.hops if self.facts.rekeyed else claimed.marks)
         info = self._store.build(self.build)
         live = info is not None and info.status == "live"
         incomplete = {"incomplete": "1"} if hop.incomplete else {}
@@ -295,6 +292,12 @@ class Job(threading.Thread):
         moment = int(datetime.fromisoformat(start.replace("Z", "+00:00")).timestamp() * 1000)
         return topics.offsets_at(self._admin, self.definition.feed.topic, moment)
 
+    def _pin(self, starts: Mapping[int, int], held: Mapping[int, object]) -> None:
+        """Keep where a view began: "now" would be another place when its query starts again."""
+        new = {partition: at for partition, at in starts.items() if partition not in held}
+        if new and self.definition.view.start != "earliest":
+            self._store.advance(self.build, self._epoch, self._generation, new, hop=self.facts.rekeyed)
+
     def _go_live(self) -> None:
         old = self._store.go_live(self.build)
         log.info("view %s: build %s is live", self.build.view, self.build.id)
@@ -314,7 +317,7 @@ class Job(threading.Thread):
     ) -> None:
         """Follow running queries: progress, lag, new partitions; return when they should start anew."""
         self.facts.engine, self.facts.status, self.facts.reason = kind, "live" if live else "building", ""
-        looked = mirrored = time.monotonic()
+        began = looked = mirrored = time.monotonic()
         seen = [-1 for _ in running]
         last_ends: dict[int, int] = {}
         while not self._stopping.is_set():
@@ -342,6 +345,8 @@ class Job(threading.Thread):
                 if there != ground.source:
                     log.info("view %s: topic %s changed: %s", self.build.view, there.name, there)
                     return
+                if kind == "realtime" and now - began > SILENCE:
+                    self._listen(ground.read.partitions)
             if kind == "microbatch" and not live and not self.facts.lag:
                 self._go_live()
                 return
@@ -364,6 +369,17 @@ class Job(threading.Thread):
                     self._epoch = info.epoch
         return seen
 
+    def _listen(self, partitions: int) -> None:
+        """Make sure that every task of a batch is alive: Spark would notice only with the next record."""
+        prefix = f"{self.build.view}/{self.build.id}/"
+        alive = [
+            beat
+            for beat in self._store.beats()
+            if beat.part == "reducer" and beat.id.startswith(prefix) and beat.age_ms < SILENCE * 1000
+        ]
+        if len(alive) < partitions:
+            raise ReducerFailed(f"only {len(alive)} of {partitions} tasks can be heard")
+
     def _marks(self) -> dict[int, Mark]:
         info = self._store.build(self.build)
         return dict(info.marks) if info is not None else {}
@@ -373,6 +389,8 @@ class Job(threading.Thread):
         info = self._store.build(self.build)
         if info is None:
             raise Fenced("the build is gone")
+        if info.generation > self._generation:
+            raise Superseded(f"view {self.build.view}: another driver has taken over")
         if info.fault.startswith(f"{self._generation} "):
             raise ReducerFailed(info.fault.partition(" ")[2])
         if self.facts.rekeyed:

@@ -2,9 +2,9 @@
 
 A JSON value has no schema, so each name in ``key``, ``where`` and ``select`` is
 replaced by an extraction from the parsed value, typed by how it is used:
-compared with a number it is a decimal, with a text a string, and so on. The
-SQL is parsed by Spark itself; only names are replaced, at the places that
-Spark's parser reports.
+compared with a number it is a decimal, with a text a string, and so on (see
+``names``). The SQL is parsed by Spark itself; only names are replaced, at the
+places that Spark's parser reports.
 """
 
 from __future__ import annotations
@@ -16,45 +16,9 @@ from distributary.config.aggregates import parse_aggregate
 from distributary.errors import BadView
 from distributary.model.feed import Feed
 from distributary.model.view import View
+from distributary.reduce.names import RECORD, Made, attribute, column, kind_of, replacements, span
 from distributary.reduce.packed import pack_sql
 from distributary.reduce.projection import Pick, Projection
-
-RECORD = ("record_key", "record_timestamp", "record_headers", "record_partition", "record_offset")
-"""Columns that every feed has besides its value."""
-
-_DECIMAL = "decimal(38,18)"
-_GENERATORS = {
-    "explode",
-    "explode_outer",
-    "posexplode",
-    "posexplode_outer",
-    "inline",
-    "inline_outer",
-    "stack",
-}
-_NUMERIC = {
-    "abs",
-    "round",
-    "floor",
-    "ceil",
-    "ceiling",
-    "sqrt",
-    "sum",
-    "pow",
-    "power",
-    "log",
-    "exp",
-    "sign",
-    "mod",
-}
-_ARITHMETIC = {"Add", "Subtract", "Multiply", "Divide", "Remainder", "UnaryMinus", "IntegralDivide"}
-_ORDER = {"GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"}
-_COMPARE = _ORDER | {"EqualTo", "EqualNullSafe", "In", "Not"}
-_BOOLEAN = {"And", "Or", "Not"}
-
-
-Made = dict[str, tuple[str, ...] | None]
-"""Names that a select made: the path of a plain field, None for a computed column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +57,7 @@ class Compiler:
         where = self._rewrite(view, "where", view.where, json) if view.where else None
         items, picks = self._columns(view, json)
         made: Made = {pick.name: pick.path for pick in picks or ()}
-        made |= {_name(item): None for item in items}
+        made |= {_name(item): None for item in items if _name(item) not in RECORD}
         key = self._rewrite(view, "key", view.key, json, made) if view.key else "record_key"
         time = self._rewrite(view, "time", view.time, json, made) if view.time else "record_timestamp"
         parses = json and (where is not None or key != "record_key" or bool(items) or view.time is not None)
@@ -109,13 +73,17 @@ class Compiler:
         computed = [*RECORD, "value_bytes", *(["v"] if parses else []), *items] if items else []
         if computed and not json:
             computed.insert(0, "value")
-        select = [*names, *(f"`{_name(item)}`" for item in items), f"cast({key} as string) AS row_key"]
+        select = [
+            *names,
+            *(f"`{column(_name(item))}`" for item in items),
+            f"cast({key} as string) AS row_key",
+        ]
         select.append(f"{_millis(time, view)} AS event_time")
         select.append(f"{unparsed} AS unparsed")
         projection = Projection()
         value = "value_bytes"
         if items or picks is not None:
-            outputs = ", ".join(f"`{_name(item)}`" for item in items)
+            outputs = ", ".join(f"`{column(_name(item))}` AS `{_name(item)}`" for item in items)
             line = f"cast(to_json(struct({outputs})) as binary)" if items else None
             projection = Projection(tuple(picks or ()), bool(items))
             value = f"concat({line}, X'0A', value_bytes)" if line else "value_bytes"
@@ -145,17 +113,17 @@ class Compiler:
             return [], ([] if view.reduce == "aggregate" else None)
         prefix = "SELECT "
         tree = self._parse(view, "select", lambda: self._parser.parsePlan(prefix + text))
-        if tree.getClass().getSimpleName() != "Project":
+        if kind_of(tree) != "Project":
             raise BadView(f"view {view.name}: select: expected a list of columns, not {text!r}")
         columns = tree.projectList()
         items: list[str] = []
         picks: list[Pick] = []
         for i in range(columns.size()):
             node = columns.apply(i)
-            kind = node.getClass().getSimpleName()
-            start, stop = _span(node)
+            kind = kind_of(node)
+            start, stop = span(node)
             child = node.child() if kind in ("Alias", "UnresolvedAlias") else node
-            child_kind = child.getClass().getSimpleName()
+            child_kind = kind_of(child)
             name = node.name() if kind == "Alias" else ""
             if "Star" in child_kind:
                 raise BadView(
@@ -163,16 +131,16 @@ class Compiler:
                     hint="Leave select out to keep the whole value, or name the fields",
                 )
             if child_kind == "UnresolvedAttribute":
-                path = _path(child)
+                path = attribute(child)
                 out = name or path[-1]
                 if json and path[0] not in RECORD:
                     picks.append(Pick(out, path))
                     continue
-                items.append(f"{'.'.join(f'`{p}`' for p in path)} AS `{out}`")
+                items.append(f"{'.'.join(f'`{p}`' for p in path)} AS `{column(out)}`")
                 continue
-            start, stop = _span(child)
-            body = self._replace(prefix + text, child, json, start, stop)
-            items.append(f"{body} AS `{name or _default(prefix + text, start, stop)}`")
+            start, stop = span(child)
+            body = self._replace(prefix + text, child, json, start, stop, "select")
+            items.append(f"{body} AS `{column(name or _default(prefix + text, start, stop))}`")
         return items, picks
 
     def _rewrite(self, view: View, where: str, text: str, json: bool, made: Made | None = None) -> str:
@@ -198,9 +166,7 @@ class Compiler:
         made: Made | None = None,
     ) -> str:
         """Put extractions in the place of names, from the right so that places stay true."""
-        found: list[tuple[int, int, str]] = []
-        if json:
-            _walk(tree, None, root, made or {}, found)
+        found = replacements(tree, root, made or {}) if json else []
         out = text
         for at, end, extraction in sorted(found, reverse=True):
             out = out[:at] + extraction + out[end + 1 :]
@@ -208,97 +174,9 @@ class Compiler:
         return out[start : stop + 1 + grown]
 
 
-def _walk(node: Any, parent: Any, root: str, made: Made, found: list[tuple[int, int, str]]) -> None:
-    kind = node.getClass().getSimpleName()
-    if kind == "UnresolvedAttribute":
-        path = _path(node)
-        start, stop = _span(node)
-        type = _type(node, parent, root)
-        if path[0] in RECORD:
-            return
-        if path[0] not in made:
-            found.append((start, stop, extraction(path, type)))
-        elif (origin := made[path[0]]) is not None:
-            found.append((start, stop, extraction((*origin, *path[1:]), type)))
-        elif len(path) > 1:
-            found.append((start, stop, extraction(path[1:], type, f"`{path[0]}`")))
-        return
-    children = node.children()
-    for i in range(children.size()):
-        _walk(children.apply(i), node, root, made, found)
-
-
-def extraction(path: tuple[str, ...], type: str, source: str = "v") -> str:
-    """Spark SQL that takes a field out of a parsed value; null when it is not there or not so."""
-    steps = "".join("['" + name.replace("\\", "\\\\").replace("'", "\\'") + "']" for name in path)
-    quoted = '"$' + steps.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return f"try_variant_get({source}, {quoted}, '{type}')"
-
-
-def _type(node: Any, parent: Any, root: str) -> str:
-    """Infer what a name must be from where it stands."""
-    if parent is None:
-        return "boolean" if root == "where" else "timestamp" if root == "time" else "string"
-    kind = parent.getClass().getSimpleName()
-    if kind in _ARITHMETIC:
-        return "double"
-    if kind == "UnresolvedFunction":
-        name = parent.nameParts().mkString(".").lower()
-        if name in _GENERATORS or name in ("size", "array_contains", "element_at", "transform", "filter"):
-            return "array<variant>"
-        if name in _NUMERIC:
-            return "double"
-        if name == "between":
-            return _beside(node, parent) or "string"
-        return "string"
-    if kind in _COMPARE:
-        beside = _beside(node, parent)
-        if beside:
-            return beside
-        if kind in _ORDER:
-            return "double"
-        return "boolean" if kind == "Not" else "string"
-    return "boolean" if kind in _BOOLEAN else "string"
-
-
-def _beside(node: Any, parent: Any) -> str:
-    """The type of what a name is compared with, '' when that is no literal."""
-    children = parent.children()
-    for i in range(children.size()):
-        child = children.apply(i)
-        kind = child.getClass().getSimpleName()
-        if kind == "UnaryMinus":
-            child = child.child()
-            kind = child.getClass().getSimpleName()
-        if kind in _ARITHMETIC:
-            return "double"
-        if kind == "Cast":
-            return str(child.dataType().sql().lower())
-        if kind == "Literal":
-            type = child.dataType().typeName()
-            if type.startswith("decimal") or type in ("integer", "long", "short", "byte"):
-                return _DECIMAL
-            if type in ("double", "float"):
-                return "double"
-            if type in ("boolean", "date", "timestamp"):
-                return str(type)
-            return "string"
-    return ""
-
-
 def _millis(time: str, view: View) -> str:
     """Event time in ms: a timestamp, or a number of ms."""
     return f"unix_millis({time})" if view.time is None else f"unix_millis(cast({time} as timestamp))"
-
-
-def _path(node: Any) -> tuple[str, ...]:
-    parts = node.nameParts()
-    return tuple(parts.apply(i) for i in range(parts.size()))
-
-
-def _span(node: Any) -> tuple[int, int]:
-    origin = node.origin()
-    return origin.startIndex().get(), origin.stopIndex().get()
 
 
 def _default(text: str, start: int, stop: int) -> str:
@@ -306,4 +184,5 @@ def _default(text: str, start: int, stop: int) -> str:
 
 
 def _name(item: str) -> str:
-    return item.rsplit(" AS `", 1)[1][:-1]
+    """What a computed column is called when it goes out."""
+    return item.rsplit(" AS `", 1)[1][:-1].removeprefix("select.")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, TimeoutError
+from redis.exceptions import BusyLoadingError, ConnectionError, OutOfMemoryError, ReadOnlyError, TimeoutError
 
 from distributary.config.sections import Kafka
 from distributary.kafka.commands import CommandsReader
@@ -42,7 +42,7 @@ GROUP_RECORDS = 5_000
 GROUP_BYTES = 4_000_000
 PENDING_RECORDS = 20_000
 TICK = 1.0
-_LINK_ERRORS = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
+_LINK_ERRORS = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, OSError)
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,7 @@ class _Pump:
             log.warning("the store does not take the report", exc_info=True)
 
     def _loop(self) -> None:
+        self._tick()
         ticked = time.monotonic()
         while True:
             with self._condition:
@@ -217,26 +218,31 @@ class _Pump:
             self._with_store(partial(reducer.fold, some))
 
     def _tick(self) -> None:
-        if self._reducer is None:
-            if self._task.view.ttl is None:
-                return
+        if self._reducer is None and self._task.view.ttl is not None:
             self._open(self._partition)
-        reducer = self._reducer
-        assert reducer is not None
-        self._with_store(reducer.expire)
-        store = self._store
-        assert store is not None
-        facts = {**reducer.index.sizes(), "folded": reducer.folded, "dead": reducer.dead, "pid": os.getpid()}
-        name = f"{self._task.build.view}/{self._task.build.id}/{reducer.partition}"
-        self._with_store(lambda: store.beat("reducer", name, json.dumps(facts)))
+        reducer, store = self._reducer, self._connect()
+        facts: dict[str, object] = {"pid": os.getpid(), "generation": self._task.generation}
+        if reducer is not None:
+            self._with_store(reducer.expire)
+            facts |= {**reducer.index.sizes(), "folded": reducer.folded, "dead": reducer.dead}
+            facts["partition"] = reducer.partition
+        name = f"{self._task.build.view}/{self._task.build.id}/{self._partition}"
+        beat = partial(store.beat, "reducer", name, json.dumps(facts))
+        if reducer is not None:
+            self._with_store(beat)
+        else:
+            self._retry(beat)
+
+    def _connect(self) -> RedisWriter:
+        if self._store is None:
+            self._store = RedisWriter(self._task.store_url, log_keep=self._task.log_keep)
+        return self._store
 
     def _open(self, partition: int) -> None:
         task = self._task
-        if self._store is None:
-            self._store = RedisWriter(task.store_url, log_keep=task.log_keep)
         letters = DeadLetters(task.kafka, task.topic, task.feed.dead_letter_topic, task.view.name)
         reducer = Reducer(
-            self._store,
+            self._connect(),
             task.build,
             partition,
             task.generation,

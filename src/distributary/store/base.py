@@ -21,7 +21,7 @@ Promises every implementation keeps, held by one suite in ``tests/contract``:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -299,6 +299,9 @@ class WriterStore(Protocol):
     def beat(self, part: str, id: str, stats: str) -> None:
         """Say that a process lives, with its figures as JSON."""
 
+    def beats(self) -> list[Beat]:
+        """Read what all processes last said; those silent for over a minute are left out."""
+
     def flushed(self) -> bool:
         """Say whether the store has forgotten everything (FLUSHALL, an empty disk)."""
 
@@ -359,7 +362,7 @@ class ReaderStore(Protocol):
     async def find_subscription(self, subscription: str) -> str | None:
         """Name the view that a subscription belongs to."""
 
-    def tail(self, view: str) -> AsyncIterator[TailEvent]:
+    def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         """Follow the live build's log. Begins with Attached; goes on through lost connections."""
 
     async def beat(self, part: str, id: str, stats: str) -> None:

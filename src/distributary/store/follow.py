@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import redis.asyncio as redis
@@ -43,7 +43,7 @@ class _Place:
         return (self.build, self.epoch, self.run)
 
 
-async def follow(url: str, view: str) -> AsyncIterator[TailEvent]:
+async def follow(url: str, view: str) -> AsyncGenerator[TailEvent, None]:
     """Yield what happens to a view, beginning with Attached (or Gone); ends after Gone."""
     place: _Place | None = None
     delay = 0.0

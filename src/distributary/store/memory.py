@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -307,6 +307,10 @@ class MemoryWriter:
     def beat(self, part: str, id: str, stats: str) -> None:
         self._store.beats[part, id] = (self._store.now(), stats)
 
+    def beats(self) -> list[Beat]:
+        now = self._store.now()
+        return [Beat(p, i, stats, now - at) for (p, i), (at, stats) in sorted(self._store.beats.items())]
+
     def flushed(self) -> bool:
         """Say whether the store has forgotten everything."""
         return not self._store.all
@@ -472,7 +476,7 @@ class MemoryReader:
         at = bisect_right([e.last for e in b.log], after)
         return LogRead(b.epoch, b.seq, b.floor, b.log[at : at + limit])
 
-    async def tail(self, view: str) -> AsyncIterator[TailEvent]:
+    async def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         place: tuple[str, str] | None = None
         seq = noticed = 0
         while True:
@@ -502,5 +506,4 @@ class MemoryReader:
         self._store.writer.beat(part, id, stats)
 
     async def beats(self) -> list[Beat]:
-        now = self._store.now()
-        return [Beat(p, i, stats, now - at) for (p, i), (at, stats) in sorted(self._store.beats.items())]
+        return self._store.writer.beats()

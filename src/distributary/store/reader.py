@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import redis.asyncio as redis
@@ -26,8 +25,6 @@ from distributary.store.base import (
 from distributary.store.follow import follow
 from distributary.store.keys import BuildKeys, ViewKeys
 from distributary.store.tail import Build, TailEvent
-
-SILENT_MS = 60_000
 
 
 class RedisReader:
@@ -156,21 +153,18 @@ class RedisReader:
         b = BuildKeys(build)
         return wire.log_read(await self._run("log", [b.meta, b.log], [after, limit]))
 
-    def tail(self, view: str) -> AsyncIterator[TailEvent]:
+    def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         return follow(self._url, view)
 
     async def beat(self, part: str, id: str, stats: str) -> None:
-        await self._redis.hset(keys.BEATS, f"{part}/{id}", f"{int(time.time() * 1000)} {stats}")
+        await self._redis.hset(keys.BEATS, f"{part}/{id}", f"{await self._now()} {stats}")
 
     async def beats(self) -> list[Beat]:
-        now = int(time.time() * 1000)
-        out: list[Beat] = []
-        for name, value in (await self._redis.hgetall(keys.BEATS)).items():
-            said, stats = value.decode().split(" ", 1)
-            part, _, id = name.decode().partition("/")
-            age = max(0, now - int(said))
-            if age > SILENT_MS:
-                await self._redis.hdel(keys.BEATS, name)
-            else:
-                out.append(Beat(part, id, stats, age))
-        return sorted(out)
+        heard, silent = wire.beats(await self._redis.hgetall(keys.BEATS), await self._now())
+        if silent:
+            await self._redis.hdel(keys.BEATS, *silent)
+        return heard
+
+    async def _now(self) -> int:
+        seconds, micros = await self._redis.time()
+        return int(seconds) * 1000 + int(micros) // 1000

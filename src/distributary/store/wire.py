@@ -12,6 +12,7 @@ from typing import Any
 from distributary.model.change import Entry, decode_changes
 from distributary.model.position import Mark
 from distributary.store.base import (
+    Beat,
     Behind,
     BuildInfo,
     Claimed,
@@ -28,6 +29,9 @@ from distributary.store.base import (
 )
 
 Value = str | bytes | int
+
+SILENT_MS = 60_000
+"""After this a process that says nothing is not counted any more."""
 
 
 @cache
@@ -241,3 +245,18 @@ def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None
 def flat_entries(items: Any) -> Any:
     """Bring a client's parsed stream items into the shape that scripts reply with."""
     return [(id, [x for pair in body.items() for x in pair]) for id, body in items]
+
+
+def beats(said: dict[bytes, bytes], now: int) -> tuple[list[Beat], list[bytes]]:
+    """Read the hash of beats; return those that are heard, and the names of those that fell silent."""
+    heard: list[Beat] = []
+    silent: list[bytes] = []
+    for name, value in said.items():
+        when, stats = value.decode().split(" ", 1)
+        part, _, id = name.decode().partition("/")
+        age = max(0, now - int(when))
+        if age > SILENT_MS:
+            silent.append(name)
+        else:
+            heard.append(Beat(part, id, stats, age))
+    return sorted(heard), silent

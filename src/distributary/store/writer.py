@@ -15,8 +15,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from distributary.errors import StoreUnsuitable
 from distributary.store import keys, wire
 from distributary.store.base import (
+    Beat,
     BuildInfo,
     Claimed,
     Fenced,
@@ -64,6 +66,8 @@ class RedisWriter:
             except redis.exceptions.NoScriptError:
                 return self._redis.eval(text, len(names), *names, *args)
         except redis.exceptions.ResponseError as error:
+            if isinstance(error, redis.exceptions.OutOfMemoryError):
+                raise
             raise _typed(error) from None
 
     def define(self, view: str, build: str, definition: str) -> None:
@@ -85,7 +89,13 @@ class RedisWriter:
     def write(self, group: Group) -> int:
         b, v = BuildKeys(group.build), ViewKeys(group.build.view)
         names = [b.meta, b.rows, b.log, b.last, b.expiry(group.partition), v.view, v.steps, v.texts]
-        return wire.written(self._run("write", names, wire.write_args(group, self._keep)))
+        args = wire.write_args(group, self._keep)
+        try:
+            return wire.written(self._run("write", names, args))
+        except redis.exceptions.OutOfMemoryError:
+            # The log is what can be done without: whoever was away gets a snapshot instead.
+            self._run("trim", [b.log], [])
+            return wire.written(self._run("write", names, args))
 
     def advance(
         self, build: Build, epoch: str, generation: int, ends: Mapping[int, int], *, hop: bool = False
@@ -153,6 +163,18 @@ class RedisWriter:
 
     def beat(self, part: str, id: str, stats: str) -> None:
         self._redis.hset(keys.BEATS, f"{part}/{id}", f"{self._now()} {stats}")
+
+    def beats(self) -> list[Beat]:
+        return wire.beats(self._redis.hgetall(keys.BEATS), self._now())[0]
+
+    def check(self) -> None:
+        """Refuse a server that would throw rows away by itself (R6)."""
+        policy = self._redis.config_get("maxmemory-policy").get("maxmemory-policy", "noeviction")
+        if policy != "noeviction":
+            raise StoreUnsuitable(
+                f"the store's maxmemory-policy is {policy}: under pressure it would drop rows",
+                hint="Set it to noeviction: CONFIG SET maxmemory-policy noeviction",
+            )
 
     def flushed(self) -> bool:
         """Say whether the store has forgotten everything (FLUSHALL, an empty disk)."""

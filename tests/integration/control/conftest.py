@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.control.parts import Process
+from tests.support.processes import Process
 from tests.support.servers import StoreServer, free_port
 
 from distributary.setup.valkey import bundled

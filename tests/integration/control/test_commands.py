@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.integration.control.conftest import Start
-from tests.integration.control.parts import Folding
 from tests.integration.control.test_process import ODDS
 from tests.integration.kafka.conftest import RunningBroker
 from tests.support.clock import LIMIT
+from tests.support.folding import Folding
 from tests.support.servers import StoreServer
 
 from distributary.control.client import ControlClient

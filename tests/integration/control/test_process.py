@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from tests.integration.control.conftest import Start
-from tests.integration.control.parts import Folding
 from tests.support.clock import LIMIT
+from tests.support.folding import Folding
 from tests.support.servers import StoreServer
 
 from distributary.control.client import ControlClient

@@ -9,9 +9,9 @@ from decimal import Decimal
 import aiohttp
 import pytest
 from tests.integration.control.conftest import Start
-from tests.integration.control.parts import Folding
 from tests.integration.control.test_process import ODDS
 from tests.support.clock import LIMIT
+from tests.support.folding import Folding
 from tests.support.servers import StoreServer
 
 from distributary.control.client import ControlClient

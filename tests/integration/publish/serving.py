@@ -44,7 +44,7 @@ class Raw:
         await self.socket.send("\n".join(json.dumps(c) for c in commands))
 
     async def next(self) -> dict[str, Any]:
-        """Give the next message that is not a ping."""
+        """Give the next message that is not a ping; pings are answered."""
         async with asyncio.timeout(WAIT):
             while True:
                 while not self._lines:
@@ -53,6 +53,7 @@ class Raw:
                 found = self._lines.pop(0)
                 if found:
                     return found
+                await self.socket.send("{}")
 
     async def closed(self) -> tuple[int, str]:
         """Read on until the close; give its code and reason."""

@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket as sockets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
 
 import aiohttp
 from tests.integration.publish.serving import WAIT, serving
+from tests.support.events import Event, Stream
 from tests.unit.publish.world import VIEW, World, until
 
 from distributary.model.query import Query
 from distributary.publish.figures import describe
 from distributary.publish.server import Publisher
-
-
-class Event(NamedTuple):
-    name: str
-    data: Any
-    id: str
-
-
-class Stream:
-    """Reads events as an EventSource does."""
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self.response = response
-
-    async def next(self) -> Event:
-        found: dict[str, str] = {}
-        async with asyncio.timeout(WAIT):
-            while True:
-                line = (await self.response.content.readline()).decode()
-                if not line:
-                    raise ConnectionError("the stream ended")
-                if line == "\n":
-                    if "event" in found:
-                        return Event(found["event"], json.loads(found["data"]), found.get("id", ""))
-                    found = {}
-                elif not line.startswith(":"):
-                    name, _, value = line.rstrip("\n").partition(": ")
-                    found[name] = value
 
 
 @asynccontextmanager

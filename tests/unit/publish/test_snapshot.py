@@ -51,6 +51,16 @@ def matching(world: World, query: Query) -> dict[str, Any]:
     }
 
 
+def some_row(chance: random.Random) -> dict[str, Any]:
+    row = {"s": chance.choice("fg"), "n": chance.randrange(99)}
+    return row | {"m": 1} if chance.random() < 0.3 else row
+
+
+async def known(world: World, query: Query) -> int:
+    """Register a query; give its number."""
+    return (await world.reader.register(VIEW, query.id, query.text, "S", 60_000, True)).number
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_pages_with_writes_between_them(seed: int) -> None:
     chance = random.Random(seed)
@@ -59,17 +69,18 @@ async def test_pages_with_writes_between_them(seed: int) -> None:
         world.put((f"k{n:02}", {"s": chance.choice("fg"), "n": n}))
     history: dict[int, dict[str, Any]] = {}
     query = Query.parse(VIEW, chance.choice([None, "s = 'f'"]))
+    number = await known(world, query)
     history[world.seq] = matching(world, query)
 
     def meddle(name: str) -> None:
         for _ in range(chance.randrange(4)):
             key = f"k{chance.randrange(35):02}"
             gone = key in world.rows() and chance.random() < 0.4
-            world.put((key, None if gone else {"s": chance.choice("fg"), "n": chance.randrange(99)}))
+            world.put((key, None if gone else some_row(chance)))
             history[world.seq] = matching(world, query)
 
     store: Any = Meddling(world, meddle)
-    found = await snapshot.read(store, world.build, query)
+    found = await snapshot.read(store, world.build, query, number)
     assert found.epoch == world.epoch
     assert {key: json.loads(row) for key, row in found.rows} == history[found.seq]
 
@@ -86,7 +97,7 @@ async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
             world.crash()
 
     store: Any = Meddling(world, meddle)
-    found = await snapshot.read(store, world.build, Query(VIEW))
+    found = await snapshot.read(store, world.build, Query(VIEW), await known(world, Query(VIEW)))
     assert (found.epoch, len(found.rows)) == (world.epoch, 10)
 
 
@@ -101,13 +112,13 @@ async def test_a_log_that_is_cut_too_fast_is_given_up() -> None:
 
     store: Any = Meddling(world, meddle)
     with pytest.raises(Moved):
-        await snapshot.read(store, world.build, Query(VIEW))
+        await snapshot.read(store, world.build, Query(VIEW), await known(world, Query(VIEW)))
 
 
 async def test_by_key() -> None:
     world = World()
     world.put(("a", {"n": 1}), ("b", {"n": 2}))
-    found = await snapshot.read(world.reader, world.build, Query.of_keys(VIEW, ["b", "c"]))
+    found = await snapshot.read(world.reader, world.build, Query.of_keys(VIEW, ["b", "c"]), 1)
     assert (found.seq, found.rows) == (2, [("b", b'{"n":2}')])
 
 

@@ -6,6 +6,7 @@ from tests.unit.publish.hubs import ALL, F, hub_of, register, sizes
 from tests.unit.publish.sinks import FoldingSink
 from tests.unit.publish.world import VIEW, World, until
 
+from distributary.model.command import Command
 from distributary.publish import codes, names
 from distributary.publish.channel import Initial
 from distributary.publish.hub import Wish
@@ -16,7 +17,12 @@ async def test_a_lost_connection_lapses_and_is_swept() -> None:
     world = World()
     clock = [1000.0]
     world.store.clock = lambda: clock[0]
-    async with hub_of(world, ttl=10) as hub:
+    said: list[Command] = []
+
+    async def announce(command: Command) -> None:
+        said.append(command)
+
+    async with hub_of(world, ttl=10, announce=announce) as hub:
         upkeep = Upkeep(hub)
         kept = await hub.join(Wish(ALL), FoldingSink())
         lost = await hub.join(Wish(F), FoldingSink())
@@ -27,6 +33,22 @@ async def test_a_lost_connection_lapses_and_is_swept() -> None:
         await upkeep.sweep()
         assert list(world.store.all[VIEW].subscriptions) == [kept.subscription]
         assert len(world.store.all[VIEW].queries) == 1
+        # The reducers of a view without writes hear of it only so.
+        assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.subscription)]
+
+
+async def test_the_figures_of_a_view_go_with_it() -> None:
+    world = World()
+    async with hub_of(world) as hub:
+        upkeep = Upkeep(hub)
+        member = await hub.join(Wish(ALL), FoldingSink())
+        await upkeep.sweep()
+        assert list(dict(hub.stats.latencies())) == [VIEW]
+        world.store.writer.drop_view(VIEW)
+        await until(member.lost)
+        await upkeep.watch()
+        await upkeep.sweep()
+        assert dict(hub.stats.latencies()) == {}
 
 
 async def test_a_subscription_that_the_store_forgot_is_sent_back() -> None:

@@ -120,8 +120,12 @@ def _change(
 ) -> Change:
     was = {n for n, q in known if old is not None and belongs(q, key, old)}
     now = {n for n, q in known if new is not None and belongs(q, key, new)}
-    fields = b'"changed":%b' % new if old is not None and new is not None else b""
-    return Change(key, at, fields, new or b"", sorted(now - was), sorted(was & now), sorted(was - now))
+    fields = b""
+    if old is not None and new is not None:  # all fields of the new row; only gone ones are told apart
+        gone = sorted(json.loads(old).keys() - json.loads(new).keys())
+        fields = b'"changed":%b' % new + (b',"gone":%b' % msgspec.json.encode(gone) if gone else b"")
+    row = new if new and (old is None or now - was) else b""  # as the reducer does: whole only where needed
+    return Change(key, at, fields, row, sorted(now - was), sorted(was & now), sorted(was - now))
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:

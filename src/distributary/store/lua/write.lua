@@ -50,6 +50,14 @@ end
 
 local first = tonumber(meta[7]) + 1
 local last = first + count - 1
+local seq = meta[7]
+-- The log first: a server without memory refuses this command before anything is written (R6).
+if count > 0 then
+  seq = string.format('%.0f', last)
+  redis.call('XADD', KEYS[3], seq .. '-0', 'n', ARGV[10], 'b', ARGV[11])
+  local oldest = last - tonumber(ARGV[14])
+  if oldest > 0 then redis.call('XTRIM', KEYS[3], 'MINID', '~', string.format('%.0f-0', oldest)) end
+end
 local pairs_ = {}
 local size = 0
 for i = 0, n - 1 do
@@ -82,13 +90,6 @@ for i = 0, q - 1 do
   end
 end
 if size > 0 then redis.call('HSET', KEYS[4], unpack(pairs_, 1, size)) end
-local seq = meta[7]
-if count > 0 then
-  seq = string.format('%.0f', last)
-  redis.call('XADD', KEYS[3], seq .. '-0', 'n', ARGV[10], 'b', ARGV[11])
-  local oldest = last - tonumber(ARGV[14])
-  if oldest > 0 then redis.call('XTRIM', KEYS[3], 'MINID', '~', string.format('%.0f-0', oldest)) end
-end
 redis.call('HSET', KEYS[1], 'seq', seq, 's:' .. p, seq, 'm:' .. p, ARGV[8], 'g:' .. p, ARGV[5], 'w:' .. p, ARGV[9])
 if ARGV[12] ~= '0' then redis.call('HINCRBY', KEYS[1], 'records', ARGV[12]) end
 if ARGV[13] ~= '0' then redis.call('HINCRBY', KEYS[1], 'dead', ARGV[13]) end

@@ -1,0 +1,24 @@
+"""A small Spark of the tests' own, with the reducers' settings, for what needs no Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from distributary.config import load
+from distributary.reduce.driver import jar_files
+from distributary.reduce.engine import spark_session
+from distributary.setup.jars import ensure
+
+
+@pytest.fixture(scope="package")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Spark with two slots."""
+    path = tmp_path_factory.mktemp("spark") / "distributary.toml"
+    path.write_text('[spark]\nslots = 2\nmemory = "512m"\n')
+    config = load(path, env={})
+    session = spark_session(config, jar_files(ensure("spark")))
+    yield session
+    session.stop()

@@ -1,0 +1,132 @@
+"""Two drivers on one store: the newer goes on, the older ends by itself and says why."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.clock import LIMIT
+from tests.support.servers import StoreServer
+from tests.support.stack import RunningStack
+
+from distributary.kafka import topics
+from distributary.model.definition import Definition
+from distributary.model.feed import Feed
+from distributary.model.view import View
+from distributary.setup.valkey import bundled
+from distributary.store.redis import RedisWriter
+from distributary.store.tail import Build
+
+SUPERSEDED = 3
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreServer]:
+    (tmp_path / "store").mkdir()
+    binary = bundled()
+    assert binary is not None
+    server = StoreServer(binary, tmp_path / "store")
+    server.start()
+    yield server
+    server.stop()
+
+
+class _Drivers:
+    """Reducers' processes on a store of the test's own and the shared Kafka."""
+
+    def __init__(self, stack: RunningStack, store: StoreServer, folder: Path) -> None:
+        self._folder = folder
+        (folder / "distributary.toml").write_text('[spark]\nmemory = "512m"\n')
+        self._env = {
+            **os.environ,
+            "DISTRIBUTARY_CONFIG": str(folder / "distributary.toml"),
+            "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": stack.config.kafka.bootstrap_servers,
+            "DISTRIBUTARY_STORE_URL": store.url,
+            "DISTRIBUTARY_DATA_DIR": str(folder),
+        }
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> subprocess.Popen[bytes]:
+        with self.log(len(self.started)).open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "distributary.reduce"],
+                env=self._env,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=self._folder,
+            )
+        self.started.append(process)
+        return process
+
+    def log(self, number: int) -> Path:
+        return self._folder / f"driver-{number}.log"
+
+    def stop(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.started:
+            process.wait(30 * LIMIT)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240 * LIMIT)
+async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
+    stack: RunningStack, store: StoreServer, tmp_path: Path
+) -> None:
+    topic = f"t-{tmp_path.name}-{os.getpid()}"
+    admin = stack.admin()
+    topics.ensure_topic(admin, topic, 2)
+    view = View("bets", "f", reduce="aggregate", aggregates={"bets": "count()"})
+    definition = Definition(view, Feed("f", topic))
+    writer = RedisWriter(store.url)
+    build = Build("bets", definition.build)
+    writer.define("bets", definition.build, definition.text)
+    sent = 0
+
+    async def feed_until(ready: str, generation: int) -> None:
+        nonlocal sent
+        deadline = time.monotonic() + 100 * LIMIT
+        while True:
+            stack.produce(topic, ((f"k{i % 10}", {"n": i}) for i in range(50)))
+            sent += 50
+            info = writer.build(build)
+            if info is not None and info.generation >= generation and info.status == "live" and info.records:
+                return
+            assert time.monotonic() < deadline, f"no {ready}: {info}"
+            await asyncio.sleep(0.1)
+
+    drivers = _Drivers(stack, store, tmp_path)
+    try:
+        older = drivers.start()
+        await feed_until("first driver", 1)
+        drivers.start()
+        while older.poll() is None:
+            await feed_until("second driver", 1)
+        assert older.returncode == SUPERSEDED
+        said = drivers.log(0).read_text()
+        assert "distributary reducers: view bets: another driver has taken over" in said
+        assert "Traceback" not in said.splitlines()[-1]
+        await feed_until("rows by the second driver", 2)
+        deadline = time.monotonic() + 60 * LIMIT
+        while (counted := _count(writer, build)) != sent:
+            assert counted < sent, "a record was folded twice"
+            assert time.monotonic() < deadline, (counted, sent)
+            await asyncio.sleep(0.1)
+        assert drivers.started[1].poll() is None
+    finally:
+        drivers.stop()
+        writer.close()
+        topics.delete_topic(admin, topic)
+
+
+def _count(writer: RedisWriter, build: Build) -> int:
+    rows = writer.rows(build, [f"k{i}" for i in range(10)])
+    return sum(json.loads(row.json)["bets"] for row in rows if row is not None)

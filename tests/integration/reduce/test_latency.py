@@ -1,0 +1,92 @@
+"""How soon a record reaches a subscriber: alone in an idle stream, and while one batch becomes the next."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from typing import Any
+
+import pytest
+from tests.support.clock import LIMIT
+from tests.support.stack import Feeding
+
+import distributary
+from distributary.kafka import client
+from distributary.store.tail import Build
+
+LONE = 0.050
+PAUSE = 0.500
+"""The longest that a batch's end may hold a record up."""
+
+
+class _Sender:
+    """Sends numbered records at once and notes when."""
+
+    def __init__(self, feeding: Feeding) -> None:
+        self._producer = client.producer(feeding.stack.config.kafka, linger_ms=0)
+        self._topic = feeding.topic
+        self.sent: list[float] = []
+
+    def send(self) -> None:
+        self._producer.produce(self._topic, key="k", value=b'{"n":%d}' % len(self.sent), partition=0)
+        self.sent.append(time.perf_counter())
+        self._producer.poll(0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180 * LIMIT)
+async def test_nobody_waits_for_the_next_record_nor_for_a_batch_to_end(feeding: Feeding) -> None:
+    """One test for two promises, because a batch of the shared stack takes a minute."""
+    view = await feeding.view(reduce="latest", feed={"partitions": 1})
+    filtered = await feeding.view(where="n < 0", feed={"partitions": 1})
+    sender = _Sender(feeding)
+    delays: list[float] = []
+    store = feeding.stack.writer()
+    build = Build(filtered, store.views()[filtered].live)
+
+    def batch_ended() -> bool:
+        info: Any = store.build(build)
+        return bool(info.marks)
+
+    async with distributary.subscribe(view, control=feeding.stack.addresses["control"]) as changes:
+
+        async def receive() -> None:
+            async for change in changes:
+                if change.row is None:
+                    continue  # the snapshot
+                assert change.row["n"] == len(delays), "in order, none missing"
+                delays.append(time.perf_counter() - sender.sent[len(delays)])
+
+        receiving = asyncio.create_task(receive())
+
+        async def all_received() -> None:
+            async with asyncio.timeout(10 * LIMIT):
+                while len(delays) < len(sender.sent):
+                    if receiving.done():
+                        receiving.result()
+                    await asyncio.sleep(0.01)
+
+        began = time.monotonic()
+        for _ in range(15):
+            sender.send()
+            await all_received()
+            await asyncio.sleep(0.2)
+        assert statistics.median(delays[5:]) <= LONE * LIMIT, delays
+
+        # Both views started their first batch before ``began``.
+        await asyncio.sleep(max(0.0, feeding.stack.config.spark.batch - 12 - (time.monotonic() - began)))
+        first = len(sender.sent)
+        while not batch_ended():
+            sender.send()
+            assert time.monotonic() - began < feeding.stack.config.spark.batch + 20 * LIMIT
+            await asyncio.sleep(0.05)
+        for _ in range(20):
+            sender.send()
+            await asyncio.sleep(0.05)
+        await all_received()
+        receiving.cancel()
+    assert max(delays[first:]) <= PAUSE * LIMIT, sorted(delays[first:])[-20:]
+    said = await feeding.until(filtered, lambda said: said["lag"] < 30)
+    assert said["records"] == 0, "filtered records count as read at a batch's end"
+    store.close()

@@ -1,0 +1,70 @@
+"""What happens because time passes and no record comes: rows expire, sources fall silent."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.clock import LIMIT
+from tests.support.stack import Feeding
+
+import distributary
+from distributary.store.tail import Build
+from distributary.subscribe.client import Changes
+
+
+async def _next(changes: Changes, *ops: str) -> str:
+    """Wait for one of these; return which it was, with the key."""
+
+    async def follow() -> str:
+        async for change in changes:
+            if change.op in ops:
+                return f"{change.op} {change.key or ''}".strip()
+        raise AssertionError("the subscription ended")
+
+    return await asyncio.wait_for(follow(), 30 * LIMIT)
+
+
+async def test_rows_expire_without_a_new_record(feeding: Feeding) -> None:
+    view = await feeding.view(ttl=3)
+    async with distributary.subscribe(view, control=feeding.stack.addresses["control"]) as changes:
+        for partition in (0, 1):
+            feeding.produce([(f"p{partition}", {"n": 1})], partition=partition)
+        assert {await _next(changes, "add"), await _next(changes, "add")} == {"add p0", "add p1"}
+        assert {await _next(changes, "remove"), await _next(changes, "remove")} == {"remove p0", "remove p1"}
+        assert changes.rows == {}
+    assert await feeding.rows(view) == {}
+
+
+async def test_rows_expire_on_partitions_that_have_been_quiet_since_the_start(feeding: Feeding) -> None:
+    """The query starts anew and gets no record at all: its reducers must look at the clock all the same."""
+    view = await feeding.view(ttl=12)
+    for partition in (0, 1):
+        feeding.produce([(f"p{partition}", {"n": 1})], partition=partition)
+    await feeding.rows_become(view, {"p0": {"n": 1}, "p1": {"n": 1}})
+    store = feeding.stack.writer()
+    info = store.views()[view]
+    build = store.build(Build(view, info.live))
+    assert build is not None
+    await feeding.view(name=view, ttl=12, stale_after=3600, wait=False)
+    await feeding.rows_become(view, {})
+    after = store.build(Build(view, info.live))
+    assert after is not None
+    assert (after.generation, after.records) == (build.generation + 1, 2)
+    store.close()
+
+
+async def test_a_silent_source_is_said_to_be_stale_until_it_speaks(feeding: Feeding) -> None:
+    control = feeding.stack.addresses["control"]
+    view = await feeding.view(stale_after=2)
+    async with distributary.subscribe(view, control=control) as changes:
+        feeding.produce([("a", {"n": 1})])
+        assert await _next(changes, "add") == "add a"
+        assert await _next(changes, "stale") == "stale"
+        assert changes.stale
+        async with distributary.subscribe(view, control=control) as late:
+            assert late.stale, "a snapshot says so too"
+        assert (await feeding.describe(view))["stale"] is True
+        feeding.produce([("a", {"n": 2})])
+        said = {await _next(changes, "change", "fresh"), await _next(changes, "change", "fresh")}
+        assert said == {"change a", "fresh"}
+        assert not changes.stale

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
 from distributary.kafka import topics
@@ -32,7 +33,7 @@ async def test_a_large_backlog_is_drained_in_batches_and_then_followed_live(feed
     )
     engines: list[str] = []
     said: dict[str, object] = {}
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(90 * LIMIT):
         while said.get("status") != "live" or said.get("engine") != "realtime":
             said = await feeding.describe(view)
             assert said.get("status") != "stopped", said

@@ -8,6 +8,8 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
 import distributary
+from distributary.model.position import Mark
+from distributary.store.base import BuildInfo
 from distributary.store.tail import Build
 from distributary.subscribe.client import Changes
 
@@ -37,18 +39,25 @@ async def test_rows_expire_without_a_new_record(feeding: Feeding) -> None:
 
 async def test_rows_expire_on_partitions_that_have_been_quiet_since_the_start(feeding: Feeding) -> None:
     """The query starts anew and gets no record at all: its reducers must look at the clock all the same."""
-    view = await feeding.view(ttl=12)
+    view = await feeding.view(ttl=12, engine="microbatch")
     for partition in (0, 1):
         feeding.produce([(f"p{partition}", {"n": 1})], partition=partition)
     await feeding.rows_become(view, {"p0": {"n": 1}, "p1": {"n": 1}})
     store = feeding.stack.writer()
     info = store.views()[view]
-    build = store.build(Build(view, info.live))
-    assert build is not None
-    await feeding.view(name=view, ttl=12, stale_after=3600, wait=False)
+
+    def state() -> BuildInfo:
+        found = store.build(Build(view, info.live))
+        assert found is not None
+        return found
+
+    async with asyncio.timeout(10 * LIMIT):  # until the batch's end is stored, so that nothing is read again
+        while state().marks != {0: Mark(1), 1: Mark(1)}:
+            await asyncio.sleep(0.05)
+    build = state()
+    await feeding.view(name=view, ttl=12, wait=False)
     await feeding.rows_become(view, {})
-    after = store.build(Build(view, info.live))
-    assert after is not None
+    after = state()
     assert (after.generation, after.records) == (build.generation + 1, 2)
     store.close()
 

@@ -100,12 +100,13 @@ async def test_another_topic_under_the_same_name_is_a_new_view(feeding: Feeding)
     before = await feeding.live(view, "realtime")
     topics.delete_topic(admin, feeding.topic)
     await feeding.until(view, lambda said: "no topic" in said["reason"] or "no such topic" in said["reason"])
-    topics.ensure_topic(admin, feeding.topic, 1)
-    feeding.produce((f"new{i}", {"n": i}) for i in range(5))
+    # As many partitions and more records than before: only the topic's id tells that it is another.
+    topics.ensure_topic(admin, feeding.topic, 2)
+    feeding.produce((f"new{i}", {"n": i}) for i in range(50))
     refused = await _refusals_until_subscribed(feeding, view)
     assert refused
     assert all(one["temporary"] and one["code"] == 1100 for one in refused), refused
-    await feeding.rows_become(view, {f"new{i}": {"n": i} for i in range(5)})
+    await feeding.rows_become(view, {f"new{i}": {"n": i} for i in range(50)})
     after = await feeding.live(view)
     assert after["epoch"] != before["epoch"]
     log = (feeding.stack.folder / ".distributary" / "logs" / "reducers.log").read_text()

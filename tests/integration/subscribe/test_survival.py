@@ -169,7 +169,7 @@ async def test_the_python_subscriber_with_two_addresses(feeding: Feeding, publis
                 at = low
                 victim = serving(publishers)
                 await asyncio.to_thread(victim.stop, signal.SIGKILL)
-            if killed and last < 0 and low >= at + 100:
+            if killed and last < 0 and low >= at + 40:
                 last = await stop()
             if low == last:
                 break

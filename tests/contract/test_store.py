@@ -243,7 +243,8 @@ def test_another_run_of_the_server_means_a_new_epoch(store: Faces) -> None:
     assert writer.open(B, 1, claimed.generation).epoch == later.epoch
     with pytest.raises(Fenced):
         writer.write(group(B, opened, claimed.generation, 2, 20, [change("a", {"n": 2})], follows=Mark(10)))
-    assert writer.claim(B, "topic-id", 2).renewed is False
+    assert writer.claim(B, "topic-id", 2, "me").renewed is False
+    assert writer.build(B).driver == "me"
 
 
 def test_filtered_records_move_the_mark_at_a_batchs_end(store: Faces) -> None:

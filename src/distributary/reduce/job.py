@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,10 @@ LOOK_TOPIC = 5.0
 MIRROR = 2.0
 SILENCE = 20.0
 """Seconds after which a task that says nothing is taken for dead."""
+
+
+DRIVER = secrets.token_hex(8)
+"""This process, among all that may claim a build."""
 
 
 class ReducerFailed(Exception):
@@ -93,6 +98,7 @@ class Job(threading.Thread):
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
+                self._stand_down()
                 self._once()
                 continue
             except BadView as error:
@@ -129,7 +135,11 @@ class Job(threading.Thread):
     def _failed(self, error: Exception) -> None:
         """Read what a failed query says; most failures are cured by starting again from the store."""
         text = str(error)
-        if "NotOwner" in text:
+        if "NotOwner" in text and self._grown():
+            # With more partitions the producers' keys moved: one row comes from two of them.
+            self._store.note(self.build, rekey="1")
+            self._rebuild("its topic has more partitions than before, and keys moved")
+        elif "NotOwner" in text:
             said = text.rpartition("NotOwner:")[2].split("\n")[0].strip()
             self._say(
                 "stopped",
@@ -138,17 +148,22 @@ class Job(threading.Thread):
             )
         elif "Suspect" in text:
             self._rebuild("the store's keys contradict each other")
-        elif "FENCED generation" in text and self._newer():
-            superseded = Superseded(f"view {self.build.view}: another driver has taken over")
-            self._say("stopped", superseded.message, note=False)
-            self._on_superseded(superseded)
         else:
             log.warning("view %s: the query failed and starts again: %s", self.build.view, _last_line(text))
             self.facts.reason = _last_line(text)
 
-    def _newer(self) -> bool:
+    def _grown(self) -> bool:
         info = self._store.build(self.build)
-        return info is not None and info.generation > self._generation
+        if info is None or info.rekey:
+            return False
+        return topics.get_topic(self._admin, self.definition.feed.topic).partitions > info.first
+
+    def _stand_down(self) -> None:
+        """Raise Superseded rather than take a build back from a newer driver (R1)."""
+        if self._generation:
+            info = self._store.build(self.build)
+            if info is not None and info.generation > self._generation and info.driver != DRIVER:
+                raise Superseded(f"view {self.build.view}: another driver has taken over")
 
     def _rebuild(self, why: str) -> None:
         log.warning("view %s: rebuilt, because %s", self.build.view, why)
@@ -167,13 +182,15 @@ class Job(threading.Thread):
             topics.ensure_topic(self._admin, feed.topic, feed.partitions)
         topics.ensure_topic(self._admin, feed.dead_letter_topic, 1)
         source = topics.get_topic(self._admin, feed.topic)
-        self.facts.rekeyed = needs_rekey(view, feed, source.partitions)
+        before = self._store.build(self.build)
+        forced = before is not None and before.rekey
+        self.facts.rekeyed = needs_rekey(view, feed, source.partitions, forced=forced)
         ground = Ground(source, source)
         if self.facts.rekeyed:
             internal = topics.ensure_topic(self._admin, internal_topic(self.build), source.partitions)
             ground = Ground(source, internal)
         try:
-            claimed = self._store.claim(self.build, source.id, source.partitions)
+            claimed = self._store.claim(self.build, source.id, source.partitions, DRIVER)
             found = self._places(ground.read, claimed.marks, internal=self.facts.rekeyed)
             hop = self._places(source, marks_of(claimed.hops)) if self.facts.rekeyed else found
         except (TopicReplaced, Truncated) as error:

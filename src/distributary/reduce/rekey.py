@@ -22,8 +22,13 @@ class Ground(NamedTuple):
     read: Topic
 
 
-def needs_rekey(view: View, feed: Feed, partitions: int) -> bool:
-    """Decide from the configuration: the record key and ``partitioned_by`` are where they must be."""
+def needs_rekey(view: View, feed: Feed, partitions: int, *, forced: bool = False) -> bool:
+    """Decide from the configuration: the record key and ``partitioned_by`` are where they must be.
+
+    ``forced`` is for a topic that grew: keys that moved are in two partitions.
+    """
+    if partitions > 1 and forced:
+        return True
     if partitions <= 1 or view.key is None or view.key.strip() == "record_key":
         return False
     return view.key.strip() != (feed.partitioned_by or "").strip()

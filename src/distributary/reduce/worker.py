@@ -74,7 +74,7 @@ class Worker:
         sys.setswitchinterval(0.0005)
         pump = _Pump(self._task, _spark_partition())
         # The loop waits for records; a writer that failed must not wait with it.
-        before = signal.signal(signal.SIGUSR1, pump.interrupted)
+        signal.signal(signal.SIGUSR1, pump.interrupted)
         pump.start()
         try:
             for batch in batches:
@@ -87,7 +87,8 @@ class Worker:
             pump.abandon()
             raise
         finally:
-            signal.signal(signal.SIGUSR1, before)
+            # A signal that comes too late must not end the process, which serves other tasks after this.
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         return iter(())
 
 

@@ -214,6 +214,8 @@ class BuildInfo(NamedTuple):
     """The state of a build; ``status`` is ``building``, ``live`` or ``stopped``.
 
     ``fault`` is a reducer's last word: the generation it ran under and what it raised.
+    ``first`` is how many partitions the topic had when the build began; ``rekey``
+    says that it must be re-keyed whatever the configuration says.
     """
 
     epoch: str
@@ -232,6 +234,9 @@ class BuildInfo(NamedTuple):
     memos: Mapping[int, str]
     hops: Mapping[int, int]
     fault: str
+    first: int
+    rekey: bool
+    driver: str
 
 
 class Beat(NamedTuple):
@@ -249,9 +254,10 @@ class WriterStore(Protocol):
     def define(self, view: str, build: str, definition: str) -> None:
         """Note that a view is to be built; becomes live at once when the view has no live build."""
 
-    def claim(self, build: Build, topic: str, partitions: int) -> Claimed:
+    def claim(self, build: Build, topic: str, partitions: int, driver: str = "") -> Claimed:
         """Raise the build's generation; renew its epoch when the server is not the one it knew.
 
+        ``driver`` names who claims, so that a claim whose answer was lost is known as one's own.
         ``topic`` is the Kafka topic's id; a different one, or fewer partitions, raises TopicReplaced.
         """
 

@@ -55,6 +55,8 @@ class _Build:
     notes: dict[str, str] = field(default_factory=dict)
     topic: str = ""
     count: int = 0
+    first: int = 0
+    driver: str = ""
     records: int = 0
     dead: int = 0
     partitions: dict[int, _Partition] = field(default_factory=dict)
@@ -174,13 +176,14 @@ class MemoryWriter:
         else:
             v.next = build
 
-    def claim(self, build: Build, topic: str, partitions: int) -> Claimed:
+    def claim(self, build: Build, topic: str, partitions: int, driver: str = "") -> Claimed:
         b = self._store.find(build)
         if b.topic and (b.topic != topic or b.count > partitions):
             raise TopicReplaced(f"TOPIC {b.topic} {b.count}")
         renewed = self._store.renew(b, self._store.all[build.view])
-        b.topic, b.count = topic, partitions
+        b.topic, b.count, b.first = topic, partitions, b.first or partitions
         b.generation += 1
+        b.driver = driver
         self._store.wake()
         return Claimed(b.epoch, b.generation, self._marks(b), dict(b.hops), renewed)
 
@@ -272,13 +275,9 @@ class MemoryWriter:
     def rebuild(self, build: Build, reason: str = "") -> None:
         view = self._store.all[build.view]
         old = self._store.find(build)
+        kept = {"reason": reason, "rekey": old.notes.get("rekey", "")}
         view.builds[build.id] = _Build(
-            fresh_epoch(),
-            old.definition,
-            self._store.run_id,
-            old.generation,
-            old.seq,
-            notes={"reason": reason},
+            fresh_epoch(), old.definition, self._store.run_id, old.generation, old.seq, notes=kept
         )
         view.notices.append("attach")
         self._store.wake()
@@ -340,6 +339,9 @@ class MemoryWriter:
             {n: p.memo for n, p in b.partitions.items() if p.memo},
             dict(b.hops),
             b.notes.get("fault", ""),
+            b.first,
+            b.notes.get("rekey", "") == "1",
+            b.driver,
         )
 
     @staticmethod

@@ -239,6 +239,9 @@ def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None
         {int(name[2:]): text for name, text in meta.items() if name.startswith("w:")},
         hops(meta),
         meta.get("fault", ""),
+        int(meta.get("first", "0")),
+        meta.get("rekey", "") == "1",
+        meta.get("driver", ""),
     )
 
 

@@ -75,10 +75,10 @@ class RedisWriter:
         self._redis.set(keys.STORE, "1")
         self._run("define", [v.view, keys.VIEWS, b.meta], [view, build, definition, wire.fresh_epoch()])
 
-    def claim(self, build: Build, topic: str, partitions: int) -> Claimed:
+    def claim(self, build: Build, topic: str, partitions: int, driver: str = "") -> Claimed:
         b = BuildKeys(build)
         self._settle(b.meta)
-        args: list[wire.Value] = [topic, partitions, wire.fresh_epoch()]
+        args: list[wire.Value] = [topic, partitions, wire.fresh_epoch(), driver]
         return wire.claimed(self._run("claim", [b.meta, ViewKeys(build.view).ctl, b.log], args))
 
     def open(self, build: Build, partition: int, generation: int) -> Opened:

@@ -53,6 +53,18 @@ async def test_new_partitions_are_read_from_their_first_record(feeding: Feeding)
     await single.drop()
 
 
+async def test_keys_that_move_when_a_topic_grows_are_followed(feeding: Feeding) -> None:
+    """With more partitions the producers' hash puts old keys elsewhere: the view is rebuilt, re-keyed."""
+    view = await feeding.view(reduce="aggregate", aggregates={"n": "sum(n)"}, feed={"partitions": 2})
+    feeding.produce((f"k{i % 9}", {"n": 1}) for i in range(90))
+    await feeding.rows_become(view, {f"k{i}": {"n": 10} for i in range(9)})
+    _grow(feeding, 5)
+    await feeding.until(view, lambda said: len(said.get("partitions", ())) == 5)
+    feeding.produce((f"k{i % 9}", {"n": 1}) for i in range(90))
+    await feeding.rows_become(view, {f"k{i}": {"n": 20} for i in range(9)})
+    assert (await feeding.live(view))["rekeyed"] is True
+
+
 async def test_a_start_at_now_is_a_place_and_stays_there(feeding: Feeding) -> None:
     """A view that starts at now must not start at a later now when its query starts again."""
     topics.ensure_topic(feeding.stack.admin(), feeding.topic, 1)

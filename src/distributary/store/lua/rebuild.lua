@@ -3,12 +3,13 @@
 #include fence.lua
 local seq = redis.call('HGET', KEYS[1], 'seq') or '0'
 local gen = redis.call('HGET', KEYS[1], 'gen') or '0'
+local rekey = redis.call('HGET', KEYS[1], 'rekey') or ''
 local definition = redis.call('HGET', KEYS[1], 'definition') or ''
 local partitions = tonumber(redis.call('HGET', KEYS[1], 'partitions') or '0')
 local base = string.sub(KEYS[1], 1, -5)
 for p = 0, partitions - 1 do redis.call('UNLINK', base .. 'exp:' .. p) end
 redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5])
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'gen', gen, 'seq', seq, 'definition', definition,
-           'status', 'building', 'reason', ARGV[2], 'run', run_id())
+           'status', 'building', 'reason', ARGV[2], 'run', run_id(), 'rekey', rekey)
 attach(KEYS[6])
 return 1

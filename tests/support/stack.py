@@ -57,6 +57,7 @@ class RunningStack:
         """End the thread too."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
 
     def call(self, work: Any, limit: float) -> Any:
         """Run something on the stack's own loop."""

@@ -71,12 +71,17 @@ class Keeper:
             self._event("died", f"{why}; starting it again in {pause:g} s", tail=tail)
             await asyncio.sleep(pause)
 
+    def retire(self) -> None:
+        """Do not start the part again, whatever ends it."""
+        if self._task is not None:
+            self._task.cancel()
+
     async def stop(self, grace: float) -> None:
         """End the part with all its descendants; those still there after ``grace`` seconds are killed."""
         deadline = time.monotonic() + grace
         family = processes.tree(self._child.pid) if self._child else []
+        self.retire()
         if self._task is not None:
-            self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._child is not None:
             self._set("stopping")

@@ -81,6 +81,7 @@ class Supervisor:
             ended = await asyncio.gather(*stops, return_exceptions=True)
             for keeper, trouble in zip(level, ended, strict=True):
                 if trouble is not None:
+                    keeper.retire()
                     log.error("stopping %s: %r", keeper.part.name, trouble)
                 self._say(Event("stopped", keeper.part.name))
         await processes.kill(processes.marked(self.state.stack))

@@ -59,7 +59,6 @@ async def test_keys_that_move_when_a_topic_grows_are_followed(feeding: Feeding) 
     feeding.produce((f"k{i % 9}", {"n": 1}) for i in range(90))
     await feeding.rows_become(view, {f"k{i}": {"n": 10} for i in range(9)})
     _grow(feeding, 5)
-    await feeding.until(view, lambda said: len(said.get("partitions", ())) == 5)
     feeding.produce((f"k{i % 9}", {"n": 1}) for i in range(90))
     await feeding.rows_become(view, {f"k{i}": {"n": 20} for i in range(9)})
     assert (await feeding.live(view))["rekeyed"] is True

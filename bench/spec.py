@@ -51,7 +51,7 @@ class FanOut:
 
     connections: int = 1_000
     payload_bytes: int = 150
-    rate: int = 60
+    rate: int = 40
     rounds: int = 3
     seconds: float = 10.0
     warm_up: float = 3.0

@@ -286,6 +286,8 @@ async def test_a_rebuild_forgets_rows_but_not_the_count(store: Faces) -> None:
     after = store.writer.build(B)
     assert (after.epoch != before.epoch, after.seq, after.floor, after.rows) == (True, 1, 1, 0)
     assert (after.status, after.reason, dict(after.marks)) == ("building", "topic replaced", {})
+    with pytest.raises(Fenced):
+        store.writer.open(B, 1, claimed.generation)
     store.writer.claim(B, "another-topic", 1)
     with pytest.raises(Fenced):
         write(store, claimed, opened, 2, change("a", {"n": 2}))

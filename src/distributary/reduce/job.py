@@ -26,7 +26,7 @@ from distributary.reduce.rekey import Ground, internal_topic, needs_rekey
 from distributary.reduce.rules import rule_of
 from distributary.reduce.sql import Compiler, Plan
 from distributary.reduce.worker import Task, Worker
-from distributary.store.base import Fenced, TopicReplaced, WriterStore
+from distributary.store.base import BuildInfo, Fenced, TopicReplaced, WriterStore
 from distributary.store.tail import Build
 
 log = logging.getLogger(__name__)
@@ -162,8 +162,13 @@ class Job(threading.Thread):
         """Raise Superseded rather than take a build back from a newer driver (R1)."""
         if self._generation:
             info = self._store.build(self.build)
-            if info is not None and info.generation > self._generation and info.driver != DRIVER:
-                raise Superseded(f"view {self.build.view}: another driver has taken over")
+            if info is not None:
+                self._check_generation(info)
+
+    def _check_generation(self, info: BuildInfo) -> None:
+        # Nobody's name: the build was begun anew. Our own: a claim whose answer was lost.
+        if info.generation > self._generation and info.driver not in ("", DRIVER):
+            raise Superseded(f"view {self.build.view}: another driver has taken over")
 
     def _rebuild(self, why: str) -> None:
         log.warning("view %s: rebuilt, because %s", self.build.view, why)
@@ -191,6 +196,7 @@ class Job(threading.Thread):
             ground = Ground(source, internal)
         try:
             claimed = self._store.claim(self.build, source.id, source.partitions, DRIVER)
+            self._epoch, self._generation = claimed.epoch, claimed.generation
             found = self._places(ground.read, claimed.marks, internal=self.facts.rekeyed)
             hop = self._places(source, marks_of(claimed.hops)) if self.facts.rekeyed else found
         except (TopicReplaced, Truncated) as error:
@@ -198,7 +204,6 @@ class Job(threading.Thread):
             if self.facts.rekeyed:
                 topics.delete_topic(self._admin, internal_topic(self.build))
             return
-        self._epoch, self._generation = claimed.epoch, claimed.generation
         self._pin(hop.starts, claimed.hops if self.facts.rekeyed else claimed.marks)
         info = self._store.build(self.build)
         live = info is not None and info.status == "live"
@@ -406,8 +411,7 @@ class Job(threading.Thread):
         info = self._store.build(self.build)
         if info is None:
             raise Fenced("the build is gone")
-        if info.generation > self._generation:
-            raise Superseded(f"view {self.build.view}: another driver has taken over")
+        self._check_generation(info)
         if info.fault.startswith(f"{self._generation} "):
             raise ReducerFailed(info.fault.partition(" ")[2])
         if self.facts.rekeyed:

@@ -288,7 +288,7 @@ class WriterStore(Protocol):
         """Make a caught-up build the live one; return the build it replaced ('' when none)."""
 
     def rebuild(self, build: Build, reason: str = "") -> None:
-        """Forget a build's rows, log and marks; it begins again under a new epoch."""
+        """Forget a build's rows, log and marks; it begins again under a new epoch and generation."""
 
     def drop(self, build: Build) -> None:
         """Remove a build and all its keys."""

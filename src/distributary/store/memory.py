@@ -277,7 +277,7 @@ class MemoryWriter:
         old = self._store.find(build)
         kept = {"reason": reason, "rekey": old.notes.get("rekey", "")}
         view.builds[build.id] = _Build(
-            fresh_epoch(), old.definition, self._store.run_id, old.generation, old.seq, notes=kept
+            fresh_epoch(), old.definition, self._store.run_id, old.generation + 1, old.seq, notes=kept
         )
         view.notices.append("attach")
         self._store.wake()

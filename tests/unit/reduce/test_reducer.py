@@ -143,10 +143,20 @@ def test_every_row_is_exact_through_broken_links_new_tasks_and_restarts(
 def test_a_store_that_went_back_is_not_written_on() -> None:
     one = Setup(SUM)
     one.reducer.fold([packed(0, "a", {"total": 1})])
-    one.store.writer.rebuild(B)
+    one.store.all["v"].builds["b"].partitions[0].mark = None
+    one.store.restart()
     with pytest.raises(Fenced):
         one.reducer.fold([packed(1, "a", {"total": 1})])
     with pytest.raises(StoreWentBack):
+        one.reducer.open()
+
+
+def test_a_rebuilt_build_is_closed_to_tasks_of_before() -> None:
+    one = Setup(SUM)
+    one.store.writer.rebuild(B)
+    with pytest.raises(Fenced):
+        one.reducer.fold([packed(1, "a", {"total": 1})])
+    with pytest.raises(Fenced):
         one.reducer.open()
 
 

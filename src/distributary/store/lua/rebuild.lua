@@ -1,8 +1,9 @@
--- Forgets a build's rows, log and marks; the count goes on, under a new epoch.
+-- Forgets a build's rows, log and marks; the count goes on, under a new epoch and a new generation:
+-- a task of before that opens only now must not bring its old offsets back.
 -- KEYS: 1 meta, 2 rows, 3 log, 4 last, 5 since, 6 the view's ctl stream   ARGV: 1 a fresh epoch, 2 reason
 #include fence.lua
 local seq = redis.call('HGET', KEYS[1], 'seq') or '0'
-local gen = redis.call('HGET', KEYS[1], 'gen') or '0'
+local gen = redis.call('HINCRBY', KEYS[1], 'gen', 1)
 local rekey = redis.call('HGET', KEYS[1], 'rekey') or ''
 local definition = redis.call('HGET', KEYS[1], 'definition') or ''
 local partitions = tonumber(redis.call('HGET', KEYS[1], 'partitions') or '0')

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from distributary.reduce.rows import Fields, read_object, write_object
+from distributary.reduce.rows import Fields, read_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class Projection:
     picks: tuple[Pick, ...] | None = None
     computed: bool = False
 
-    def apply(self, value: bytes) -> bytes:
-        """Return the value to fold; raises Unreadable when the original is not a JSON object."""
+    def apply(self, value: bytes) -> Fields:
+        """Return the fields to fold; raises Unreadable when the original is not a JSON object."""
         if self.picks is None:
-            return value
+            return read_object(value)
         out: Fields = {}
         if self.computed:
             line, _, value = value.partition(b"\n")
@@ -47,7 +47,7 @@ class Projection:
                 found = _at(whole, pick.path)
                 if found is not None:
                     out[pick.name] = found
-        return write_object(out)
+        return out
 
 
 def _at(row: Fields, path: tuple[str, ...]) -> msgspec.Raw | None:

@@ -58,6 +58,8 @@ class _Held(NamedTuple):
     expires: int
 
 
+_SOMETHING = b"?"
+"""Stands for what changed where nobody will read it."""
 _NOTHING = _Held(None, b"", 0)
 
 
@@ -195,10 +197,11 @@ class Reducer:
             mark = Mark(one.offset, part + 1)
             if one.source is not None and repeated(self._sources, one.source):
                 continue
-            reason, value = self._refuse(one), one.value
-            if value is not None and not reason:
+            reason = self._refuse(one)
+            value: Fields | None = None
+            if one.value is not None and not reason:
                 try:
-                    value = self._project(value)
+                    value = self._project(one.value)
                 except Unreadable as error:
                     reason = str(error)
             if reason:
@@ -246,6 +249,8 @@ class Reducer:
                     if held.row is None:
                         continue
                     fields = json = b""
+                elif self._quiet:
+                    fields, json = _SOMETHING, b""
                 elif held.row is None:
                     fields, json = b"", write_object(row)
                 else:

@@ -27,7 +27,7 @@ _WIDE = Context(prec=50)
 class Record(NamedTuple):
     """One record (or one of the rows that a select made of it), ready to fold.
 
-    ``value`` None is a tombstone. ``time`` is the record's timestamp in ms,
+    ``value`` is the object's fields; None is a tombstone. ``time`` is the record's timestamp in ms,
     ``event_time`` what windows go by.
     """
 
@@ -37,7 +37,7 @@ class Record(NamedTuple):
     time: int
     event_time: int
     key: str
-    value: bytes | None
+    value: Fields | None
 
 
 class Folded(NamedTuple):
@@ -75,7 +75,7 @@ class Merge:
         """Patch the row."""
         if record.value is None:
             return Folded(None)
-        return Folded(merge(row, read_object(record.value)))
+        return Folded(merge(row, record.value))
 
 
 class Latest:
@@ -83,7 +83,7 @@ class Latest:
 
     def fold(self, row: Fields | None, state: bytes, record: Record) -> Folded:
         """Replace the row."""
-        return Folded(None if record.value is None else read_object(record.value))
+        return Folded(record.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Aggregate:
         """Count the record in; averages keep their sum and count in the state."""
         if record.value is None:
             raise Unreadable("a record without a value cannot be aggregated")
-        given = read_object(record.value)
+        given = record.value
         out = dict(row) if row is not None else {}
         averages: dict[str, list[Any]] = _exact.decode(state) if state else {}
         for name, (function, bare) in self.functions.items():
@@ -154,9 +154,7 @@ class Function:
 
     def fold(self, row: Fields | None, state: bytes, record: Record) -> Folded:
         """Call the function with plain values, exact numbers included."""
-        event = Event(
-            _exact.decode(write_object(read_object(record.value))) if record.value is not None else {}
-        )
+        event = Event(_exact.decode(write_object(record.value)) if record.value is not None else {})
         event.key, event.time, event.tombstone = record.key, record.time, record.value is None
         event.partition, event.offset = record.partition, record.offset
         before = _exact.decode(write_object(row)) if row is not None else None

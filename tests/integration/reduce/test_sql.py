@@ -18,6 +18,7 @@ from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.reduce import engine
 from distributary.reduce.packed import Packed, unpack
+from distributary.reduce.rows import write_object
 from distributary.reduce.sql import Compiler
 
 COLUMNS = (
@@ -36,7 +37,9 @@ def run(spark: Any, records: list[Record], feed: Feed = JSON, **settings: Any) -
     prepared = engine.prepare(_frame(spark, records), plan)
     found = [unpack(bytes(row.packed)) for row in prepared.collect()]
     return [
-        one if one.value is None or one.unparsed else one._replace(value=plan.projection.apply(one.value))
+        one
+        if one.value is None or one.unparsed
+        else one._replace(value=write_object(plan.projection.apply(one.value)))
         for one in found
     ]
 

@@ -25,7 +25,8 @@ objects = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
 
 
 def record(value: Any, **words: Any) -> Record:
-    body = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+    text = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+    body = None if text is None else read_object(text)
     facts = {"partition": 0, "offset": 1, "part": 0, "time": 5, "event_time": 5, "key": "k", "value": body}
     return Record(**{**facts, **words})
 

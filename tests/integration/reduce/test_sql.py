@@ -38,7 +38,7 @@ def run(spark: Any, records: list[Record], feed: Feed = JSON, **settings: Any) -
     found = [unpack(bytes(row.packed)) for row in prepared.collect()]
     return [
         one
-        if one.value is None or one.unparsed
+        if one.value is None or one.unparsed or plan.projection.picks is None
         else one._replace(value=write_object(plan.projection.apply(one.value)))
         for one in found
     ]

@@ -7,8 +7,6 @@ import pytest
 from tests.support.processes import Process
 from tests.support.servers import StoreServer, free_port
 
-from distributary.setup.valkey import bundled
-
 TOML = """
 [[feeds]]
 name = "odds"
@@ -16,18 +14,6 @@ topic = "sportsbook.odds"
 """
 
 Start = Callable[[str], Process]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[StoreServer]:
-    folder = tmp_path / "store"
-    folder.mkdir()
-    binary = bundled()
-    assert binary is not None
-    server = StoreServer(binary, folder)
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,22 +19,10 @@ from distributary.kafka import topics
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.setup.valkey import bundled
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 
 SUPERSEDED = 3
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[StoreServer]:
-    (tmp_path / "store").mkdir()
-    binary = bundled()
-    assert binary is not None
-    server = StoreServer(binary, tmp_path / "store")
-    server.start()
-    yield server
-    server.stop()
 
 
 class _Drivers:

@@ -7,23 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.processes import Process
-from tests.support.servers import StoreServer, free_port
-
-from distributary.setup.valkey import bundled
+from tests.support.servers import free_port
 
 Start = Callable[..., Process]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[StoreServer]:
-    folder = tmp_path / "store"
-    folder.mkdir()
-    binary = bundled()
-    assert binary is not None
-    server = StoreServer(binary, folder)
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

@@ -1,14 +1,19 @@
 """A record on its way from the JVM to Python: one binary column, because each Arrow column costs.
 
-    partition offset time event_time key-length flag LF key value
+    partition(4) offset(8) time(8) event_time(8) key-length(4) flag(1) key value
 
-The key's length is -1 for null. The flag is ``.``; ``!`` when the JVM could not
-parse the value; ``0`` when there is no value; ``?`` for both.
+Numbers are big-endian. The key's length is -1 for null. The flag's bits: 1 when
+there is no value, 2 when the JVM could not parse it.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
+
+_HEAD = struct.Struct(">iqqqib")
+_PLACE = struct.Struct(">iq")
+_NO_VALUE, _UNPARSED = 1, 2
 
 
 class Source(NamedTuple):
@@ -38,26 +43,23 @@ def unpack_rekeyed(packed: bytes) -> Packed:
     Partition and offset are those of the internal topic; where the record came
     from is its ``source``.
     """
-    place, attempt, inner = packed.split(b"\n", 2)
-    partition, offset = place.split(b" ")
+    partition, offset = _PLACE.unpack_from(packed)
+    attempt, _, inner = packed[_PLACE.size :].partition(b"\n")
     one = unpack(inner)
     source = Source(one.partition, int(attempt), one.offset)
-    return one._replace(partition=int(partition), offset=int(offset), source=source)
+    return one._replace(partition=partition, offset=offset, source=source)
 
 
 def unpack(packed: bytes) -> Packed:
     """Read what ``pack_sql`` wrote."""
-    end = packed.index(b"\n")
-    partition, offset, time, event_time, key_size, flag = packed[:end].split(b" ")
-    size = int(key_size)
-    end += 1
-    if size < 0:
-        key, rest = None, end
-    else:
-        rest = end + size
-        key = packed[end:rest]
-    value = None if flag in b"0?" else packed[rest:]
-    return Packed(int(partition), int(offset), int(time), int(event_time), key, value, flag in b"!?")
+    partition, offset, time, event_time, size, flag = _HEAD.unpack_from(packed)
+    at = _HEAD.size
+    key = None
+    if size >= 0:
+        at += size
+        key = packed[_HEAD.size : at]
+    value = None if flag & _NO_VALUE else packed[at:]
+    return Packed(partition, offset, time, event_time, key, value, flag > _NO_VALUE)
 
 
 def pack_sql(key: str, value: str, event_time: str, unparsed: str) -> str:
@@ -65,14 +67,16 @@ def pack_sql(key: str, value: str, event_time: str, unparsed: str) -> str:
 
     The flag says whether there is a value and whether it could be parsed.
     """
-    head = (
-        "concat_ws(' ', record_partition, record_offset, unix_millis(record_timestamp), "
-        f"coalesce({event_time}, 0), coalesce(octet_length({key}), -1), "
-        f"CASE WHEN {value} IS NULL THEN IF({unparsed}, '?', '0') ELSE IF({unparsed}, '!', '.') END)"
+    numbers = (
+        "record_partition",
+        "record_offset",
+        "unix_millis(record_timestamp)",
+        f"coalesce({event_time}, 0L)",
+        f"coalesce(octet_length({key}), -1)",
     )
-    return (
-        f"concat(cast({head} as binary), X'0A', coalesce(cast({key} as binary), X''), coalesce({value}, X''))"
-    )
+    head = ", ".join(f"cast({number} as binary)" for number in numbers)
+    flag = f"IF({value} IS NULL, IF({unparsed}, X'03', X'01'), IF({unparsed}, X'02', X'00'))"
+    return f"concat({head}, {flag}, coalesce(cast({key} as binary), X''), coalesce({value}, X''))"
 
 
 def rekey_sql(packed: str, attempt: int) -> str:
@@ -80,5 +84,5 @@ def rekey_sql(packed: str, attempt: int) -> str:
     return f"concat(cast('{attempt}' as binary), X'0A', {packed})"
 
 
-REKEYED_SQL = "concat(cast(concat_ws(' ', partition, offset) as binary), X'0A', value)"
+REKEYED_SQL = "concat(cast(partition as binary), cast(offset as binary), value)"
 """Spark SQL that packs a record of the internal topic for the reducer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from distributary.model.change import Change, encode_changes
@@ -47,20 +48,9 @@ Bury = Callable[[Sequence[DeadLetter]], None]
 """Gives dead letters to their topic; returns when they are acknowledged (R14)."""
 
 
-def _letter(one: Packed, reason: str) -> DeadLetter:
-    place = one.source or one
-    return DeadLetter(place.partition, place.offset, reason)
-
-
-class _Held(NamedTuple):
-    row: Fields | None
-    state: bytes
-    expires: int
-
-
-_SOMETHING = b"?"
-"""Stands for what changed where nobody will read it."""
-_NOTHING = _Held(None, b"", 0)
+_Held = tuple[Fields | None, bytes, int]
+"""A row, its rule's state, and when it expires; a plain tuple, for one is made of each record."""
+_NOTHING: _Held = (None, b"", 0)
 
 
 @dataclass(slots=True)
@@ -91,7 +81,7 @@ class Reducer:
         *,
         quiet: bool = False,
     ) -> None:
-        """``quiet`` is for a build that nobody may read yet: changes of one row in a group become one."""
+        """``quiet`` is for a build that nobody may read yet: its rows change, and nothing is told of it."""
         self.build = build
         self.partition = partition
         self.generation = generation
@@ -164,10 +154,10 @@ class Reducer:
         steps: list[_Step] = []
         rows: dict[str, tuple[int, bytes | None, int, bool]] = {}
         for key in due:
-            held = self._cache[key]
-            if held.row is not None:
+            row = self._cache[key][0]
+            if row is not None:
                 rows[key] = (len(steps), None, 0, False)
-                steps.append(_Step(key, now, held.row, None, b"", b""))
+                steps.append(_Step(key, now, row, None, b"", b""))
         self._write(steps, rows, self._mark, 0, 0)
         for key in rows:
             self._cache[key] = _NOTHING
@@ -186,34 +176,39 @@ class Reducer:
     def _fresh(self, packed: Sequence[Packed], dead: list[DeadLetter]) -> tuple[list[Record], Mark | None]:
         """Drop what is folded already, number the parts of a record, and find where the group ends."""
         done = self._mark
-        mark: Mark | None = None
+        window = self._view.window
+        project = self._project
+        end, end_part = self._part_of
+        found = False
         out: list[Record] = []
         for one in packed:
-            last = self._part_of
-            part = last.part + 1 if one.offset == last.offset else 0
-            self._part_of = Mark(one.offset, part)
-            if done is not None and (one.offset, part) < done:
+            partition, offset, time, event_time, key, value, unparsed, source = one
+            part = end_part + 1 if offset == end else 0
+            end, end_part = offset, part
+            if done is not None and (offset, part) < done:
                 continue
-            mark = Mark(one.offset, part + 1)
-            if one.source is not None and repeated(self._sources, one.source):
-                continue
-            reason = self._refuse(one)
-            value: Fields | None = None
-            if one.value is not None and not reason:
+            found = True
+            if source is not None:
+                if repeated(self._sources, source):
+                    continue
+                partition, offset = source.partition, source.offset
+            reason = self._refuse(one) if unparsed or key is None or window is not None else ""
+            fields: Fields | None = None
+            if value is not None and not reason:
                 try:
-                    value = self._project(one.value)
+                    fields = project(value)
                 except Unreadable as error:
                     reason = str(error)
             if reason:
-                dead.append(_letter(one, reason))
+                dead.append(DeadLetter(partition, offset, reason))
                 continue
-            assert one.key is not None
-            key = one.key.decode()
-            if self._view.window is not None:
-                key = f"{key}@{window_start(one.event_time, self._view.window)}"
-            place = one.source or one
-            out.append(Record(place.partition, place.offset, part, one.time, one.event_time, key, value))
-        return out, mark
+            assert key is not None
+            name = key.decode()
+            if window is not None:
+                name = f"{name}@{window_start(event_time, window)}"
+            out.append(Record(partition, offset, part, time, event_time, name, fields))
+        self._part_of = Mark(end, end_part)
+        return out, Mark(end, end_part + 1) if found else None
 
     def _refuse(self, one: Packed) -> str:
         """Say why a record cannot be folded; empty when it can."""
@@ -239,22 +234,22 @@ class Reducer:
         new_rows: dict[str, _Held] = {}
         fold = self._rule.fold
         cache = self._cache
-        ttl = self._view.ttl
+        ttl, quiet = self._view.ttl, self._quiet
         for record in records:
             key = record.key
             held = new_rows.get(key) or cache[key]
+            old = held[0]
             try:
-                row, state = fold(held.row, held.state, record)
-                if row is None:
-                    if held.row is None:
-                        continue
-                    fields = json = b""
-                elif self._quiet:
-                    fields, json = _SOMETHING, b""
-                elif held.row is None:
-                    fields, json = b"", write_object(row)
+                row, state = fold(old, held[1], record)
+                if row is None and old is None:
+                    continue
+                fields = json = b""
+                if quiet or row is None:
+                    pass
+                elif old is None:
+                    json = write_object(row)
                 else:
-                    fields, json = describe_change(held.row, row), b""
+                    fields = describe_change(old, row)
             except Unreadable as error:
                 dead.append(DeadLetter(record.partition, record.offset, str(error)))
                 continue
@@ -262,23 +257,23 @@ class Reducer:
                 dead.append(DeadLetter(record.partition, record.offset, f"{type(error).__name__}: {error}"))
                 continue
             expires = int(record.time + ttl * 1000) if ttl is not None and row is not None else 0
-            if row is None or held.row is None or fields or state != held.state or expires != held.expires:
-                new_rows[key] = _Held(row, state, expires)
-            if row is not None and held.row is not None and not fields:
+            if quiet:
+                new_rows[key] = (row, state, expires)
                 continue
-            if self._quiet and key in last:
-                step = steps[last[key]]
-                step.time, step.new, step.json = record.time, row, b""
+            same = row is not None and old is not None and not fields
+            if not same or state != held[1] or expires != held[2]:
+                new_rows[key] = (row, state, expires)
+            if same:
                 continue
             last[key] = len(steps)
-            steps.append(_Step(key, record.time, held.row, row, fields, json))
+            steps.append(_Step(key, record.time, old, row, fields, json))
         if dead:
             self._bury(dead)
         rows = self._rows(new_rows, last, steps)
         self._write(steps, rows, mark, count, len(dead))
         cache.update(new_rows)
         if len(cache) > CACHE_ROWS:
-            for key in list(cache)[: len(cache) - CACHE_ROWS]:
+            for key in list(islice(cache, len(cache) - CACHE_ROWS)):
                 del cache[key]
         self.folded += count
         self.dead += len(dead)
@@ -291,7 +286,7 @@ class Reducer:
         out: dict[str, tuple[int, bytes | None, int, bool]] = {}
         for key, (row, state, expires) in held.items():
             index = last.get(key, -1)  # no change of its own: true as of the count before this group
-            new = self._cache[key].row is None
+            new = self._cache[key][0] is None
             if row is None:
                 if not new:
                     out[key] = (index, None, 0, False)
@@ -312,7 +307,7 @@ class Reducer:
                 elif row.owner != self.partition:
                     raise NotOwner(key, row.owner)
                 else:
-                    self._cache[key] = _Held(read_object(row.json), row.state, row.expires)
+                    self._cache[key] = (read_object(row.json), row.state, row.expires)
 
     def _write(
         self,
@@ -354,8 +349,6 @@ class Reducer:
             return
 
     def _change(self, step: _Step, index: int, queries: dict[int, int]) -> Change:
-        if self._quiet:
-            return Change(step.key, step.time, b"", b"", [], [], [])
         matches = self.index.match(step.key, step.old, step.new)
         for some in matches:
             for number in some:

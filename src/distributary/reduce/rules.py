@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, NamedTuple, Protocol
 
@@ -18,7 +17,7 @@ from distributary.config.aggregates import parse_aggregate
 from distributary.model.view import View
 from distributary.reduce.rows import Fields, Unreadable, read_object, write_object
 
-_NULL = b"null"
+_NULL = msgspec.Raw(b"null")
 _exact = msgspec.json.Decoder(float_hook=Decimal)
 _number = msgspec.json.Encoder(decimal_format="number").encode
 _WIDE = Context(prec=50)
@@ -40,11 +39,8 @@ class Record(NamedTuple):
     value: Fields | None
 
 
-class Folded(NamedTuple):
-    """A row after a fold, and what the rule wants to remember beside it."""
-
-    row: Fields | None
-    state: bytes = b""
+Folded = tuple[Fields | None, bytes]
+"""A row after a fold, and what the rule wants to remember beside it; plain, as one is made of each record."""
 
 
 class Rule(Protocol):
@@ -74,8 +70,8 @@ class Merge:
     def fold(self, row: Fields | None, state: bytes, record: Record) -> Folded:
         """Patch the row."""
         if record.value is None:
-            return Folded(None)
-        return Folded(merge(row, record.value))
+            return None, b""
+        return merge(row, record.value), b""
 
 
 class Latest:
@@ -83,10 +79,14 @@ class Latest:
 
     def fold(self, row: Fields | None, state: bytes, record: Record) -> Folded:
         """Replace the row."""
-        return Folded(record.value)
+        return record.value, b""
 
 
-@dataclass(frozen=True, slots=True)
+Averages = dict[str, list[Any]]
+_Step = Callable[[Fields, Fields, Averages], None]
+"""Counts one record's fields (second) into a row (first)."""
+
+
 class Aggregate:
     """Counts, sums, extremes, averages and last values, by group key and optional window.
 
@@ -94,56 +94,103 @@ class Aggregate:
     argument, computed before. ``count`` without an argument counts records.
     """
 
-    functions: Mapping[str, tuple[str, bool]]
-    window: float | None = None
+    def __init__(self, functions: Mapping[str, tuple[str, bool]], window: float | None = None) -> None:
+        """``functions``: a name to its function, and whether that has no argument."""
+        self._names = frozenset(functions)
+        self._steps = [
+            _count(name, bare) if function == "count" else _STEPS[function](name)
+            for name, (function, bare) in functions.items()
+        ]
+        self._window = window
 
     def fold(self, row: Fields | None, state: bytes, record: Record) -> Folded:
         """Count the record in; averages keep their sum and count in the state."""
-        if record.value is None:
-            raise Unreadable("a record without a value cannot be aggregated")
         given = record.value
-        out = dict(row) if row is not None else {}
-        averages: dict[str, list[Any]] = _exact.decode(state) if state else {}
-        for name, (function, bare) in self.functions.items():
-            raw = given.get(name)
-            empty = raw is None or bytes(raw) == _NULL
-            if function == "count":
-                held = int(bytes(out[name])) if name in out else 0
-                out[name] = msgspec.Raw(b"%d" % (held + (0 if empty and not bare else 1)))
-            elif empty:
-                out.setdefault(name, msgspec.Raw(_NULL))
-            elif function == "last":
-                assert raw is not None
-                out[name] = raw
-            else:
-                assert raw is not None
-                out[name] = self._number(function, name, out.get(name), raw, averages)
-        for name, raw in given.items():
-            if name not in self.functions:
-                out[name] = raw
-        if self.window is not None:
-            start = window_start(record.event_time, self.window)
+        if given is None:
+            raise Unreadable("a record without a value cannot be aggregated")
+        out = row.copy() if row is not None else {}
+        averages: Averages = _exact.decode(state) if state else {}
+        for step in self._steps:
+            step(out, given, averages)
+        if not self._names.issuperset(given):
+            for name, raw in given.items():
+                if name not in self._names:
+                    out[name] = raw
+        if self._window is not None:
+            start = window_start(record.event_time, self._window)
             out["window_start"] = msgspec.Raw(b"%d" % start)
-            out["window_end"] = msgspec.Raw(b"%d" % (start + int(self.window * 1000)))
-        return Folded(out, _number(averages) if averages else b"")
+            out["window_end"] = msgspec.Raw(b"%d" % (start + int(self._window * 1000)))
+        return out, _number(averages) if averages else b""
 
-    @staticmethod
-    def _number(
-        function: str, name: str, held: msgspec.Raw | None, raw: msgspec.Raw, averages: dict[str, list[Any]]
-    ) -> msgspec.Raw:
+
+def _count(name: str, bare: bool) -> _Step:
+    def step(out: Fields, given: Fields, _: Averages) -> None:
+        held = out.get(name)
+        count = int(bytes(held)) if held is not None else 0
+        raw = given.get(name)
+        if bare or (raw is not None and raw != _NULL):
+            count += 1
+        out[name] = msgspec.Raw(b"%d" % count)
+
+    return step
+
+
+def _present(name: str, fold: Callable[[msgspec.Raw | None, msgspec.Raw, Averages], msgspec.Raw]) -> _Step:
+    """Leave nulls and missing fields out of count."""
+
+    def step(out: Fields, given: Fields, averages: Averages) -> None:
+        raw = given.get(name)
+        held = out.get(name)
+        if raw is None or raw == _NULL:
+            if held is None:
+                out[name] = _NULL
+            return
+        out[name] = fold(None if held == _NULL else held, raw, averages)
+
+    return step
+
+
+def _last(name: str) -> _Step:
+    return _present(name, lambda held, raw, averages: raw)
+
+
+def _sum(name: str) -> _Step:
+    add = _WIDE.add
+
+    def fold(held: msgspec.Raw | None, raw: msgspec.Raw, _: Averages) -> msgspec.Raw:
         value = decimal(raw, name)
-        if function == "avg":
-            total, count = averages.get(name, [Decimal(0), 0])
-            averages[name] = [_WIDE.add(Decimal(total), value), count + 1]
-            mean = _WIDE.divide(averages[name][0], Decimal(count + 1))
-            return msgspec.Raw(plain(mean))
-        if held is None or bytes(held) == _NULL:
-            return raw
-        known = decimal(held, name)
-        if function == "sum":
-            return msgspec.Raw(plain(_WIDE.add(known, value)))
-        keep = known <= value if function == "min" else known >= value
-        return held if keep else raw
+        return raw if held is None else msgspec.Raw(plain(add(decimal(held, name), value)))
+
+    return _present(name, fold)
+
+
+def _min(name: str) -> _Step:
+    def fold(held: msgspec.Raw | None, raw: msgspec.Raw, _: Averages) -> msgspec.Raw:
+        value = decimal(raw, name)
+        return held if held is not None and decimal(held, name) <= value else raw
+
+    return _present(name, fold)
+
+
+def _max(name: str) -> _Step:
+    def fold(held: msgspec.Raw | None, raw: msgspec.Raw, _: Averages) -> msgspec.Raw:
+        value = decimal(raw, name)
+        return held if held is not None and decimal(held, name) >= value else raw
+
+    return _present(name, fold)
+
+
+def _avg(name: str) -> _Step:
+    def fold(_: msgspec.Raw | None, raw: msgspec.Raw, averages: Averages) -> msgspec.Raw:
+        total, count = averages.get(name, [Decimal(0), 0])
+        total = _WIDE.add(Decimal(total), decimal(raw, name))
+        averages[name] = [total, count + 1]
+        return msgspec.Raw(plain(_WIDE.divide(total, Decimal(count + 1))))
+
+    return _present(name, fold)
+
+
+_STEPS = {"sum": _sum, "min": _min, "max": _max, "avg": _avg, "last": _last}
 
 
 class Function:
@@ -160,10 +207,10 @@ class Function:
         before = _exact.decode(write_object(row)) if row is not None else None
         after = self._function(before, event)
         if after is None:
-            return Folded(None)
+            return None, b""
         if not isinstance(after, dict):
             raise Unreadable(f"the fold function gave {type(after).__name__}, not a dict or None")
-        return Folded(read_object(_number(after)))
+        return read_object(_number(after)), b""
 
 
 def merge(row: Fields | None, patch: Fields) -> Fields:
@@ -171,7 +218,7 @@ def merge(row: Fields | None, patch: Fields) -> Fields:
     out = dict(row) if row is not None else {}
     for name, value in patch.items():
         text = bytes(value)
-        if text == _NULL:
+        if text == b"null":
             out.pop(name, None)
         elif text[:1] == b"{":
             held = out.get(name)
@@ -190,20 +237,22 @@ def window_start(time: int, window: float) -> int:
 
 def decimal(raw: msgspec.Raw, name: str) -> Decimal:
     """Read a number exactly; text that is a number counts as one."""
-    text = bytes(raw).decode().strip('"')
+    text = str(raw, "utf-8")
     try:
-        value = Decimal(text)
+        value = Decimal(text.strip('"'))
+        if value.is_finite():
+            return value
     except ArithmeticError:
-        raise Unreadable(f"{name}: {text[:40]!r} is not a number") from None
-    if not value.is_finite():
-        raise Unreadable(f"{name}: {text[:40]!r} is not a number")
-    return value
+        pass
+    raise Unreadable(f"{name}: {text.strip(chr(34))[:40]!r} is not a number")
 
 
 def plain(value: Decimal) -> bytes:
     """Write a number as JSON without an exponent where that is short."""
-    text = format(value, "f") if abs(value.adjusted()) < 40 else str(value)
-    if "." in text and len(text) > 40:
+    text = str(value)
+    if "E" in text and abs(value.adjusted()) < 40:
+        text = format(value, "f")
+    if len(text) > 40 and "." in text and "E" not in text:
         text = text.rstrip("0").rstrip(".")
     return text.encode()
 

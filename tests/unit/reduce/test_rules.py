@@ -49,7 +49,7 @@ def test_merge_is_rfc_7396(patches: list[dict[str, Any]]) -> None:
     row = None
     expected: dict[str, Any] = {}
     for patch in patches:
-        row = Merge().fold(row, b"", record(patch)).row
+        row = Merge().fold(row, b"", record(patch))[0]
         expected = plain_merge(expected, patch)
     assert row is not None
     assert json.loads(write_object(row)) == expected
@@ -59,19 +59,19 @@ def test_merge_is_rfc_7396(patches: list[dict[str, Any]]) -> None:
     "digits", [b"1.10", b"12345678901234567890123", b"0.1000000000000000055511151231", b"1e400"]
 )
 def test_numbers_keep_their_digits(digits: bytes) -> None:
-    row = Merge().fold(None, b"", record(b'{"p":' + digits + b"}")).row
+    row = Merge().fold(None, b"", record(b'{"p":' + digits + b"}"))[0]
     assert row is not None
     assert write_object(row) == b'{"p":' + digits + b"}"
 
 
 def test_a_tombstone_removes_the_row() -> None:
     row = read_object(b'{"a":1}')
-    assert Merge().fold(row, b"", record(None)).row is None
-    assert Latest().fold(row, b"", record(None)).row is None
+    assert Merge().fold(row, b"", record(None))[0] is None
+    assert Latest().fold(row, b"", record(None))[0] is None
 
 
 def test_latest_replaces_the_row() -> None:
-    row = Latest().fold(read_object(b'{"a":1,"b":2}'), b"", record({"a": 3})).row
+    row = Latest().fold(read_object(b'{"a":1,"b":2}'), b"", record({"a": 3}))[0]
     assert row is not None
     assert write_object(row) == b'{"a":3}'
 
@@ -83,7 +83,7 @@ def test_what_is_no_json_object_is_unreadable(value: bytes) -> None:
 
 
 def test_a_row_is_one_line() -> None:
-    row = Merge().fold(None, b"", record(b'{"a": {\n "b": [1,\r\n 2.50]}}')).row
+    row = Merge().fold(None, b"", record(b'{"a": {\n "b": [1,\r\n 2.50]}}'))[0]
     assert row is not None
     assert write_object(row) == b'{"a":{"b":[1,2.50]}}'
 
@@ -151,11 +151,11 @@ def fold_for_test(row: dict[str, Any] | None, event: Event) -> dict[str, Any] | 
 
 def test_a_function_by_import_path() -> None:
     rule = rule_of(View("v", "f", reduce=f"{__name__}:fold_for_test"))
-    row = rule.fold(None, b"", record(b'{"n":1.10}')).row
-    row = rule.fold(row, b"", record(b'{"n":2}')).row
+    row = rule.fold(None, b"", record(b'{"n":1.10}'))[0]
+    row = rule.fold(row, b"", record(b'{"n":2}'))[0]
     assert row is not None
     assert write_object(row) == b'{"total":3.10,"at":1,"key":"k"}'
-    assert rule.fold(row, b"", record(None)).row is None
+    assert rule.fold(row, b"", record(None))[0] is None
 
 
 def test_a_function_must_give_a_row() -> None:

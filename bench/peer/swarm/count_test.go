@@ -32,6 +32,20 @@ func TestCountsWhateverThePieces(t *testing.T) {
 	}
 }
 
+func TestAPingIsAnsweredWhateverComesWithIt(t *testing.T) {
+	one := `{"push":{"channel":"c","pub":{"data":{},"offset":1}}}`
+	for _, payload := range []string{"{}", one + "\n{}", "{}\n" + one, one + "\n{}\n" + one} {
+		counts, pongs := &counters{}, 0
+		answer := func([]byte) error { pongs++; return nil }
+		if err := (&connection{}).take(text(payload), counts, answer); err != nil {
+			t.Fatal(err)
+		}
+		if pongs != 1 || counts.lost.Load() != 0 {
+			t.Fatalf("%q: %s, %d pongs", payload, counts.json(), pongs)
+		}
+	}
+}
+
 func TestAnEndIsCounted(t *testing.T) {
 	c, counts := &connection{}, &counters{}
 	if err := c.take(text(`{"push":{"channel":"c","unsubscribe":{"code":2500}}}`), counts, nil); err != nil {

@@ -39,3 +39,27 @@ def test_one_that_fails_does_not_keep_the_next_from_running(
     assert found == json.loads((tmp_path / "quick.json").read_text())
     assert found["live_rec_s"] == 11_000.0
     assert [one["error"] for one in found["scenarios"]] == ["no luck", ""]
+
+
+@pytest.mark.parametrize(
+    ("failed", "only", "file"),
+    [(False, [], "latest.json"), (True, [], "partial.json"), (False, ["live"], "partial.json")],
+)
+def test_only_a_whole_run_replaces_the_last_whole_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: bool, only: list[str], file: str
+) -> None:
+    async def first(spec: Any, folder: Path, say: Any) -> dict[str, Any]:
+        if failed:
+            raise BenchError("no luck")
+        return {"e2e_20_p50_ms": 3.0}
+
+    async def second(spec: Any, folder: Path, say: Any) -> dict[str, Any]:
+        return {"live_rec_s": 11_000.0}
+
+    monkeypatch.setattr(command, "SCENARIOS", {"latency": first, "live": second})
+    monkeypatch.setattr(stacks, "pin_programs", lambda: None)
+    monkeypatch.setattr(report, "LATEST", tmp_path / "latest.json")
+    monkeypatch.setattr(report, "PARTIAL", tmp_path / "partial.json")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    command.main(["--json", *only])
+    assert [one.name for one in tmp_path.glob("*.json")] == [file]

@@ -44,6 +44,7 @@ THROUGH = {
     "publish.reading": "tests/unit/publish/test_hub.py",
     "publish.subscriber": "tests/integration/publish/test_websocket.py",
     "reduce.deadletters": "tests/integration/reduce/test_flow.py",
+    "reduce.driver": "tests/integration/reduce/test_drivers.py",
     "reduce.job": "tests/integration/reduce/test_flow.py",
     "reduce.names": "tests/integration/reduce/test_sql.py",
     "reduce.rekey": "tests/integration/reduce/test_flow.py",

@@ -18,11 +18,15 @@ from distributary.store.server import Server
 
 @dataclass(frozen=True)
 class Service:
-    """A Python part: a module that announces when it is ready. ``jars`` are the sets that it needs."""
+    """A Python part: a module that announces when it is ready. ``jars`` are the sets that it needs.
+
+    One that is ``early`` waits for Kafka and the store itself, and is started together with them.
+    """
 
     name: str
     argv: Sequence[str]
     jars: Sequence[str] = ()
+    early: bool = False
 
 
 def services(publishers: int = 1) -> list[Service]:
@@ -30,7 +34,7 @@ def services(publishers: int = 1) -> list[Service]:
     names = ["publisher"] if publishers == 1 else [f"publisher-{n + 1}" for n in range(publishers)]
     return [
         Service("control", _module("control")),
-        Service("reducers", _module("reduce"), jars=("spark",)),
+        Service("reducers", _module("reduce"), jars=("spark",), early=True),
         *(Service(name, _module("publish")) for name in names),
     ]
 

@@ -28,7 +28,7 @@ from distributary.store.redis import RedisWriter
 from distributary.store.server import Server, wait_for_store
 
 SERVICE_LIMIT = 120.0
-"""Seconds that a Python service may take to be ready: Spark starts a JVM and Python workers."""
+"""Seconds that a Python service may take to be ready once Kafka and the store are: Spark starts a JVM."""
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -130,15 +130,24 @@ class Stack:
             own.append(self._store(folder, found.server))
         else:
             others.append(self._external_store())
-        await asyncio.gather(supervisor.start(own), *others)
-        await asyncio.to_thread(create_topics, self.config)
-        for line in await asyncio.to_thread(apply, self.config, self.config.store.url):
-            self._note(line)
         env = self._environment(found)
-        await supervisor.start(
-            service_part(service, env, folder.logs / f"{service.name}.log", SERVICE_LIMIT)
-            for service in wanted
-        )
+        waits = SERVICE_LIMIT + max(self.config.kafka.start_timeout, self.config.store.start_timeout)
+        parts = [
+            (one.early, service_part(one, env, folder.logs / f"{one.name}.log", waits)) for one in wanted
+        ]
+        # In this order: what is started last is stopped first.
+        ground = asyncio.gather(supervisor.start(own), *others)
+        early = asyncio.gather(supervisor.start([part for soon, part in parts if soon]))
+        try:
+            await ground
+            await asyncio.to_thread(create_topics, self.config)
+            for line in await asyncio.to_thread(apply, self.config, self.config.store.url):
+                self._note(line)
+            await supervisor.start([part for soon, part in parts if not soon])
+            await early
+        finally:
+            early.cancel()
+            await asyncio.gather(early, return_exceptions=True)
         supervisor.announce("ready")
 
     def _kafka(self, folder: DataDir, tools: needs.BrokerTools, controller: int) -> Part:

@@ -11,7 +11,7 @@ import sys
 from distributary.config import load
 from distributary.errors import DistributaryError
 from distributary.kafka.topics import wait_for_kafka
-from distributary.reduce.driver import Driver, jar_files
+from distributary.reduce.driver import Driver
 from distributary.reduce.engine import spark_session
 from distributary.setup.jars import ensure
 from distributary.store.redis import RedisWriter
@@ -28,20 +28,20 @@ def main() -> int:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         config = load()
+        # First of all: it takes longest, and Kafka and the store may well be starting too.
+        spark = spark_session(config, ensure("spark"))
         wait_for_kafka(config.kafka, config.kafka.start_timeout, say=logging.info)
         asyncio.run(wait_for_store(config.store.url, config.store.start_timeout, logging.info))
         store = RedisWriter(config.store.url)
         store.check()
         store.close()
-        spark = spark_session(config, jar_files(ensure("spark")))
     except DistributaryError as error:
         print(f"distributary reducers: {error}", file=sys.stderr)
         return 1
     driver = Driver(config, spark)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: driver.stop())
-    print(json.dumps({"ready": True, "part": "reducers", "addresses": {}}), flush=True)
-    driver.run()
+    driver.run(lambda: print(json.dumps({"ready": True, "part": "reducers", "addresses": {}}), flush=True))
     spark.stop()
     if driver.superseded is not None:
         print(f"distributary reducers: {driver.superseded}", file=sys.stderr)

@@ -7,8 +7,8 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -23,6 +23,8 @@ from distributary.store.tail import Build
 log = logging.getLogger(__name__)
 
 LOOK = 1.0
+PATIENCE = 90.0
+"""Seconds after which views that are still starting keep nobody waiting."""
 
 
 class Driver:
@@ -41,9 +43,12 @@ class Driver:
         """Ask ``run`` to return."""
         self._stopping.set()
 
-    def run(self) -> None:
-        """Keep the jobs in step with the store until stopped or superseded."""
-        beaten = 0.0
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Keep the jobs in step with the store until stopped or superseded.
+
+        ``ready`` is called once the views that are there now are served, or will not be soon.
+        """
+        beaten, waiting = 0.0, time.monotonic() + PATIENCE
         while not self._stopping.is_set():
             try:
                 self._reconcile()
@@ -53,7 +58,10 @@ class Driver:
             except (RedisError, OSError) as error:
                 log.warning("the store does not answer: %s", error)
                 self._store.close()
-            self._stopping.wait(LOOK)
+            if waiting and (self._settled() or time.monotonic() > waiting):
+                waiting = 0.0
+                ready()
+            self._stopping.wait(0.1 if waiting else LOOK)
         for job in self._jobs.values():
             job.stop()
         for job in self._jobs.values():
@@ -70,6 +78,12 @@ class Driver:
             else:
                 views[build.view] = facts
         return {"views": views}
+
+    def _settled(self) -> bool:
+        """Whether every view that is configured or known has settled."""
+        there = {build.view for build in self._jobs}
+        configured = {view.name for view in self._config.views}
+        return configured <= there and all(job.settled.is_set() for job in self._jobs.values())
 
     def _reconcile(self) -> None:
         if self._known and self._store.flushed():
@@ -102,8 +116,3 @@ class Driver:
     def _give_up(self, error: Superseded) -> None:
         self.superseded = error
         self._stopping.set()
-
-
-def jar_files(folder: Path) -> list[Path]:
-    """The jars in a folder, in a fixed order."""
-    return sorted(folder.glob("*.jar"))

@@ -18,6 +18,8 @@ from distributary.config import Config
 from distributary.reduce.packed import rekey_sql
 from distributary.reduce.sql import Plan
 from distributary.reduce.worker import Worker
+from distributary.setup import archive
+from distributary.setup.java import find as find_java
 
 Engine = Literal["realtime", "catch-up", "microbatch"]
 
@@ -25,8 +27,11 @@ CATCH_UP_RECORDS = 400_000
 ARROW_RECORDS = 5_000
 
 
-def spark_session(config: Config, jars: list[Path]) -> Any:
-    """Start Spark with what every query of this process needs."""
+def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
+    """Start Spark with what every query of this process needs: ``jars`` is a folder of them.
+
+    ``java`` is for the JVM's command line; None for what makes it start fastest here.
+    """
     from pyspark.sql import SparkSession
 
     slots = config.spark.slots or 128
@@ -34,12 +39,12 @@ def spark_session(config: Config, jars: list[Path]) -> Any:
         # The workers are this same Python, with this same package; PySpark reads only the variable.
         os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
-        "spark.jars": ",".join(map(str, jars)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": config.spark.memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.daemon.module": "distributary.reduce.daemon",
         "spark.sql.shuffle.partitions": "1",
         # mapInArrow and the noop sink are not on the list of what Real-Time Mode is documented for.
         "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
@@ -51,6 +56,13 @@ def spark_session(config: Config, jars: list[Path]) -> Any:
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.cleaner.referenceTracking.blocking": "false",
     }
+    files = sorted(map(str, jars.glob("*.jar")))
+    if config.spark.master:
+        settings["spark.jars"] = ",".join(files)
+    else:
+        # On the class path they are part of the archive; jars that Spark hands out are not.
+        settings["spark.driver.extraClassPath"] = ":".join(files)
+        settings["spark.driver.extraJavaOptions"] = archive.options(find_java()) if java is None else java
     settings.update(config.spark.properties)
     if config.spark.master:
         # On a cluster the interface is not this machine's own.
@@ -135,7 +147,7 @@ def reduce(spark: Any, config: Config, records: Any, worker: Worker, engine: Eng
     )
     spark.conf.set("spark.sql.execution.pandas.udf.buffer.size", "8" if realtime else "65536")
     out = records.mapInArrow(worker, "nothing int")
-    return _start(config, out.writeStream.format("noop"), engine, name)
+    return start(config, out.writeStream.format("noop"), engine, name)
 
 
 def rekey(config: Config, records: Any, attempt: int, topic: str, engine: Engine, name: str) -> Running:
@@ -154,10 +166,11 @@ def rekey(config: Config, records: Any, attempt: int, topic: str, engine: Engine
     )
     for option, text in config.kafka.properties.items():
         writer = writer.option(f"kafka.{option}", text)
-    return _start(config, writer, engine, name)
+    return start(config, writer, engine, name)
 
 
-def _start(config: Config, writer: Any, engine: Engine, name: str) -> Running:
+def start(config: Config, writer: Any, engine: Engine, name: str) -> Running:
+    """Start a query with a checkpoint of its own."""
     scratch = config.data_dir / "checkpoints"
     scratch.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))

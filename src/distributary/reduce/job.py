@@ -87,6 +87,8 @@ class Job(threading.Thread):
         self._epoch = ""
         self._generation = 0
         self._records = (0.0, 0)
+        self.settled = threading.Event()
+        """Set once the view is served, or is known to take its time or not to come up at all."""
 
     def stop(self) -> None:
         """Ask the job to end; ``join`` waits for it."""
@@ -124,6 +126,7 @@ class Job(threading.Thread):
         if reason and reason != self.facts.reason:
             log.warning("view %s: %s", self.build.view, reason)
         self.facts.status, self.facts.reason = status, reason
+        self.settled.set()
         if note:
             try:
                 self._store.note(
@@ -151,6 +154,7 @@ class Job(threading.Thread):
         else:
             log.warning("view %s: the query failed and starts again: %s", self.build.view, _last_line(text))
             self.facts.reason = _last_line(text)
+            self.settled.set()
 
     def _grown(self) -> bool:
         info = self._store.build(self.build)
@@ -343,7 +347,10 @@ class Job(threading.Thread):
         seen = [-1 for _ in running]
         last_ends: dict[int, int] = {}
         while not self._stopping.is_set():
-            done = [one.query.awaitTermination(1.0 / len(running)) for one in running]
+            if not self.settled.is_set() and (kind != "realtime" or self._heard(ground.read.partitions)):
+                self.settled.set()
+            pause = 1.0 if self.settled.is_set() else 0.1
+            done = [one.query.awaitTermination(pause / len(running)) for one in running]
             for at, one in enumerate(running):
                 seen[at] = self._advance(one, seen[at], hop=self.facts.rekeyed and at == 0)
             now = time.monotonic()
@@ -393,14 +400,18 @@ class Job(threading.Thread):
 
     def _listen(self, partitions: int) -> None:
         """Make sure that every task of a batch is alive: Spark would notice only with the next record."""
+        if not self._heard(partitions):
+            raise ReducerFailed(f"not all of {partitions} tasks can be heard")
+
+    def _heard(self, partitions: int) -> bool:
+        """Whether every task of this generation has said something lately."""
         prefix = f"{self.build.view}/{self.build.id}/"
-        alive = [
-            beat
+        said = [
+            json.loads(beat.stats)
             for beat in self._store.beats()
             if beat.part == "reducer" and beat.id.startswith(prefix) and beat.age_ms < SILENCE * 1000
         ]
-        if len(alive) < partitions:
-            raise ReducerFailed(f"only {len(alive)} of {partitions} tasks can be heard")
+        return len([one for one in said if one["generation"] == self._generation]) >= partitions
 
     def _marks(self) -> dict[int, Mark]:
         info = self._store.build(self.build)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from distributary.errors import DistributaryError
-from distributary.setup import jars, java, valkey
+from distributary.setup import archive, jars, java, valkey
 
 SETS = ("kafka", "spark")
 
@@ -19,7 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code: 0 all there, 1 something is missing, 130 interrupted."""
     parser = argparse.ArgumentParser(
         prog="python -m distributary.setup",
-        description="Get what the stack needs: Java 17 or newer, the Kafka and Spark jars, a store server. "
+        description="Get what the stack needs: Java 17 or newer, the Kafka and Spark jars, a class archive "
+        "from which Spark starts faster, a store server. "
         "What is there already is left alone.",
         epilog="Environment: DISTRIBUTARY_CACHE (where jars are kept), DISTRIBUTARY_STORE_SERVER (a server "
         "program to use), DISTRIBUTARY_IVY_SETTINGS (an Ivy settings file, for a mirror), JAVA_HOME.",
@@ -58,11 +59,15 @@ def _run(quiet: bool) -> dict[str, object]:
         wanted = jars.jar_set(name)
         say(f"{name} jars: {len(wanted.jars)} jars, {wanted.size / 1e6:.1f} MB at {folder}")
         sets[name] = {"path": str(folder), "jars": len(wanted.jars), "bytes": wanted.size}
+    classes = archive.ensure(runtime, lambda line: print(line, file=sys.stderr, flush=True))
+    if classes is not None:
+        say(f"class archive: {classes.stat().st_size / 1e6:.0f} MB at {classes}")
     server = valkey.find()
     say(f"store server: {server.kind} {server.version} at {server.path}")
     return {
         "java": {"path": str(runtime.path), "version": runtime.version, "home": str(runtime.home)},
         "jars": sets,
+        "archive": str(classes) if classes is not None else None,
         "store": {"path": str(server.path), "kind": server.kind, "version": server.version},
     }
 

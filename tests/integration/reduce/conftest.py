@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from distributary.config import load
-from distributary.reduce.driver import jar_files
 from distributary.reduce.engine import spark_session
+from distributary.setup import archive, java
 from distributary.setup.jars import ensure
 
 
@@ -19,6 +19,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     path = tmp_path_factory.mktemp("spark") / "distributary.toml"
     path.write_text('[spark]\nslots = 2\nmemory = "512m"\n')
     config = load(path, env={})
-    session = spark_session(config, jar_files(ensure("spark")))
+    archive.ensure(java.find(), print)  # `make setup` has made it; where that was not run, it is made now
+    session = spark_session(config, ensure("spark"))
     yield session
     session.stop()

@@ -7,27 +7,31 @@ import pytest
 
 from distributary.errors import JarMismatch
 from distributary.setup import __main__ as command
-from distributary.setup import jars, java, locked, valkey
+from distributary.setup import archive, jars, java, locked, valkey
 
 
 @pytest.fixture(autouse=True)
-def all_there(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def all_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
     one = locked.JarSet("x", (locked.Jar("o:m:1", "m-1.jar", 2_000_000, "00"),))
     monkeypatch.setattr(java, "ensure", lambda say: java.Java(Path("/j/bin/java"), "17.0.1"))
     monkeypatch.setattr(jars, "ensure", lambda name: Path("/c") / name)
     monkeypatch.setattr(jars, "jar_set", lambda name: one)
     monkeypatch.setattr(valkey, "find", lambda: valkey.StoreServer(Path("/v"), "valkey", "9.1.2"))
+    classes = tmp_path / "classes.jsa"
+    classes.write_bytes(b"x" * 3_000_000)
+    monkeypatch.setattr(archive, "ensure", lambda java, say: classes)
     yield
     signal.signal(signal.SIGTERM, before)
 
 
-def test_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_for_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert command.main([]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "java: 17.0.1 at /j/bin/java",
         "kafka jars: 1 jars, 2.0 MB at /c/kafka",
         "spark jars: 1 jars, 2.0 MB at /c/spark",
+        f"class archive: 3 MB at {tmp_path}/classes.jsa",
         "store server: valkey 9.1.2 at /v",
     ]
 

@@ -22,7 +22,7 @@ from distributary.operate import leftovers, processes, state
 TUTORIAL, README = "docs/tutorial/first-stream.md", "README.md"
 
 ELSEWHERE = {
-    "make demo": "tests/unit/demo runs the demo's own code and its command; it is this stack with a producer",
+    "make demo": "tests/e2e/test_demo.py runs the command behind it, and looks at its page",
     "make test": "it is what runs this test",
     "make setup && . .venv/bin/activate": "make test begins with it; tests/unit/setup has its steps",
 }

@@ -1,0 +1,82 @@
+"""The demo as its user has it: one command, a first change soon, a page on which odds move."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.browser.webdriver import browser, chromium
+from tests.support.clock import LIMIT
+
+from distributary.operate import processes, state
+
+FIRST_CHANGE = 30.0
+"""Seconds from the command to the first change on the screen."""
+
+
+class Demo:
+    """The command under way; ``event`` waits for what it says."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self._said: list[dict[str, Any]] = []
+
+    async def event(self, name: str, limit: float) -> dict[str, Any]:
+        """The next event of that name."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(limit * LIMIT):
+            while True:
+                line = await self.process.stdout.readline()
+                assert line, f"the demo ended with {await self.process.wait()}; it said {self._said}"
+                self._said.append(json.loads(line))
+                if self._said[-1]["event"] == name:
+                    return self._said[-1]
+
+
+@contextlib.asynccontextmanager
+async def demo(folder: Path) -> AsyncIterator[Demo]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "import sys; from distributary.cli.main import main; sys.exit(main())"),
+        *("demo", "--json"),
+        cwd=folder,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Demo(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_odds_move_on_the_page_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    async with demo(tmp_path) as running:
+        page = await running.event("page", 60)
+        first = await running.event("first-change", 60)
+        assert first["seconds"] < FIRST_CHANGE * LIMIT
+        if chromium() is None:
+            pytest.skip("chromium is not installed (Debian: apt-get install chromium chromium-driver)")
+        async with browser(tmp_path / "profile") as window:
+            await window.open(page["page"])
+            await window.until("document.querySelectorAll('#list button').length > 3")
+            await window.click("#list button:nth-of-type(1)")
+            await window.until("document.querySelectorAll('.selection').length > 2")
+            # Something on the tape: a price of this match moved while we looked, and what it took is told.
+            await window.until("document.querySelector('#tape .took')")
+            assert await window.errors() == []
+        figures = await running.event("figures", 20)
+        assert figures["changes"] > 0
+        running.process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(15 * LIMIT):
+            assert await running.process.wait() == 0
+    found = state.read(tmp_path / ".distributary" / "demo")
+    assert found is not None
+    assert list(processes.marked(found.stack)) == []

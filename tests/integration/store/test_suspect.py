@@ -1,0 +1,41 @@
+"""A count that is not the log's top is a torn write: nobody goes on from there (R13)."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from tests.support.groups import change, group
+from tests.support.servers import StoreServer
+
+from distributary.model.position import Mark
+from distributary.store.base import Suspect
+from distributary.store.keys import BuildKeys
+from distributary.store.redis import RedisWriter
+from distributary.store.tail import Build
+
+B = Build("v", "b")
+
+
+def test_a_log_that_ends_beyond_or_before_the_count_is_suspect(store: StoreServer) -> None:
+    writer = RedisWriter(store.url)
+    writer.define("v", "b", "{}")
+    claimed = writer.claim(B, "t", 1)
+    opened = writer.open(B, 0, claimed.generation)
+    for number in (1, 2):
+        follows = Mark(number - 1) if number > 1 else None
+        rows = [change("a", {"n": number})]
+        writer.write(group(B, opened, claimed.generation, number, number, rows, follows=follows, new=False))
+    writer.open(B, 0, claimed.generation)
+    admin, names = redis.Redis(port=store.port), BuildKeys(B)
+    admin.xadd(names.log, {"n": "1", "b": b""}, id="3-0")
+    with pytest.raises(Suspect, match="the log ends at 3-0, the count at 2"):
+        writer.open(B, 0, claimed.generation)
+    admin.xdel(names.log, "3-0", "2-0")
+    with pytest.raises(Suspect, match="the log ends at 1-0, the count at 2"):
+        writer.open(B, 0, claimed.generation)
+    # The cure: begun anew, from the first record, under another epoch.
+    writer.rebuild(B, "the store's keys contradict each other")
+    claimed = writer.claim(B, "t", 1)
+    again = writer.open(B, 0, claimed.generation)
+    assert again.mark is None
+    assert again.epoch != opened.epoch

@@ -47,6 +47,7 @@ THROUGH = {
     "reduce.driver": "tests/integration/reduce/test_drivers.py",
     "reduce.job": "tests/integration/reduce/test_flow.py",
     "reduce.names": "tests/integration/reduce/test_sql.py",
+    "reduce.progress": "tests/integration/reduce/test_topics.py",
     "reduce.rekey": "tests/integration/reduce/test_flow.py",
     "reduce.worker": "tests/integration/reduce/test_flow.py",
     "store.follow": "tests/contract/test_store.py",

@@ -11,7 +11,7 @@ from distributary.model.definition import Definition, load_definition
 from distributary.store.base import Beat, BuildInfo, ReaderStore, ViewInfo
 from distributary.store.tail import Build
 
-FIGURES = ("engine", "rate", "lag", "lag_seconds", "rekeyed", "queries")
+FIGURES = ("engine", "engine_reason", "rate", "lag", "lag_seconds", "rekeyed", "queries")
 
 
 @dataclass(frozen=True, slots=True)

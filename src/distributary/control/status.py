@@ -118,6 +118,8 @@ def problems(parts: list[dict[str, Any]], views: list[dict[str, Any]]) -> list[s
         for build in (view, view["next"] or {}):
             if build.get("status") == "stopped":
                 found.append(f"view {view['name']} is stopped: {build['reason'] or 'no reason given'}")
+            if build.get("engine_reason"):
+                found.append(f"view {view['name']} runs in micro-batches: {build['engine_reason']}")
             if build.get("incomplete"):
                 found.append(f"view {view['name']} is incomplete: Kafka no longer has all its records")
         if view["stale"]:

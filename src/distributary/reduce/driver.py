@@ -16,7 +16,9 @@ from redis.exceptions import RedisError
 from distributary.config import Config
 from distributary.errors import Superseded
 from distributary.model.definition import Definition, load_definition
+from distributary.reduce import engine
 from distributary.reduce.job import Job
+from distributary.reduce.slots import Slots
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 
@@ -36,6 +38,7 @@ class Driver:
         self._store = RedisWriter(config.store.url, log_keep=config.store.log_keep)
         self._jobs: dict[Build, Job] = {}
         self._known: dict[Build, Definition] = {}
+        self._slots = Slots(engine.slots(config, spark))
         self._stopping = threading.Event()
         self.superseded: Superseded | None = None
 
@@ -105,7 +108,7 @@ class Driver:
         for build, definition in wanted.items():
             if build not in self._jobs:
                 store = RedisWriter(self._config.store.url, log_keep=self._config.store.log_keep)
-                job = Job(self._spark, self._config, build, definition, store, self._give_up)
+                job = Job(self._spark, self._config, build, definition, store, self._slots, self._give_up)
                 self._jobs[build] = job
                 job.start()
 

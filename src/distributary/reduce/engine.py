@@ -23,6 +23,8 @@ from distributary.setup.java import find as find_java
 
 Engine = Literal["realtime", "catch-up", "microbatch"]
 
+LOCAL_SLOTS = 128
+"""Threads, not cores: a task that waits for records costs next to nothing."""
 CATCH_UP_RECORDS = 400_000
 ARROW_RECORDS = 5_000
 
@@ -34,7 +36,7 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
     """
     from pyspark.sql import SparkSession
 
-    slots = config.spark.slots or 128
+    slots = config.spark.slots or LOCAL_SLOTS
     if not config.spark.master:
         # The workers are this same Python, with this same package; PySpark reads only the variable.
         os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -75,6 +77,13 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def slots(config: Config, spark: Any) -> int:
+    """How many tasks may run at once: as configured, or all that there are."""
+    if config.spark.slots or not config.spark.master:
+        return config.spark.slots or LOCAL_SLOTS
+    return int(spark.sparkContext.defaultParallelism)
 
 
 def read(spark: Any, config: Config, topic: str, starts: Mapping[int, int], engine: Engine) -> Any:

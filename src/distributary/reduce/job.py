@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from distributary.config import Config
@@ -21,44 +18,22 @@ from distributary.model.definition import Definition
 from distributary.model.position import Mark
 from distributary.reduce import engine
 from distributary.reduce.packed import REKEYED_SQL
-from distributary.reduce.places import Places, Truncated, folded, marks_of, places, source_places
+from distributary.reduce.places import Places, Truncated, marks_of, places
+from distributary.reduce.progress import DRIVER, SILENCE, Progress, ReducerFailed
 from distributary.reduce.rekey import Ground, internal_topic, needs_rekey
 from distributary.reduce.rules import rule_of
+from distributary.reduce.slots import Slots
 from distributary.reduce.sql import Compiler, Plan
 from distributary.reduce.worker import Task, Worker
-from distributary.store.base import BuildInfo, Fenced, TopicReplaced, WriterStore
+from distributary.store.base import TopicReplaced, WriterStore
 from distributary.store.tail import Build
 
 log = logging.getLogger(__name__)
 
 LOOK_TOPIC = 5.0
 MIRROR = 2.0
-SILENCE = 20.0
-"""Seconds after which a task that says nothing is taken for dead."""
-
-
-DRIVER = secrets.token_hex(8)
-"""This process, among all that may claim a build."""
-
-
-class ReducerFailed(Exception):
-    """A reducer said why it ended, before Spark could."""
-
-
-@dataclass
-class Facts:
-    """What a job knows of itself, for status."""
-
-    build: str = ""
-    engine: str = ""
-    status: str = "starting"
-    reason: str = ""
-    rate: float = 0.0
-    lag: int = 0
-    lag_seconds: float = 0.0
-    dead_letters: int = 0
-    rekeyed: bool = False
-    partitions: dict[int, dict[str, int]] = field(default_factory=dict)
+FIRST_WORD = 60.0
+"""Seconds that tasks have to say their first word: the first ones of a process start Python, too."""
 
 
 class Job(threading.Thread):
@@ -71,22 +46,22 @@ class Job(threading.Thread):
         build: Build,
         definition: Definition,
         store: WriterStore,
+        slots: Slots,
         on_superseded: Callable[[Superseded], None],
     ) -> None:
         super().__init__(name=f"job-{build.view}-{build.id}", daemon=True)
         self.build = build
         self.definition = definition
-        self.facts = Facts(build=build.id)
         self._spark = spark.newSession()
         self._config = config
         self._store = store
+        self._slots = slots
         self._on_superseded = on_superseded
         self._stopping = threading.Event()
         self._admin = client.admin(config.kafka)
         self._mirror = client.consumer(config.kafka, f"distributary.{build.view}")
-        self._epoch = ""
-        self._generation = 0
-        self._records = (0.0, 0)
+        self._progress = Progress(build, store, self._mirror)
+        self.facts = self._progress.facts
         self.settled = threading.Event()
         """Set once the view is served, or is known to take its time or not to come up at all."""
 
@@ -164,15 +139,10 @@ class Job(threading.Thread):
 
     def _stand_down(self) -> None:
         """Raise Superseded rather than take a build back from a newer driver (R1)."""
-        if self._generation:
+        if self._progress.generation:
             info = self._store.build(self.build)
             if info is not None:
-                self._check_generation(info)
-
-    def _check_generation(self, info: BuildInfo) -> None:
-        # Nobody's name: the build was begun anew. Our own: a claim whose answer was lost.
-        if info.generation > self._generation and info.driver not in ("", DRIVER):
-            raise Superseded(f"view {self.build.view}: another driver has taken over")
+                self._progress.check_generation(info)
 
     def _rebuild(self, why: str) -> None:
         log.warning("view %s: rebuilt, because %s", self.build.view, why)
@@ -200,7 +170,7 @@ class Job(threading.Thread):
             ground = Ground(source, internal)
         try:
             claimed = self._store.claim(self.build, source.id, source.partitions, DRIVER)
-            self._epoch, self._generation = claimed.epoch, claimed.generation
+            self._progress.epoch, self._progress.generation = claimed.epoch, claimed.generation
             found = self._places(ground.read, claimed.marks, internal=self.facts.rekeyed)
             hop = self._places(source, marks_of(claimed.hops)) if self.facts.rekeyed else found
         except (TopicReplaced, Truncated) as error:
@@ -222,7 +192,24 @@ class Job(threading.Thread):
         if kind != "catch-up" and not live and not found.waiting:
             self._go_live()
             live = True
-        self._run(plan, ground, found, hop, live, kind)
+        if kind == "realtime":
+            kind = self._if_slots(ground.read.partitions * (2 if self.facts.rekeyed else 1))
+        try:
+            self._run(plan, ground, found, hop, live, kind)
+        finally:
+            self._slots.give(self.build)
+
+    def _if_slots(self, needed: int) -> engine.Engine:
+        """Real-Time Mode needs a slot for every partition, for good; without them it is micro-batches."""
+        if self._slots.take(self.build, needed):
+            self.facts.engine_reason = ""
+            return "realtime"
+        total = self._slots.total
+        self.facts.engine_reason = (
+            f"Real-Time Mode needs {needed} slots, too few of {total} are free (spark.slots)"
+        )
+        log.warning("view %s: runs in micro-batches: %s", self.build.view, self.facts.engine_reason)
+        return "microbatch"
 
     def _places(self, topic: topics.Topic, marks: Mapping[int, Mark], internal: bool = False) -> Places:
         """Where to start in a topic; an internal one is always read whole."""
@@ -243,7 +230,7 @@ class Job(threading.Thread):
     ) -> None:
         """Start the view's queries and watch them; stop all when one ends."""
         view, feed = self.definition
-        name = f"{self.build.view}-{self.build.id}-{self._generation}-{kind}"
+        name = f"{self.build.view}-{self.build.id}-{self._progress.generation}-{kind}"
         running: list[engine.Running] = []
         try:
             if self.facts.rekeyed:
@@ -254,7 +241,7 @@ class Job(threading.Thread):
                     engine.rekey(
                         self._config,
                         prepared,
-                        self._generation,
+                        self._progress.generation,
                         ground.read.name,
                         kind_of_hop,
                         f"{name}-rekey",
@@ -270,7 +257,7 @@ class Job(threading.Thread):
                     view,
                     feed,
                     self.build,
-                    self._generation,
+                    self._progress.generation,
                     self._config.store.url,
                     self._config.store.log_keep,
                     self._config.kafka,
@@ -322,7 +309,9 @@ class Job(threading.Thread):
         """Keep where a view began: "now" would be another place when its query starts again."""
         new = {partition: at for partition, at in starts.items() if partition not in held}
         if new and self.definition.view.start != "earliest":
-            self._store.advance(self.build, self._epoch, self._generation, new, hop=self.facts.rekeyed)
+            self._store.advance(
+                self.build, self._progress.epoch, self._progress.generation, new, hop=self.facts.rekeyed
+            )
 
     def _go_live(self) -> None:
         old = self._store.go_live(self.build)
@@ -346,25 +335,28 @@ class Job(threading.Thread):
         began = looked = mirrored = time.monotonic()
         seen = [-1 for _ in running]
         last_ends: dict[int, int] = {}
+        progress = self._progress
+        heard = kind != "realtime"
         while not self._stopping.is_set():
-            if not self.settled.is_set() and (kind != "realtime" or self._heard(ground.read.partitions)):
+            heard = heard or progress.heard(ground.read.partitions)
+            if heard:
                 self.settled.set()
-            pause = 1.0 if self.settled.is_set() else 0.1
+            pause = 1.0 if heard else 0.1
             done = [one.query.awaitTermination(pause / len(running)) for one in running]
             for at, one in enumerate(running):
-                seen[at] = self._advance(one, seen[at], hop=self.facts.rekeyed and at == 0)
+                seen[at] = progress.advance(one, seen[at], hop=self.facts.rekeyed and at == 0)
             now = time.monotonic()
             ends = topics.end_offsets(self._admin, ground.source.name)
             if ends != last_ends:
                 self._store.fresh(self.build.view)
                 last_ends = ends
-            folded_to = self._measure(hop.starts, ends)
+            folded_to = progress.measure(hop.starts, ends)
             if now - mirrored > MIRROR:
                 mirrored = now
-                self._mirror_offsets(ground.source.name, folded_to)
+                progress.mirror(ground.source.name, folded_to)
             if any(done):
                 if kind == "catch-up" and not only_hop and not live and all(done[-1:]):
-                    left = self._places(ground.read, self._marks(), internal=self.facts.rekeyed).waiting
+                    left = self._places(ground.read, progress.marks(), internal=self.facts.rekeyed).waiting
                     if left <= self._config.spark.catchup_lag:
                         self._go_live()
                 return
@@ -374,83 +366,16 @@ class Job(threading.Thread):
                 if there != ground.source:
                     log.info("view %s: topic %s changed: %s", self.build.view, there.name, there)
                     return
-                if kind == "realtime" and now - began > SILENCE:
+                if kind == "realtime" and now - began > (SILENCE if heard else FIRST_WORD):
                     self._listen(ground.read.partitions)
             if kind == "microbatch" and not live and not self.facts.lag:
                 self._go_live()
                 return
 
-    def _advance(self, running: engine.Running, seen: int, *, hop: bool) -> int:
-        """Store the ends of finished batches, so that filtered records count as read."""
-        for progress in running.query.recentProgress:
-            if progress["batchId"] <= seen or not progress["sources"]:
-                continue
-            end = progress["sources"][0]["endOffset"]
-            if not end:
-                continue
-            if isinstance(end, str):
-                end = json.loads(end)
-            seen = progress["batchId"]
-            ends = {int(p): int(at) for found in end.values() for p, at in found.items()}
-            if not self._store.advance(self.build, self._epoch, self._generation, ends, hop=hop):
-                info = self._store.build(self.build)
-                if info is not None and info.generation == self._generation:
-                    self._epoch = info.epoch
-        return seen
-
     def _listen(self, partitions: int) -> None:
         """Make sure that every task of a batch is alive: Spark would notice only with the next record."""
-        if not self._heard(partitions):
+        if not self._progress.heard(partitions):
             raise ReducerFailed(f"not all of {partitions} tasks can be heard")
-
-    def _heard(self, partitions: int) -> bool:
-        """Whether every task of this generation has said something lately."""
-        prefix = f"{self.build.view}/{self.build.id}/"
-        said = [
-            json.loads(beat.stats)
-            for beat in self._store.beats()
-            if beat.part == "reducer" and beat.id.startswith(prefix) and beat.age_ms < SILENCE * 1000
-        ]
-        return len([one for one in said if one["generation"] == self._generation]) >= partitions
-
-    def _marks(self) -> dict[int, Mark]:
-        info = self._store.build(self.build)
-        return dict(info.marks) if info is not None else {}
-
-    def _measure(self, starts: dict[int, int], ends: dict[int, int]) -> dict[int, int]:
-        """Note lag, rate and dead letters; return the offset before which each source partition is folded."""
-        info = self._store.build(self.build)
-        if info is None:
-            raise Fenced("the build is gone")
-        self._check_generation(info)
-        if info.fault.startswith(f"{self._generation} "):
-            raise ReducerFailed(info.fault.partition(" ")[2])
-        if self.facts.rekeyed:
-            reached = source_places(info.memos, info.hops, starts)
-        else:
-            reached = {p: folded(info.marks.get(p), starts.get(p, 0)) for p in ends}
-        self.facts.partitions = {
-            p: {"offset": reached.get(p, 0), "end": end} for p, end in sorted(ends.items())
-        }
-        self.facts.lag = sum(max(0, end - reached.get(p, 0)) for p, end in ends.items())
-        self.facts.dead_letters = info.dead
-        now = time.monotonic()
-        then, before = self._records
-        if then and now > then:
-            self.facts.rate = round(max(0.0, (info.records - before) / (now - then)), 1)
-        self._records = (now, info.records)
-        waits = self.facts.lag / self.facts.rate if self.facts.rate else float(self.facts.lag > 0)
-        self.facts.lag_seconds = round(waits, 2)
-        return reached
-
-    def _mirror_offsets(self, topic: str, reached: dict[int, int]) -> None:
-        """Show the view's positions to every Kafka tool, as a consumer group of its name."""
-        offsets = [TopicPartition(topic, p, at) for p, at in reached.items()]
-        try:
-            self._mirror.commit(offsets=offsets, asynchronous=True)
-            self._mirror.poll(0)
-        except KafkaException as error:
-            log.debug("positions not mirrored: %s", error)
 
 
 def _last_line(text: str) -> str:

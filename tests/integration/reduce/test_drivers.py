@@ -28,9 +28,9 @@ SUPERSEDED = 3
 class _Drivers:
     """Reducers' processes on a store of the test's own and the shared Kafka."""
 
-    def __init__(self, stack: RunningStack, store: StoreServer, folder: Path) -> None:
+    def __init__(self, stack: RunningStack, store: StoreServer, folder: Path, slots: int = 0) -> None:
         self._folder = folder
-        (folder / "distributary.toml").write_text('[spark]\nmemory = "512m"\n')
+        (folder / "distributary.toml").write_text(f'[spark]\nmemory = "512m"\nslots = {slots}\n')
         self._env = {
             **os.environ,
             "DISTRIBUTARY_CONFIG": str(folder / "distributary.toml"),
@@ -112,6 +112,49 @@ async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
         drivers.stop()
         writer.close()
         topics.delete_topic(admin, topic)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240 * LIMIT)
+async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
+    stack: RunningStack, store: StoreServer, tmp_path: Path
+) -> None:
+    """Three slots: one view of two partitions is live in Real-Time Mode, the other must not take the rest."""
+    topic = f"t-{tmp_path.name}-{os.getpid()}"
+    admin = stack.admin()
+    topics.ensure_topic(admin, topic, 2)
+    writer = RedisWriter(store.url)
+    builds = []
+    for name in ("one", "two"):
+        view = View(name, "f", reduce="aggregate", aggregates={"bets": "count()"})
+        definition = Definition(view, Feed("f", topic))
+        writer.define(name, definition.build, definition.text)
+        builds.append(Build(name, definition.build))
+    drivers = _Drivers(stack, store, tmp_path, slots=3)
+    try:
+        drivers.start()
+        async with asyncio.timeout(100 * LIMIT):
+            while len(engines := _engines(writer)) < 2 or not all(engines.values()):
+                await asyncio.sleep(0.1)
+            assert sorted(engines.values()) == ["microbatch", "realtime"]
+            for sent in (100, 200):
+                stack.produce(topic, ((f"k{i % 10}", {"n": i}) for i in range(100)))
+                while [_count(writer, build) for build in builds] != [sent, sent]:
+                    await asyncio.sleep(0.1)
+            assert sorted(_engines(writer).values()) == ["microbatch", "realtime"]
+    finally:
+        drivers.stop()
+        writer.close()
+        topics.delete_topic(admin, topic)
+
+
+def _engines(writer: RedisWriter) -> dict[str, str]:
+    """What the driver says that its live views run on."""
+    for beat in writer.beats():
+        if beat.part == "reducers":
+            views = json.loads(beat.stats)["views"].items()
+            return {name: said["engine"] for name, said in views if said["status"] == "live"}
+    return {}
 
 
 def _count(writer: RedisWriter, build: Build) -> int:

@@ -1,8 +1,9 @@
-"""One embedded broker for all tests here; it can be killed and started again."""
+"""The shared broker, and one that can be killed and started again."""
 
 from __future__ import annotations
 
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from tests.support.clock import LIMIT
 from tests.support.servers import free_port
+from tests.support.stack import RunningStack
 
 from distributary.config.sections import Kafka
 from distributary.kafka import client
@@ -50,23 +52,31 @@ class RunningBroker:
         return self._process.wait(30 * LIMIT)
 
 
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    running = RunningBroker(tmp_path_factory.mktemp("kafka"))
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    """A broker of a test's own, to be killed."""
+    running = RunningBroker(tmp_path)
     running.start()
     yield running
     # 143: a JVM that ran its shutdown hooks after SIGTERM.
     assert running.stop() in (0, 143)
-    assert "shutdown completed" in running.broker.log.read_text().lower() or "shut down" in (
-        running.broker.log.read_text().lower()
-    )
+    said = running.broker.log.read_text().lower()
+    assert "shutdown completed" in said or "shut down" in said
 
 
 @pytest.fixture(scope="session")
-def kafka(broker: RunningBroker) -> Kafka:
-    return broker.kafka
+def kafka(stack: RunningStack) -> Kafka:
+    """The shared broker, with a commands topic of these tests' own."""
+    name = f"commands-{uuid.uuid4().hex[:8]}"
+    return Kafka(bootstrap_servers=stack.config.kafka.bootstrap_servers, commands_topic=name)
 
 
 @pytest.fixture(scope="session")
 def admin(kafka: Kafka) -> AdminClient:
     return client.admin(kafka)
+
+
+@pytest.fixture
+def name() -> str:
+    """A topic's name that nobody else has."""
+    return f"t-{uuid.uuid4().hex[:10]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -35,8 +36,8 @@ async def send(kafka: Kafka, *numbers: int) -> None:
     await producer.close()
 
 
-def named(broker: RunningBroker, topic: str) -> Kafka:
-    return Kafka(bootstrap_servers=broker.broker.address, commands_topic=topic)
+def named(kafka: Kafka, topic: str) -> Kafka:
+    return replace(kafka, commands_topic=topic)
 
 
 async def test_the_topic_forgets_by_age(kafka: Kafka, admin: AdminClient) -> None:
@@ -47,9 +48,9 @@ async def test_the_topic_forgets_by_age(kafka: Kafka, admin: AdminClient) -> Non
 
 
 async def test_from_the_end_only_what_comes_later_is_heard_from_earliest_all(
-    broker: RunningBroker, admin: AdminClient
+    kafka: Kafka, admin: AdminClient, name: str
 ) -> None:
-    kafka = named(broker, "commands-start")
+    kafka = named(kafka, name)
     ensure_commands_topic(admin, kafka)
     await send(kafka, 1)
     late: Commands = queue.Queue()
@@ -67,9 +68,9 @@ async def test_from_the_end_only_what_comes_later_is_heard_from_earliest_all(
 
 
 async def test_strange_records_and_failing_callbacks_stop_nothing(
-    broker: RunningBroker, admin: AdminClient
+    kafka: Kafka, admin: AdminClient, name: str
 ) -> None:
-    kafka = named(broker, "commands-strange")
+    kafka = named(kafka, name)
     ensure_commands_topic(admin, kafka)
     heard: Commands = queue.Queue()
 
@@ -89,18 +90,18 @@ async def test_strange_records_and_failing_callbacks_stop_nothing(
     reader.close()
 
 
-async def test_a_topic_that_is_not_there_refuses(broker: RunningBroker) -> None:
-    producer = CommandsProducer(named(broker, "commands-missing"), timeout=5)
+async def test_a_topic_that_is_not_there_refuses(kafka: Kafka, name: str) -> None:
+    producer = CommandsProducer(named(kafka, name), timeout=5)
     with pytest.raises(TopicError):
         await producer.send(command(1))
     await producer.close()
 
 
 async def test_a_reader_outlives_a_killed_broker_without_gap_or_repeat(
-    broker: RunningBroker, admin: AdminClient
+    broker: RunningBroker,
 ) -> None:
-    kafka = named(broker, "commands-killed")
-    ensure_commands_topic(admin, kafka)
+    kafka = broker.kafka
+    ensure_commands_topic(client.admin(kafka), kafka)
     heard: Commands = queue.Queue()
     reader = CommandsReader(kafka, heard.put).start()
     assert reader.wait(20 * LIMIT)

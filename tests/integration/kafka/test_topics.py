@@ -19,31 +19,33 @@ def produce(kafka: Kafka, topic: str, partition: int, times: list[int]) -> None:
     assert producer.flush(20) == 0
 
 
-def test_a_topic_is_created_once_and_described(admin: AdminClient) -> None:
-    assert topics.find_topic(admin, "made") is None
-    made = topics.ensure_topic(admin, "made", 3, {"retention.ms": "1234567"})
+def test_a_topic_is_created_once_and_described(admin: AdminClient, name: str) -> None:
+    assert topics.find_topic(admin, name) is None
+    made = topics.ensure_topic(admin, name, 3, {"retention.ms": "1234567"})
     assert made.partitions == 3
-    assert topics.ensure_topic(admin, "made", 9) == made, "one that is there is left as it is"
-    assert topics.topic_config(admin, "made")["retention.ms"] == "1234567"
-    assert "made" in topics.list_topics(admin)
+    assert topics.ensure_topic(admin, name, 9) == made, "one that is there is left as it is"
+    assert topics.topic_config(admin, name)["retention.ms"] == "1234567"
+    assert name in topics.list_topics(admin)
 
 
-def test_another_topic_under_the_same_name_has_another_id(admin: AdminClient) -> None:
-    first = topics.ensure_topic(admin, "again", 1)
-    topics.delete_topic(admin, "again")
-    second = topics.ensure_topic(admin, "again", 1)
+def test_another_topic_under_the_same_name_has_another_id(admin: AdminClient, name: str) -> None:
+    first = topics.ensure_topic(admin, name, 1)
+    topics.delete_topic(admin, name)
+    second = topics.ensure_topic(admin, name, 1)
     assert first.id != second.id
     assert len({first.id, second.id, "None", ""}) == 4
 
 
-def test_a_missing_topic_is_named_and_never_made_by_a_look(kafka: Kafka, admin: AdminClient) -> None:
-    with pytest.raises(TopicMissing, match="no topic nowhere"):
-        topics.end_offsets(admin, "nowhere")
+def test_a_missing_topic_is_named_and_never_made_by_a_look(
+    kafka: Kafka, admin: AdminClient, name: str
+) -> None:
+    with pytest.raises(TopicMissing, match=f"no topic {name}"):
+        topics.end_offsets(admin, name)
     producer = client.producer(kafka, delivery_timeout_ms=1000)
-    producer.produce("nowhere", b"x")
+    producer.produce(name, b"x")
     producer.flush(5)
-    assert topics.find_topic(admin, "nowhere") is None
-    topics.delete_topic(admin, "nowhere")
+    assert topics.find_topic(admin, name) is None
+    topics.delete_topic(admin, name)
 
 
 def test_a_name_that_kafka_refuses_is_an_error_with_its_reason(admin: AdminClient) -> None:
@@ -51,10 +53,10 @@ def test_a_name_that_kafka_refuses_is_an_error_with_its_reason(admin: AdminClien
         topics.ensure_topic(admin, "bad name!", 1)
 
 
-def test_offsets_at_both_ends_and_for_a_time(kafka: Kafka, admin: AdminClient) -> None:
-    topics.ensure_topic(admin, "times", 2)
-    produce(kafka, "times", 0, [1000, 2000, 3000])
-    assert topics.earliest_offsets(admin, "times") == {0: 0, 1: 0}
-    assert topics.end_offsets(admin, "times") == {0: 3, 1: 0}
-    assert topics.offsets_at(admin, "times", 1500) == {0: 1, 1: 0}
-    assert topics.offsets_at(admin, "times", 9999) == {0: 3, 1: 0}, "the end where nothing is so late"
+def test_offsets_at_both_ends_and_for_a_time(kafka: Kafka, admin: AdminClient, name: str) -> None:
+    topics.ensure_topic(admin, name, 2)
+    produce(kafka, name, 0, [1000, 2000, 3000])
+    assert topics.earliest_offsets(admin, name) == {0: 0, 1: 0}
+    assert topics.end_offsets(admin, name) == {0: 3, 1: 0}
+    assert topics.offsets_at(admin, name, 1500) == {0: 1, 1: 0}
+    assert topics.offsets_at(admin, name, 9999) == {0: 3, 1: 0}, "the end where nothing is so late"

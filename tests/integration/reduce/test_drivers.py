@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.integration.conftest import Database
 from tests.support.clock import LIMIT
-from tests.support.servers import StoreServer
 from tests.support.stack import RunningStack
 
 from distributary.kafka import topics
@@ -28,14 +28,14 @@ SUPERSEDED = 3
 class _Drivers:
     """Reducers' processes on a store of the test's own and the shared Kafka."""
 
-    def __init__(self, stack: RunningStack, store: StoreServer, folder: Path, slots: int = 0) -> None:
+    def __init__(self, stack: RunningStack, database: Database, folder: Path, slots: int = 0) -> None:
         self._folder = folder
         (folder / "distributary.toml").write_text(f'[spark]\nmemory = "512m"\nslots = {slots}\n')
         self._env = {
             **os.environ,
             "DISTRIBUTARY_CONFIG": str(folder / "distributary.toml"),
             "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": stack.config.kafka.bootstrap_servers,
-            "DISTRIBUTARY_STORE_URL": store.url,
+            "DISTRIBUTARY_STORE_URL": database.url,
             "DISTRIBUTARY_DATA_DIR": str(folder),
         }
         self.started: list[subprocess.Popen[bytes]] = []
@@ -66,14 +66,14 @@ class _Drivers:
 @pytest.mark.slow
 @pytest.mark.timeout(240 * LIMIT)
 async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
-    stack: RunningStack, store: StoreServer, tmp_path: Path
+    stack: RunningStack, database: Database, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
     admin = stack.admin()
     topics.ensure_topic(admin, topic, 2)
     view = View("bets", "f", reduce="aggregate", aggregates={"bets": "count()"})
     definition = Definition(view, Feed("f", topic))
-    writer = RedisWriter(store.url)
+    writer = RedisWriter(database.url)
     build = Build("bets", definition.build)
     writer.define("bets", definition.build, definition.text)
     sent = 0
@@ -90,7 +90,7 @@ async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
             assert time.monotonic() < deadline, f"no {ready}: {info}"
             await asyncio.sleep(0.1)
 
-    drivers = _Drivers(stack, store, tmp_path)
+    drivers = _Drivers(stack, database, tmp_path)
     try:
         older = drivers.start()
         await feed_until("first driver", 1)
@@ -117,20 +117,20 @@ async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
 @pytest.mark.slow
 @pytest.mark.timeout(240 * LIMIT)
 async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
-    stack: RunningStack, store: StoreServer, tmp_path: Path
+    stack: RunningStack, database: Database, tmp_path: Path
 ) -> None:
     """Three slots: one view of two partitions is live in Real-Time Mode, the other must not take the rest."""
     topic = f"t-{tmp_path.name}-{os.getpid()}"
     admin = stack.admin()
     topics.ensure_topic(admin, topic, 2)
-    writer = RedisWriter(store.url)
+    writer = RedisWriter(database.url)
     builds = []
     for name in ("one", "two"):
         view = View(name, "f", reduce="aggregate", aggregates={"bets": "count()"})
         definition = Definition(view, Feed("f", topic))
         writer.define(name, definition.build, definition.text)
         builds.append(Build(name, definition.build))
-    drivers = _Drivers(stack, store, tmp_path, slots=3)
+    drivers = _Drivers(stack, database, tmp_path, slots=3)
     try:
         drivers.start()
         async with asyncio.timeout(100 * LIMIT):

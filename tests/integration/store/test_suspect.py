@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import redis
+from tests.integration.conftest import Database
 from tests.support.groups import change, group
-from tests.support.servers import StoreServer
 
 from distributary.model.position import Mark
 from distributary.store.base import Suspect
@@ -16,8 +16,8 @@ from distributary.store.tail import Build
 B = Build("v", "b")
 
 
-def test_a_log_that_ends_beyond_or_before_the_count_is_suspect(store: StoreServer) -> None:
-    writer = RedisWriter(store.url)
+def test_a_log_that_ends_beyond_or_before_the_count_is_suspect(database: Database) -> None:
+    writer = RedisWriter(database.url)
     writer.define("v", "b", "{}")
     claimed = writer.claim(B, "t", 1)
     opened = writer.open(B, 0, claimed.generation)
@@ -26,7 +26,7 @@ def test_a_log_that_ends_beyond_or_before_the_count_is_suspect(store: StoreServe
         rows = [change("a", {"n": number})]
         writer.write(group(B, opened, claimed.generation, number, number, rows, follows=follows, new=False))
     writer.open(B, 0, claimed.generation)
-    admin, names = redis.Redis(port=store.port), BuildKeys(B)
+    admin, names = redis.Redis.from_url(database.url), BuildKeys(B)
     admin.xadd(names.log, {"n": "1", "b": b""}, id="3-0")
     with pytest.raises(Suspect, match="the log ends at 3-0, the count at 2"):
         writer.open(B, 0, claimed.generation)

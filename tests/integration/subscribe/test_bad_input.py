@@ -10,11 +10,11 @@ from typing import Any
 
 import aiohttp
 import websockets
+from tests.integration.conftest import Database
 from tests.integration.publish.serving import Raw
 from tests.integration.subscribe.conftest import Start
 from tests.support.counting import COUNTED, VIEW
 from tests.support.folding import Folding
-from tests.support.servers import StoreServer
 
 from distributary.store.redis import RedisWriter
 
@@ -28,14 +28,14 @@ async def connected(url: str, *, greet: bool = True) -> AsyncIterator[Raw]:
         yield client
 
 
-async def test_documented_codes_and_others_unaffected(store: StoreServer, publish: Start) -> None:
-    writer = RedisWriter(store.url)
+async def test_documented_codes_and_others_unaffected(database: Database, publish: Start) -> None:
+    writer = RedisWriter(database.url)
     writer.define(VIEW, COUNTED.build, COUNTED.text)
     writer.close()
-    folding = Folding(store.url, COUNTED)
+    folding = Folding(database.url, COUNTED)
     folding.go_live()
     folding.fold(a={"n": 0})
-    addresses = (await asyncio.to_thread(publish, store.url)).addresses
+    addresses = (await asyncio.to_thread(publish, database.url)).addresses
     url = addresses["websocket"]
     async with connected(url) as good:
         await good.send({"id": 2, "subscribe": {"channel": VIEW}})

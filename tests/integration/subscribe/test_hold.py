@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.integration.conftest import Database
 from tests.integration.subscribe.conftest import Start
 from tests.integration.subscribe.joining import GROUPED, KEYED, WHOLE, Joiners, wanted_at
 from tests.support.clock import LIMIT
 from tests.support.counting import COUNTED, VIEW, rows_at
-from tests.support.servers import StoreServer
 
 from distributary.config.sections import Publisher as Settings
 from distributary.publish.frames import Pub
@@ -30,14 +30,14 @@ Stop = Callable[[], Any]
 
 
 @asynccontextmanager
-async def counting(store: StoreServer, rate: int) -> AsyncIterator[Callable[[], Any]]:
+async def counting(database: Database, rate: int) -> AsyncIterator[Callable[[], Any]]:
     """Write the counted view in a process of its own; the call stops it and gives what it said last."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "tests.support.counting",
-        store.url,
+        database.url,
         str(rate),
         env=env,
         stdin=asyncio.subprocess.PIPE,
@@ -75,13 +75,13 @@ async def stored(reader: RedisReader) -> tuple[int, dict[str, Any]]:
             return page.seq, rows
 
 
-async def test_three_thousand_joins_under_load(store: StoreServer, publish: Start) -> None:
-    addresses = (await asyncio.to_thread(publish, store.url)).addresses
-    reader = RedisReader(store.url)
+async def test_three_thousand_joins_under_load(database: Database, publish: Start) -> None:
+    addresses = (await asyncio.to_thread(publish, database.url)).addresses
+    reader = RedisReader(database.url)
     joiners = Joiners(addresses, reader, seed=1)
     tally = joiners.tally
     end: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    async with counting(store, 2_000) as stop, asyncio.timeout(90 * LIMIT), asyncio.TaskGroup() as group:
+    async with counting(database, 2_000) as stop, asyncio.timeout(90 * LIMIT), asyncio.TaskGroup() as group:
         stayers = []
         for asking in (WHOLE, GROUPED[0], KEYED[1]):
             joined = asyncio.Event()
@@ -124,16 +124,16 @@ settle = Joining.settle
     ("mutant", "fault"), [(deliver_nothing_held, "a gap"), (deliver_all_held, "a repeat")]
 )
 async def test_without_the_hold_it_shows(
-    store: StoreServer, monkeypatch: pytest.MonkeyPatch, mutant: Any, fault: str
+    database: Database, monkeypatch: pytest.MonkeyPatch, mutant: Any, fault: str
 ) -> None:
     """The same subscribers on a publisher whose hold is broken: they must find out."""
     monkeypatch.setattr(Joining, "settle", mutant)
-    reader = RedisReader(store.url)
+    reader = RedisReader(database.url)
     publisher = Publisher(reader, Settings(), ttl=3)
     await publisher.start(port=0, http_port=0)
     running = asyncio.create_task(publisher.run())
     try:
-        async with counting(store, 3_000), asyncio.timeout(20 * LIMIT):
+        async with counting(database, 3_000), asyncio.timeout(20 * LIMIT):
             joiners = Joiners(publisher.addresses, reader, seed=1)
             await joiners.run(sockets=(12, 150), steps=(6, 105), streams=(6, 105))
     finally:

@@ -9,11 +9,11 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.integration.conftest import Database
 from tests.integration.subscribe.conftest import Start
 from tests.support.counting import COUNTED, VIEW
 from tests.support.events import Event, Stream
 from tests.support.folding import Folding
-from tests.support.servers import StoreServer
 from tests.support.stack import Feeding
 
 from distributary.store.redis import RedisWriter
@@ -79,14 +79,14 @@ async def test_a_cut_connection_resumes_from_the_log(feeding: Feeding) -> None:
             assert dict(before[0].data["rows"])["a"]["n"] == 5
 
 
-async def test_a_trimmed_log_gives_the_state_anew(store: StoreServer, publish: Start) -> None:
-    writer = RedisWriter(store.url)
+async def test_a_trimmed_log_gives_the_state_anew(database: Database, publish: Start) -> None:
+    writer = RedisWriter(database.url)
     writer.define(VIEW, COUNTED.build, COUNTED.text)
     writer.close()
-    folding = Folding(store.url, COUNTED, log_keep=100)
+    folding = Folding(database.url, COUNTED, log_keep=100)
     folding.go_live()
     folding.fold(a={"n": 0}, b={"n": 0})
-    http = (await asyncio.to_thread(publish, store.url)).addresses["http"]
+    http = (await asyncio.to_thread(publish, database.url)).addresses["http"]
     async with events(http, VIEW, query="keys=a") as a, events(http, VIEW, query="keys=b") as b:
         gone, kept = (await begin(a))[1].id, (await begin(b))[1].id
         for n in range(1, 1_000):

@@ -29,6 +29,9 @@ TARGETS = {
     "live_rec_s": Target(">=", 10_000),
     "catchup_rec_s": Target(">=", 40_000),
     "fanout_ratio_to_go": Target(">=", 1.5),
+    "match_changes_s": Target(">=", 10_000),
+    "match_cost_ratio": Target("<=", 1.5),
+    "match_bytes_per_query": Target("<=", 1_000),
 }
 
 SHARES = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}

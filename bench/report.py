@@ -24,6 +24,7 @@ TITLES = {
     "live": "live rate",
     "catchup": "catching up",
     "fanout": "fan-out",
+    "match": "live queries",
 }
 
 

@@ -58,6 +58,16 @@ class FanOut:
 
 
 @dataclass(frozen=True)
+class Match:
+    """``few`` is what the cost at ``queries`` is compared with; the best of ``rounds`` counts."""
+
+    queries: int = 100_000
+    few: int = 1_000
+    changes: int = 5_000
+    rounds: int = 7
+
+
+@dataclass(frozen=True)
 class Spec:
     """All scenarios."""
 
@@ -65,6 +75,7 @@ class Spec:
     live: Live = field(default_factory=Live)
     catchup: CatchUp = field(default_factory=CatchUp)
     fanout: FanOut = field(default_factory=FanOut)
+    match: Match = field(default_factory=Match)
 
 
 FULL = Spec()
@@ -74,4 +85,5 @@ QUICK = Spec(
     Live(keys=500, warm_up_rate=300, warm_up=3.0, rates=(500,), seconds=6.0, bound=4.0),
     CatchUp(records=30_000, keys=500, limit=90.0),
     FanOut(connections=100, rate=20, rounds=2, seconds=2.0, warm_up=0.5),
+    Match(queries=4_000, changes=300, rounds=2),
 )

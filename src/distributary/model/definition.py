@@ -31,4 +31,5 @@ class Definition(NamedTuple):
 def load_definition(text: str) -> Definition:
     """Read a stored definition."""
     body = json.loads(text)
-    return Definition(View(**body["view"]), Feed(**body["feed"]))
+    view = {**body["view"], "index": tuple(body["view"].get("index", ()))}
+    return Definition(View(**view), Feed(**body["feed"]))

@@ -14,7 +14,9 @@ class Feed:
 
     ``partitioned_by`` names what the producers partition the topic by: None
     means "by the record key, which is not a field of the value". A view whose
-    key is something else is re-keyed before it is reduced.
+    key is something else is re-keyed before it is reduced. With ``publish``
+    clients may write records to it through a publisher; ``publish_key`` is the
+    field that becomes their record key (None: what it is partitioned by).
     """
 
     name: str
@@ -24,6 +26,8 @@ class Feed:
     create: bool = False
     partitions: int = 2
     dead_letters: str = ""
+    publish: bool = False
+    publish_key: str | None = None
 
     @property
     def dead_letter_topic(self) -> str:

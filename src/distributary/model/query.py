@@ -1,94 +1,56 @@
 """A query: which rows of a view a subscriber wants. Equal queries are one.
 
-Two forms: a list of row keys, or ``field = literal`` joined by ``and`` over
-top-level fields. No condition at all asks for the whole view.
+A list of row keys, a filter over the rows' fields, both, or neither: the whole view.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from distributary.errors import BadQuery
+from distributary.model.filter import (
+    ALWAYS,
+    Filter,
+    Path,
+    Row,
+    Test,
+    Value,
+    compiled,
+    every,
+    normal,
+    parse,
+    timed,
+)
+from distributary.model.filter.form import Among, Every, dump, load
+from distributary.model.filter.values import number
 
-MAX_TEXT = 16_384
 MAX_KEYS = 10_000
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<string>'(?:[^']|'')*'|"(?:[^"\\]|\\.)*")
-    | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
-    | (?P<word>[^\W\d]\w*)
-    | (?P<quoted>`(?:[^`]|``)+`)
-    | (?P<op>=|==)
-    )""",
-    re.VERBOSE,
-)
-
-Value = str
-"""A scalar in comparable form: ``s`` + text, ``n`` + canonical number, ``true``, ``false`` or ``null``."""
+NOW_IS_SERVED = True
+"""Whether a query may ask for ``now()``: only where reducers look at the clock, too."""
 
 
-def canonical(raw: bytes | msgspec.Raw) -> Value | None:
-    """Bring a JSON scalar's text into a form where equal values are equal text.
-
-    Objects and arrays give None: they equal nothing.
-    """
-    text = bytes(raw)
-    head = text[:1]
-    if head == b'"':
-        return "s" + (text[1:-1].decode() if b"\\" not in text else str(json.loads(text)))
-    if head in b"-0123456789" and head:
-        return "n" + number(text.decode())
-    if text in (b"true", b"false", b"null"):
-        return text.decode()
-    return None
-
-
-def number(text: str) -> str:
-    """Give equal numbers equal text, exactly: ``1.50``, ``15e-1`` and ``1.5`` are one."""
-    if len(text) < 16 and text.isdigit():
-        return text.lstrip("0") or "0"
-    value = Decimal(text)
-    if value == 0:
-        return "0"
-    sign, digits, exponent = value.as_tuple()
-    figures = "".join(map(str, digits))
-    bare = figures.rstrip("0")
-    assert isinstance(exponent, int)
-    exponent += len(figures) - len(bare)
-    tail = f"e{exponent}" if exponent > 0 and exponent > 20 else "0" * max(exponent, 0)
-    if exponent >= 0:
-        out = bare + tail
-    elif -exponent < len(bare):
-        out = bare[:exponent] + "." + bare[exponent:]
-    elif -exponent < 40:
-        out = "0." + "0" * (-exponent - len(bare)) + bare
-    else:
-        out = f"{bare}e{exponent}"
-    return "-" + out if sign else out
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
-    """A filter in normal form; make one with ``parse`` or ``of_keys``."""
+    """Keys and a filter, both in normal form; make one with ``parse``, ``of_keys`` and ``narrowed``."""
 
     view: str
     keys: tuple[str, ...] | None = None
-    equals: tuple[tuple[str, Value], ...] = ()
+    filter: Filter | None = None
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The normal form; equal queries have equal text, and ``load`` reads it back."""
-        body: dict[str, object] = {"keys": list(self.keys)} if self.keys is not None else {}
-        if self.equals:
-            body["equals"] = [list(pair) for pair in self.equals]
+        body: dict[str, Any] = {"keys": list(self.keys)} if self.keys is not None else {}
+        if self.filter is not None:
+            body["where"] = dump(self.filter)
         return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
 
     @property
@@ -101,15 +63,33 @@ class Query:
         """The name under which all who ask this query share its changes."""
         return f"q:{self.view}:{self.id}"
 
+    @property
+    def timed(self) -> bool:
+        """Whether the rows depend on the time of asking."""
+        return self.filter is not None and timed(self.filter)
+
+    @property
+    def equality(self) -> tuple[tuple[Path, Value], ...]:
+        """Fields that have one and the same value in all of its rows, with it.
+
+        Null, which may also be missing, is not told.
+        """
+        terms = self.filter.terms if isinstance(self.filter, Every) else (self.filter,)
+        return tuple(
+            (term.path, _value(term))
+            for term in terms
+            if isinstance(term, Among) and len(term.values) == 1 and term.kind in ("text", "number", "truth")
+        )
+
     @classmethod
     def load(cls, view: str, text: str) -> Query:
-        """Read a normal form back."""
+        """Read a normal form back. Raises BadQuery for what is none."""
         body = json.loads(text)
-        keys = body.get("keys")
+        if body.keys() - {"keys", "where"}:
+            raise BadQuery(f"{text[:80]} is not a query's normal form", hint="subscribe again")
+        keys, where = body.get("keys"), body.get("where")
         return cls(
-            view,
-            tuple(keys) if keys is not None else None,
-            tuple((field, value) for field, value in body.get("equals", ())),
+            view, tuple(keys) if keys is not None else None, load(where) if where is not None else None
         )
 
     @classmethod
@@ -123,91 +103,46 @@ class Query:
         for key in wanted:
             if not isinstance(key, str):
                 raise BadQuery(f"a row key is text, not {key!r}")
+            if not key.isascii() and any("\ud800" <= char <= "\udfff" for char in key):
+                raise BadQuery(f"the key {key!r} has half a character in it (a lone surrogate)")
         return cls(view, wanted)
 
     @classmethod
     def parse(cls, view: str, where: str | None) -> Query:
-        """Read ``field = literal [and …]``; errors name the place."""
-        if where is None or not where.strip():
-            return cls(view)
-        if len(where) > MAX_TEXT:
-            raise BadQuery(f"a filter of {len(where)} characters is too long", hint=f"at most {MAX_TEXT}")
-        found: dict[str, Value] = {}
-        tokens = _tokens(where)
-        while True:
-            kind, word, place = _take(tokens, where)
-            if kind not in ("word", "quoted"):
-                raise _bad(where, place, "expected a field's name")
-            field = word if kind == "word" else word[1:-1].replace("``", "`")
-            kind, _, place = _take(tokens, where)
-            if kind != "op":
-                raise _bad(where, place, "expected =")
-            kind, word, place = _take(tokens, where)
-            value = _literal(kind, word)
-            if value is None:
-                raise _bad(where, place, "expected a text in quotes, a number, true, false or null")
-            if found.setdefault(field, value) != value:
-                raise _bad(where, place, f"{field} cannot equal two things")
-            kind, word, place = _take(tokens, where, end=True)
-            if kind == "end":
-                break
-            if kind != "word" or word.lower() != "and":
-                raise _bad(where, place, "expected and")
-        return cls(view, None, tuple(sorted(found.items())))
+        """Ask for rows by a filter; without one, for all. Raises BadQuery, which names the character."""
+        return cls(view).narrowed(where or "")
 
-    def matches(self, key: str, row: Mapping[str, msgspec.Raw]) -> bool:
-        """Say whether a row belongs to this query. The reference: indexes must agree with it.
+    def narrowed(self, where: str) -> Query:
+        """Ask for those rows of this query that are in another filter too.
 
-        A field that is missing equals only ``null``.
+        Raises BadQuery, which names the character.
         """
-        if self.keys is not None and key not in self.keys:
+        if not where.strip():
+            return self
+        terms = [normal(parse(where, now=NOW_IS_SERVED))]
+        if self.filter is not None:
+            terms.append(self.filter)
+        both = every(terms)
+        return Query(self.view, self.keys, None if both == ALWAYS else both)
+
+    def matches(self, key: str, row: Mapping[str, msgspec.Raw], now_ms: int = 0) -> bool:
+        """Say whether a row belongs to this query at a time. Indexes must agree with it."""
+        if self.keys is not None and key not in self._keys:
             return False
-        for field, wanted in self.equals:
-            raw = row.get(field)
-            if (canonical(raw) if raw is not None else "null") != wanted:
-                return False
-        return True
+        return self.filter is None or self._test(Row(row, now_ms))
+
+    @cached_property
+    def _keys(self) -> frozenset[str]:
+        return frozenset(self.keys or ())
+
+    @cached_property
+    def _test(self) -> Test:
+        assert self.filter is not None
+        return compiled(self.filter)
 
 
-def _literal(kind: str, word: str) -> Value | None:
-    if kind == "string":
-        if word[0] == "'":
-            return "s" + word[1:-1].replace("''", "'")
-        try:
-            return "s" + str(json.loads(word))
-        except ValueError:
-            return None
-    if kind == "number":
-        return "n" + number(word)
-    if kind == "word" and word.lower() in ("true", "false", "null"):
-        return word.lower()
-    return None
-
-
-def _tokens(text: str) -> list[tuple[str, str, int]]:
-    out: list[tuple[str, str, int]] = []
-    at = 0
-    while text[at:].strip():
-        match = _TOKEN.match(text, at)
-        if match is None:
-            at += len(text[at:]) - len(text[at:].lstrip())
-            raise _bad(text, at, "cannot be read")
-        assert match.lastgroup is not None
-        out.append((match.lastgroup, match.group(match.lastgroup), match.start(match.lastgroup)))
-        at = match.end()
-    return out[::-1]
-
-
-def _take(tokens: list[tuple[str, str, int]], text: str, end: bool = False) -> tuple[str, str, int]:
-    if tokens:
-        return tokens.pop()
-    if end:
-        return ("end", "", len(text))
-    raise _bad(text, len(text), "ends too soon")
-
-
-def _bad(text: str, at: int, why: str) -> BadQuery:
-    return BadQuery(
-        f"the filter {text!r} {why} at character {at + 1}",
-        hint="write: field = literal and field = literal …",
-    )
+def _value(term: Among) -> Value:
+    value = term.values[0]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "s" + value if isinstance(value, str) else "n" + number(str(value))

@@ -18,7 +18,8 @@ class View:
     value and over ``record_key``, ``record_timestamp``, ``record_headers``,
     ``record_partition``, ``record_offset``. ``reduce`` is ``merge``,
     ``latest``, ``aggregate`` or ``package.module:function``. ``start`` is
-    ``earliest``, ``now`` or an ISO 8601 time. Durations are seconds; None
+    ``earliest``, ``now`` or an ISO 8601 time. ``index`` names fields of the
+    row by whose values rows can be found without reading all. Durations are seconds; None
     means never.
     """
 
@@ -34,6 +35,7 @@ class View:
     late: float = 0.0
     start: str = "earliest"
     ttl: float | None = None
+    index: tuple[str, ...] = ()
     stale_after: float | None = None
     engine: str = "auto"
 
@@ -46,6 +48,8 @@ class View:
         words: dict[str, Any] = asdict(self)
         for name in ("stale_after", "engine"):
             del words[name]
+        if not self.index:
+            del words["index"]
         words["topic"] = feed.topic
         words["format"] = feed.format
         words["partitioned_by"] = feed.partitioned_by

@@ -1,0 +1,167 @@
+"""A normal form as a function of a row: what is asked of every row, so it is built once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from distributary.model.filter.form import Alike, Among, Apart, Every, Filter, Null, Range, Some
+from distributary.model.filter.like import matcher
+from distributary.model.filter.row import Row, slot_of
+from distributary.model.filter.values import FALSE, TRUE, Scalar
+
+Test = Callable[[Row], bool]
+
+
+def compiled(term: Filter) -> Test:
+    """Make a function that says whether a row belongs to a filter."""
+    match term:
+        case Every(terms):
+            return _every([compiled(one) for one in terms])
+        case Some(terms):
+            return _some([compiled(one) for one in terms])
+        case Null(path, negated):
+            slot = slot_of(path)
+            return (lambda row: row[slot] is not None) if negated else (lambda row: row[slot] is None)
+        case Alike(path, pattern, negated):
+            return _alike(path, pattern, negated)
+        case Among(_, "now", _) | Apart(_, "now", _):
+            return _among_moving(term)
+        case Range(_, "now", _, _):
+            return _range_moving(term)
+        case Among():
+            return _among(term)
+        case Apart():
+            return _apart(term)
+        case Range():
+            return _range(term)
+
+
+def plain(kind: str, value: Any) -> Any:
+    """A value of a normal form as a row holds it."""
+    return value if kind != "truth" else TRUE if value else FALSE
+
+
+def _every(tests: list[Test]) -> Test:
+    if len(tests) == 2:
+        first, second = tests
+        return lambda row: first(row) and second(row)
+
+    def test(row: Row) -> bool:
+        for one in tests:  # noqa: SIM110 (a generator costs more than the tests)
+            if not one(row):
+                return False
+        return True
+
+    return test
+
+
+def _some(tests: list[Test]) -> Test:
+    def test(row: Row) -> bool:
+        for one in tests:  # noqa: SIM110
+            if one(row):
+                return True
+        return False
+
+    return test
+
+
+def _alike(path: tuple[str, ...], pattern: str, negated: bool) -> Test:
+    slot, like = slot_of(path), matcher(pattern)
+
+    def test(row: Row) -> bool:
+        value = row[slot]
+        return isinstance(value, str) and like(value) != negated
+
+    return test
+
+
+def _among(term: Among) -> Test:
+    slot = slot_of(term.path, term.kind)
+    values = [plain(term.kind, value) for value in term.values]
+    if len(values) == 1:
+        wanted = values[0]
+        return lambda row: row[slot] == wanted
+    held = frozenset(values)
+    return lambda row: row[slot] in held
+
+
+def _apart(term: Apart) -> Test:
+    slot, held, fits = slot_of(term.path, term.kind), frozenset(term.values), _FITS[term.kind]
+
+    def test(row: Row) -> bool:
+        value = row[slot]
+        return type(value) in fits and value not in held
+
+    return test
+
+
+def _range(term: Range) -> Test:
+    slot, inside, fits = slot_of(term.path, term.kind), _inside(term), _FITS[term.kind]
+
+    def test(row: Row) -> bool:
+        value = row[slot]
+        return type(value) in fits and inside(value)
+
+    return test
+
+
+_FITS: dict[str, tuple[type[Scalar], ...]] = {
+    "text": (str,),
+    "number": (int, Decimal),
+    "moment": (int, Decimal),
+}
+
+
+def _inside(term: Range) -> Callable[[Any], bool]:
+    low: Any
+    high: Any
+    low, low_in = term.low or (None, False)
+    high, high_in = term.high or (None, False)
+    if term.high is None:
+        return (lambda value: bool(value >= low)) if low_in else (lambda value: bool(value > low))
+    if term.low is None:
+        return (lambda value: bool(value <= high)) if high_in else (lambda value: bool(value < high))
+    if low_in and high_in:
+        return lambda value: bool(low <= value <= high)
+
+    def inside(value: Any) -> bool:
+        return (value > low or (low_in and value == low)) and (value < high or (high_in and value == high))
+
+    return inside
+
+
+# Offsets are added to the time of asking, a whole number: to take that from a field's value might round.
+
+
+def _among_moving(term: Among | Apart) -> Test:
+    slot, wanted = slot_of(term.path, term.kind), isinstance(term, Among)
+    offsets: Any = term.values
+
+    def test(row: Row) -> bool:
+        value, now = row[slot], row.now_ms
+        return value is not None and any(value == now + offset for offset in offsets) == wanted
+
+    return test
+
+
+def _range_moving(term: Range) -> Test:
+    slot = slot_of(term.path, term.kind)
+    low, high = term.low, term.high
+
+    def test(row: Row) -> bool:
+        value: Any = row[slot]
+        if value is None:
+            return False
+        if low is not None:
+            edge: Any = low[0] + row.now_ms  # type: ignore[operator]
+            if value < edge or (value == edge and not low[1]):
+                return False
+        if high is not None:
+            edge = high[0] + row.now_ms  # type: ignore[operator]
+            if value > edge or (value == edge and not high[1]):
+                return False
+        return True
+
+    return test

@@ -11,6 +11,7 @@ import pytest
 
 from distributary.model.position import Mark
 from distributary.store.base import Behind, Fenced, NotOwner, Row, TopicReplaced
+from distributary.store.index import entry
 from distributary.store.tail import Attached, Begun, Build, Entries, Gone
 from tests.contract.conftest import Faces
 from tests.support.groups import change, group
@@ -174,6 +175,17 @@ async def test_lapsed_subscriptions_are_swept_and_renewed_ones_stay(store: Faces
     assert [q.id for q in store.writer.registry("odds")[1]] == ["q2"]
 
 
+async def test_a_revocation_is_kept_for_its_user_and_never_goes_back(store: Faces) -> None:
+    assert await store.reader.revoked(["ann", "bob"]) == {}
+    first = await store.reader.revoke("ann")
+    assert first > 0
+    assert await store.reader.revoked(["bob", "ann"]) == {"ann": first}
+    again = await store.reader.revoke("ann")
+    assert again >= first
+    assert await store.reader.revoked([f"user {n}" for n in range(2500)] + ["ann"]) == {"ann": again}
+    assert await store.reader.revoked([]) == {}
+
+
 async def test_an_unknown_view_cannot_be_subscribed(store: Faces) -> None:
     with pytest.raises(KeyError):
         await store.reader.register("nope", "q1", "text", "s1", 60_000, True)
@@ -203,9 +215,9 @@ async def test_pages_give_every_row(store: Faces) -> None:
         if not cursor:
             break
     assert len(seen) == 1000
-    epoch, seq, rows = await store.reader.rows(B, ["k1", "nope"])
-    assert (epoch, seq, rows[1]) == (page.epoch, 1000, None)
-    assert rows[0].json == b'{"n":1}'
+    found = await store.reader.rows(B, ["nope", "k1", "nor this"])
+    assert (found.epoch, found.seq) == (page.epoch, 1000)
+    assert [(key, row.json) for key, row in found.rows] == [("k1", b'{"n":1}')]
 
 
 async def test_a_row_that_stays_is_not_missed_when_others_go_between_pages(store: Faces) -> None:
@@ -306,6 +318,73 @@ async def test_a_next_build_takes_over(store: Faces) -> None:
     store.writer.drop(B)
     assert store.writer.build(B) is None
     assert store.writer.build(Build("odds", "b2")).status == "live"
+
+
+async def test_who_built_in_quiet_writes_no_more_once_it_is_live(store: Faces) -> None:
+    """What a quiet build's tasks still have in hand would change rows without a word to subscribers."""
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    store.writer.go_live(B, fence=True)
+    with pytest.raises(Fenced):
+        write(store, claimed, opened, 2, change("a", {"n": 2}))
+    with pytest.raises(Fenced):
+        store.writer.open(B, 0, claimed.generation)
+    again = store.writer.claim(B, "topic-id", 2)
+    assert again.generation > claimed.generation + 1
+    assert again.epoch == claimed.epoch
+
+
+async def test_rows_are_found_by_an_indexed_value(store: Faces) -> None:
+    claimed, opened = begin(store)
+
+    def put(number: int, key: str, found: list[tuple[str, str]], lost: list[tuple[str, str]]) -> None:
+        follows = Mark(number - 1) if number > 1 else None
+        row = change(key, {"n": number} if found else None)
+        made = group(B, opened, claimed.generation, number, number, [row], follows=follows, new=False)
+        index = [[entry(field, value, key) for field, value in some] for some in (found, lost)]
+        store.writer.write(replace(made, found=index[0], lost=index[1]))
+
+    async def keys(field: str, value: str, limit: int = 10) -> Any:
+        read = await store.reader.find(B, field, value, limit)
+        return None if read is None else (read.seq, [(key, row.json) for key, row in read.rows])
+
+    put(1, "a", [("sport", "sgolf"), ("n", "n1")], [])
+    put(2, "b", [("sport", "sgolf")], [])
+    put(3, "c", [("sport", "sgolfing")], [])
+    put(4, "d\x01 é", [("sport", "s" + "long" * 99)], [])
+    assert await keys("sport", "sgolf") == (4, [("a", b'{"n":1}'), ("b", b'{"n":2}')])
+    assert await keys("sport", "sgolf", limit=1) is None
+    assert await keys("sport", "sgolfing") == (4, [("c", b'{"n":3}')])
+    assert await keys("sport", "s" + "long" * 99) == (4, [("d\x01 é", b'{"n":4}')])
+    assert await keys("n", "n1") == (4, [("a", b'{"n":1}')])
+    assert await keys("spor", "tsgolf") == await keys("sport", "") == (4, [])
+    put(5, "a", [("sport", "stennis")], [("sport", "sgolf")])
+    put(6, "b", [], [("sport", "sgolf")])
+    assert await keys("sport", "sgolf") == (6, [])
+    assert await keys("sport", "stennis") == (6, [("a", b'{"n":5}')])
+    store.writer.rebuild(B)
+    assert (await keys("sport", "stennis"))[1] == []
+
+
+async def test_rows_are_read_with_the_time_at_which_timed_queries_were_matched(store: Faces) -> None:
+    claimed, opened = begin(store)
+    assert opened.clock == 0
+    first = group(B, opened, claimed.generation, 1, 1, [change("a", {"n": 1})])
+    store.writer.write(replace(first, clock=5_000))
+    assert (await store.reader.page(B, 0, 10)).clocks == {0: 5_000}
+    assert (await store.reader.rows(B, ["a"])).clocks == {0: 5_000}
+    assert (await store.reader.find(B, "f", "v", 1)).clocks == {0: 5_000}
+    # A clock may move alone, but not past a query that the writer does not know: it would miss its moment.
+    alone = group(B, opened, claimed.generation, 2, 1, follows=Mark(1))
+    await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    with pytest.raises(Behind):
+        store.writer.write(replace(alone, clock=6_000))
+    store.writer.write(replace(alone, clock=6_000, version=1))
+    store.writer.write(replace(alone, clock=0, version=1, number=3, follows=Mark(1)))
+    assert store.writer.open(B, 0, claimed.generation).clock == 6_000
+    assert (await store.reader.page(B, 0, 10)).seq == 1
+    assert abs(store.writer.now() - (await store.reader.view("odds")).now) < 5_000
+    assert [key for key, _ in store.writer.scan(B, 0, 10)[1]] == ["a"]
 
 
 async def test_a_view_leaves_nothing_behind(store: Faces) -> None:

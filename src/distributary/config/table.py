@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from distributary.config import checks
+from distributary.config.permit import Permit
 from distributary.config.sections import ENGINES, Control, Kafka, Publisher, Spark, Store
 from distributary.config.setting import Note, Section, Setting, describe
 from distributary.model.feed import Feed
 from distributary.model.view import View
 
 SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
-    {"kafka": Kafka, "store": Store, "spark": Spark, "publisher": Publisher, "control": Control}
+    {
+        "kafka": Kafka,
+        "store": Store,
+        "spark": Spark,
+        "publisher": Publisher,
+        "control": Control,
+        "permit": Permit,
+    }
 )
 
 _DATA_DIR = Note(
@@ -41,6 +49,18 @@ FEED_NOTES: Mapping[str, Note] = {
         "text",
         example='"sportsbook.failed"',
         check=checks.topic_or_empty,
+    ),
+    "publish": Note(
+        "Whether subscribers may write records to it, by publishing to the channel feed:<name>.",
+        "boolean",
+        example="true",
+    ),
+    "publish_key": Note(
+        "Field of a published message that becomes the record key (format json). "
+        "Not set: the field of partitioned_by, else no key.",
+        "text",
+        example='"player"',
+        optional=True,
     ),
 }
 
@@ -104,6 +124,11 @@ VIEW_NOTES: Mapping[str, Note] = {
         low=0.001,
         example='"1h"',
         optional=True,
+    ),
+    "index": Note(
+        "Fields of the row that are often asked for by value: such queries read only their rows.",
+        "list",
+        example='["match_id"]',
     ),
     "stale_after": Note(
         "After how long without records the view is called stale. Not set: never.",

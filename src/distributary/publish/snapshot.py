@@ -1,7 +1,8 @@
 """Read a query's rows out of the store, true at one position.
 
 Rows asked for by key come in one atomic read. Everything else comes in pages, while writes go on; the log
-since the first page is then replayed over them, as a subscriber would. A page may be ahead of the entries
+since the first page is then replayed over them, as a subscriber would. Rows that the view indexes by a value
+that all of the query's have come in one read, too. A page may be ahead of the entries
 that are replayed over its rows, but every field that they touch ends at its last value, and a row that joins
 the query comes whole, so after the replay every row is as it was at the last entry, whatever its page said.
 The query must be registered before: then every entry tells what it means to the query.
@@ -9,6 +10,7 @@ The query must be registered before: then every entry tells what it means to the
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 import msgspec
@@ -16,11 +18,13 @@ import msgspec
 from distributary.model.change import Change, Entry
 from distributary.model.query import Query
 from distributary.publish import frames
-from distributary.store.base import ReaderStore
+from distributary.store.base import ReaderStore, Row
 from distributary.store.tail import Build
 
 PAGE_ROWS = 1_000
 LOG_CHANGES = 5_000
+INDEXED_ROWS = 10_000
+"""More rows than this under one value are not worth finding one by one."""
 ATTEMPTS = 5
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -34,6 +38,10 @@ class _Told(msgspec.Struct):
 
 
 _told = msgspec.json.Decoder(_Told)
+
+
+class Timeless(Exception):
+    """Rows have no time yet at which a query with ``now()`` could be asked: their reducer just starts."""
 
 
 class Moved(Exception):
@@ -84,17 +92,26 @@ class Snapshot:
 
 
 async def read(
-    store: ReaderStore, build: Build, query: Query, number: int, *, page: int = PAGE_ROWS
+    store: ReaderStore,
+    build: Build,
+    query: Query,
+    number: int,
+    *,
+    page: int = PAGE_ROWS,
+    index: Collection[str] = (),
 ) -> Snapshot:
-    """Read the rows of a query that is registered under a number.
+    """Read the rows of a query that is registered under a number; ``index`` names the view's indexed fields.
 
-    Raises Moved when the ground moves too often; the store's own errors pass.
+    Raises Moved when the ground moves too often, Timeless; the store's own errors pass.
     """
     if query.keys is not None:
-        epoch, seq, found = await store.rows(build, query.keys)
-        pairs = zip(query.keys, found, strict=True)
-        rows = [(k, row.json) for k, row in pairs if row is not None and belongs(query, k, row.json)]
-        return Snapshot(epoch, seq, rows)
+        named = await store.rows(build, query.keys)
+        return Snapshot(named.epoch, named.seq, list(_of(query, named.rows, named.clocks)))
+    for path, value in query.equality:
+        if len(path) == 1 and path[0] in index:
+            found = await store.find(build, path[0], value, INDEXED_ROWS)
+            if found is not None:
+                return Snapshot(found.epoch, found.seq, list(_of(query, found.rows, found.clocks)))
     for _ in range(ATTEMPTS):
         try:
             return await _paged(store, build, query, number, page)
@@ -109,9 +126,7 @@ async def _paged(store: ReaderStore, build: Build, query: Query, number: int, co
     while True:
         if part.epoch != first.epoch:
             raise Moved
-        for key, row in part.rows:
-            if belongs(query, key, row.json):
-                rows[key] = row.json
+        rows.update(_of(query, part.rows, part.clocks))
         if not part.cursor:
             break
         part = await store.page(build, part.cursor, count)
@@ -123,6 +138,21 @@ async def _paged(store: ReaderStore, build: Build, query: Query, number: int, co
             if seq > first.seq:
                 _replay(rows, change, number)
     return Snapshot(first.epoch, top, list(rows.items()))
+
+
+def _of(
+    query: Query, rows: Iterable[tuple[str, Row]], clocks: Mapping[int, int]
+) -> Iterator[tuple[str, bytes]]:
+    """Those rows that belong to a query, each at the time of the reducer that tells of it."""
+    timed = query.timed
+    for key, row in rows:
+        now = 0
+        if timed:
+            if row.owner not in clocks:
+                raise Timeless
+            now = clocks[row.owner]
+        if belongs(query, key, row.json, now):
+            yield key, row.json
 
 
 def _replay(rows: dict[str, bytes], change: Change, number: int) -> None:
@@ -155,12 +185,12 @@ async def read_log(store: ReaderStore, build: Build, epoch: str, after: int) -> 
             raise Moved
 
 
-def belongs(query: Query, key: str, json: bytes) -> bool:
-    """Say whether a stored row belongs to a query; a row that is no object has no fields."""
-    if not query.equals:
+def belongs(query: Query, key: str, json: bytes, now_ms: int = 0) -> bool:
+    """Say whether a stored row belongs to a query at a time; a row that is no object has no fields."""
+    if query.filter is None:
         return query.keys is None or key in query.keys
     try:
         fields = _fields.decode(json)
     except msgspec.MsgspecError:
         fields = {}
-    return query.matches(key, fields)
+    return query.matches(key, fields, now_ms)

@@ -313,8 +313,9 @@ class Job(threading.Thread):
                 self.build, self._progress.epoch, self._progress.generation, new, hop=self.facts.rekeyed
             )
 
-    def _go_live(self) -> None:
-        old = self._store.go_live(self.build)
+    def _go_live(self, *, fence: bool = False) -> None:
+        """``fence`` where tasks may still fold without telling anybody: from now on somebody listens."""
+        old = self._store.go_live(self.build, fence=fence)
         log.info("view %s: build %s is live", self.build.view, self.build.id)
         if old:
             self._store.drop(Build(self.build.view, old))
@@ -358,7 +359,7 @@ class Job(threading.Thread):
                 if kind == "catch-up" and not only_hop and not live and all(done[-1:]):
                     left = self._places(ground.read, progress.marks(), internal=self.facts.rekeyed).waiting
                     if left <= self._config.spark.catchup_lag:
-                        self._go_live()
+                        self._go_live(fence=True)
                 return
             if now - looked > LOOK_TOPIC:
                 looked = now
@@ -369,7 +370,7 @@ class Job(threading.Thread):
                 if kind == "realtime" and now - began > (SILENCE if heard else FIRST_WORD):
                     self._listen(ground.read.partitions)
             if kind == "microbatch" and not live and not self.facts.lag:
-                self._go_live()
+                self._go_live(fence=True)
                 return
 
     def _listen(self, partitions: int) -> None:

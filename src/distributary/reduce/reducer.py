@@ -8,6 +8,7 @@ before they are folded (R3), the row cache lives no longer than one ``open``
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,8 +18,10 @@ from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.reduce.match import QueryIndex
+from distributary.reduce.match import Matches, QueryIndex
 from distributary.reduce.memo import Seen, read_memo, repeated, write_memo
+from distributary.reduce.moments import Moments
+from distributary.reduce.moves import Moves
 from distributary.reduce.packed import Packed
 from distributary.reduce.projection import Projection
 from distributary.reduce.rows import Fields, Unreadable, describe_change, read_object, write_object
@@ -27,6 +30,8 @@ from distributary.store.base import Behind, Group, NotOwner, Opened, WriterStore
 from distributary.store.tail import Build
 
 CACHE_ROWS = 50_000
+TIMED_ROWS = 2_000
+SCAN_ROWS = 2_000
 WHOLE = Projection()
 FUTURE_MS = 24 * 3600 * 1000
 """How far ahead of the clock an event's time may be before it is refused."""
@@ -55,7 +60,10 @@ _NOTHING: _Held = (None, b"", 0)
 
 @dataclass(slots=True)
 class _Step:
-    """One change within a group, kept until the group is written, to match again if asked."""
+    """One change within a group, kept until the group is written, to match again if asked.
+
+    ``until`` is set where only time passes: the row is the same, the clock is not.
+    """
 
     key: str
     time: int
@@ -63,6 +71,11 @@ class _Step:
     new: Fields | None
     fields: bytes
     json: bytes
+    until: int = 0
+
+
+def _local() -> int:
+    return int(time.time() * 1000)
 
 
 class Reducer:
@@ -102,11 +115,19 @@ class Reducer:
         self._watermark = 0
         self._sources: dict[int, Seen] = {}
         self._part_of = Mark(-1)
+        self._moments = Moments()
+        self._scanned: int | None = None
+        self._clock = self._stored_clock = 0
+        self._ahead = 0
 
     @property
     def mark(self) -> Mark | None:
         """How far this partition is folded and written."""
         return self._mark
+
+    def sizes(self) -> dict[str, int]:
+        """Count what is held for queries, to see that it shrinks again."""
+        return {**self.index.sizes(), "moments": len(self._moments)}
 
     def open(self) -> None:
         """Take the partition; raises StoreWentBack when the store lost what was written before."""
@@ -120,8 +141,13 @@ class Reducer:
         self._watermark, self._sources = read_memo(opened.memo)
         self._cache.clear()
         self.index.clear()
+        self._moments.clear()
+        self._scanned = None
+        self._ahead = self._store.now() - _local()
+        self._stored_clock = opened.clock
+        self._clock = opened.clock or self._now()
         for query in opened.queries:
-            self.index.add(query.number, Query.load(self.build.view, query.text))
+            self._add(query.number, query.text)
 
     def fold(self, packed: Sequence[Packed]) -> int:
         """Fold records in order and write them as one group; return how many changes came of it.
@@ -132,6 +158,8 @@ class Reducer:
         opened = self._opened
         if opened is None:
             raise RuntimeError("open() comes first")
+        if not self._moments:
+            self._clock = self._now()  # nobody looks at the clock: it may run
         part_of, self_mark, sources = self._part_of, self._mark, dict(self._sources)
         dead: list[DeadLetter] = []
         records, mark = self._fresh(packed, dead)
@@ -152,26 +180,89 @@ class Reducer:
             return 0
         self._load(due)
         steps: list[_Step] = []
+        moves = Moves(self._view.index)
         rows: dict[str, tuple[int, bytes | None, int, bool]] = {}
         for key in due:
             row = self._cache[key][0]
             if row is not None:
                 rows[key] = (len(steps), None, 0, False)
                 steps.append(_Step(key, now, row, None, b"", b""))
-        self._write(steps, rows, self._mark, 0, 0)
+                moves.note(key, row, None)
+        self._write(steps, rows, self._mark, 0, 0, moves)
         for key in rows:
             self._cache[key] = _NOTHING
+            self._moments.note(key, None)
         return len(steps)
+
+    def tick(self) -> int:
+        """Let time pass for queries with ``now()``: a timed write, fenced, mark unchanged (R11).
+
+        Returns how many rows came to or left a query. Call it again soon while ``waits`` is 0.
+        """
+        if self._mark is None or self._quiet or (self._stored_clock and not self._moments):
+            return 0
+        self._ahead = self._store.now() - _local()
+        if not self._stored_clock:
+            # Readers need to know the time of rows that were there before anybody told of changes.
+            return self._write([], {}, self._mark, 0, 0, Moves(()), self._now())
+        if self._scanned is not None:
+            self._scan()
+            return 0
+        keys, reached = self._moments.due(self._clock, self._now(), TIMED_ROWS)
+        if not keys:
+            return 0
+        self._load(keys)
+        steps = [
+            _Step(key, reached, row, row, b"", b"", reached)
+            for key in keys
+            if (row := self._cache[key][0]) is not None
+        ]
+        return self._write(steps, {}, self._mark, 0, 0, Moves(()), reached)
+
+    def waits(self) -> float | None:
+        """Seconds until ``tick`` has something to do; None when it never will by itself."""
+        if not self._moments or self._mark is None or self._quiet:
+            return None
+        if self._scanned is not None:
+            return 0.0
+        due = self._moments.next(self._clock)
+        return None if due is None else max(0.0, (due - self._now()) / 1000)
+
+    def _scan(self) -> None:
+        """Note the moments of some more rows of this partition; what is written meanwhile is noted anyway."""
+        assert self._scanned is not None
+        cursor, rows = self._store.scan(self.build, self._scanned, SCAN_ROWS)
+        for key, row in rows:
+            if row.owner == self.partition:
+                held = self._cache.get(key)
+                self._moments.note(key, held[0] if held is not None else read_object(row.json))
+        self._scanned = cursor or None
+
+    def _add(self, number: int, text: str) -> None:
+        query = Query.load(self.build.view, text)
+        self.index.add(number, query)
+        if query.timed and self._moments.watch(number, query):
+            self._scanned = 0
+
+    def _remove(self, number: int) -> None:
+        self.index.remove(number)
+        self._moments.drop(number)
+
+    def _now(self) -> int:
+        """The store's clock, as far as it is known here; it never goes back."""
+        return max(self._clock, _local() + self._ahead)
 
     def refresh(self) -> None:
         """Read the registry now, ahead of the write that would be sent back for it."""
         version, queries = self._store.registry(self.build.view)
         wanted = {query.number: query for query in queries}
         for number in [n for n in self.index.numbers() if n not in wanted]:
-            self.index.remove(number)
+            self._remove(number)
+        known = set(self.index.numbers())
         for number, query in wanted.items():
-            self.index.add(number, Query.load(self.build.view, query.text))
-        self._version = version
+            if number not in known:
+                self._add(number, query.text)
+        self._caught_up(version)
 
     def _fresh(self, packed: Sequence[Packed], dead: list[DeadLetter]) -> tuple[list[Record], Mark | None]:
         """Drop what is folded already, number the parts of a record, and find where the group ends."""
@@ -182,7 +273,7 @@ class Reducer:
         found = False
         out: list[Record] = []
         for one in packed:
-            partition, offset, time, event_time, key, value, unparsed, source = one
+            partition, offset, when, event_time, key, value, unparsed, source = one
             part = end_part + 1 if offset == end else 0
             end, end_part = offset, part
             if done is not None and (offset, part) < done:
@@ -206,7 +297,7 @@ class Reducer:
             name = key.decode()
             if window is not None:
                 name = f"{name}@{window_start(event_time, window)}"
-            out.append(Record(partition, offset, part, time, event_time, name, fields))
+            out.append(Record(partition, offset, part, when, event_time, name, fields))
         self._part_of = Mark(end, end_part)
         return out, Mark(end, end_part + 1) if found else None
 
@@ -270,8 +361,15 @@ class Reducer:
         if dead:
             self._bury(dead)
         rows = self._rows(new_rows, last, steps)
-        self._write(steps, rows, mark, count, len(dead))
+        moves = Moves(self._view.index)
+        if self._view.index:
+            for key, held in new_rows.items():
+                moves.note(key, cache[key][0], held[0])
+        self._write(steps, rows, mark, count, len(dead), moves)
         cache.update(new_rows)
+        if self._moments:
+            for key, held in new_rows.items():
+                self._moments.note(key, held[0])
         if len(cache) > CACHE_ROWS:
             for key in list(islice(cache, len(cache) - CACHE_ROWS)):
                 del cache[key]
@@ -316,11 +414,18 @@ class Reducer:
         mark: Mark,
         records: int,
         dead: int,
-    ) -> None:
+        moves: Moves,
+        until: int = 0,
+    ) -> int:
+        """Match and write a group, again when the registry moved on; return how many changes it has."""
         assert self._opened is not None
         while True:
             queries: dict[int, int] = {}
-            changes = [self._change(step, index, queries) for index, step in enumerate(steps)]
+            changes: list[Change] = []
+            for step in steps:
+                change = self._change(step, len(changes), queries)
+                if change is not None:
+                    changes.append(change)
             group = Group(
                 self.build,
                 self.partition,
@@ -338,18 +443,31 @@ class Reducer:
                 queries,
                 records,
                 dead,
+                moves.found,
+                moves.lost,
+                0 if self._quiet else until or self._clock,
             )
             try:
                 self._store.write(group)
             except Behind as behind:
                 self._catch_up(behind)
+                if until:
+                    return 0  # what is due now must be asked anew
                 continue
             self._written += 1
             self._mark = mark
-            return
+            self._clock = self._stored_clock = group.clock or self._clock
+            return len(changes)
 
-    def _change(self, step: _Step, index: int, queries: dict[int, int]) -> Change:
-        matches = self.index.match(step.key, step.old, step.new)
+    def _change(self, step: _Step, index: int, queries: dict[int, int]) -> Change | None:
+        if step.until:
+            before = self.index.of(step.key, step.old, self._clock)
+            after = self.index.of(step.key, step.new, step.until)
+            matches = Matches(sorted(after - before), [], sorted(before - after))
+            if not matches.adds and not matches.removes:
+                return None
+        else:
+            matches = self.index.match(step.key, step.old, step.new, self._clock)
         for some in matches:
             for number in some:
                 queries[number] = index
@@ -365,7 +483,16 @@ class Reducer:
             return
         for change in behind.changes:
             if change.text is None:
-                self.index.remove(change.number)
+                self._remove(change.number)
             else:
-                self.index.add(change.number, Query.load(self.build.view, change.text))
-        self._version = behind.version
+                self._add(change.number, change.text)
+        self._caught_up(behind.version)
+
+    def _caught_up(self, version: int) -> None:
+        """Go back to the stored clock: a new timed query's first rows are those of that time.
+
+        For the others nothing is different there, since what is due moves the stored clock.
+        """
+        self._version = version
+        if self._moments and self._stored_clock:
+            self._clock = self._stored_clock

@@ -25,12 +25,14 @@ from redis.exceptions import BusyLoadingError, ConnectionError, OutOfMemoryError
 from distributary.config.sections import Kafka
 from distributary.kafka.commands import CommandsReader
 from distributary.model.feed import Feed
+from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reduce.deadletters import DeadLetters
 from distributary.reduce.packed import Packed, unpack, unpack_rekeyed
 from distributary.reduce.projection import Projection
 from distributary.reduce.reducer import Reducer
 from distributary.reduce.rules import rule_of
+from distributary.store.base import QueryRow
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 
@@ -178,12 +180,13 @@ class _Pump:
             log.warning("the store does not take the report", exc_info=True)
 
     def _loop(self) -> None:
+        self._open_if_timed()
         self._tick()
         ticked = time.monotonic()
         while True:
             with self._condition:
                 while not (self._pending or self._done or self._refresh):
-                    if not self._condition.wait(TICK):
+                    if not self._condition.wait(self._patience()):
                         break
                 if self._abandoned:
                     return
@@ -195,11 +198,15 @@ class _Pump:
             if records:
                 read = unpack_rekeyed if self._task.rekeyed else unpack
                 self._fold([read(one) for one in records])
-            if refresh and self._reducer is not None:
-                self._with_store(self._reducer.refresh)
+            if refresh:
+                self._open_if_timed()
+                if self._reducer is not None:
+                    self._with_store(self._reducer.refresh)
             if time.monotonic() - ticked >= TICK:
                 ticked = time.monotonic()
                 self._tick()
+            elif self._reducer is not None and self._reducer.waits() == 0.0:
+                self._with_store(self._reducer.tick)
             if finished:
                 # The batch may be declared done only if the store still has all of it.
                 self._tick()
@@ -221,6 +228,19 @@ class _Pump:
         if some:
             self._with_store(partial(reducer.fold, some))
 
+    def _patience(self) -> float:
+        """How long to wait for records: not beyond what is due."""
+        due = self._reducer.waits() if self._reducer is not None else None
+        return TICK if due is None else min(TICK, max(0.001, due))
+
+    def _open_if_timed(self) -> None:
+        """Open the partition though no record came yet: time passes for its rows, too."""
+        if self._reducer is None:
+            found: list[tuple[int, list[QueryRow]]] = []
+            self._retry(lambda: found.append(self._connect().registry(self._task.build.view)))
+            if any(Query.load(self._task.build.view, row.text).timed for row in found[0][1]):
+                self._open(self._partition)
+
     def _tick(self) -> None:
         if self._reducer is None and self._task.view.ttl is not None:
             self._open(self._partition)
@@ -228,7 +248,8 @@ class _Pump:
         facts: dict[str, object] = {"pid": os.getpid(), "generation": self._task.generation}
         if reducer is not None:
             self._with_store(reducer.expire)
-            facts |= {**reducer.index.sizes(), "folded": reducer.folded, "dead": reducer.dead}
+            self._with_store(reducer.tick)
+            facts |= {**reducer.sizes(), "folded": reducer.folded, "dead": reducer.dead}
             facts["partition"] = reducer.partition
         name = f"{self._task.build.view}/{self._task.build.id}/{self._partition}"
         beat = partial(store.beat, "reducer", name, json.dumps(facts))

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from distributary.model.change import Entry
@@ -63,7 +64,8 @@ class Opened:
     """A reducer's right to write one partition, and where to go on.
 
     ``mark`` is None when nothing was ever written; ``memo`` is what the reducer
-    wrote beside it (watermarks and the like), '' when nothing.
+    wrote beside it (watermarks and the like), '' when nothing; ``clock`` the time
+    at which its timed queries were last matched, 0 when never.
     """
 
     epoch: str
@@ -72,6 +74,7 @@ class Opened:
     memo: str
     version: int
     queries: Sequence[QueryRow]
+    clock: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,9 @@ class Group:
     ``rows`` maps a row key to (index in ``changes`` of the row's last change,
     new row or None when it is gone, expiry in ms or 0, whether the reducer
     believes that the row is new). ``queries`` maps a query's number to the
-    index of the last change that concerns it.
+    index of the last change that concerns it. ``found`` and ``lost`` are entries
+    of the row index (see ``entry``) that come and go. ``clock`` is the time (ms)
+    at which timed queries were matched; 0 leaves the partition's as it is.
     """
 
     build: Build
@@ -102,6 +107,9 @@ class Group:
     queries: Mapping[int, int] = field(default_factory=dict)
     records: int = 0
     dead: int = 0
+    found: Sequence[str] = ()
+    lost: Sequence[str] = ()
+    clock: int = 0
 
 
 class Fenced(Exception):
@@ -149,12 +157,25 @@ class Row(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Part of a build's rows; ``cursor`` 0 ends. ``seq`` is the count when this page was read."""
+    """Part of a build's rows; ``cursor`` 0 ends. ``seq`` is the count when this page was read.
+
+    ``clocks`` says for each partition (a row's owner) at which time its timed queries were.
+    """
 
     epoch: str
     seq: int
     cursor: int
     rows: list[tuple[str, Row]]
+    clocks: Mapping[int, int] = MappingProxyType({})
+
+
+class Found(NamedTuple):
+    """Rows by key or by the index, with the epoch, seq and clocks they are true at."""
+
+    epoch: str
+    seq: int
+    rows: list[tuple[str, Row]]
+    clocks: Mapping[int, int] = MappingProxyType({})
 
 
 class LogRead(NamedTuple):
@@ -278,14 +299,23 @@ class WriterStore(Protocol):
     def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
         """Read rows by key."""
 
+    def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
+        """Read some rows, and the cursor to go on with (0 ends); one that stays throughout is not missed."""
+
+    def now(self) -> int:
+        """The store's clock (ms)."""
+
     def expired(self, build: Build, partition: int, limit: int) -> tuple[int, list[str]]:
         """Return the store's clock (ms) and keys of this partition whose time is over."""
 
     def registry(self, view: str) -> tuple[int, list[QueryRow]]:
         """Read the registry whole, with its version."""
 
-    def go_live(self, build: Build) -> str:
-        """Make a caught-up build the live one; return the build it replaced ('' when none)."""
+    def go_live(self, build: Build, *, fence: bool = False) -> str:
+        """Make a caught-up build the live one; return the build it replaced ('' when none).
+
+        With ``fence`` the generation rises: whoever built it without telling of changes writes no more.
+        """
 
     def rebuild(self, build: Build, reason: str = "") -> None:
         """Forget a build's rows, log and marks; it begins again under a new epoch and generation."""
@@ -356,8 +386,11 @@ class ReaderStore(Protocol):
     async def query_state(self, view: str, query_id: str) -> QueryState | None:
         """Read what R17 needs, of the live build."""
 
-    async def rows(self, build: Build, keys: Sequence[str]) -> tuple[str, int, list[Row | None]]:
-        """Read rows by key, with the epoch and seq they are true at."""
+    async def rows(self, build: Build, keys: Sequence[str]) -> Found:
+        """Read the rows with these keys, those that are there."""
+
+    async def find(self, build: Build, field: str, value: str, limit: int) -> Found | None:
+        """Read the rows that are indexed under a field's value; None when there are more than ``limit``."""
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
         """Read some rows; a row may come twice, one that stays throughout is not missed."""
@@ -367,6 +400,15 @@ class ReaderStore(Protocol):
 
     async def find_subscription(self, subscription: str) -> str | None:
         """Name the view that a subscription belongs to."""
+
+    async def revoke(self, user: str) -> int:
+        """Note that what a user was given before now no longer counts; return that moment (ms).
+
+        It never goes back.
+        """
+
+    async def revoked(self, users: Sequence[str]) -> dict[str, int]:
+        """Read of these users who was ever revoked, and when last (ms)."""
 
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         """Follow the live build's log. Begins with Attached; goes on through lost connections."""

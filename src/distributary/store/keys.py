@@ -7,6 +7,7 @@ from distributary.store.tail import Build
 VIEWS = "d:views"
 BEATS = "d:beats"
 STORE = "d:store"
+REVOKED = "d:revoked"
 
 
 class ViewKeys:
@@ -47,6 +48,7 @@ class BuildKeys:
         self.log = prefix + "log"
         self.last = prefix + "last"
         self.since = prefix + "since"
+        self.index = prefix + "index"
         self._expiry = prefix + "exp:"
 
     def expiry(self, partition: int) -> str:
@@ -55,5 +57,5 @@ class BuildKeys:
 
     def all(self, partitions: int) -> list[str]:
         """Every key, for removal."""
-        fixed = [self.meta, self.rows, self.log, self.last, self.since]
+        fixed = [self.meta, self.rows, self.log, self.last, self.since, self.index]
         return fixed + [self.expiry(p) for p in range(partitions)]

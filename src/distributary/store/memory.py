@@ -11,12 +11,14 @@ from zlib import crc32
 
 from distributary.model.change import Entry, decode_changes
 from distributary.model.position import Mark
+from distributary.store import index as row_index
 from distributary.store.base import (
     Beat,
     Behind,
     BuildInfo,
     Claimed,
     Fenced,
+    Found,
     Group,
     LogRead,
     NotOwner,
@@ -42,6 +44,7 @@ class _Partition:
     mark: Mark | None = None
     memo: str = ""
     seq: int = 0
+    clock: int = 0
 
 
 @dataclass
@@ -66,9 +69,14 @@ class _Build:
     log: list[Entry] = field(default_factory=list)
     since: dict[int, int] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
+    index: set[str] = field(default_factory=set)
 
     def at(self, partition: int) -> _Partition:
         return self.partitions.setdefault(partition, _Partition())
+
+    @property
+    def clocks(self) -> dict[int, int]:
+        return {n: p.clock for n, p in self.partitions.items() if p.clock}
 
     @property
     def floor(self) -> int:
@@ -99,6 +107,7 @@ class MemoryStore:
         self.run_id = fresh_epoch()
         self.all: dict[str, _View] = {}
         self.beats: dict[tuple[str, str], tuple[int, str]] = {}
+        self.revoked: dict[str, int] = {}
         self.writer = MemoryWriter(self)
         self.reader = MemoryReader(self)
         self._waiting: set[asyncio.Future[None]] = set()
@@ -197,7 +206,7 @@ class MemoryWriter:
         p.token += 1
         p.number = 0
         self._store.wake()
-        return Opened(b.epoch, p.token, p.mark, p.memo, view.version, list(view.queries.values()))
+        return Opened(b.epoch, p.token, p.mark, p.memo, view.version, list(view.queries.values()), p.clock)
 
     def write(self, group: Group) -> int:
         b = self._store.find(group.build)
@@ -209,7 +218,7 @@ class MemoryWriter:
             return p.seq
         if p.number != group.number - 1 or p.mark != group.follows:
             raise Fenced(f"FENCED group {p.number} mark {p.mark}")
-        if group.count and view.version != group.version:
+        if (group.count or group.clock) and view.version != group.version:
             raise Behind(view.version, [s for s in view.steps if s.version > group.version])
         for key, (_, json, _, new) in group.rows.items():
             held = b.rows.get(key)
@@ -222,6 +231,8 @@ class MemoryWriter:
             else:
                 text, _, state = json.partition(b"\n")
                 b.rows[key] = Row(first + index, group.partition, expires, text, state)
+        b.index.difference_update(group.lost)
+        b.index.update(group.found)
         for number, index in group.queries.items():
             b.last[number] = first + index
         if group.count:
@@ -230,6 +241,7 @@ class MemoryWriter:
             while len(b.log) > 1 and b.log[0].last < b.seq - self._store.keep:
                 del b.log[0]
         p.seq, p.mark, p.number, p.memo = b.seq, group.mark, group.number, group.memo
+        p.clock = group.clock or p.clock
         b.records += group.records
         b.dead += group.dead
         self._store.wake()
@@ -250,6 +262,12 @@ class MemoryWriter:
         b = self._store.find(build)
         return [b.rows.get(key) for key in keys]
 
+    def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
+        return 0, list(self._store.find(build).rows.items())
+
+    def now(self) -> int:
+        return self._store.now()
+
     def expired(self, build: Build, partition: int, limit: int) -> tuple[int, list[str]]:
         now = self._store.now()
         rows = self._store.find(build).rows
@@ -260,9 +278,10 @@ class MemoryWriter:
         v = self._store.all[view]
         return v.version, list(v.queries.values())
 
-    def go_live(self, build: Build) -> str:
+    def go_live(self, build: Build, *, fence: bool = False) -> str:
         view = self._store.all[build.view]
         b = self._store.find(build)
+        b.generation += fence
         old, view.live, view.definition = view.live, build.id, b.definition
         if view.next == build.id:
             view.next = ""
@@ -458,9 +477,17 @@ class MemoryReader:
         n = row.number
         return QueryState(n, b.since.get(n, 0), b.last.get(n, 0), b.epoch, b.seq, b.floor)
 
-    async def rows(self, build: Build, keys: Sequence[str]) -> tuple[str, int, list[Row | None]]:
+    async def rows(self, build: Build, keys: Sequence[str]) -> Found:
         b = self._store.find(build)
-        return b.epoch, b.seq, [b.rows.get(key) for key in keys]
+        return Found(b.epoch, b.seq, [(key, b.rows[key]) for key in keys if key in b.rows], b.clocks)
+
+    async def find(self, build: Build, field: str, value: str, limit: int) -> Found | None:
+        b = self._store.find(build)
+        first, after = row_index.bounds(field, value)
+        keys = sorted(row_index.key_of(one) for one in b.index if first <= one < after)
+        if len(keys) > limit:
+            return None
+        return Found(b.epoch, b.seq, [(key, b.rows[key]) for key in keys if key in b.rows], b.clocks)
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
         # Rows by the hash of their key, which does not move when others come or go.
@@ -471,12 +498,20 @@ class MemoryReader:
         while len(some) < len(rest) and rest[len(some)][0] == some[-1][0]:
             some.append(rest[len(some)])
         after = some[-1][0] if len(some) < len(rest) else 0
-        return Page(b.epoch, b.seq, after, [(key, b.rows[key]) for _, key in some])
+        return Page(b.epoch, b.seq, after, [(key, b.rows[key]) for _, key in some], b.clocks)
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         b = self._store.find(build)
         at = bisect_right([e.last for e in b.log], after)
         return LogRead(b.epoch, b.seq, b.floor, b.log[at : at + limit])
+
+    async def revoke(self, user: str) -> int:
+        moment = max(self._store.now(), self._store.revoked.get(user, 0))
+        self._store.revoked[user] = moment
+        return moment
+
+    async def revoked(self, users: Sequence[str]) -> dict[str, int]:
+        return {user: self._store.revoked[user] for user in users if user in self._store.revoked}
 
     async def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         place: tuple[str, str] | None = None

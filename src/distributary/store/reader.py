@@ -9,16 +9,16 @@ from typing import Any
 import redis.asyncio as redis
 from redis.exceptions import NoScriptError, ResponseError
 
-from distributary.store import keys, wire
+from distributary.store import index, keys, wire
 from distributary.store.base import (
     Beat,
     BuildInfo,
+    Found,
     LogRead,
     Page,
     QueryRow,
     QueryState,
     Registered,
-    Row,
     Subscription,
     ViewInfo,
 )
@@ -138,12 +138,14 @@ class RedisReader:
         v = ViewKeys(view)
         return wire.query_state(await self._run("state", [v.view, v.numbers], [query_id, v.prefix]))
 
-    async def rows(self, build: Build, keys: Sequence[str]) -> tuple[str, int, list[Row | None]]:
+    async def rows(self, build: Build, keys: Sequence[str]) -> Found:
         b = BuildKeys(build)
-        epoch, seq, found = await self._run("rows", [b.meta, b.rows], list(keys))
-        rows = [wire.parse_row(value) if value is not None else None for value in found]
-        rows += [None] * (len(keys) - len(rows))
-        return epoch.decode(), int(seq), rows
+        return wire.rows(keys, await self._run("rows", [b.meta, b.rows], list(keys)))
+
+    async def find(self, build: Build, field: str, value: str, limit: int) -> Found | None:
+        b = BuildKeys(build)
+        first, after = index.bounds(field, value)
+        return wire.found(await self._run("find", [b.meta, b.rows, b.index], [first, after, limit]))
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
         b = BuildKeys(build)
@@ -152,6 +154,19 @@ class RedisReader:
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         b = BuildKeys(build)
         return wire.log_read(await self._run("log", [b.meta, b.log], [after, limit]))
+
+    async def revoke(self, user: str) -> int:
+        return int(await self._run("revoke", [keys.REVOKED], [user]))
+
+    async def revoked(self, users: Sequence[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for at in range(0, len(users), 1000):
+            some = users[at : at + 1000]
+            moments = await self._redis.hmget(keys.REVOKED, list(some))
+            found |= {
+                user: int(moment) for user, moment in zip(some, moments, strict=True) if moment is not None
+            }
+        return found
 
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         return follow(self._url, view)

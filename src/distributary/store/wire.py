@@ -16,6 +16,7 @@ from distributary.store.base import (
     Behind,
     BuildInfo,
     Claimed,
+    Found,
     Group,
     LogRead,
     NotOwner,
@@ -27,6 +28,7 @@ from distributary.store.base import (
     Row,
     ViewInfo,
 )
+from distributary.store.index import key_of
 
 Value = str | bytes | int
 
@@ -88,10 +90,15 @@ def write_args(group: Group, keep: int) -> list[Value]:
         len(gone),
         len(expiries) // 2,
         len(group.queries),
+        len(group.found),
+        len(group.lost),
+        group.clock,
         *rows,
         *gone,
         *expiries,
         *queries,
+        *group.found,
+        *group.lost,
     ]
 
 
@@ -127,7 +134,7 @@ def query_rows(numbers: Sequence[bytes], texts: Sequence[bytes]) -> list[QueryRo
 
 def opened(reply: Any) -> Opened:
     """Read open.lua's answer."""
-    epoch, token, mark, memo, version, numbers, texts = reply
+    epoch, token, mark, memo, version, numbers, texts, clock = reply
     return Opened(
         epoch.decode(),
         int(token),
@@ -135,6 +142,7 @@ def opened(reply: Any) -> Opened:
         memo.decode(),
         int(version),
         query_rows(numbers, texts),
+        int(clock),
     )
 
 
@@ -197,9 +205,33 @@ def query_state(reply: Any) -> QueryState | None:
 
 def page(reply: Any) -> Page:
     """Read page.lua's answer."""
-    epoch, seq, cursor, flat = reply
+    epoch, seq, cursor, flat, at = reply
     rows = [(k.decode(), parse_row(v)) for k, v in zip(flat[::2], flat[1::2], strict=True)]
-    return Page(epoch.decode(), int(seq), int(cursor), rows)
+    return Page(epoch.decode(), int(seq), int(cursor), rows, clocks(at))
+
+
+def clocks(reply: Sequence[bytes | None]) -> dict[int, int]:
+    """Read what clocks.lua gave."""
+    return {partition: int(at) for partition, at in enumerate(reply) if at}
+
+
+def rows(keys: Sequence[str], reply: Any) -> Found:
+    """Read rows.lua's answer."""
+    epoch, seq, values, at = reply
+    pairs = zip(keys, values, strict=False)  # a reply ends with its last value that is not nil
+    held = [(key, parse_row(value)) for key, value in pairs if value is not None]
+    return Found(epoch.decode(), int(seq), held, clocks(at))
+
+
+def found(reply: Any) -> Found | None:
+    """Read find.lua's answer."""
+    if not reply:
+        return None
+    epoch, seq, entries, values, at = reply
+    names = [key_of(one.decode()) for one in entries]
+    pairs = zip(names, values, strict=True)
+    rows = [(key, parse_row(value)) for key, value in pairs if value is not None]
+    return Found(epoch.decode(), int(seq), rows, clocks(at))
 
 
 def view_info(hash: dict[str, str], now: int, run_id: str) -> ViewInfo | None:

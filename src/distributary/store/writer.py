@@ -88,7 +88,7 @@ class RedisWriter:
 
     def write(self, group: Group) -> int:
         b, v = BuildKeys(group.build), ViewKeys(group.build.view)
-        names = [b.meta, b.rows, b.log, b.last, b.expiry(group.partition), v.view, v.steps, v.texts]
+        names = [b.meta, b.rows, b.log, b.last, b.expiry(group.partition), v.view, v.steps, v.texts, b.index]
         args = wire.write_args(group, self._keep)
         try:
             return wire.written(self._run("write", names, args))
@@ -111,6 +111,13 @@ class RedisWriter:
         found: list[bytes | None] = self._redis.hmget(BuildKeys(build).rows, list(keys))
         return [wire.parse_row(value) if value is not None else None for value in found]
 
+    def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
+        after, found = self._redis.hscan(BuildKeys(build).rows, cursor, count=count)
+        return int(after), [(key.decode(), wire.parse_row(value)) for key, value in found.items()]
+
+    def now(self) -> int:
+        return self._now()
+
     def expired(self, build: Build, partition: int, limit: int) -> tuple[int, list[str]]:
         now, due = self._run("expired", [BuildKeys(build).expiry(partition)], [limit])
         return int(now), [key.decode() for key in due]
@@ -123,14 +130,14 @@ class RedisWriter:
         rows = [QueryRow(int(n), id.decode(), texts[id].decode()) for id, n in numbers.items()]
         return int(version or 0), rows
 
-    def go_live(self, build: Build) -> str:
+    def go_live(self, build: Build, *, fence: bool = False) -> str:
         v = ViewKeys(build.view)
-        old: bytes = self._run("go_live", [v.view, BuildKeys(build).meta, v.ctl], [build.id])
+        old: bytes = self._run("go_live", [v.view, BuildKeys(build).meta, v.ctl], [build.id, int(fence)])
         return old.decode()
 
     def rebuild(self, build: Build, reason: str = "") -> None:
         b = BuildKeys(build)
-        names = [b.meta, b.rows, b.log, b.last, b.since, ViewKeys(build.view).ctl]
+        names = [b.meta, b.rows, b.log, b.last, b.since, ViewKeys(build.view).ctl, b.index]
         self._run("rebuild", names, [wire.fresh_epoch(), reason])
 
     def drop(self, build: Build) -> None:

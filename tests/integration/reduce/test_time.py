@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
@@ -60,6 +61,32 @@ async def test_rows_expire_on_partitions_that_have_been_quiet_since_the_start(fe
     after = state()
     assert (after.generation, after.records) == (build.generation + 1, 2)
     store.close()
+
+
+async def test_rows_come_and_go_as_time_passes(feeding: Feeding) -> None:
+    """No record comes: only the clock moves, on both partitions, and whoever comes later sees the same."""
+    view = await feeding.view(feed={"partitions": 2})
+    await feeding.live(view, engine="realtime")
+    control = feeding.stack.addresses["control"]
+    now = int(time.time() * 1000)
+    ends = {"p0": now + 6_000, "p1": now + 6_500, "late": now + 3_600_000}
+    for partition, key in ((0, "p0"), (1, "p1"), (1, "late")):
+        feeding.produce([(key, {"starts": ends[key]})], partition=partition)
+    await feeding.rows_become(view, {key: {"starts": at} for key, at in ends.items()})
+    open_to_bets = distributary.subscribe(view, where="starts > now()", control=control)
+    soon = distributary.subscribe(view, where="starts < now() + 3s", control=control)
+    async with open_to_bets as bets, soon as starting:
+        assert set(bets.rows) == set(ends)
+        assert starting.rows == {}
+        for key in ("p0", "p1"):
+            assert await _next(starting, "add") == f"add {key}"
+            assert -50 < time.time() * 1000 - (ends[key] - 3_000) < 1_000 * LIMIT
+        for key in ("p0", "p1"):
+            assert await _next(bets, "remove") == f"remove {key}"
+            assert -50 < time.time() * 1000 - ends[key] < 1_000 * LIMIT
+        assert set(bets.rows) == {"late"}
+    async with distributary.subscribe(view, where="starts > now()", control=control) as again:
+        assert set(again.rows) == {"late"}
 
 
 async def test_a_silent_source_is_said_to_be_stale_until_it_speaks(feeding: Feeding) -> None:

@@ -317,3 +317,54 @@ def test_two_partitions_cannot_write_one_row() -> None:
     with pytest.raises(NotOwner):
         other.fold([Packed(1, 0, 1, 1, b"a", b'{"n":2}', False)])
     assert one.row("a") == {"n": 1}
+
+
+INDEXED = View("v", "f", key="k", index=("sport", "n"), ttl=1000.0)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.none()
+            | st.fixed_dictionaries(
+                {}, optional={"sport": st.sampled_from(["x", 1, None, []]), "n": st.integers(0, 2)}
+            ),
+        ),
+        max_size=20,
+    ),
+    st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    st.booleans(),
+)
+async def test_the_index_has_every_row_under_its_values_and_nothing_else(
+    events: list[tuple[str, Any]], sizes: list[int], quiet: bool
+) -> None:
+    one = Setup(INDEXED, quiet=quiet)
+    records = [packed(i, key, value) for i, (key, value) in enumerate(events)]
+    at = turn = 0
+    while at < len(records):
+        size = sizes[turn % len(sizes)]
+        one.reducer.fold(records[at : at + size])
+        at, turn = at + size, turn + 1
+        if turn % 2:
+            one.again()
+    for field in INDEXED.index:
+        for value in ("sx", "n1", "n0", "n2", "null"):
+            found = await one.store.reader.find(B, field, value, 100)
+            assert found is not None
+            wanted = [key for key in "abc" if _canonical_field(one.row(key), field) == value]
+            assert [key for key, _ in found.rows] == wanted
+    one.store.clock = lambda: 10.0**10
+    while one.reducer.expire():
+        pass
+    left = [await one.store.reader.find(B, "sport", value, 9) for value in ("sx", "n1", "null")]
+    assert all(found is not None and found.rows == [] for found in left)
+
+
+def _canonical_field(row: Any, field: str) -> str | None:
+    if row is None:
+        return None
+    value = row.get(field)
+    if value is None:
+        return "null"
+    return f"s{value}" if isinstance(value, str) else None if isinstance(value, list) else f"n{value}"

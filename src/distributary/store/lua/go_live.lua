@@ -1,8 +1,10 @@
 -- Makes a build the live one of its view.
--- KEYS: 1 view hash, 2 the build's meta, 3 the view's ctl stream   ARGV: 1 build id
+-- KEYS: 1 view hash, 2 the build's meta, 3 the view's ctl stream
+-- ARGV: 1 build id, 2 how much the generation rises (0 or 1)
 -- Returns the build it replaced, '' when none.
 #include fence.lua
 local live = redis.call('HGET', KEYS[1], 'live') or ''
+redis.call('HINCRBY', KEYS[2], 'gen', ARGV[2])
 redis.call('HSET', KEYS[2], 'status', 'live', 'reason', '')
 redis.call('HSET', KEYS[1], 'live', ARGV[1], 'definition', redis.call('HGET', KEYS[2], 'definition'))
 if redis.call('HGET', KEYS[1], 'next') == ARGV[1] then redis.call('HSET', KEYS[1], 'next', '') end

@@ -1,11 +1,11 @@
 -- Applies one group: everything is checked, then written; nothing is rolled back (R6).
 -- KEYS: 1 meta, 2 rows, 3 log, 4 last change of each query, 5 expiry of this partition's rows,
---       6 view hash, 7 registry log, 8 query texts
+--       6 view hash, 7 registry log, 8 query texts, 9 row index
 -- ARGV: 1 partition, 2 epoch, 3 generation, 4 token, 5 group number, 6 registry version,
 --       7 mark it follows ('' none), 8 new mark, 9 memo, 10 count of changes, 11 blob,
 --       12 records, 13 dead letters, 14 log entries to keep, 15 rows written n, 16 rows removed r,
---       17 expiries e, 18 queries q; then n × (key, index, new?, tail of the value), r × key,
---       e × (expiry, key), q × (number, index).
+--       17 expiries e, 18 queries q, 19 index entries that come, 20 and that go, 21 clock (0: as it is); then n × (key, index, new?,
+--       tail of the value), r × key, e × (expiry, key), q × (number, index), entries that come, entries that go.
 -- Returns the seq of the last change, or {'behind', version, steps…}, or {'whole', version}, or an error reply.
 local p = ARGV[1]
 local meta = redis.call('HMGET', KEYS[1], 'epoch', 'gen', 't:' .. p, 'g:' .. p, 'm:' .. p, 's:' .. p, 'seq')
@@ -18,7 +18,7 @@ if (meta[5] or '') ~= ARGV[7] then return redis.error_reply('FENCED mark ' .. to
 
 local version = redis.call('HGET', KEYS[6], 'version') or '0'
 local count = tonumber(ARGV[10])
-if count > 0 and version ~= ARGV[6] then
+if (count > 0 or ARGV[21] ~= '0') and version ~= ARGV[6] then
   local oldest = redis.call('ZRANGE', KEYS[7], 0, 0, 'WITHSCORES')
   if redis.call('ZCARD', KEYS[7]) >= 10000 and tonumber(oldest[2]) > ARGV[6] + 1 then
     return {'whole', version}
@@ -35,7 +35,7 @@ if count > 0 and version ~= ARGV[6] then
 end
 
 local n, r, e, q = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])
-local at = 19
+local at = 22
 -- A row that the reducer believes is new must not belong to another partition (R7).
 for i = 0, n - 1 do
   local base = at + i * 4
@@ -90,7 +90,12 @@ for i = 0, q - 1 do
   end
 end
 if size > 0 then redis.call('HSET', KEYS[4], unpack(pairs_, 1, size)) end
+at = at + q * 2
+local come, go = tonumber(ARGV[19]), tonumber(ARGV[20])
+for i = 0, go - 1 do redis.call('ZREM', KEYS[9], ARGV[at + come + i]) end
+for i = 0, come - 1 do redis.call('ZADD', KEYS[9], 0, ARGV[at + i]) end
 redis.call('HSET', KEYS[1], 'seq', seq, 's:' .. p, seq, 'm:' .. p, ARGV[8], 'g:' .. p, ARGV[5], 'w:' .. p, ARGV[9])
+if ARGV[21] ~= '0' then redis.call('HSET', KEYS[1], 'c:' .. p, ARGV[21]) end
 if ARGV[12] ~= '0' then redis.call('HINCRBY', KEYS[1], 'records', ARGV[12]) end
 if ARGV[13] ~= '0' then redis.call('HINCRBY', KEYS[1], 'dead', ARGV[13]) end
 return seq

@@ -1,0 +1,34 @@
+"""Entries of a build's row index: one text for a field, a value and a row key, sorted together.
+
+All rows with one value of a field are neighbours, between ``first`` and ``last``. A value that is long, or
+has the separator in it, is entered by its hash, so whoever finds a row must look at it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+_SEPARATOR = "\0"
+_LONG = 100
+
+
+def entry(field: str, value: str, key: str) -> str:
+    """The entry of a row whose field has a value (in canonical form)."""
+    return _prefix(field, value) + key
+
+
+def key_of(found: str) -> str:
+    """The row key of an entry."""
+    return found.split(_SEPARATOR, 2)[2]
+
+
+def bounds(field: str, value: str) -> tuple[str, str]:
+    """All entries of a value are at or after the first of these and before the second."""
+    prefix = _prefix(field, value)
+    return prefix, prefix[:-1] + chr(ord(_SEPARATOR) + 1)
+
+
+def _prefix(field: str, value: str) -> str:
+    if len(value) > _LONG or _SEPARATOR in value:
+        value = "#" + hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{field}{_SEPARATOR}{value}{_SEPARATOR}"

@@ -15,6 +15,12 @@ The tree::
     ├── StoreUnsuitable          the store would lose rows by its own settings
     ├── BadView                  a view's SQL or rule cannot be used; Spark's own words where it said why
     ├── BadQuery                 a filter, a list of keys or a channel name cannot be read
+    ├── AccessError              whoever asks may not do it
+    │   ├── CredentialsMissing   neither a token nor an API key was given
+    │   ├── TokenRefused         the token or API key does not count; `reason` names the check it failed
+    │   │   └── TokenExpired     the token's time is over; another one will do
+    │   ├── KeysUnavailable      the keys that tokens are checked with cannot be fetched now
+    │   └── Forbidden            the token counts, but does not allow this
     ├── RequestError             the control API cannot do what was asked
     │   ├── BadRequest           the body or a parameter is not what the call takes
     │   ├── BadDefinition        a view's definition cannot be used
@@ -23,7 +29,11 @@ The tree::
     │   ├── ViewBuilding         the view has no rows to serve yet
     │   ├── SubscriptionNotFound no subscription of that id, or it lapsed
     │   ├── AlreadyBegun         a subscription begins once
-    │   └── OriginRefused        a page of another site may not use the API
+    │   ├── OriginRefused        a page of another site may not use the API
+    │   ├── FormatNotOffered     rows do not come in any format that the request accepts
+    │   ├── PageGone             the rest of a result is not kept any more
+    │   ├── ResultTooLarge       more rows than may be held for one request
+    │   └── ViewBusy             the view changes faster than its rows can be read
     ├── PortTaken                a part cannot listen on its address
     ├── SubscribeError           the publisher refused a subscriber for good
     ├── StackNotRunning          nothing answers where the stack should be
@@ -169,6 +179,51 @@ class BadQuery(DistributaryError):
     code = "bad-query"
 
 
+# --- permit: who may do what ----------------------------------------------------------------------------
+
+
+class AccessError(DistributaryError):
+    """Whoever asks may not do it. No message of this branch repeats a token, a key or a secret."""
+
+    code = "access"
+
+
+class CredentialsMissing(AccessError):
+    """Neither a token nor an API key was given, and one is needed."""
+
+    code = "credentials-missing"
+
+
+class TokenRefused(AccessError):
+    """The token or API key does not count.
+
+    ``reason`` is a stable word for the check that it failed (`distributary.permit.tokens.REASONS`).
+    """
+
+    code = "token-refused"
+    reason: str = "malformed"
+
+
+class TokenExpired(TokenRefused):
+    """The token's time is over; another one will do."""
+
+    code = "token-expired"
+    reason = "expired"
+
+
+class KeysUnavailable(AccessError):
+    """The keys that tokens are checked with cannot be fetched now."""
+
+    code = "keys-unavailable"
+    retry = True
+
+
+class Forbidden(AccessError):
+    """The token or key counts, but does not allow this."""
+
+    code = "forbidden"
+
+
 # --- control: what the REST API answers -----------------------------------------------------------------
 
 
@@ -225,6 +280,31 @@ class OriginRefused(RequestError):
     """A browser page of a site that is not allowed called the API."""
 
     code = "origin-refused"
+
+
+class FormatNotOffered(RequestError):
+    """Rows do not come in any format that the request's Accept header names."""
+
+    code = "format-not-offered"
+
+
+class PageGone(RequestError):
+    """The further pages of a result are not kept any more."""
+
+    code = "page-gone"
+
+
+class ResultTooLarge(RequestError):
+    """A query asks for more rows than may be held for one request."""
+
+    code = "result-too-large"
+
+
+class ViewBusy(RequestError):
+    """A view changes, or is replaced, faster than its rows can be read."""
+
+    code = "view-busy"
+    retry = True
 
 
 # --- publish: what stops a publisher --------------------------------------------------------------------

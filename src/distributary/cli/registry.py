@@ -44,6 +44,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("status", "show what runs, how far behind it is, and what is wrong", "distributary.cli.status"),
     Command("view", "list, show, apply and remove views", "distributary.cli.view"),
     Command("subscribe", "follow a view's rows in the terminal", "distributary.cli.subscribe"),
+    Command("token", "make, explain and revoke tokens, and make API keys", "distributary.cli.token"),
     Command("config", "check the configuration and print the settings in force", "distributary.cli.config"),
     Command("setup", "fetch what the embedded stack needs", "distributary.setup.__main__", main=True),
     Command("help", "explain a command, a section or a setting", "distributary.cli.help"),

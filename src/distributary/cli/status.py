@@ -36,10 +36,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show it; an error when nothing runs there."""
-    from distributary.control.client import ControlClient, find_control
+    from distributary.control.client import connect
     from distributary.errors import StackNotRunning
 
-    client = ControlClient(find_control(args.config))
+    client = connect(args.config)
     if not args.watch:
         try:
             status = client.get("/v1/status")

@@ -34,7 +34,7 @@ _MARKS = {
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("view", help="the view")
-    parser.add_argument("--where", metavar="FILTER", help="only rows with: field = literal and …")
+    parser.add_argument("--where", metavar="FILTER", help="only rows that match, as in: price > 1.5 and …")
     parser.add_argument(
         "--key", action="append", metavar="KEY", help="only the row of this key; may be repeated"
     )

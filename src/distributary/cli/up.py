@@ -57,7 +57,9 @@ def up(
 ) -> int:
     """Run the stack of a configuration; ``services`` replaces its Python parts."""
     from distributary.operate import needs, parts
+    from distributary.permit import check_exposure
 
+    check_exposure(config)
     wanted = parts.services(config.publisher.processes) if services is None else services
     say = _printer(as_json, quiet)
     try:

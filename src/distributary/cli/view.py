@@ -63,13 +63,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do the action; 1 when a view could not be built."""
-    from distributary.control.client import ControlClient, find_control, view_path
+    from distributary.control.client import connect, status_path, view_path
 
-    client = ControlClient(find_control(args.config))
+    client = connect(args.config)
     if args.action == "list":
         return _list(client, as_json=args.json)
     if args.action == "describe":
-        view = client.get(view_path(args.name))
+        view = client.get(status_path(args.name))
         if args.json:
             print_json(view)
         else:
@@ -94,7 +94,7 @@ def _list(client: ControlClient, *, as_json: bool) -> int:
 
 
 def _apply(client: ControlClient, args: argparse.Namespace) -> int:
-    from distributary.control.client import view_path
+    from distributary.control.client import status_path, view_path
 
     asked: list[tuple[str, str]] = []
     for body in _definitions(client, args):
@@ -108,7 +108,7 @@ def _apply(client: ControlClient, args: argparse.Namespace) -> int:
             asked.append((name, reply["build"]))
     done = [wait_for(client, name, build) for name, build in asked]
     if args.json:
-        print_json([client.get(view_path(name)) for name, _ in asked])
+        print_json([client.get(status_path(name)) for name, _ in asked])
     return 0 if all(done) else 1
 
 
@@ -163,11 +163,11 @@ def _text(file: Path) -> str:
 
 def wait_for(client: ControlClient, name: str, build: str) -> bool:
     """Wait until a build is live, telling how far it is; False when it stopped, with the reason told."""
-    from distributary.control.client import view_path
+    from distributary.control.client import status_path
 
     said = ""
     while True:
-        view = client.get(view_path(name))
+        view = client.get(status_path(name))
         mine = view if view["build"] == build else view["next"]
         if mine is None or mine["build"] != build:
             _say(f"view {name}: replaced by another definition")

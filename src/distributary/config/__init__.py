@@ -3,6 +3,7 @@
 from distributary.config.aggregates import parse_aggregate
 from distributary.config.effective import Effective
 from distributary.config.loading import EXAMPLE, FILE, Config, Fragment, load, parse_views
+from distributary.config.permit import Permit
 from distributary.config.problem import Problem
 from distributary.config.reader import Origin
 from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
@@ -19,6 +20,7 @@ __all__ = [
     "Fragment",
     "Kafka",
     "Origin",
+    "Permit",
     "Problem",
     "Publisher",
     "Spark",

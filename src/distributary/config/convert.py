@@ -113,7 +113,7 @@ def _got(note: Note, raw: Any) -> str:
     names: dict[type, str] = {dict: "a table", list: "a list", type(None): "null"}
     if type(raw) in names:
         return f", got {names[type(raw)]}"
-    if note.secret:
+    if note.secret or note.hidden:
         return f", got {'a text' if isinstance(raw, str) else 'a ' + type(raw).__name__}"
     if isinstance(raw, bool):
         return f", got {str(raw).lower()}"
@@ -169,10 +169,13 @@ def bounds(note: Note) -> str:
 def _table(setting: Setting, table: dict[str, Any]) -> dict[str, str]:
     values: dict[str, str] = {}
     faults: list[tuple[str, str]] = []
-    aggregates = setting.name == "aggregates"
-    for name, value in (table if aggregates else flatten(table)).items():
+    aggregates, entry = setting.name == "aggregates", setting.note.entry
+    for name, value in (table if aggregates or entry else flatten(table)).items():
         try:
-            values[name] = _aggregate(name, value) if aggregates else _property(setting.note, name, value)
+            if entry:
+                values[name] = entry(value)
+            else:
+                values[name] = _aggregate(name, value) if aggregates else _property(setting.note, name, value)
         except ValueError as error:
             faults.append((name, str(error)))
     if faults:

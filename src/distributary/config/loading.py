@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from distributary.config import overlay, rules
 from distributary.config.effective import Effective, effective
 from distributary.config.lines import Lines
+from distributary.config.permit import Permit
 from distributary.config.problem import Problem, Problems, nearest
 from distributary.config.reader import Origin, Reader
 from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
@@ -58,6 +59,7 @@ class Config:
     spark: Spark = field(default_factory=Spark)
     publisher: Publisher = field(default_factory=Publisher)
     control: Control = field(default_factory=Control)
+    permit: Permit = field(default_factory=Permit)
     feeds: tuple[Feed, ...] = ()
     views: tuple[View, ...] = ()
     data_dir: Path = Path(".distributary")
@@ -110,6 +112,8 @@ def load(
     drafts = [*sections.values(), *feeds, *views]
     overlay.environment(reader, drafts, env)
     overlay.options(reader, drafts, overrides)
+    for feed in feeds:
+        rules.check_feed(reader, feed)
     for view in views:
         rules.check_view(reader, view, [feed.item for feed in feeds])
     rules.check_ports(reader, sections)
@@ -121,6 +125,7 @@ def load(
         spark=Spark(**sections["spark"].values),
         publisher=Publisher(**sections["publisher"].values),
         control=Control(**sections["control"].values),
+        permit=Permit(**sections["permit"].values),
         feeds=tuple(Feed(**feed.values) for feed in feeds),
         views=tuple(View(**view.values) for view in views),
         data_dir=Path(os.path.abspath(folder / Path(sections[""].get("data_dir")).expanduser())),
@@ -145,6 +150,8 @@ def parse_views(text: str, known_feeds: Iterable[str] = (), *, file: str = "") -
     feeds, views = reader.items(document, "feeds"), reader.items(document, "views")
     if not document:
         problems.add("there are neither [[feeds]] nor [[views]] in it")
+    for feed in feeds:
+        rules.check_feed(reader, feed)
     names = {*known_feeds, *(feed.item for feed in feeds)}
     for view in views:
         rules.check_view(reader, view, names)

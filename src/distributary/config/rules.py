@@ -25,6 +25,14 @@ def check_view(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
             reader.note(draft, name, f'needs reduce = "aggregate"; this view has reduce = "{rule}"')
 
 
+def check_feed(reader: Reader, draft: Draft) -> None:
+    """Note what does not fit together in one feed."""
+    if draft.refused & {"format", "publish_key"} or not draft.get("publish_key"):
+        return
+    if draft.get("format") != "json":
+        reader.note(draft, "publish_key", f'needs format = "json"; this feed has "{draft.get("format")}"')
+
+
 def _unknown_feed(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
     feed = draft.get("feed")
     near = nearest(feed, feeds)

@@ -176,8 +176,21 @@ class Publisher(Section):
     max_channels: int = setting(
         128, "Most channels that one connection may subscribe to.", low=1, example="512"
     )
+    max_rate: int = setting(
+        1_000,
+        "Commands that one connection may send in a second. Beside them it may send one for each channel.",
+        unit="commands/s",
+        low=1,
+        high=1_000_000,
+        example="50",
+    )
     auth_timeout: float = setting(
         15.0, "How long a new connection may take to authenticate.", unit="s", low=0.001, example='"5 s"'
+    )
+    compression: bool = setting(
+        False,
+        "Compress WebSocket messages (permessage-deflate, each by itself) for clients that offer it.",
+        example="true",
     )
     origins: tuple[str, ...] = setting(
         (),
@@ -200,3 +213,28 @@ class Control(Section):
 
     host: str = _host()
     port: int = _port(8080, "Port of the control API.")
+    cache_max_age: float = setting(
+        1.0,
+        "How long caches may serve rows without asking again, in whole seconds.",
+        unit="s",
+        low=0,
+        high=86_400,
+        example='"5 s"',
+    )
+    cache_stale: float = setting(
+        5.0,
+        "For how long after that caches may serve them while they ask; whole seconds, 0 for not at all.",
+        unit="s",
+        low=0,
+        high=86_400,
+        example='"30 s"',
+    )
+    cache_bytes: int = setting(
+        268_435_456,
+        "Memory for the results whose pages are being read; one result may have half of it.",
+        kind="size",
+        unit="bytes",
+        low=1024,
+        high=1 << 40,
+        example='"1 GiB"',
+    )

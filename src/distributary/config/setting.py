@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, Literal, cast
 
-from distributary.config.secrets import mask_property, mask_text
+from distributary.config.secrets import MASK, mask_property, mask_text
 from distributary.config.units import format_duration, format_size
 
 Kind = Literal["text", "integer", "boolean", "duration", "size", "memory", "start", "list", "table"]
@@ -24,7 +24,9 @@ class Note:
     takes a text (each element of a list) and returns its normal form or raises ValueError.
     ``optional`` settings may be None, written "" (or "never" for a duration). ``words`` are those
     among its texts that a slip may be meant for. ``reserved`` names the properties that a table refuses,
-    each with the setting that takes its place.
+    each with the setting that takes its place. Of a ``secret`` the passwords within it are never printed,
+    of a ``hidden`` one nothing is. ``entry`` takes one entry of a table, whatever its type, and returns
+    its text or raises ValueError.
     """
 
     doc: str
@@ -40,6 +42,8 @@ class Note:
     aliases: tuple[str, ...] = ()
     check: Callable[[str], str] | None = None
     reserved: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hidden: bool = False
+    entry: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,8 @@ def masked(note: Note, value: Any) -> Any:
         return {name: hide(name, text) for name, text in value.items()}
     if isinstance(value, tuple):
         return [mask_text(item) if note.secret else item for item in value]
+    if isinstance(value, str) and note.hidden:
+        return value and MASK
     if isinstance(value, str) and note.secret:
         return mask_text(value)
     return value

@@ -43,7 +43,7 @@ def raising(error: BaseException) -> object:
 
 def test_the_commands_in_their_order() -> None:
     names = [command.name for command in COMMANDS]
-    assert names == ["up", "demo", "status", "view", "subscribe", "config", "setup", "help"]
+    assert names == ["up", "demo", "status", "view", "subscribe", "token", "config", "setup", "help"]
 
 
 def test_help_lists_every_command_and_imports_none(capsys: Captured) -> None:

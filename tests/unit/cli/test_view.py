@@ -103,7 +103,7 @@ class Scripted(ControlClient):
         self.states = iter(states)
 
     def get(self, path: str) -> Any:
-        assert path == "/v1/views/odds"
+        assert path == "/v1/views/odds/status"
         return next(self.states)
 
 

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import io
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.control_fixture import control as control
+from tests.unit.control.threaded import ThreadedApi
+
+from distributary.cli.main import main
+from distributary.config import load
+from distributary.permit.keys import ApiKeys
+
+SECRET = "hunter2 hunter2 hunter2 hunter2 hunter2"
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISTRIBUTARY_PERMIT_HMAC_SECRET", SECRET)
+
+
+def make(capsys: Capture, *words: str) -> str:
+    assert main(["token", "make", "--user", "ann", *words]) == 0
+    return capsys.readouterr().out.strip()
+
+
+def test_a_made_token_is_shown_as_good(capsys: Capture) -> None:
+    token = make(capsys, "--views", "odds, bets-*", "--rows", "country = 'DE'", "--for", "2 minutes")
+    assert main(["token", "show", token]) == 0
+    said = capsys.readouterr().out
+    assert "counts                yes" in said
+    assert "allows views          odds, bets-*" in said
+    assert "rows of *             country = 'DE'" in said
+    assert "hunter2" not in said
+    assert token not in said
+
+
+def test_as_json(capsys: Capture) -> None:
+    made = json.loads(make(capsys, "--json", "--admin", "--publish", "actions"))
+    assert main(["token", "show", made["token"], "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["verified"], shown["error"], shown["claims"]) == (True, None, made["claims"])
+    assert (shown["grant"]["admin"], shown["grant"]["publish"]) == (True, ["actions"])
+
+
+def test_a_token_that_does_not_count_is_explained(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = make(capsys, "--for", "1h")
+    monkeypatch.setenv("DISTRIBUTARY_PERMIT_HMAC_SECRET", "another " + SECRET)
+    monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))
+    assert main(["token", "show", "-"]) == 1
+    said = capsys.readouterr().out
+    assert "no, signature: the token's signature is not right" in said
+    assert 'claims.sub  "ann"' in said
+    assert main(["token", "show", "abracadabra", "--json"]) == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["verified"], shown["error"]["reason"], shown["claims"]) == (False, "malformed", None)
+
+
+@pytest.mark.parametrize("text", ["", ".", "..", "e30.e30.e30", "eyJhbGciOiJIUzI1NiJ9.W10.x", "\ud800", "é"])
+def test_anything_may_be_shown(capsys: Capture, text: str) -> None:
+    assert main(["token", "show", text]) == 1
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["make"], 2, "--user"),
+        (["make", "--user", "ann", "--rows", "a ="], 2, "such a token would be refused: the filter of rows"),
+        (["make", "--user", "ann", "--views", "Odds!"], 2, 'such a token would be refused: "views"'),
+        (["make", "--user", "ann", "--for", "soon"], 2, "--for soon: expected a duration"),
+        (["make", "--user", "ann", "--for", "0"], 2, "--for 0: too short"),
+        (["key", "Reports!"], 2, "permit.keys.Reports!: not a name"),
+        (["key", "a", "--rows", "a ="], 2, "permit.keys.a: the filter of rows"),
+        ([], 2, "ACTION"),
+    ],
+)
+def test_mistakes_are_told(capsys: Capture, words: list[str], status: int, said: str) -> None:
+    assert main(["token", *words]) == status
+    assert said in capsys.readouterr().err
+
+
+def test_without_a_secret_none_can_be_made(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISTRIBUTARY_PERMIT_HMAC_SECRET")
+    assert main(["token", "make", "--user", "ann"]) == 2
+    assert "permit.hmac_secret is not set" in capsys.readouterr().err
+    assert main(["token", "show", "x"]) == 2
+    assert "[permit] is empty" in capsys.readouterr().err
+
+
+def test_a_key_comes_with_the_lines_of_its_configuration(capsys: Capture, tmp_path: Path) -> None:
+    words = ["token", "key", "reports", "--views", "odds", "--rows", "name = 'a \"b\"'", "--monitor"]
+    assert main(words) == 0
+    lines, _, rest = capsys.readouterr().out.partition("\n\n")
+    key = rest.split()[-1]
+    assert key not in lines
+    tomllib.loads(lines)
+    (tmp_path / "distributary.toml").write_text(lines)
+    grant = ApiKeys(load(env={}).permit.keys).find(key)
+    assert (grant.views, grant.rows, grant.monitor) == (("odds",), (("*", "name = 'a \"b\"'"),), True)
+
+
+def test_a_key_as_json(capsys: Capture) -> None:
+    assert main(["token", "key", "reports", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert ApiKeys({made["name"]: json.dumps(made["settings"])}).find(made["key"]).user == "key:reports"
+
+
+def test_revoke(control: ThreadedApi, capsys: Capture) -> None:
+    assert main(["token", "revoke", "ann/b"]) == 0
+    assert "ann/b: tokens issued before" in capsys.readouterr().out
+    assert set(control.api.store.revoked) == {"ann/b"}
+    assert main(["token", "revoke", "bob", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["user"] == "bob"

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.permit.signed import SECRET
+
+from distributary.config import Config, Control, Permit, Publisher
+from distributary.errors import ConfigError
+from distributary.permit.exposure import check_exposure, is_loopback
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "[::1]", "localhost"])
+def test_an_open_stack_may_listen_on_this_machine(host: str) -> None:
+    check_exposure(Config(control=Control(host=host), publisher=Publisher(host=host)))
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "10.0.0.1", "192.168.1.1", "example.com", "localhost.example.com", ""]
+)
+def test_an_open_stack_may_not_listen_elsewhere(host: str) -> None:
+    for config in (Config(control=Control(host=host)), Config(publisher=Publisher(host=host))):
+        with pytest.raises(ConfigError) as caught:
+            check_exposure(config)
+        assert f'host = "{host}"' in caught.value.message
+        assert "permit.hmac_secret" in caught.value.hint
+    check_exposure(Config(control=Control(host=host), permit=Permit(hmac_secret=SECRET)))
+
+
+def test_publishers_stay_on_this_machine_until_they_ask_for_tokens() -> None:
+    asked = Config(publisher=Publisher(host="0.0.0.0"), permit=Permit(hmac_secret=SECRET))
+    with pytest.raises(ConfigError, match="publishers do not ask for tokens yet"):
+        check_exposure(asked)
+
+
+@given(st.ip_addresses())
+def test_addresses(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    assert is_loopback(str(address)) == address.is_loopback

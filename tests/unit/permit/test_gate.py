@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from multidict import CIMultiDict
+from tests.unit.permit.signed import NOW, SECRET, claims, ec_key, jwk, jwks, pem, rsa_key, sign
+
+from distributary.config import Config, Permit
+from distributary.errors import (
+    ConfigError,
+    CredentialsMissing,
+    KeysUnavailable,
+    TokenExpired,
+    TokenRefused,
+)
+from distributary.permit import OPEN, Gate, Grant
+from distributary.permit.jwks import KeySet
+from distributary.permit.keys import make_key
+from distributary.store.memory import MemoryStore
+
+KEY, HASH = make_key()
+
+
+class Case:
+    """A gate over a store in memory and a key set that answers what a test says."""
+
+    def __init__(self, permit: Permit, path: Path | None = None, *, set: bool = False) -> None:
+        self.now = NOW
+        self.store = MemoryStore(clock=lambda: self.now)
+        self.answer: bytes | Exception = jwks()
+        self.fetched = 0
+        keys = KeySet(self._fetch, ttl=600, refetch=30, clock=lambda: self.now) if set else None
+        self.gate = Gate(
+            Config(permit=permit, path=path), self.store.reader.revoked, keys=keys, clock=lambda: self.now
+        )
+
+    async def _fetch(self) -> bytes:
+        self.fetched += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def reason(self, token: str) -> str:
+        with pytest.raises(TokenRefused) as caught:
+            await self.gate.by_token(token)
+        return caught.value.reason
+
+
+def with_secret(**settings: Any) -> Case:
+    return Case(Permit(hmac_secret=SECRET, revoked_ttl=0.0, **settings))
+
+
+def with_set(**settings: Any) -> Case:
+    return Case(Permit(jwks_url="https://login.example.com/keys", **settings), set=True)
+
+
+async def test_without_settings_everybody_is_let_in() -> None:
+    gate = Case(Permit()).gate
+    assert not gate.on
+    assert await gate.by_token("nonsense") is OPEN
+    assert await gate.by_headers({}) is OPEN
+    assert gate.by_key("") is OPEN
+    assert await gate.ended([OPEN, Grant("ann", expires_at=1)]) == []
+
+
+async def test_a_token_opens_what_it_says() -> None:
+    case = with_secret()
+    grant = await case.gate.by_token(sign(claims(rows="country = 'DE'")))
+    assert (grant.user, grant.views, grant.rows) == ("ann", ("odds",), (("*", "country = 'DE'"),))
+    assert await case.reason(sign(claims(rows="country ="))) == "rows"
+    assert await case.reason(sign(claims(views=7))) == "claims"
+    with pytest.raises(TokenExpired):
+        await case.gate.by_token(sign(claims(exp=1)))
+    for nothing in (None, ""):
+        with pytest.raises(CredentialsMissing):
+            await case.gate.by_token(nothing)
+
+
+async def test_one_of_the_settings_is_enough_to_close_the_stack(tmp_path: Path) -> None:
+    (tmp_path / "login.pem").write_bytes(pem(ec_key()))
+    entry = {"a": json.dumps({"hash": HASH})}
+    config = tmp_path / "distributary.toml"
+    for permit in (
+        Permit(hmac_secret=SECRET),
+        Permit(public_keys=("login.pem",)),
+        Permit(jwks_url="https://login.example.com/keys"),
+        Permit(keys=entry),
+    ):
+        case = Case(permit, config)
+        assert case.gate.on
+        with pytest.raises(CredentialsMissing):
+            await case.gate.by_headers({})
+
+
+async def test_files_of_public_keys(tmp_path: Path) -> None:
+    (tmp_path / "a.pem").write_bytes(pem(ec_key()))
+    (tmp_path / "b.pem").write_bytes(pem(rsa_key()))
+    case = Case(Permit(public_keys=("a.pem", str(tmp_path / "b.pem"))), tmp_path / "distributary.toml")
+    assert (await case.gate.by_token(sign(claims(), ec_key(), "ES256"))).user == "ann"
+    assert (await case.gate.by_token(sign(claims(), rsa_key(), "RS256", kid="any"))).user == "ann"
+    assert await case.reason(sign(claims(), rsa_key("other"), "RS256")) == "signature"
+    assert await case.reason(sign(claims())) == "algorithm"
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "No such file"), (b"x", "not the PEM text")])
+def test_files_that_cannot_be_used_are_told(tmp_path: Path, text: bytes | None, said: str) -> None:
+    if text is not None:
+        (tmp_path / "a.pem").write_bytes(text)
+    with pytest.raises(ConfigError, match=said):
+        Case(Permit(public_keys=("a.pem",)), tmp_path / "distributary.toml")
+
+
+async def test_a_rotated_key_is_found_and_the_old_one_is_refused() -> None:
+    case = with_set()
+    case.answer = jwks(jwk(rsa_key(), "old"))
+    old, new = sign(claims(), rsa_key(), "RS256", kid="old"), sign(claims(), ec_key(), "ES256", kid="new")
+    await case.gate.by_token(old)
+    assert await case.reason(new) == "algorithm"
+    case.answer = jwks(jwk(ec_key(), "new"))
+    case.now += 30
+    assert (await case.gate.by_token(new)).user == "ann"
+    assert await case.reason(old) == "algorithm"
+
+
+async def test_an_unknown_kid_is_fetched_now_and_then_only() -> None:
+    case = with_set()
+    case.answer = jwks(jwk(rsa_key(), "a"))
+    for n in range(20):
+        assert await case.reason(sign(claims(), rsa_key(), "RS256", kid=f"made up {n}")) == "unknown-key"
+    assert case.fetched == 1
+    case.now += 30
+    assert await case.reason(sign(claims(), rsa_key(), "RS256", kid="made up")) == "unknown-key"
+    assert case.fetched == 2
+
+
+async def test_a_wrong_signature_under_a_known_name_fetches_nothing() -> None:
+    case = with_set()
+    case.answer = jwks(jwk(rsa_key(), "a"))
+    case.now += 100
+    for _ in range(3):
+        case.now += 60
+        assert await case.reason(sign(claims(), rsa_key("other"), "RS256", kid="a")) == "signature"
+    assert case.fetched == 1
+
+
+async def test_a_token_without_a_kid_is_tried_with_every_key_of_the_set() -> None:
+    case = with_set()
+    case.answer = jwks(jwk(rsa_key("other"), "a"), jwk(rsa_key(), "b"))
+    assert (await case.gate.by_token(sign(claims(), rsa_key(), "RS256"))).user == "ann"
+
+
+async def test_an_address_that_does_not_answer() -> None:
+    case = with_set()
+    token = sign(claims(), rsa_key(), "RS256", kid="a")
+    case.answer = OSError("refused")
+    with pytest.raises(KeysUnavailable):
+        await case.gate.by_token(token)
+    case.answer = jwks(jwk(rsa_key(), "a"))
+    case.now += 30
+    await case.gate.by_token(token)
+    case.answer = OSError("refused")
+    case.now += 300
+    assert (await case.gate.by_token(token)).user == "ann", "the old keys are kept"
+    assert await case.reason(sign(claims(), rsa_key(), "RS256", kid="b")) == "unknown-key"
+
+
+async def test_a_secret_beside_a_key_set_needs_no_fetch() -> None:
+    case = with_set(hmac_secret=SECRET)
+    case.answer = OSError("refused")
+    assert (await case.gate.by_token(sign(claims()))).user == "ann"
+    assert await case.reason(sign(claims(), "b" + SECRET)) == "signature"
+    assert case.fetched == 0
+
+
+async def test_what_cannot_count_is_refused_before_anything_is_fetched() -> None:
+    case = with_set()
+    assert await case.reason("abracadabra") == "malformed"
+    assert await case.reason("x" * 100_000) == "too-large"
+    assert case.fetched == 0
+
+
+async def test_revoking_a_user_ends_what_was_issued_before() -> None:
+    case = with_secret()
+    before = sign(claims(iat=int(NOW) - 1))
+    await case.gate.by_token(before)
+    case.now += 0.5
+    await case.store.reader.revoke("ann")
+    assert await case.reason(before) == "revoked"
+    assert await case.reason(sign(claims(iat=int(NOW)))) == "revoked", "of the same second, but safe"
+    assert await case.reason(sign(claims(iat=None))) == "revoked", "nobody knows how old it is"
+    assert (await case.gate.by_token(sign(claims(iat=int(NOW) + 1)))).user == "ann"
+    assert (await case.gate.by_token(sign(claims(sub="bob", iat=int(NOW) - 1)))).user == "bob"
+
+
+@pytest.mark.parametrize("name", ["Authorization", "authorization"])
+async def test_headers(name: str) -> None:
+    case = with_secret(keys={"a": json.dumps({"hash": HASH, "views": ["odds"]})})
+    token = sign(claims())
+    for value in (f"Bearer {token}", f"bearer  {token} "):
+        assert (await case.gate.by_headers(CIMultiDict({name: value}))).user == "ann"
+    assert (await case.gate.by_headers(CIMultiDict({name: f"ApiKey {KEY}"}))).user == "key:a"
+    assert (await case.gate.by_headers(CIMultiDict({"x-api-key": KEY}))).user == "key:a"
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ({"Authorization": f"Basic {KEY}"}, "malformed"),
+        ({"Authorization": KEY}, "malformed"),
+        ({"Authorization": ""}, "malformed"),
+        ({"Authorization": f"ApiKey {KEY}x"}, "api-key"),
+        ({"Authorization": "ApiKey"}, "api-key"),
+        ({"X-API-Key": ""}, "api-key"),
+        ({"X-API-Key": KEY, "Authorization": f"ApiKey {KEY}"}, "malformed"),
+    ],
+)
+async def test_headers_that_do_not_count(headers: dict[str, str], reason: str) -> None:
+    case = with_secret(keys={"a": json.dumps({"hash": HASH})})
+    with pytest.raises(TokenRefused) as caught:
+        await case.gate.by_headers(CIMultiDict(headers))
+    assert caught.value.reason == reason
+    assert KEY not in str(caught.value)
+
+
+async def test_open_connections_are_asked_about_together() -> None:
+    case = with_secret(leeway=10.0, keys={"a": json.dumps({"hash": HASH})})
+    stays = Grant("bob", issued_at=1, expires_at=int(NOW * 1000))
+    over = Grant("cid", expires_at=int(NOW * 1000) - 10_000)
+    gone = Grant("ann", issued_at=int(NOW * 1000) - 1)
+    await case.store.reader.revoke("ann")
+    ended = await case.gate.ended([stays, over, gone, case.gate.by_key(KEY)])
+    assert [(grant.user, error.reason) for grant, error in ended] == [("cid", "expired"), ("ann", "revoked")]

@@ -179,7 +179,7 @@ class Feeding:
         """What the control API says of a view."""
         async with (
             aiohttp.ClientSession() as http,
-            http.get(f"{self.stack.addresses['control']}/v1/views/{name}") as reply,
+            http.get(f"{self.stack.addresses['control']}/v1/views/{name}/status") as reply,
         ):
             found: dict[str, Any] = await reply.json()
             return found

@@ -8,19 +8,27 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from distributary.control import health, status, subscriptions, views
+from distributary.control import health, rows, status, subscriptions, users, views
+from distributary.control.access import GATE, permitted
 from distributary.control.context import CONTEXT, Context
 from distributary.control.origins import same_site
 from distributary.control.replies import MAX_BODY, one_shape
+from distributary.control.results import Results
 from distributary.control.sweep import sweep_forever
+from distributary.permit import Gate
 
 _SWEEP_SECONDS = 5.0
 
 
 def make_app(context: Context) -> web.Application:
-    """Make the application; it sweeps lapsed subscriptions while it runs."""
-    app = web.Application(middlewares=[one_shape, same_site], client_max_size=MAX_BODY)
+    """Make the application; it sweeps lapsed subscriptions while it runs.
+
+    Raises ConfigError when the keys of ``[permit]`` cannot be used.
+    """
+    app = web.Application(middlewares=[one_shape, same_site, permitted], client_max_size=MAX_BODY)
     app[CONTEXT] = context
+    app[GATE] = Gate(context.config, context.reader.revoked)
+    app[rows.RESULTS] = Results(context.config.control.cache_bytes)
     app.cleanup_ctx.append(_sweeping)
     app.add_routes(
         [
@@ -28,13 +36,15 @@ def make_app(context: Context) -> web.Application:
             web.get("/v1/status", status.show),
             web.get("/v1/feeds", views.feeds),
             web.get("/v1/views", views.index),
-            web.get("/v1/views/{name}", views.show),
+            web.get("/v1/views/{name}", rows.show),
             web.put("/v1/views/{name}", views.define),
             web.delete("/v1/views/{name}", views.remove),
+            web.get("/v1/views/{name}/status", views.show),
             web.post("/v1/subscriptions", subscriptions.create),
             web.get("/v1/subscriptions/{id}", subscriptions.show),
             web.delete("/v1/subscriptions/{id}", subscriptions.end),
             web.post("/v1/subscriptions/{id}/begin", subscriptions.begin),
+            web.post("/v1/users/{user}/revoke", users.revoke),
             web.get("/healthz", health.healthz),
             web.get("/readyz", health.readyz),
             web.get("/metrics", health.metrics),

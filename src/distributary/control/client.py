@@ -6,7 +6,7 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from urllib.parse import quote
 from distributary.config import Config, load
 from distributary.errors import DistributaryError, RequestError, StackNotRunning
 from distributary.operate.state import running
+from distributary.permit.making import own_headers
 from distributary.subscribe.find import CONTROL_URL
 
 
@@ -51,12 +52,24 @@ def not_running(config: Config) -> StackNotRunning:
     )
 
 
-class ControlClient:
-    """Calls one control API, blocking."""
+def connect(path: Path | None, env: Mapping[str, str] = os.environ) -> ControlClient:
+    """Find the control API and call it as whoever the environment, else the configuration's secret, says."""
+    url = find_control(path, env)
+    # A token that we make ourselves goes to our own stack only, not to any address of the environment.
+    own = path is not None or not env.get(CONTROL_URL)
+    permit = stack_config(path, env).permit if own else None
+    return ControlClient(url, headers=lambda: own_headers(env, permit))
 
-    def __init__(self, url: str, timeout: float = 10.0) -> None:
+
+class ControlClient:
+    """Calls one control API, blocking; ``headers`` is asked for those of every call."""
+
+    def __init__(
+        self, url: str, timeout: float = 10.0, headers: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
         self.url = url
         self._timeout = timeout
+        self._headers = headers
 
     def get(self, path: str) -> Any:
         """Read a resource."""
@@ -65,9 +78,8 @@ class ControlClient:
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Make a call; None for an empty reply. Raises the error that the API replied with."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            self.url + path, data, {"Content-Type": "application/json"}, method=method
-        )
+        headers = {"Content-Type": "application/json", **self._headers()}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=self._timeout) as reply:
                 text = reply.read()
@@ -88,8 +100,13 @@ class ControlClient:
 
 
 def view_path(name: str) -> str:
-    """The address of a view."""
+    """The address of a view: its rows are read there, its definition is put there."""
     return f"/v1/views/{quote(name, safe='')}"
+
+
+def status_path(name: str) -> str:
+    """The address of what is known of a view."""
+    return f"{view_path(name)}/status"
 
 
 def _refused(url: str, status: int, text: bytes) -> DistributaryError:

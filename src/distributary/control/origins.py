@@ -9,6 +9,9 @@ from distributary.control.context import CONTEXT
 from distributary.errors import OriginRefused
 from distributary.publish.origins import allowed
 
+EXPOSED = "ETag, Link, Distributary-Position, Distributary-State"
+"""Headers that pages may read, besides those that browsers show anyway."""
+
 
 @web.middleware
 async def same_site(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -24,11 +27,15 @@ async def same_site(request: web.Request, handler: Handler) -> web.StreamRespons
     asked = request.headers.get("Access-Control-Request-Method")
     if request.method == "OPTIONS" and asked:
         reply: web.StreamResponse = web.Response(status=204)
-        reply.headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, DELETE"
-        reply.headers["Access-Control-Allow-Headers"] = "Content-Type, Authorization"
+        reply.headers["Access-Control-Allow-Methods"] = "GET, HEAD, POST, PUT, DELETE"
+        reply.headers["Access-Control-Allow-Headers"] = (
+            "Content-Type, Authorization, X-API-Key, If-None-Match"
+        )
         reply.headers["Access-Control-Max-Age"] = "600"
     else:
         reply = await handler(request)
     reply.headers["Access-Control-Allow-Origin"] = origin
-    reply.headers["Vary"] = "Origin"
+    reply.headers["Access-Control-Expose-Headers"] = EXPOSED
+    if "Origin" not in reply.headers.get("Vary", ""):
+        reply.headers.add("Vary", "Origin")
     return reply

@@ -26,7 +26,14 @@ STATUSES: tuple[tuple[type[DistributaryError], int], ...] = (
     (errors.NotThere, 404),
     (errors.AlreadyBegun, 409),
     (errors.OriginRefused, 403),
+    (errors.Forbidden, 403),
+    (errors.KeysUnavailable, 503),
+    (errors.AccessError, 401),
+    (errors.FormatNotOffered, 406),
+    (errors.PageGone, 410),
+    (errors.ResultTooLarge, 413),
     (errors.ViewBuilding, 503),
+    (errors.ViewBusy, 503),
     (errors.StoreUnavailable, 503),
     (errors.KafkaUnavailable, 503),
     (errors.RequestError, 400),
@@ -40,7 +47,9 @@ def error_reply(error: DistributaryError, status: int | None = None) -> web.Resp
     if status is None:
         status = next((number for kind, number in STATUSES if isinstance(error, kind)), 500)
     body = {"code": error.code, "message": error.message, "hint": error.hint, "retry": error.retry}
-    headers = {"Retry-After": "1"} if status == 503 else {}
+    headers = {"Cache-Control": "no-store"}  # some statuses are kept by caches unless they are told
+    if status == 503:
+        headers["Retry-After"] = "1"
     return web.json_response({"error": body}, status=status, headers=headers)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from distributary.control.access import demand_covered, narrowed
 from distributary.control.context import CONTEXT, Context, events_address, websocket_address
 from distributary.control.replies import named, read_object
 from distributary.control.views import require_view
@@ -36,7 +37,7 @@ _MOMENT = 0.5
 async def create(request: web.Request) -> web.Response:
     """``POST /v1/subscriptions``: register a subscription that waits until it is begun."""
     context = request.app[CONTEXT]
-    query = read_query(await read_object(request, ("view", "where", "keys")))
+    query = narrowed(request, read_query(await read_object(request, ("view", "where", "keys"))))
     await _servable(context, query.view, await require_view(context, query.view))
     id = str(uuid.uuid4())
     try:
@@ -57,7 +58,7 @@ async def create(request: web.Request) -> web.Response:
 async def show(request: web.Request) -> web.Response:
     """``GET /v1/subscriptions/{id}``."""
     context = request.app[CONTEXT]
-    view, found = await _find(context, request.match_info["id"])
+    view, found = await _find(request)
     row = await context.reader.query_text(view, found.query_id)
     info = await context.reader.view(view)
     reply = _described(context, request.host, view, found, row.text if row else "{}")
@@ -68,7 +69,7 @@ async def show(request: web.Request) -> web.Response:
 async def begin(request: web.Request) -> web.Response:
     """``POST /v1/subscriptions/{id}/begin``: let the initial state come; once."""
     context = request.app[CONTEXT]
-    view, found = await _find(context, request.match_info["id"])
+    view, found = await _find(request)
     try:
         first = await context.reader.begin(view, found.id, context.ttl_ms)
     except KeyError:
@@ -84,7 +85,7 @@ async def begin(request: web.Request) -> web.Response:
 async def end(request: web.Request) -> web.Response:
     """``DELETE /v1/subscriptions/{id}``."""
     context = request.app[CONTEXT]
-    view, found = await _find(context, request.match_info["id"])
+    view, found = await _find(request)
     if not await context.reader.end(view, found.id):
         raise _unknown(found.id)
     await announce(context, Command("end", view, found.id))
@@ -101,7 +102,7 @@ def read_query(body: dict[str, Any]) -> Query:
     if where is not None and keys is not None:
         raise BadRequest('a query has "where" or "keys", not both', hint="leave one out")
     if where is not None and not isinstance(where, str):
-        raise BadRequest(f'"where" is {named(where)}', hint='write it as a text: "field = literal and …"')
+        raise BadRequest(f'"where" is {named(where)}', hint='write it as a text: "price > 1.5 and …"')
     if keys is None:
         return Query.parse(view, where)
     if not isinstance(keys, list):
@@ -144,11 +145,15 @@ async def _servable(context: Context, name: str, info: ViewInfo) -> None:
         )
 
 
-async def _find(context: Context, id: str) -> tuple[str, Subscription]:
-    view = await context.reader.find_subscription(id)
-    found = await context.reader.subscription(view, id) if view is not None else None
-    if view is None or found is None:
+async def _find(request: web.Request) -> tuple[str, Subscription]:
+    """Find the subscription of the address; raises Forbidden when its rows are not the caller's."""
+    reader, id = request.app[CONTEXT].reader, request.match_info["id"]
+    view = await reader.find_subscription(id)
+    found = await reader.subscription(view, id) if view is not None else None
+    row = await reader.query_text(view, found.query_id) if view is not None and found is not None else None
+    if view is None or found is None or row is None:
         raise _unknown(id)
+    demand_covered(request, Query.load(view, row.text))
     return view, found
 
 

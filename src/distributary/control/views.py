@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from aiohttp import web
 
 from distributary.config.problem import nearest
+from distributary.control.access import grant_of
 from distributary.control.context import CONTEXT, Context
 from distributary.control.definition import read_definition
 from distributary.control.overview import Overview, describe_view, read_overview
@@ -19,12 +20,14 @@ from distributary.store.base import ViewInfo
 
 async def index(request: web.Request) -> web.Response:
     """``GET /v1/views``."""
-    overview = await read_overview(request.app[CONTEXT].reader)
-    return web.json_response({"views": [describe_view(overview, name) for name in overview.views]})
+    overview, sees = await read_overview(request.app[CONTEXT].reader), grant_of(request).sees
+    return web.json_response(
+        {"views": [describe_view(overview, name) for name in overview.views if sees(name)]}
+    )
 
 
 async def show(request: web.Request) -> web.Response:
-    """``GET /v1/views/{name}``."""
+    """``GET /v1/views/{name}/status``."""
     context, name = request.app[CONTEXT], request.match_info["name"]
     await require_view(context, name)
     return web.json_response(describe_view(await read_overview(context.reader, [name]), name))
@@ -47,7 +50,7 @@ async def define(request: web.Request) -> web.Response:
         return web.json_response({"name": name, "build": definition.build, "state": state, "changed": False})
     await context.write(context.writer.define, name, definition.build, definition.text)
     reply = {"name": name, "build": definition.build, "state": state, "changed": True}
-    return web.json_response(reply, status=202, headers={"Location": f"/v1/views/{name}"})
+    return web.json_response(reply, status=202, headers={"Location": f"/v1/views/{name}/status"})
 
 
 async def remove(request: web.Request) -> web.Response:

@@ -18,6 +18,7 @@ from distributary.control.client import ControlClient
 from distributary.kafka import client
 from distributary.kafka.commands import CommandsReader, ensure_commands_topic
 from distributary.model.command import Command
+from distributary.model.query import Query
 
 pytestmark = pytest.mark.slow
 
@@ -55,4 +56,4 @@ def test_commands_are_on_the_topic_in_order(start: Start, store: StoreServer, ru
         ("begin", "odds", id),
         ("end", "odds", id),
     ]
-    assert found[0].query == '{"equals":[["a","n1"]]}'
+    assert found[0].query == Query.parse("odds", "a = 1").text

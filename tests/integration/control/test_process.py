@@ -27,9 +27,13 @@ def test_a_view_from_its_definition_to_its_end(start: Start, store: StoreServer)
     folding = Folding(store.url, ODDS)
     folding.fold(a={"n": 1}, b={"n": 2})
     folding.go_live()
-    shown = api.get("/v1/views/odds")
+    shown = api.get("/v1/views/odds/status")
     assert (shown["status"], shown["rows"], shown["seq"]) == ("live", 2, 2)
     assert shown["position"] == {"0": {"offset": 1, "end": None}}
+    found = api.get("/v1/views/odds?where=n%20%3D%202")
+    assert (found["rows"], found["position"]) == ([["b", {"n": 2}]], f"{shown['epoch']}:2")
+    keys = "&".join(f"key={'k' * 60}{n}" for n in range(600))  # as long as an address may be
+    assert api.get(f"/v1/views/odds?key=a&{keys}")["rows"] == [["a", {"n": 1}]]
 
     made = api.call("POST", "/v1/subscriptions", {"view": "odds", "keys": ["a"]})
     assert api.get(f"/v1/subscriptions/{made['id']}")["state"] == "waiting"

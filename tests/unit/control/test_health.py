@@ -31,13 +31,15 @@ async def test_not_ready_names_who_is_missing(api: Api) -> None:
 
 async def test_metrics(api: Api) -> None:
     api.define()
-    await api.get("/v1/views/odds")
-    await api.get("/v1/views/none", 404)
+    await api.get("/v1/views/odds/status")
+    await api.get("/v1/views/none/status", 404)
     async with api.client.get("/metrics") as reply:
         assert reply.content_type == "text/plain"
         lines = (await reply.text()).splitlines()
     assert 'distributary_view_live{view="odds"} 1' in lines
-    assert 'distributary_control_requests_total{request="GET /v1/views/{name}",status="404"} 1' in lines
+    assert (
+        'distributary_control_requests_total{request="GET /v1/views/{name}/status",status="404"} 1' in lines
+    )
     names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
     assert not any("None" in line for line in lines)

@@ -41,5 +41,5 @@ async def test_whatever_is_raised_has_the_shape(
 
 def test_every_error_of_the_api_has_a_status() -> None:
     for kind in errors.RequestError.__subclasses__():
-        assert error_reply(kind("x")).status in (400, 403, 404, 409, 503)
+        assert error_reply(kind("x")).status in (400, 403, 404, 406, 409, 410, 413, 503)
         assert (error_reply(kind("x")).status == 503) == kind.retry

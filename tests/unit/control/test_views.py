@@ -27,14 +27,14 @@ async def test_the_same_again_changes_nothing(api: Api) -> None:
 
 async def test_what_is_shown_can_be_put_back(api: Api) -> None:
     api.define(replace(VIEW, ttl=60.5, reduce="aggregate", aggregates={"n": "count()"}, window=60.0))
-    shown = await api.get("/v1/views/odds")
+    shown = await api.get("/v1/views/odds/status")
     assert not (await api.call("PUT", "/v1/views/odds", shown["definition"]))["changed"]
 
 
 async def test_a_changed_view_is_built_beside_the_live_one(api: Api) -> None:
     live = api.define()
     reply = await api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "other"}, 202)
-    shown = await api.get("/v1/views/odds")
+    shown = await api.get("/v1/views/odds/status")
     assert (shown["build"], shown["status"]) == (live.id, "live")
     assert (shown["next"]["build"], shown["next"]["status"]) == (reply["build"], "building")
 
@@ -103,7 +103,7 @@ async def test_everything_known_is_shown(api: Api) -> None:
         api.store.writer.beat("publisher", id, json.dumps({"views": {"odds": said}}))
     api.store.writer.fresh("odds")
     api.now += 31
-    shown = await api.get("/v1/views/odds")
+    shown = await api.get("/v1/views/odds/status")
     assert (shown["engine"], shown["rate"], shown["lag"], shown["lag_seconds"]) == ("realtime", 12.5, 3, 0.2)
     assert (shown["subscribers"], shown["published"], shown["e2e_p99_ms"]) == (4, 10, 9.5)
     assert (shown["rows"], shown["seq"], shown["stale"], shown["next"]) == (0, 0, True, None)
@@ -117,7 +117,7 @@ async def test_a_build_under_way_shows_its_own_figures(api: Api) -> None:
     api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
     api.store.writer.beat("reducer", f"odds/{build}/0", '{"queries":3}')
     api.store.writer.beat("reducer", f"odds/{build}/1", '{"queries":4}')
-    shown = await api.get("/v1/views/odds")
+    shown = await api.get("/v1/views/odds/status")
     assert (shown["lag"], shown["queries"]) == (1, None)
     assert (shown["next"]["lag"], shown["next"]["queries"]) == (500, 4)
 
@@ -126,7 +126,7 @@ async def test_nonsense_in_a_beat_harms_nothing(api: Api) -> None:
     api.define()
     for id, said in enumerate(["", "[]", '{"views":3}', '{"views":{"odds":null}}']):
         api.store.writer.beat("reducers", str(id), said)
-    assert (await api.get("/v1/views/odds"))["lag"] is None
+    assert (await api.get("/v1/views/odds/status"))["lag"] is None
     assert len((await api.get("/v1/status"))["parts"]) == 4
 
 
@@ -138,7 +138,7 @@ def test_equal_definitions_have_equal_text() -> None:
 async def test_a_definition_of_another_version_is_no_error(api: Api) -> None:
     api.store.writer.define("later", "b", '{"view":{"shape":"new"}}')
     api.define()
-    shown = await api.get("/v1/views/later")
+    shown = await api.get("/v1/views/later/status")
     assert (shown["definition"], shown["feed"]) == (None, "")
     assert len((await api.get("/v1/feeds"))["feeds"]) == 1
 
@@ -156,4 +156,4 @@ async def test_the_old_definition_again_ends_the_build_beside_it(api: Api) -> No
     await api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "other"}, 202)
     reply = await api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "market_id"}, 202)
     assert (reply["changed"], reply["state"]) == (True, "live")
-    assert (await api.get("/v1/views/odds"))["next"] is None
+    assert (await api.get("/v1/views/odds/status"))["next"] is None

@@ -1,0 +1,95 @@
+"""Which fields of a row a caller wants: ``fields=price,match.name``. Values are cut out, never read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from distributary.errors import BadRequest
+
+MAX_PATHS = 200
+MAX_DEPTH = 32
+
+_HINT = "write fields=a,b.c and put names with other signs in backquotes: `a.b`"
+_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,\s](?:[^`.,]*[^`.,\s])?))\s*")
+
+Tree: TypeAlias = "dict[str, Tree | None]"
+"""Fields by name: None takes a field whole, a tree takes some of its own fields."""
+
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A choice of fields; ``text`` is its normal form: equal choices have equal text."""
+
+    tree: Tree
+    text: str
+
+    def project(self, row: bytes) -> bytes:
+        """Give the row with these fields alone. What it does not have is left out."""
+        return _project(row, self.tree) or b"{}"
+
+
+def parse_fields(text: str) -> Fields:
+    """Read ``a,b.c``; names may stand in backquotes. Raises BadRequest with the place."""
+    tree: Tree = {}
+    paths, at = 0, 0
+    while True:
+        names: list[str] = []
+        while True:
+            match = _NAME.match(text, at)
+            if match is None:
+                raise BadRequest(f"fields={text[:80]!r}: expected a name at character {at + 1}", hint=_HINT)
+            names.append(match[1].replace("``", "`") if match[1] is not None else match[2])
+            at = match.end()
+            if text[at : at + 1] != ".":
+                break
+            at += 1
+        paths += 1
+        if paths > MAX_PATHS or len(names) > MAX_DEPTH:
+            raise BadRequest(
+                "fields names too much", hint=f"at most {MAX_PATHS} fields, {MAX_DEPTH} names deep"
+            )
+        _add(tree, names)
+        if at == len(text):
+            ordered = _ordered(tree)
+            return Fields(ordered, _encode(ordered).decode())
+        if text[at] != ",":
+            raise BadRequest(f"fields={text[:80]!r}: expected a comma at character {at + 1}", hint=_HINT)
+        at += 1
+
+
+def _add(tree: Tree, names: list[str]) -> None:
+    """Put a path into the tree; a field that is taken whole already stays so."""
+    for name in names[:-1]:
+        inner = tree.setdefault(name, {})
+        if inner is None:
+            return
+        tree = inner
+    tree[names[-1]] = None
+
+
+def _ordered(tree: Tree) -> Tree:
+    return {name: inner and _ordered(inner) for name, inner in sorted(tree.items())}
+
+
+def _project(value: bytes | msgspec.Raw, tree: Tree) -> bytes:
+    """Cut the tree's fields out of a JSON object; empty when there is none of them."""
+    try:
+        row = _decode(value)
+    except msgspec.MsgspecError:  # not an object
+        return b""
+    parts: list[bytes] = []
+    for name, inner in tree.items():
+        raw = row.get(name)
+        if raw is None:
+            continue
+        found = bytes(raw) if inner is None else _project(raw, inner)
+        if found:
+            parts.append(b"%b:%b" % (_encode(name), found))
+    return b"{%b}" % b",".join(parts) if parts else b""

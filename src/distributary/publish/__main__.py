@@ -16,6 +16,9 @@ import uvloop
 from distributary.config import Config, load
 from distributary.errors import DistributaryError
 from distributary.kafka.commands import CommandsProducer
+from distributary.permit import check_exposure
+from distributary.publish.inlet import Inlet
+from distributary.publish.producer import RecordProducer
 from distributary.publish.server import Publisher
 from distributary.store.redis import RedisReader
 
@@ -28,11 +31,13 @@ async def serve(config: Config) -> None:
         loop.add_signal_handler(number, stopping.set)
     store = RedisReader(config.store.url)
     commands = CommandsProducer(config.kafka) if config.kafka.bootstrap_servers else None
+    records = RecordProducer(config.kafka) if config.kafka.bootstrap_servers else None
     publisher = Publisher(
         store,
         config.publisher,
         ttl=config.store.subscription_ttl,
         announce=commands.send if commands else None,
+        inlet=Inlet(config.feeds, store, records.send) if records else None,
     )
     try:
         await publisher.start()
@@ -49,6 +54,8 @@ async def serve(config: Config) -> None:
         await publisher.stop()
         if commands is not None:
             await commands.close(1.0)
+        if records is not None:
+            await records.close(1.0)
         await store.close()
 
 
@@ -73,6 +80,7 @@ def main() -> int:
                 "the publisher has no store",
                 hint="set DISTRIBUTARY_STORE_URL, or start it with: distributary up",
             )
+        check_exposure(config)
         allow_many_sockets()
         uvloop.run(serve(config))
     except DistributaryError as error:

@@ -1,8 +1,8 @@
 """Who listens to a query, and in which encodings.
 
 A channel is one query of one view in this process. Its outlets are the encodings that are in use: one for
-every WebSocket channel name (the name is in every frame) and one for SSE. What is published is encoded once
-for each outlet and then written to all its live members.
+every WebSocket channel name and format (the name is in every frame) and one for every kind of HTTP stream.
+What is published is encoded once for each outlet and then written to all its live members.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from distributary.model.query import Query
-from distributary.publish import frames
 from distributary.publish.codes import Ending
 from distributary.publish.frames import Pub
 from distributary.publish.join import Joining
 from distributary.publish.snapshot import Snapshot
+from distributary.publish.wire import Wire
 
 if TYPE_CHECKING:
     from distributary.publish.follower import Follower
@@ -184,43 +184,18 @@ class Channel:
 
 
 class WebSocketOutlet:
-    """Publications as pushes of one channel name, in one WebSocket frame."""
+    """Publications as pushes of one channel name in one format, in one WebSocket frame."""
 
-    def __init__(self, name: str) -> None:
-        self.key = name
+    def __init__(self, name: str, wire: Wire) -> None:
+        self.key = wire.key + name
         self.live: dict[Member, Write] = {}
-        self._head = frames.push_head(name)
+        self._wire = wire
+        self._head = wire.push_head(name)
 
     def encode(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
         """Encode a batch as one raw frame."""
-        return frames.text_frame(frames.pushes(self._head, pubs))
+        return self._wire.frame(self._wire.pushes(self._head, pubs))
 
     def notice(self, data: bytes) -> bytes:
         """Encode a push without a position as one raw frame."""
-        return frames.text_frame(frames.notice(self._head, data))
-
-
-class SseOutlet:
-    """Publications as events, each with its position as id."""
-
-    key = "\0sse"  # no channel's name begins so
-
-    def __init__(self) -> None:
-        self.live: dict[Member, Write] = {}
-
-    def encode(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
-        """Encode a batch as events."""
-        head = b"id: " + epoch.encode()
-        return b"".join(
-            [b"%b:%d\nevent: change\ndata: %b\n\n" % (head, n, frames.one_line(data)) for n, data in pubs]
-        )
-
-    def notice(self, data: bytes) -> bytes:
-        """Encode a notice as an event without an id."""
-        return event("stale", data)
-
-
-def event(name: str, data: bytes, id: str = "") -> bytes:
-    """Write one server-sent event."""
-    head = f"id: {id}\n" if id else ""
-    return f"{head}event: {name}\ndata: ".encode() + frames.one_line(data) + b"\n\n"
+        return self._wire.frame(self._wire.notice(self._head, data))

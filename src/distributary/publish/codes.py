@@ -36,6 +36,8 @@ class Refused(Exception):
 INTERNAL = Refusal(100, "internal server error", True)
 UNKNOWN_CHANNEL = Refusal(102, "unknown channel")
 NOT_SUBSCRIBED = Refusal(103, "permission denied: subscribe to the channel first")
+PERMISSION_DENIED = Refusal(103, "permission denied")
+METHOD_NOT_FOUND = Refusal(104, "method not found")
 ALREADY_SUBSCRIBED = Refusal(105, "already subscribed")
 LIMIT_EXCEEDED = Refusal(106, "limit exceeded")
 BAD_REQUEST = Refusal(107, "bad request")
@@ -50,16 +52,27 @@ INSUFFICIENT = Ending(2500, "insufficient state")
 SHUTDOWN = Ending(3001, "shutdown")
 SLOW = Ending(3008, "slow")
 NO_PONG = Ending(3012, "no pong")
+FLOOD = Ending(3013, "too many requests")
 BAD_FRAME = Ending(3501, "bad request")
 STALE = Ending(3502, "stale")
 
-CLOSINGS = (SHUTDOWN, SLOW, NO_PONG, BAD_FRAME, STALE)
+CLOSINGS = (SHUTDOWN, SLOW, NO_PONG, FLOOD, BAD_FRAME, STALE)
 """Every ending a publisher closes a connection with."""
 
 
 def building(reason: str) -> Refusal:
     """Say that a view has no rows to serve yet, and why."""
     return Refusal(BUILDING.code, f"the view is being built: {reason}" if reason else BUILDING.message, True)
+
+
+def denied(why: str) -> Refusal:
+    """Say what is not permitted."""
+    return Refusal(PERMISSION_DENIED.code, f"permission denied: {why}")
+
+
+def unwritten(why: str) -> Refusal:
+    """Say why a message was not acknowledged; the client may try again."""
+    return Refusal(INTERNAL.code, f"{INTERNAL.message}: {why}", True)
 
 
 def unknown(what: str) -> Refusal:

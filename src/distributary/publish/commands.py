@@ -8,7 +8,7 @@ import msgspec
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]
-Flag = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]
+Flag = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 REJECT_UNRECOVERED = 2
 """A flag of ``subscribe``: the client wants an error where others get the state anew."""
@@ -24,7 +24,7 @@ class Connect(msgspec.Struct, gc=False):
 class Subscribe(msgspec.Struct, gc=False):
     """Asks for a channel, from a position when ``recover`` is set."""
 
-    channel: str
+    channel: str = ""
     recover: bool = False
     epoch: str = ""
     offset: Offset = 0
@@ -35,7 +35,7 @@ class Subscribe(msgspec.Struct, gc=False):
 class Unsubscribe(msgspec.Struct, gc=False):
     """Leaves a channel."""
 
-    channel: str
+    channel: str = ""
 
 
 class Since(msgspec.Struct, gc=False):
@@ -46,12 +46,29 @@ class Since(msgspec.Struct, gc=False):
 
 
 class History(msgspec.Struct, gc=False):
-    """Asks for publications after a position; limit 0 asks for the position alone, below 0 for many."""
+    """Asks for publications after a position; limit 0 asks for the position alone, below 0 for many.
 
-    channel: str
+    With ``reverse``: before the position (from the newest without one), the newest first.
+    """
+
+    channel: str = ""
     limit: Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)] = 0
     since: Since | None = None
     reverse: bool = False
+
+
+class Publish(msgspec.Struct, gc=False):
+    """Asks to write a message into a channel."""
+
+    channel: str = ""
+    data: msgspec.Raw = msgspec.Raw(b"")
+
+
+class Rpc(msgspec.Struct, gc=False):
+    """Calls a method of the publisher."""
+
+    method: str = ""
+    data: msgspec.Raw = msgspec.Raw(b"")
 
 
 class Command(msgspec.Struct, gc=False):
@@ -62,10 +79,11 @@ class Command(msgspec.Struct, gc=False):
     subscribe: Subscribe | None = None
     unsubscribe: Unsubscribe | None = None
     history: History | None = None
-    publish: Any = None
+    publish: Publish | None = None
+    rpc: Rpc | None = None
+    ping: Any = None
     presence: Any = None
     presence_stats: Any = None
-    rpc: Any = None
     send: Any = None
     refresh: Any = None
     sub_refresh: Any = None

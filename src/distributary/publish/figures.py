@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from distributary.publish.hub import Hub
@@ -30,11 +30,22 @@ def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
         "writes": stats.writes,
         "bytes": stats.bytes,
         "slow": stats.slow,
+        "pings": stats.pings,
         "refused_origins": stats.refused_origins,
         "joins": dict(stats.joins),
+        "publishes": dict(stats.publishes),
         "closes": {str(code): count for code, count in sorted(stats.closes.items())},
         "views": views,
     }
+
+
+def told(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
+    """Say everything that another process needs to answer for this one: also the delays, whole."""
+    delays = {
+        view: {"buckets": latency.cumulative(), "sum": latency.sum, "count": latency.total}
+        for view, latency in stats.latencies()
+    }
+    return describe(hub, stats, id) | {"delays": delays}
 
 
 def _view(hub: Hub, stats: Stats, view: str) -> dict[str, Any]:
@@ -54,7 +65,7 @@ def _view(hub: Hub, stats: Stats, view: str) -> dict[str, Any]:
 
 GAUGES = (
     ("connections", "WebSocket connections."),
-    ("streams", "SSE streams."),
+    ("streams", "HTTP streams."),
     ("queries", "Queries with a subscriber here."),
     ("channels", "Channel names in use."),
     ("subscribers", "Subscriptions served here."),
@@ -65,45 +76,54 @@ COUNTERS = (
     ("deliveries", "Changes delivered, each to one subscriber."),
     ("writes", "Writes to connections."),
     ("bytes", "Bytes written."),
+    ("pings", "Pings sent."),
     ("slow", "Subscribers closed because they read too slowly."),
     ("refused_origins", "Connections refused for their origin."),
 )
 
 
-def prometheus(hub: Hub, stats: Stats, id: str) -> str:
-    """Write the same as Prometheus text."""
-    return "\n".join(_lines(describe(hub, stats, id), stats)) + "\n"
+OUTCOMES = (
+    ("joins", "outcome", "Joins by their outcome."),
+    ("publishes", "outcome", "Messages of clients by their outcome."),
+    ("closes", "code", "Connections closed from here, by code."),
+)
+DELAY = "distributary_publisher_delay_ms"
 
 
-def _lines(said: dict[str, Any], stats: Stats) -> Iterator[str]:
+def prometheus(processes: Iterable[Mapping[str, Any]]) -> str:
+    """Write what ``told`` said in each process as Prometheus text; another version may say less."""
+    said = [(f'process="{_escaped(str(one.get("pid", "")))}"', one) for one in processes]
+    return "\n".join(_lines(said)) + "\n"
+
+
+def _lines(said: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
     for name, help in GAUGES:
-        yield from _one(f"distributary_publisher_{name}", "gauge", help, said[name])
+        yield from _head(f"distributary_publisher_{name}", "gauge", help)
+        yield from (f"distributary_publisher_{name}{{{label}}} {one.get(name, 0)}" for label, one in said)
     for name, help in COUNTERS:
-        yield from _one(f"distributary_publisher_{name}_total", "counter", help, said[name])
-    yield from _head("distributary_publisher_joins_total", "counter", "Joins by their outcome.")
-    for how, count in said["joins"].items():
-        yield f'distributary_publisher_joins_total{{outcome="{how}"}} {count}'
-    yield from _head(
-        "distributary_publisher_closes_total", "counter", "Connections closed from here, by code."
-    )
-    for code, count in said["closes"].items():
-        yield f'distributary_publisher_closes_total{{code="{code}"}} {count}'
-    name = "distributary_publisher_delay_ms"
-    yield from _head(name, "histogram", "From a record's time to its publication, in ms.")
-    for view, latency in stats.latencies():
-        label = view.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        for bound, count in latency.cumulative():
-            yield f'{name}_bucket{{view="{label}",le="{bound}"}} {count}'
-        yield f'{name}_bucket{{view="{label}",le="+Inf"}} {latency.total}'
-        yield f'{name}_sum{{view="{label}"}} {latency.sum:.0f}'
-        yield f'{name}_count{{view="{label}"}} {latency.total}'
-
-
-def _one(name: str, kind: str, help: str, value: Any) -> Iterator[str]:
-    yield from _head(name, kind, help)
-    yield f"{name} {value}"
+        yield from _head(f"distributary_publisher_{name}_total", "counter", help)
+        for label, one in said:
+            yield f"distributary_publisher_{name}_total{{{label}}} {one.get(name, 0)}"
+    for name, by, help in OUTCOMES:
+        yield from _head(f"distributary_publisher_{name}_total", "counter", help)
+        for label, one in said:
+            for which, count in one.get(name, {}).items():
+                yield f'distributary_publisher_{name}_total{{{label},{by}="{_escaped(which)}"}} {count}'
+    yield from _head(DELAY, "histogram", "From a record's time to its publication, in ms.")
+    for label, one in said:
+        for view, delay in one.get("delays", {}).items():
+            labels = f'{label},view="{_escaped(view)}"'
+            for bound, count in delay["buckets"]:
+                yield f'{DELAY}_bucket{{{labels},le="{bound}"}} {count}'
+            yield f'{DELAY}_bucket{{{labels},le="+Inf"}} {delay["count"]}'
+            yield f"{DELAY}_sum{{{labels}}} {delay['sum']:.0f}"
+            yield f"{DELAY}_count{{{labels}}} {delay['count']}"
 
 
 def _head(name: str, kind: str, help: str) -> Iterator[str]:
     yield f"# HELP {name} {help}"
     yield f"# TYPE {name} {kind}"
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import mimetypes
 import re
+from collections.abc import Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
+from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from distributary.config.sections import Publisher
-from distributary.publish import figures
+from distributary.publish import figures, peers
 from distributary.publish.hub import Hub
 from distributary.publish.origins import allowed
 from distributary.publish.sse import Events
 from distributary.publish.stats import Stats
 from distributary.publish.websocket import port_taken
+
+log = logging.getLogger(__name__)
 
 READY_TIMEOUT = 5.0
 _FILE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
@@ -34,6 +39,7 @@ class HttpServer:
         self._events = Events(hub, stats, queue_bytes=settings.queue_bytes)
         self._runner: web.AppRunner | None = None
         self.port = 0
+        self.beat: Mapping[str, Any] | None = None
 
     def app(self) -> web.Application:
         """Make the application."""
@@ -114,8 +120,21 @@ class HttpServer:
         return web.json_response(figures.describe(self._hub, self._stats, self._id))
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        text = figures.prometheus(self._hub, self._stats, self._id)
+        text = figures.prometheus(await self._told())
         return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _told(self) -> list[Mapping[str, Any]]:
+        """What all processes of this port say of themselves."""
+        if self._settings.processes == 1:
+            return [figures.told(self._hub, self._stats, self._id)]
+        try:
+            async with asyncio.timeout(READY_TIMEOUT):
+                found = await peers.heard(self._hub.store, peers.place_of(self.port))
+        except Exception as error:
+            log.warning("the store does not tell of the other processes (%s)", error or type(error).__name__)
+            found = {}
+        found.setdefault(self._id, self.beat or figures.told(self._hub, self._stats, self._id))
+        return list(found.values())
 
     async def _page(self, request: web.Request) -> web.Response:
         name = request.match_info.get("file") or "index.html"

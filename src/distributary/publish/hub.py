@@ -17,7 +17,7 @@ from distributary.errors import DistributaryError
 from distributary.model.command import Command
 from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.publish import codes, reading
+from distributary.publish import codes, history, reading
 from distributary.publish.channel import Initial, Member, Recovered, Sink, Waiting
 from distributary.publish.codes import Refused
 from distributary.publish.follower import Follower
@@ -258,14 +258,17 @@ class Hub:
 
     # --- history ----------------------------------------------------------------------------------------
 
-    async def history(self, member: Member, since: Position | None, limit: int) -> tuple[str, int, list[Pub]]:
-        """Read publications of a member's channel after a position. Raises Refused."""
+    async def history(
+        self, member: Member, since: Position | None, limit: int, *, reverse: bool = False
+    ) -> tuple[str, int, list[Pub]]:
+        """Read publications of a member's channel after a position, or before it. Raises Refused."""
         channel, follower = member.channel, member.follower
         if channel is None:
             raise Refused(codes.NOT_AVAILABLE)
         most = HISTORY_LIMIT if limit < 0 else min(limit, HISTORY_LIMIT)
         try:
-            return await reading.history(self.store, follower.build, channel.query, since, most)
+            read = history.backwards if reverse else history.forwards
+            return await read(self.store, follower.build, channel.query, since, most)
         except Moved:
             raise Refused(codes.UNRECOVERABLE) from None
         except Refused:

@@ -1,8 +1,11 @@
-"""What joins read from the store: the state, what was missed, a piece of history."""
+"""What joins read from the store: the state, and what was missed."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import time
+from collections.abc import Collection
 
 from distributary.model.change import data_for
 from distributary.model.position import Position
@@ -11,9 +14,12 @@ from distributary.publish import codes, resume, snapshot
 from distributary.publish.channel import Channel
 from distributary.publish.codes import Refused
 from distributary.publish.frames import Pub
-from distributary.publish.snapshot import Moved, Snapshot
+from distributary.publish.snapshot import Moved, Snapshot, Timeless
 from distributary.store.base import BuildInfo, ReaderStore
 from distributary.store.tail import Build
+
+CLOCK_LIMIT, CLOCK_LOOK = 3.0, 0.05
+"""Seconds to wait for the clocks of rows, and between two looks."""
 
 
 async def require_live(store: ReaderStore, build: Build) -> BuildInfo:
@@ -47,11 +53,32 @@ def _forget(channel: Channel, task: asyncio.Task[Snapshot]) -> None:
 
 async def _read(store: ReaderStore, build: Build, channel: Channel) -> Snapshot:
     info = await require_live(store, build)
-    found = await snapshot.read(store, build, channel.query, channel.number)
+    found = await _once_timed(store, build, channel, indexed(info.definition))
     if found.epoch != info.epoch:
         raise Moved
     found.incomplete = info.incomplete
     return found
+
+
+async def _once_timed(store: ReaderStore, build: Build, channel: Channel, index: Collection[str]) -> Snapshot:
+    """Read the state; a query with ``now()`` waits a moment for reducers that have just started."""
+    deadline = time.monotonic() + CLOCK_LIMIT
+    while True:
+        try:
+            return await snapshot.read(store, build, channel.query, channel.number, index=index)
+        except Timeless:
+            if time.monotonic() > deadline:
+                raise Refused(codes.building("its reducers have not started yet")) from None
+            await asyncio.sleep(CLOCK_LOOK)
+
+
+def indexed(definition: str) -> list[str]:
+    """The fields that a stored definition says rows can be found by."""
+    try:
+        fields = json.loads(definition)["view"].get("index", [])
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return []
+    return [field for field in fields if isinstance(field, str)] if isinstance(fields, list) else []
 
 
 async def missed(
@@ -76,35 +103,3 @@ async def missed(
         if seq > decision.after and (data := data_for(change, state.number)) is not None
     ]
     return state.epoch, top, pubs
-
-
-async def history(
-    store: ReaderStore, build: Build, query: Query, since: Position | None, limit: int
-) -> tuple[str, int, list[Pub]]:
-    """Read at most ``limit`` publications after a position (None: the oldest there are).
-
-    Raises Refused (112) when some of them are not to be had any more.
-    """
-    state = await store.query_state(build.view, query.id)
-    if state is None:
-        raise Moved
-    if since is None:
-        after = max(state.since, state.floor)
-    else:
-        decision = resume.decide(since, state)
-        if isinstance(decision, resume.Anew):
-            raise Refused(codes.UNRECOVERABLE)
-        after = decision.after
-    pubs: list[Pub] = []
-    while len(pubs) < limit and after < state.seq:
-        read = await store.log(build, after, snapshot.LOG_CHANGES)
-        if read.epoch != state.epoch or not read.entries or read.entries[0].first > after + 1:
-            raise Moved
-        for entry in read.entries:
-            for seq, change in entry.numbered():
-                if seq > after and len(pubs) < limit:
-                    data = data_for(change, state.number)
-                    if data is not None:
-                        pubs.append((seq, data))
-        after = read.entries[-1].last
-    return state.epoch, state.seq, pubs

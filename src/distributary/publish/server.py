@@ -9,9 +9,10 @@ import uuid
 from urllib.parse import urlsplit
 
 from distributary.config.sections import Publisher as Settings
-from distributary.publish import figures
+from distributary.publish import figures, peers
 from distributary.publish.http import HttpServer
 from distributary.publish.hub import Announce, Hub
+from distributary.publish.inlet import Inlet
 from distributary.publish.stats import Stats
 from distributary.publish.upkeep import Upkeep
 from distributary.publish.websocket import PATH, WebSocketServer
@@ -26,12 +27,18 @@ class Publisher:
     """Starts, runs and stops all parts of one publisher process."""
 
     def __init__(
-        self, store: ReaderStore, settings: Settings, *, ttl: float, announce: Announce | None = None
+        self,
+        store: ReaderStore,
+        settings: Settings,
+        *,
+        ttl: float,
+        announce: Announce | None = None,
+        inlet: Inlet | None = None,
     ) -> None:
         self.id = uuid.uuid4().hex[:12]
         self.stats = Stats()
         self.hub = Hub(store, ttl=ttl, hold_bytes=settings.queue_bytes, stats=self.stats, announce=announce)
-        self.websocket = WebSocketServer(self.hub, settings, self.stats)
+        self.websocket = WebSocketServer(self.hub, settings, self.stats, inlet)
         self.http = HttpServer(self.hub, settings, self.stats, self.id)
         self.upkeep = Upkeep(self.hub)
         self._settings = settings
@@ -74,8 +81,10 @@ class Publisher:
     async def _beat(self) -> None:
         while True:
             try:
-                said = figures.describe(self.hub, self.stats, self.id)
-                await self._store.beat("publisher", self.id, json.dumps(said | self.addresses))
+                said = figures.told(self.hub, self.stats, self.id) | self.addresses
+                said["place"] = peers.place_of(self.http.port)
+                await self._store.beat("publisher", self.id, json.dumps(said))
+                self.http.beat = said
             except Exception as error:
                 log.warning("the store does not take the heartbeat (%s)", error or type(error).__name__)
             await asyncio.sleep(BEAT)

@@ -1,91 +1,52 @@
 """The Centrifuge protocol of one connection: frames in, actions out. No sockets, no clock.
 
 Promises: a command with an id is answered at most once; nothing is answered after a ``Close``; a channel is
-held at most once; at most one history read is under way. The caller carries out the actions in their order
-and reports back with ``answer``, ``refuse`` and ``left``.
+held at most once; what is under way at the same time is bounded. The caller carries out the actions in
+their order and reports back with ``answer``, ``refuse`` and ``left``. How commands are read and answers are
+written is the business of the connection's ``Wire``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from distributary.model.position import Position
-from distributary.publish import codes, frames
+from distributary.publish import codes
+from distributary.publish import commands as asked_for
+from distributary.publish.actions import Action, Call, Close, History, Join, Leave, Publish, Send, Ticket
 from distributary.publish.codes import Ending, Refusal
-from distributary.publish.commands import REJECT_UNRECOVERED, Command, Subscribe, decode, subscription_of
-from distributary.publish.commands import History as HistoryCommand
+from distributary.publish.commands import REJECT_UNRECOVERED, Command, subscription_of
+from distributary.publish.json_wire import JSON
+from distributary.publish.rate import Rate
+from distributary.publish.wire import Wire
 
 MAX_NAME = 16_384
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """A command whose answer is still to come."""
-
-    id: int
-    channel: str
-    open: bool = True
-
-
-@dataclass(slots=True, frozen=True)
-class Send:
-    """Send this payload."""
-
-    payload: bytes
-
-
-@dataclass(slots=True, frozen=True)
-class Join:
-    """Subscribe to a channel, resuming after ``position`` if it is there.
-
-    ``reject``: answer with error 112 rather than with the state anew. ``subscription`` is the id that the
-    control API gave, '' when the channel's name says everything.
-    """
-
-    ticket: Ticket
-    position: Position | None
-    reject: bool
-    subscription: str
-
-
-@dataclass(slots=True, frozen=True)
-class Leave:
-    """Give up a channel, joined or still joining."""
-
-    channel: str
-
-
-@dataclass(slots=True, frozen=True)
-class History:
-    """Read publications of a joined channel after a position (None: from the oldest)."""
-
-    ticket: Ticket
-    since: Position | None
-    limit: int
-
-
-@dataclass(slots=True, frozen=True)
-class Close:
-    """Close the connection; nothing follows."""
-
-    ending: Ending
-
-
-Action = Send | Join | Leave | History | Close
+MAX_PENDING = 32
+"""Publishes and calls that may wait for their answers at the same time."""
 
 
 class Session:
     """One connection's state: connected or not, its channels, what is still to be answered."""
 
-    def __init__(self, client: str, *, version: str, ping: int, max_channels: int) -> None:
+    def __init__(
+        self,
+        client: str,
+        *,
+        version: str,
+        ping: int,
+        max_channels: int,
+        wire: Wire = JSON,
+        rate: Rate | None = None,
+    ) -> None:
         self.client = client
+        self.wire = wire
         self.connected = False
         self.closed = False
         self._version = version
         self._ping = ping
         self._max_channels = max_channels
+        self._rate = rate
         self._channels: dict[str, Ticket] = {}
         self._reading: Ticket | None = None
+        self._pending: set[Ticket] = set()
         self._awaiting_pong = False
 
     @property
@@ -93,20 +54,26 @@ class Session:
         """How many channels are held, joined or joining."""
         return len(self._channels)
 
-    def receive(self, frame: bytes) -> list[Action]:
-        """Take one message of the client: one command a line."""
+    @property
+    def pending(self) -> int:
+        """How many publishes and calls wait for their answers."""
+        return len(self._pending)
+
+    def receive(self, frame: bytes, now: float = 0.0) -> list[Action]:
+        """Take one message of the client; ``now`` is a clock in seconds, for the rate."""
         out: list[Action] = []
         if self.closed:
             return out
-        lines = [line for line in frame.split(b"\n") if line.strip()]
-        if not lines:
-            self._close(out, codes.BAD_FRAME)
-        for line in lines:
-            command = decode(line)
+        for command in self.wire.decode(frame):
+            verdict = self._rate.take(now) if self._rate is not None else "yes"
             if command is None:
                 self._close(out, codes.BAD_FRAME)
-            else:
+            elif verdict == "yes":
                 self._take(command, out)
+            elif verdict == "enough":
+                self._close(out, codes.FLOOD)
+            elif command.id:
+                self._error(command.id, codes.TOO_MANY_REQUESTS, out)
             if out and isinstance(out[-1], Close):
                 break
         return out
@@ -118,20 +85,21 @@ class Session:
             self._close(out, codes.NO_PONG)
             return out[0]
         self._awaiting_pong = True
-        return Send(b"{}")
+        return Send(self.wire.ping)
 
     def answer(self, ticket: Ticket, body: bytes) -> bytes | None:
         """Answer a ticket; None when its answer is not wanted any more."""
+        self._pending.discard(ticket)
+        if self._reading is ticket:
+            self._reading = None
         if not ticket.open or self.closed:
             return None
         ticket.open = False
-        if self._reading is ticket:
-            self._reading = None
-        return frames.reply(ticket.id, body)
+        return self.wire.reply(ticket.id, body)
 
     def refuse(self, ticket: Ticket, refusal: Refusal) -> bytes | None:
         """Answer a ticket with an error; a channel that was being joined is free again."""
-        payload = self.answer(ticket, frames.error(refusal))
+        payload = self.answer(ticket, self.wire.error(refusal))
         if self._channels.get(ticket.channel) is ticket:
             del self._channels[ticket.channel]
         return payload
@@ -144,6 +112,7 @@ class Session:
         """Note that the connection is over."""
         self.closed = True
         self._channels.clear()
+        self._pending.clear()
 
     def _close(self, out: list[Action], ending: Ending) -> None:
         self.end()
@@ -154,8 +123,8 @@ class Session:
             if self.connected or not command.id:
                 return self._close(out, codes.BAD_FRAME)
             self.connected = True
-            body = frames.connected(self.client, self._version, self._ping)
-            out.append(Send(frames.reply(command.id, body)))
+            body = self.wire.connected(self.client, self._version, self._ping)
+            out.append(Send(self.wire.reply(command.id, body)))
         elif not self.connected:
             self._close(out, codes.BAD_FRAME)
         elif command.send is not None:
@@ -169,15 +138,18 @@ class Session:
             self._subscribe(command.id, command.subscribe, out)
         elif command.unsubscribe is not None:
             self._unsubscribe(command.id, command.unsubscribe.channel, out)
+        elif command.publish is not None:
+            self._publish(command.id, command.publish, out)
         elif command.history is not None:
             self._history(command.id, command.history, out)
+        elif command.rpc is not None:
+            self._call(command.id, command.rpc, out)
         elif any(
             asked is not None
             for asked in (
-                command.publish,
+                command.ping,
                 command.presence,
                 command.presence_stats,
-                command.rpc,
                 command.refresh,
                 command.sub_refresh,
             )
@@ -186,7 +158,7 @@ class Session:
         else:
             self._close(out, codes.BAD_FRAME)
 
-    def _subscribe(self, id: int, asked: Subscribe, out: list[Action]) -> None:
+    def _subscribe(self, id: int, asked: asked_for.Subscribe, out: list[Action]) -> None:
         subscription = subscription_of(asked.data)
         if not asked.channel:
             self._close(out, codes.BAD_FRAME)
@@ -212,27 +184,47 @@ class Session:
             if self._reading is not None and self._reading.channel == channel:
                 self._give_up(self._reading, out)
             self._give_up(ticket, out)
-        out.append(Send(frames.reply(id, b'"unsubscribe":{}')))
+        out.append(Send(self.wire.reply(id, self.wire.unsubscribed())))
 
     def _give_up(self, ticket: Ticket, out: list[Action]) -> None:
-        payload = self.answer(ticket, frames.error(codes.INTERNAL._replace(message="unsubscribed meanwhile")))
+        refusal = codes.INTERNAL._replace(message="unsubscribed meanwhile")
+        payload = self.answer(ticket, self.wire.error(refusal))
         if payload is not None:
             out.append(Send(payload))
 
-    def _history(self, id: int, asked: HistoryCommand, out: list[Action]) -> None:
+    def _history(self, id: int, asked: asked_for.History, out: list[Action]) -> None:
         held = self._channels.get(asked.channel)
         if not asked.channel:
             self._close(out, codes.BAD_FRAME)
         elif held is None or held.open:
             self._error(id, codes.NOT_SUBSCRIBED, out)
-        elif asked.reverse:
-            self._error(id, codes.NOT_AVAILABLE._replace(message="history backwards is not available"), out)
+        elif asked.reverse and asked.since is not None and not asked.since.offset:
+            self._error(id, codes.bad_request("nothing comes before offset 0"), out)
         elif self._reading is not None:
             self._error(id, codes.TOO_MANY_REQUESTS, out)
         else:
             self._reading = Ticket(id, asked.channel)
             since = Position(asked.since.epoch, asked.since.offset) if asked.since is not None else None
-            out.append(History(self._reading, since, asked.limit))
+            out.append(History(self._reading, since, asked.limit, asked.reverse))
+
+    def _publish(self, id: int, asked: asked_for.Publish, out: list[Action]) -> None:
+        if not asked.channel:
+            self._close(out, codes.BAD_FRAME)
+        elif (ticket := self._pend(id, asked.channel, out)) is not None:
+            out.append(Publish(ticket, bytes(asked.data)))
+
+    def _call(self, id: int, asked: asked_for.Rpc, out: list[Action]) -> None:
+        ticket = self._pend(id, "", out)
+        if ticket is not None:
+            out.append(Call(ticket, asked.method, bytes(asked.data)))
+
+    def _pend(self, id: int, channel: str, out: list[Action]) -> Ticket | None:
+        if len(self._pending) >= MAX_PENDING:
+            self._error(id, codes.TOO_MANY_REQUESTS, out)
+            return None
+        ticket = Ticket(id, channel)
+        self._pending.add(ticket)
+        return ticket
 
     def _error(self, id: int, refusal: Refusal, out: list[Action]) -> None:
-        out.append(Send(frames.reply(id, frames.error(refusal))))
+        out.append(Send(self.wire.reply(id, self.wire.error(refusal))))

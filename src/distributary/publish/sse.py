@@ -1,8 +1,9 @@
-"""Server-sent events: ``GET /v1/views/{view}/events``, the same joins and changes as over WebSocket.
+"""HTTP streams: ``GET /v1/views/{view}/events``, the same joins and changes as over WebSocket.
 
-Events are ``snapshot`` (pages; all but the last say ``more``), ``ready``, ``change``, ``stale`` (a notice:
-stale or fresh), ``waiting`` and ``end``. Only ``ready`` and ``change`` carry an id, ``epoch:seq``: a stream
-that breaks inside a snapshot begins again with a snapshot.
+They are server-sent events, or lines of JSON where the request accepts only those. Events are ``snapshot``
+(pages; all but the last say ``more``), ``ready``, ``change``, ``stale`` (a notice: stale or fresh),
+``waiting`` and ``end``. Only ``ready`` and ``change`` carry an id, ``epoch:seq``: a stream that breaks inside
+a snapshot begins again with a snapshot.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from aiohttp import web
 from distributary.errors import BadQuery
 from distributary.model.position import Position
 from distributary.publish import codes, frames, names
-from distributary.publish.channel import Initial, Outcome, Recovered, SseOutlet, event
+from distributary.publish.channel import Initial, Outcome, Recovered
 from distributary.publish.codes import Ending, Refusal, Refused
+from distributary.publish.events import SSE, EventOutlet, Shape, shape_of
 from distributary.publish.hub import Hub, Wish
 from distributary.publish.snapshot import Snapshot
 from distributary.publish.stats import Stats
 
 HEARTBEAT = 15.0
-RETRY_MS = 1_000
 PAGE_BYTES = 65_536
 
 _ERRORS = {
@@ -37,8 +38,9 @@ _ERRORS = {
 class EventSink:
     """Implements ``Sink`` for one stream: what is written waits here, bounded, for the handler to send."""
 
-    def __init__(self, limit: int, too_slow: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, limit: int, too_slow: Callable[[], object] = lambda: None, shape: Shape = SSE) -> None:
         self.over = False
+        self.shape = shape
         self._limit = limit
         self._too_slow = too_slow
         self._waiting: list[bytes] = []
@@ -78,36 +80,36 @@ class EventSink:
         waiting, self._waiting, self._size = self._waiting, [], 0
         return b"".join(waiting)
 
-    def outlet(self) -> SseOutlet:
-        """All streams of a query share one encoding."""
-        return SseOutlet()
+    def outlet(self) -> EventOutlet:
+        """All streams of a query share one encoding for each shape."""
+        return EventOutlet(self.shape)
 
     def joined(self, outcome: Outcome) -> None:
         """Write the state or what was missed, then that the stream is ready."""
         if isinstance(outcome, Recovered):
             if outcome.pubs:
-                self.write_state(SseOutlet().encode(outcome.epoch, outcome.pubs))
+                self.write_state(self.shape.changes(outcome.epoch, outcome.pubs))
             self._ready(outcome.epoch, outcome.seq, b"true")
         elif isinstance(outcome, Initial):
             self.begun(outcome.snapshot, outcome.stale)
         else:
-            self.write(event("waiting", b'{"op":"waiting"}'))
+            self.write(self.shape.event("waiting", b'{"op":"waiting"}'))
 
     def begun(self, snapshot: Snapshot, stale: bool) -> None:
         """Write the state in pages, then that the stream is ready."""
         for page in snapshot.pages(stale=stale, size=PAGE_BYTES):
-            self.write_state(event("snapshot", page))
+            self.write_state(self.shape.event("snapshot", page))
         self._ready(snapshot.epoch, snapshot.seq, b"false")
 
     def _ready(self, epoch: str, seq: int, recovered: bytes) -> None:
         position = f"{epoch}:{seq}"
         data = b'{"op":"ready","position":%b,"recovered":%b}' % (frames.encode(position), recovered)
-        self.write_state(event("ready", data, position))
+        self.write_state(self.shape.event("ready", data, position))
 
     def ended(self, ending: Ending) -> None:
         """End the stream; the client comes back with its last id, or learns that there is nothing."""
         reason = b'{"code":%d,"reason":%b}' % (ending.code, frames.encode(ending.reason))
-        self._waiting.append(event("end", reason))
+        self._waiting.append(self.shape.event("end", reason))
         self.over = True
         self._some.set()
 
@@ -124,7 +126,8 @@ class Events:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request until either side ends it."""
-        sink = EventSink(self._queue_bytes, lambda: self._too_slow(request))
+        shape = shape_of(request.headers.get("Accept", ""))
+        sink = EventSink(self._queue_bytes, lambda: self._too_slow(request), shape)
         try:
             member = await self._hub.join(wish_of(request), sink)
         except BadQuery as error:
@@ -149,16 +152,17 @@ class Events:
     async def _stream(self, request: web.Request, sink: EventSink) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={
-                "Content-Type": "text/event-stream; charset=utf-8",
+                "Content-Type": sink.shape.content_type,
                 "Cache-Control": "no-store",
                 "X-Accel-Buffering": "no",
             }
         )
         with contextlib.suppress(ConnectionError):  # the reader left
             await response.prepare(request)
-            await response.write(b"retry: %d\n\n" % RETRY_MS)
+            if sink.shape.first:
+                await response.write(sink.shape.first)
             while not (sink.over and sink.empty):
-                await response.write(await sink.take(self._heartbeat) or b": still here\n\n")
+                await response.write(await sink.take(self._heartbeat) or sink.shape.heartbeat)
         return response
 
     def _too_slow(self, request: web.Request) -> None:

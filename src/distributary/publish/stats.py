@@ -80,6 +80,8 @@ class Stats:
         self.bytes = 0
         self.slow = 0
         self.refused_origins = 0
+        self.pings = 0
+        self.publishes = {"written": 0, "refused": 0}
         self.joins = {"snapshot": 0, "recovered": 0, "waiting": 0, "refused": 0}
         self.closes: dict[int, int] = {}
         self.started = time.time()

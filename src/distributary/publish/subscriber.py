@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from distributary.errors import BadQuery
 from distributary.publish import codes, frames, names
+from distributary.publish.actions import History, Join
 from distributary.publish.channel import Initial, Member, Outcome, Recovered, WebSocketOutlet, Write
 from distributary.publish.codes import Ending, Refused
 from distributary.publish.hub import Hub, Wish
-from distributary.publish.session import History, Join
 from distributary.publish.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from distributary.publish.websocket import Connection
+    from distributary.publish.connection import Connection
 
 PAGE_BYTES = 65_536
 WAITING = b'{"op":"waiting"}'
@@ -27,6 +27,7 @@ class WebSocketSink:
         self.connection = connection
         self.channel = asked.ticket.channel
         self.write: Write = connection.write
+        self._wire = connection.session.wire
         self.task: asyncio.Task[None] | None = None
         self._asked = asked
         self._member: Member | None = None
@@ -61,10 +62,10 @@ class WebSocketSink:
             if self._member is None:
                 raise Refused(codes.NOT_SUBSCRIBED)
             await self.connection.drained()
-            epoch, seq, pubs = await hub.history(self._member, asked.since, asked.limit)
-            payload = session.answer(asked.ticket, frames.history(epoch, seq, pubs))
+            found = await hub.history(self._member, asked.since, asked.limit, reverse=asked.reverse)
+            payload = session.answer(asked.ticket, session.wire.history(*found))
         except Refused as error:
-            payload = session.answer(asked.ticket, frames.error(error.refusal))
+            payload = session.answer(asked.ticket, session.wire.error(error.refusal))
         if payload is not None:
             self.connection.send_state(payload)
 
@@ -86,32 +87,32 @@ class WebSocketSink:
     # --- what the hub tells -----------------------------------------------------------------------------
 
     def outlet(self) -> WebSocketOutlet:
-        """Frames carry the channel's name, so there is one encoding for each."""
-        return WebSocketOutlet(self.channel)
+        """Frames carry the channel's name, so there is one encoding for each name and format."""
+        return WebSocketOutlet(self.channel, self._wire)
 
     def joined(self, outcome: Outcome) -> None:
         """Answer the subscribe."""
         if isinstance(outcome, Recovered):
-            body = frames.recovered(outcome.epoch, outcome.seq, outcome.pubs)
+            body = self._wire.recovered(outcome.epoch, outcome.seq, outcome.pubs)
         elif isinstance(outcome, Initial):
             found = outcome.snapshot
             data = found.data(stale=outcome.stale)
-            body = frames.subscribed(found.epoch, found.seq, data, recovering=outcome.recovering)
+            body = self._wire.subscribed(found.epoch, found.seq, data, recovering=outcome.recovering)
         else:
             # Offset 0: a client that leaves while it waits must not resume as if it had had the state.
-            body = frames.subscribed(outcome.epoch, 0, WAITING, recovering=outcome.recovering)
+            body = self._wire.subscribed(outcome.epoch, 0, WAITING, recovering=outcome.recovering)
         payload = self.connection.session.answer(self._asked.ticket, body)
         if payload is not None:
             self.connection.send_state(payload)
 
     def begun(self, snapshot: Snapshot, stale: bool) -> None:
         """Send the state as publications without an offset, then that it is whole."""
-        head = frames.push_head(self.channel)
+        head = self._wire.push_head(self.channel)
         for page in snapshot.pages(stale=stale, size=PAGE_BYTES):
-            self.connection.send_state(frames.notice(head, page))
+            self.connection.send_state(self._wire.notice(head, page))
         position = frames.encode(f"{snapshot.epoch}:{snapshot.seq}")
         ready = (snapshot.seq, b'{"op":"ready","position":%b}' % position)
-        self.connection.send(frames.pushes(head, [ready]))
+        self.connection.send(self._wire.pushes(head, [ready]))
 
     def ended(self, ending: Ending) -> None:
         """Tell the client that it is unsubscribed."""
@@ -120,4 +121,4 @@ class WebSocketSink:
         if connection.sinks.get(self.channel) is self:
             del connection.sinks[self.channel]
             connection.session.left(self.channel)
-        connection.send(frames.unsubscribe(self.channel, ending))
+        connection.send(self._wire.unsubscribe(self.channel, ending))

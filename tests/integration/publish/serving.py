@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import websockets
 from tests.support.clock import LIMIT
+from tests.unit.publish.wires import read, write
 from tests.unit.publish.world import World
 
 from distributary.config.sections import Publisher as Settings
+from distributary.publish.inlet import Inlet
+from distributary.publish.json_wire import JSON
 from distributary.publish.server import Publisher
+from distributary.publish.wire import Wire
 
 WAIT = 10 * LIMIT
 
 
 @asynccontextmanager
-async def serving(world: World, **settings: Any) -> AsyncIterator[Publisher]:
+async def serving(world: World, *, inlet: Inlet | None = None, **settings: Any) -> AsyncIterator[Publisher]:
     """Run a publisher on free ports."""
-    publisher = Publisher(world.reader, Settings(**settings), ttl=60)
+    publisher = Publisher(world.reader, Settings(**settings), ttl=60, inlet=inlet)
     await publisher.start(port=0, http_port=0)
     running = asyncio.create_task(publisher.run())
     try:
@@ -36,24 +39,26 @@ async def serving(world: World, **settings: Any) -> AsyncIterator[Publisher]:
 class Raw:
     """A client that speaks the protocol by hand."""
 
-    def __init__(self, socket: websockets.ClientConnection) -> None:
+    def __init__(self, socket: websockets.ClientConnection, wire: Wire = JSON) -> None:
         self.socket = socket
+        self._wire = wire
         self._lines: list[dict[str, Any]] = []
 
     async def send(self, *commands: dict[str, Any]) -> None:
-        await self.socket.send("\n".join(json.dumps(c) for c in commands))
+        message = write(self._wire, *commands)
+        await self.socket.send(message, text=not self._wire.binary)
 
     async def next(self) -> dict[str, Any]:
         """Give the next message that is not a ping; pings are answered."""
         async with asyncio.timeout(WAIT):
             while True:
                 while not self._lines:
-                    text = await self.socket.recv()
-                    self._lines = [json.loads(line) for line in str(text).split("\n")]
+                    message = await self.socket.recv(decode=False)
+                    self._lines = read(self._wire, message)
                 found = self._lines.pop(0)
                 if found:
                     return found
-                await self.socket.send("{}")
+                await self.send({})
 
     async def closed(self) -> tuple[int, str]:
         """Read on until the close; give its code and reason."""
@@ -69,8 +74,10 @@ class Raw:
 
 
 @asynccontextmanager
-async def raw(publisher: Publisher, **more: Any) -> AsyncIterator[Raw]:
+async def raw(publisher: Publisher, wire: Wire = JSON, **more: Any) -> AsyncIterator[Raw]:
     """Open a WebSocket."""
     url = publisher.addresses["websocket"]
+    if wire.binary:
+        more.setdefault("subprotocols", [wire.subprotocol])
     async with websockets.connect(url, max_size=None, proxy=None, **more) as socket:
-        yield Raw(socket)
+        yield Raw(socket, wire)

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from centrifuge import Client, SubscriptionEventHandler
+from centrifuge import Client, ReplyError, StreamPosition, SubscriptionEventHandler
 from tests.integration.publish.serving import WAIT, serving
 from tests.unit.publish.world import VIEW, World, until
 
+from distributary.model.feed import Feed
 from distributary.model.query import Query
+from distributary.publish.figures import describe
+from distributary.publish.inlet import Inlet
 
 NODE = Path(__file__).parents[2] / "node"
+
+
+protobuf = pytest.mark.parametrize("protobuf", [False, True], ids=["json", "protobuf"])
 
 
 class Notes(SubscriptionEventHandler):  # type: ignore[misc]
@@ -23,15 +29,17 @@ class Notes(SubscriptionEventHandler):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.subscribed: list[Any] = []
+        self.states: list[Any] = []
         self.pubs: list[tuple[int, Any]] = []
         self.unsubscribed: list[int] = []
         self.errors: list[Any] = []
 
     async def on_subscribed(self, ctx: Any) -> None:
+        self.states.append(plain(ctx.data))
         self.subscribed.append(ctx)
 
     async def on_publication(self, ctx: Any) -> None:
-        self.pubs.append((ctx.pub.offset, ctx.pub.data))
+        self.pubs.append((ctx.pub.offset, plain(ctx.pub.data)))
 
     async def on_unsubscribed(self, ctx: Any) -> None:
         self.unsubscribed.append(ctx.code)
@@ -40,16 +48,27 @@ class Notes(SubscriptionEventHandler):  # type: ignore[misc]
         self.errors.append(ctx.error)
 
 
-async def test_python_recovers_after_a_disconnect_and_an_epoch() -> None:
+def plain(data: Any) -> Any:
+    """Payloads are bytes in Protobuf: the same JSON."""
+    return json.loads(data) if isinstance(data, bytes) else data
+
+
+def packed(data: Any, protobuf: bool) -> Any:
+    return json.dumps(data).encode() if protobuf else data
+
+
+@protobuf
+async def test_python_recovers_after_a_disconnect_and_an_epoch(protobuf: bool) -> None:
     world = World()
     world.put(("a", {"n": 0}))
     async with serving(world) as publisher:
-        client = Client(publisher.addresses["websocket"], min_reconnect_delay=0.01)
+        client = Client(publisher.addresses["websocket"], min_reconnect_delay=0.01, use_protobuf=protobuf)
         notes = Notes()
         await client.connect()
-        await client.new_subscription(VIEW, notes).subscribe()
+        sub = client.new_subscription(VIEW, notes)
+        await sub.subscribe()
         await until(lambda: notes.subscribed)
-        assert notes.subscribed[0].data["rows"] == [["a", {"n": 0}]]
+        assert notes.states[0]["rows"] == [["a", {"n": 0}]]
         world.put(("a", {"n": 1}))
         await until(lambda: notes.pubs)
         await client.disconnect()
@@ -62,19 +81,23 @@ async def test_python_recovers_after_a_disconnect_and_an_epoch() -> None:
         await until(lambda: len(notes.subscribed) == 3)
         assert notes.subscribed[2].was_recovering
         assert not notes.subscribed[2].recovered
-        assert dict(notes.subscribed[2].data["rows"]) == world.rows()
+        assert dict(notes.states[2]["rows"]) == world.rows()
         world.put(("b", {"n": 5}))
         await until(lambda: len(notes.pubs) == 4)
+        assert notes.pubs[-1][1]["changed"] == {"n": 5}
+        await sub.unsubscribe()
+        await until(lambda: describe(publisher.hub, publisher.stats, "")["subscribers"] == 0)
         await client.disconnect()
 
 
-async def test_python_goes_on_at_another_publisher() -> None:
+@protobuf
+async def test_python_goes_on_at_another_publisher(protobuf: bool) -> None:
     world = World()
     async with serving(world) as one, serving(world) as other:
         addresses = [one.addresses["websocket"], other.addresses["websocket"]]
         epoch, seen = "", [0]
         for address in addresses:
-            client = Client(address)
+            client = Client(address, use_protobuf=protobuf)
             notes = Notes()
             sub = client.new_subscription(VIEW, notes)
             if epoch:  # what an application does that keeps its position
@@ -91,18 +114,20 @@ async def test_python_goes_on_at_another_publisher() -> None:
         assert seen == [0, 1, 2, 3]
 
 
-async def test_python_two_steps() -> None:
+@protobuf
+async def test_python_two_steps(protobuf: bool) -> None:
     world = World()
     world.put(("a", {"s": "f"}))
     query = Query.parse(VIEW, "s = 'f'")
     await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
     async with serving(world) as publisher:
-        client = Client(publisher.addresses["websocket"])
+        client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         notes = Notes()
         await client.connect()
-        await client.new_subscription(query.channel, notes, data={"subscription": "G"}).subscribe()
+        data = packed({"subscription": "G"}, protobuf)
+        await client.new_subscription(query.channel, notes, data=data).subscribe()
         await until(lambda: notes.subscribed)
-        assert notes.subscribed[0].data == {"op": "waiting"}
+        assert notes.states[0] == {"op": "waiting"}
         await world.reader.begin(VIEW, "G", 60_000)
         await until(lambda: len(notes.pubs) == 2)
         assert [data["op"] for _, data in notes.pubs] == ["snapshot", "ready"]
@@ -115,10 +140,11 @@ async def test_python_two_steps() -> None:
         await client.disconnect()
 
 
-async def test_python_is_told_what_is_wrong() -> None:
+@protobuf
+async def test_python_is_told_what_is_wrong(protobuf: bool) -> None:
     world = World(live=False)
     async with serving(world) as publisher:
-        client = Client(publisher.addresses["websocket"])
+        client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         building, unknown = Notes(), Notes()
         await client.connect()
         retried = client.new_subscription(VIEW, building, min_resubscribe_delay=0.01)
@@ -134,20 +160,111 @@ async def test_python_is_told_what_is_wrong() -> None:
         await client.disconnect()
 
 
+@protobuf
+async def test_python_reads_history(protobuf: bool) -> None:
+    world = World()
+    async with serving(world) as publisher:
+        client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
+        notes = Notes()
+        await client.connect()
+        sub = client.new_subscription(VIEW, notes)
+        await sub.subscribe()
+        await until(lambda: notes.subscribed)
+        for n in range(5):
+            world.put(("a", {"n": n}))
+        await until(lambda: len(notes.pubs) == 5)
+
+        async def offsets(**asked: Any) -> list[int]:
+            found = await sub.history(**asked)
+            assert (found.offset, found.epoch) == (5, world.epoch)
+            assert [(pub.offset, plain(pub.data)) for pub in sorted(found.publications, key=by_offset)] == [
+                pub for pub in notes.pubs if pub[0] in {one.offset for one in found.publications}
+            ]
+            return [pub.offset for pub in found.publications]
+
+        assert await offsets() == []
+        assert await offsets(limit=2) == [1, 2]
+        assert await offsets(limit=-1) == [1, 2, 3, 4, 5]
+        assert await offsets(limit=9, since=StreamPosition(3, world.epoch)) == [4, 5]
+        assert await offsets(limit=2, reverse=True) == [5, 4]
+        assert await offsets(limit=9, since=StreamPosition(3, world.epoch), reverse=True) == [2, 1]
+        with pytest.raises(ReplyError) as gone:
+            await sub.history(limit=1, since=StreamPosition(1, "other"))
+        assert gone.value.code == 112
+        await client.disconnect()
+
+
+def by_offset(pub: Any) -> int:
+    return int(pub.offset)
+
+
+@protobuf
+async def test_python_calls_and_publishes(protobuf: bool) -> None:
+    world = World()
+    records: list[tuple[str, bytes | None, bytes]] = []
+
+    async def produce(topic: str, key: bytes | None, value: bytes) -> None:
+        records.append((topic, key, value))
+
+    feeds = [Feed("moves", "game.moves", publish=True, publish_key="player"), Feed("shut", "shut")]
+    async with serving(world, inlet=Inlet(feeds, world.reader, produce)) as publisher:
+        client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
+        await client.connect()
+        said = await client.rpc("position", packed({"view": VIEW}, protobuf))
+        assert plain(said.data) == {"view": VIEW, "position": f"{world.epoch}:0"}
+        move = {"player": "ann", "to": "e4"}
+        await client.publish("feed:moves", packed(move, protobuf))
+        ((topic, key, value),) = records
+        assert (topic, key, json.loads(value)) == ("game.moves", b"ann", move)
+        for call, code in (
+            (client.rpc("nonsense", packed({}, protobuf)), 104),
+            (client.rpc("status", packed({}, protobuf)), 107),
+            (client.publish("feed:shut", packed(move, protobuf)), 103),
+            (client.publish("feed:moves", packed([], protobuf)), 107),
+            (client.publish(VIEW, packed(move, protobuf)), 103),
+        ):
+            with pytest.raises(ReplyError) as refused:
+                await call
+            assert refused.value.code == code
+        assert publisher.stats.publishes == {"written": 1, "refused": 3}
+        await client.disconnect()
+
+
+@protobuf
+async def test_python_answers_pings(protobuf: bool) -> None:
+    async with serving(World(), ping=0.2) as publisher:
+        client = Client(publisher.addresses["websocket"], use_protobuf=protobuf, max_server_ping_delay=5)
+        await client.connect()
+        await client.ready()
+        answered = publisher.stats.pings
+        await until(lambda: publisher.stats.pings >= answered + 4)
+        assert publisher.stats.connections == 1
+        assert publisher.stats.closes == {}
+        await client.disconnect()
+
+
 @pytest.mark.skipif(
     shutil.which("node") is None or not (NODE / "node_modules" / "centrifuge").is_dir(),
     reason="needs node and tests/node/node_modules (make test installs them)",
 )
-async def test_node() -> None:
+@protobuf
+async def test_node(protobuf: bool) -> None:
     """The script says what it sees, a line each; the test acts in between."""
     world = World()
     world.put(("a", {"n": 0}))
-    async with serving(world) as publisher:
+    records: list[bytes] = []
+
+    async def produce(topic: str, key: bytes | None, value: bytes) -> None:
+        records.append(value)
+
+    inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, produce)
+    async with serving(world, inlet=inlet, ping=1.0) as publisher:
         process = await asyncio.create_subprocess_exec(
             "node",
             str(NODE / "follow.mjs"),
             publisher.addresses["websocket"],
             VIEW,
+            *(["--protobuf"] if protobuf else []),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
@@ -190,6 +307,25 @@ async def test_node() -> None:
             await heard("publication")
             await say("history")
             assert (await heard("history"))["offsets"][-1] == 4
+            await say("newest")
+            newest = await heard("history")
+            assert newest["offsets"] == [4, 3]
+            assert newest["data"][0]["changed"] == {"n": 3}
+            await say('rpc position {"view":"odds"}')
+            assert (await heard("rpc"))["data"]["position"] == f"{world.epoch}:4"
+            await say("rpc nonsense {}")
+            assert (await heard("failed"))["code"] == 104
+            await say('publish feed:moves {"to":"e4"}')
+            await heard("published")
+            assert [json.loads(record) for record in records] == [{"to": "e4"}]
+            await say("publish feed:other {}")
+            assert (await heard("failed"))["code"] == 103
+            pings = publisher.stats.pings
+            await until(lambda: publisher.stats.pings >= pings + 2)
+            await say("unsubscribe")
+            await heard("unsubscribed")
+            await until(lambda: describe(publisher.hub, publisher.stats, "")["subscribers"] == 0)
+            assert publisher.stats.closes == {}
             await say("end")
             assert await process.wait() == 0
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -32,7 +33,9 @@ def store(tmp_path: Path) -> Iterator[StoreServer]:
 
 
 @asynccontextmanager
-async def process(store: StoreServer, folder: Path) -> AsyncIterator[tuple[Any, dict[str, str]]]:
+async def process(
+    store: StoreServer, folder: Path, **settings: str
+) -> AsyncIterator[tuple[Any, dict[str, str]]]:
     config = folder / "distributary.toml"
     config.write_text("")
     env = os.environ | {
@@ -40,6 +43,7 @@ async def process(store: StoreServer, folder: Path) -> AsyncIterator[tuple[Any, 
         "DISTRIBUTARY_STORE_URL": store.url,
         "DISTRIBUTARY_PUBLISHER_PORT": str(free_port()),
         "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(free_port()),
+        **{f"DISTRIBUTARY_PUBLISHER_{name.upper()}": value for name, value in settings.items()},
     }
     running = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "distributary.publish", env=env, stdout=asyncio.subprocess.PIPE
@@ -161,3 +165,31 @@ async def test_a_taken_port_is_one_line(store: StoreServer, tmp_path: Path) -> N
         assert other.returncode == 1
         assert text.decode().splitlines()[-1].startswith(f"error: cannot listen on 127.0.0.1:{port}")
         assert "Traceback" not in text.decode()
+
+
+async def test_any_process_of_a_port_tells_of_all(store: StoreServer, tmp_path: Path) -> None:
+    shared = {"port": str(free_port()), "http_port": str(free_port()), "processes": "2"}
+    async with (
+        process(store, tmp_path, **shared) as (one, addresses),
+        process(store, tmp_path, **shared) as (other, _),
+        process(store, tmp_path) as (apart, _),
+        aiohttp.ClientSession() as session,
+    ):
+        wanted = {str(one.pid), str(other.pid)}
+        answered: set[int] = set()
+        async with asyncio.timeout(3 * WAIT):
+            while answered != {one.pid, other.pid}:
+                # A connection each: the system picks the process by the connection.
+                close = {"Connection": "close"}
+                async with session.get(addresses["http"] + "/v1/stats", headers=close) as reply:
+                    answered.add((await reply.json())["pid"])
+        for _ in range(8):
+            said: set[str] = set()
+            async with asyncio.timeout(WAIT):
+                while said != wanted:
+                    async with session.get(addresses["http"] + "/metrics", headers=close) as reply:
+                        text = await reply.text()
+                    said = set(re.findall(r'distributary_publisher_connections\{process="(\d+)"\} 0', text))
+                    assert str(apart.pid) not in said
+                    if said != wanted:  # the first beats are still to come
+                        await asyncio.sleep(0.05)

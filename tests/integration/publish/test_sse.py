@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import socket as sockets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 from tests.integration.publish.serving import WAIT, serving
@@ -51,6 +54,74 @@ async def test_state_ready_changes() -> None:
             assert describe(publisher.hub, publisher.stats, "")["streams"] == 1
         await until(lambda: not publisher.stats.streams)
         assert describe(publisher.hub, publisher.stats, "")["subscribers"] == 0
+
+
+async def lines(events: Stream, count: int) -> list[Any]:
+    """Read lines of JSON, without heartbeats."""
+    found: list[Any] = []
+    async with asyncio.timeout(WAIT):
+        while len(found) < count:
+            line = json.loads(await events.response.content.readline())
+            if line["event"] != "heartbeat":
+                found.append(line)
+    return found
+
+
+async def test_lines_of_json() -> None:
+    """The same stream without the framing of events, for whoever reads a body as it comes."""
+    world = World()
+    world.put(("a", {"s": "f"}), ("b", {"s": "g"}))
+    async with serving(world) as publisher:
+        async with stream(publisher, "where=s%20%3D%20'f'", Accept="application/x-ndjson") as events:
+            assert events.response.headers["Content-Type"] == "application/x-ndjson"
+            state, ready = await lines(events, 2)
+            position = f"{world.epoch}:2"
+            assert state == {
+                "event": "snapshot",
+                "data": {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False},
+            }
+            assert ready == {
+                "event": "ready",
+                "id": position,
+                "data": {"op": "ready", "position": position, "recovered": False},
+            }
+            world.put(("b", {"s": "f"}))
+            (change,) = await lines(events, 1)
+            assert (change["event"], change["data"]["op"]) == ("change", "add")
+            assert change["id"] == f"{world.epoch}:3"
+        world.put(("a", {"s": "f", "n": 1}), ("b", {"s": "f", "n": 1}))
+        for more in ({"Last_Event_ID": change["id"]}, {}):
+            query = "where=s%20%3D%20'f'" + ("" if more else f"&last_event_id={change['id']}")
+            async with stream(publisher, query, Accept="application/x-ndjson", **more) as events:
+                *missed, ready = await lines(events, 3)
+                assert [one["id"] for one in missed] == [f"{world.epoch}:4", f"{world.epoch}:5"]
+                assert ready["data"]["recovered"]
+        async with stream(publisher, view="nothing", Accept="application/x-ndjson") as events:
+            assert events.response.status == 404
+
+
+async def test_lines_and_events_share_a_channel() -> None:
+    world = World()
+    async with (
+        serving(world) as publisher,
+        stream(publisher) as events,
+        stream(publisher, Accept="application/x-ndjson") as plain,
+    ):
+        await events.next()
+        await events.next()
+        await lines(plain, 2)
+        world.put(("a", {"n": 1}))
+        event, (line,) = await events.next(), await lines(plain, 1)
+        assert (event.name, event.data, event.id) == (line["event"], line["data"], line["id"])
+        assert describe(publisher.hub, publisher.stats, "")["channels"] == 2
+
+
+async def test_lines_of_a_view_being_built() -> None:
+    async with (
+        serving(World(live=False)) as publisher,
+        stream(publisher, Accept="application/x-ndjson") as events,
+    ):
+        assert (events.response.status, events.response.headers["Retry-After"]) == (503, "1")
 
 
 async def test_resume_by_last_event_id() -> None:
@@ -136,6 +207,9 @@ async def test_heartbeats() -> None:
         async with stream(publisher) as events, asyncio.timeout(WAIT):
             while b": " not in await events.response.content.readline():
                 pass
+        async with stream(publisher, Accept="application/x-ndjson") as events, asyncio.timeout(WAIT):
+            while json.loads(await events.response.content.readline()) != {"event": "heartbeat"}:
+                pass
 
 
 async def test_a_reader_that_stops_is_cut_off() -> None:
@@ -180,8 +254,9 @@ async def test_the_rest_of_the_port() -> None:
             assert (said["subscribers"], said["views"][VIEW]["published"]) == (1, 1)
             async with session.get("/metrics") as reply:
                 text = await reply.text()
-            assert "distributary_publisher_deliveries_total 1\n" in text
-            assert f'distributary_publisher_delay_ms_count{{view="{VIEW}"}} 1\n' in text
+            assert f'distributary_publisher_deliveries_total{{process="{os.getpid()}"}} 1\n' in text
+            labels = f'process="{os.getpid()}",view="{VIEW}"'
+            assert f"distributary_publisher_delay_ms_count{{{labels}}} 1\n" in text
         for path in ("/../server.py", "/__init__.py", "/nothing.html", "/%2e%2e%2f__init__.py"):
             async with session.get(path) as reply:
                 assert reply.status == 404

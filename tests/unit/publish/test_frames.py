@@ -1,30 +1,24 @@
-"""Bytes on the wire."""
+"""WebSocket frames."""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import zlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.publish import codes, frames
 
 
-@given(
-    st.text(), st.lists(st.tuples(st.integers(1, 1 << 60), st.sampled_from([b"{}", b'{"a":\n1}', b"1.50"])))
-)
-def test_pushes_are_lines_of_json(channel: str, pubs: list[frames.Pub]) -> None:
-    text = frames.pushes(frames.push_head(channel), pubs)
-    lines = text.split(b"\n") if text else []
-    said = [json.loads(line)["push"] for line in lines]
-    assert [(push["channel"], push["pub"]["offset"]) for push in said] == [(channel, n) for n, _ in pubs]
-
-
-def test_values_keep_their_text() -> None:
-    data = b'{"n":12345678901234567890.100,"m":1e5}'
-    assert data in frames.pushes(frames.push_head("c"), [(1, data)])
-    assert data in frames.subscribed("e", 1, data, recovering=False)
-    assert data in frames.publications([(1, data)])
+def test_frames_are_read_by_their_header() -> None:
+    for size in (0, 125, 126, 65535, 65536):
+        frame = frames.frame(frames.TEXT, b"x" * size)
+        assert frame[0] == 0x81
+        head = 2 if size < 126 else 4 if size < 65536 else 10
+        told = frame[1] if size < 126 else int.from_bytes(frame[2:head], "big")
+        assert (told, len(frame)) == (size, head + size)
 
 
 def test_closes() -> None:
@@ -33,14 +27,33 @@ def test_closes() -> None:
     assert len(frames.close_frame(codes.Ending(3001, "x" * 500))) <= 127
 
 
-def test_errors_say_whether_to_try_again() -> None:
-    assert json.loads(b"{" + frames.error(codes.UNRECOVERABLE) + b"}") == {
-        "error": {"code": 112, "message": "unrecoverable position"}
-    }
-    assert json.loads(b"{" + frames.error(codes.INTERNAL) + b"}")["error"]["temporary"] is True
+def body(frame: bytes) -> bytes:
+    return frame[2 if frame[1] < 126 else 4 if frame[1] == 126 else 10 :]
 
 
-def test_unsubscribe() -> None:
-    assert json.loads(frames.unsubscribe('o"', codes.INSUFFICIENT)) == {
-        "push": {"channel": 'o"', "unsubscribe": {"code": 2500, "reason": "insufficient state"}}
-    }
+@given(st.binary(max_size=2_000))
+def test_what_is_compressed_comes_back(payload: bytes) -> None:
+    frame = frames.deflated(frames.BINARY, payload)
+    if len(payload) < frames.SMALL:
+        assert frame == frames.frame(frames.BINARY, payload)
+    else:
+        assert frame[0] == 0xC2
+        assert frames.inflate(body(frame), 2_000) == payload
+
+
+def test_compression_is_worth_it() -> None:
+    assert len(frames.deflated(frames.TEXT, b'{"push":{"channel":"odds"}}\n' * 100)) < 200
+
+
+@given(st.binary(max_size=300))
+def test_nonsense_is_not_inflated(data: bytes) -> None:
+    with contextlib.suppress(ValueError, frames.TooBig):
+        assert len(frames.inflate(data, 1_000)) <= 1_000
+
+
+def test_a_bomb_does_not_go_off() -> None:
+    bomb = body(frames.deflated(frames.TEXT, b"\0" * 50_000_000))
+    assert len(bomb) < 300_000
+    with pytest.raises(frames.TooBig):
+        frames.inflate(bomb, 65_536)
+    assert len(zlib.decompress(bomb + b"\x00\x00\xff\xff\x03\x00", -15)) == 50_000_000

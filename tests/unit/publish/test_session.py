@@ -9,28 +9,35 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.publish.wires import UNSAYABLE, WIRES, read, write
 
 from distributary.model.position import Position
-from distributary.publish import codes, frames
-from distributary.publish.session import Action, Close, History, Join, Leave, Send, Session, Ticket
+from distributary.publish import codes
+from distributary.publish.actions import Action, Call, Close, History, Join, Leave, Publish, Send, Ticket
+from distributary.publish.json_wire import JSON
+from distributary.publish.rate import Rate
+from distributary.publish.session import MAX_PENDING, Session
+from distributary.publish.wire import Wire
+
+both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
 
 
-def make(max_channels: int = 3) -> Session:
-    return Session("c1", version="1", ping=25, max_channels=max_channels)
+def make(max_channels: int = 3, wire: Wire = JSON, rate: Rate | None = None) -> Session:
+    return Session("c1", version="1", ping=25, max_channels=max_channels, wire=wire, rate=rate)
 
 
 def line(**command: Any) -> bytes:
     return json.dumps(command).encode()
 
 
-def connected() -> Session:
-    session = make()
-    session.receive(line(id=1, connect={}))
+def connected(wire: Wire = JSON, rate: Rate | None = None) -> Session:
+    session = make(wire=wire, rate=rate)
+    session.receive(write(wire, {"id": 1, "connect": {}}))
     return session
 
 
-def said(actions: list[Action]) -> list[dict[str, Any]]:
-    return [json.loads(a.payload) for a in actions if isinstance(a, Send)]
+def said(actions: list[Action], wire: Wire = JSON) -> list[dict[str, Any]]:
+    return [one for a in actions if isinstance(a, Send) for one in read(wire, a.payload)]
 
 
 def joined(session: Session, channel: str = "odds", id: int = 2) -> Ticket:
@@ -40,22 +47,26 @@ def joined(session: Session, channel: str = "odds", id: int = 2) -> Ticket:
     return join.ticket
 
 
-def test_connect() -> None:
-    (reply,) = said(make().receive(line(id=1, connect={"name": "js"})))
+@both
+def test_connect(wire: Wire) -> None:
+    (reply,) = said(make(wire=wire).receive(write(wire, {"id": 1, "connect": {"name": "js"}})), wire)
     assert reply == {"id": 1, "connect": {"client": "c1", "version": "1", "ping": 25, "pong": True}}
 
 
-def test_connect_and_subscribe_in_one_frame() -> None:
-    frame = line(id=1, connect={}) + b"\n" + line(id=2, subscribe={"channel": "odds", "flag": 1})
-    hello, join = make().receive(frame)
+@both
+def test_connect_and_subscribe_in_one_frame(wire: Wire) -> None:
+    asked = {"id": 2, "subscribe": {"channel": "odds", "flag": 1}}
+    hello, join = make(wire=wire).receive(write(wire, {"id": 1, "connect": {}}, asked))
     assert isinstance(hello, Send)
     assert isinstance(join, Join)
     assert (join.ticket.channel, join.position, join.reject, join.subscription) == ("odds", None, False, "")
 
 
-def test_subscribe_with_position_flag_and_subscription() -> None:
+@both
+def test_subscribe_with_position_flag_and_subscription(wire: Wire) -> None:
     asked = {"channel": "q:odds:ab", "recover": True, "epoch": "e", "offset": 7, "flag": 3}
-    (join,) = connected().receive(line(id=2, subscribe=asked | {"data": {"subscription": "G"}}))
+    command = {"id": 2, "subscribe": asked | {"data": {"subscription": "G"}}}
+    (join,) = connected(wire).receive(write(wire, command))
     assert isinstance(join, Join)
     assert (join.position, join.reject, join.subscription) == (Position("e", 7), True, "G")
 
@@ -93,6 +104,10 @@ def test_bad_frames_before_connect_close(frame: bytes) -> None:
         b'{"id":2,"subscribe":{"channel":"odds","offset":-1}}',
         b'{"id":2,"unsubscribe":{"channel":""}}',
         b'{"id":2,"history":{"channel":""}}',
+        b'{"id":2,"publish":{}}',
+        b'{"id":2,"publish":{"channel":"","data":1}}',
+        b'{"id":2,"rpc":[]}',
+        b'{"publish":{"channel":"feed:a","data":{}}}',
     ],
 )
 def test_bad_frames_after_connect_close(frame: bytes) -> None:
@@ -148,28 +163,91 @@ def test_history() -> None:
     session = connected()
     joined(session)
     since = {"offset": 2, "epoch": "e"}
-    (read,) = session.receive(line(id=3, history={"channel": "odds", "limit": 10, "since": since}))
-    assert isinstance(read, History)
-    assert (read.since, read.limit) == (Position("e", 2), 10)
+    (asked,) = session.receive(line(id=3, history={"channel": "odds", "limit": 10, "since": since}))
+    assert isinstance(asked, History)
+    assert (asked.since, asked.limit, asked.reverse) == (Position("e", 2), 10, False)
     (busy,) = said(session.receive(line(id=4, history={"channel": "odds"})))
     assert busy["error"]["code"] == 111
-    assert session.answer(read.ticket, b'"history":{}') == b'{"id":3,"history":{}}'
+    assert session.answer(asked.ticket, b'"history":{}') == b'{"id":3,"history":{}}'
     (other,) = said(session.receive(line(id=5, history={"channel": "else"})))
     assert other["error"]["code"] == 103
 
 
-@pytest.mark.parametrize("method", ["publish", "presence", "presence_stats", "rpc", "refresh", "sub_refresh"])
+def test_history_backwards() -> None:
+    session = connected()
+    joined(session)
+    (asked,) = session.receive(line(id=3, history={"channel": "odds", "limit": 1, "reverse": True}))
+    assert isinstance(asked, History)
+    assert (asked.since, asked.limit, asked.reverse) == (None, 1, True)
+    nothing = {"channel": "odds", "reverse": True, "since": {"offset": 0, "epoch": "e"}}
+    (refused,) = said(session.receive(line(id=4, history=nothing)))
+    assert refused["error"]["code"] == 107
+
+
+@both
+def test_publish_and_call(wire: Wire) -> None:
+    session = connected(wire)
+    publish, call = session.receive(
+        write(
+            wire,
+            {"id": 2, "publish": {"channel": "feed:moves", "data": {"x": 1}}},
+            {"id": 3, "rpc": {"method": "position", "data": {"view": "odds"}}},
+        )
+    )
+    assert isinstance(publish, Publish)
+    assert isinstance(call, Call)
+    assert (publish.ticket.channel, json.loads(publish.data)) == ("feed:moves", {"x": 1})
+    assert (call.method, json.loads(call.data)) == ("position", {"view": "odds"})
+    assert session.pending == 2
+    done = session.answer(call.ticket, wire.called(b'{"position":"e:1"}'))
+    failed = session.refuse(publish.ticket, codes.INTERNAL)
+    assert done is not None
+    assert failed is not None
+    assert read(wire, done) == [{"id": 3, "rpc": {"data": {"position": "e:1"}}}]
+    assert read(wire, failed)[0]["error"]["code"] == 100
+    assert session.pending == 0
+    assert session.answer(call.ticket, wire.called(b"1")) is None
+
+
+def test_what_is_under_way_is_bounded() -> None:
+    session = connected()
+    taken = [session.receive(line(id=n + 2, publish={"channel": "feed:a"}))[0] for n in range(MAX_PENDING)]
+    assert all(isinstance(action, Publish) for action in taken)
+    (over,) = said(session.receive(line(id=100, rpc={"method": "status"})))
+    assert over["error"] == {"code": 111, "message": "too many requests", "temporary": True}
+    first = taken[0]
+    assert isinstance(first, Publish)
+    session.answer(first.ticket, JSON.published())
+    assert isinstance(session.receive(line(id=101, rpc={"method": "status"}))[0], Call)
+
+
+@pytest.mark.parametrize("method", ["ping", "presence", "presence_stats", "refresh", "sub_refresh"])
 def test_not_available(method: str) -> None:
     (reply,) = said(connected().receive(line(id=2, **{method: {}})))
     assert reply["error"]["code"] == 108
 
 
-def test_ping_pong() -> None:
-    session = connected()
-    assert session.ping() == Send(b"{}")
-    session.receive(b"{}")
-    assert session.ping() == Send(b"{}")
+@both
+def test_ping_pong(wire: Wire) -> None:
+    session = connected(wire)
+    assert session.ping() == Send(wire.ping)
+    assert read(wire, wire.ping) == [{}]
+    session.receive(write(wire, {}))
+    assert session.ping() == Send(wire.ping)
     assert session.ping() == Close(codes.NO_PONG)
+
+
+def test_too_many_commands_are_refused_then_closed() -> None:
+    session = connected(rate=Rate(10, 5))
+    asked = b"\n".join(line(id=n, unsubscribe={"channel": "x"}) for n in range(2, 8))
+    answers = said(session.receive(asked, 0.0))
+    assert [one.get("error", {}).get("code", 0) for one in answers] == [0, 0, 0, 0, 111, 111]
+    assert answers[-1]["error"]["temporary"]
+    (again,) = said(session.receive(line(id=9, unsubscribe={"channel": "x"}), 1.0))
+    assert again == {"id": 9, "unsubscribe": {}}
+    *_, last = session.receive(b"\n".join([b"{}"] * 100), 1.0)
+    assert last == Close(codes.FLOOD)
+    assert session.closed
 
 
 CHANNELS = st.sampled_from(["odds", "odds?where=a%20%3D%201", "q:odds:ab", "", "x"])
@@ -196,13 +274,14 @@ COMMANDS: st.SearchStrategy[dict[str, Any]] = st.one_of(
             "unsubscribe": st.fixed_dictionaries({"channel": CHANNELS}),
             "history": st.fixed_dictionaries({"channel": CHANNELS}, optional={"limit": st.integers(-2, 3)}),
             "rpc": st.just({}),
+            "publish": st.fixed_dictionaries({"channel": CHANNELS, "data": st.just({})}),
             "send": st.just({}),
         },
     ),
 )
 STEPS = st.lists(
     st.one_of(
-        st.lists(COMMANDS.map(lambda c: json.dumps(c).encode()), min_size=1, max_size=4).map(b"\n".join),
+        st.lists(COMMANDS, min_size=1, max_size=4),
         st.binary(max_size=30),
         st.sampled_from(["ping", "answer", "refuse", "left"]),
     ),
@@ -211,10 +290,12 @@ STEPS = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
-@given(hello=st.booleans(), steps=STEPS)
-def test_any_sequence_keeps_the_promises(hello: bool, steps: list[bytes | str]) -> None:
+@given(wire=st.sampled_from(WIRES), hello=st.booleans(), steps=STEPS)
+def test_any_sequence_keeps_the_promises(
+    wire: Wire, hello: bool, steps: list[list[dict[str, Any]] | bytes | str]
+) -> None:
     """Never raises; answers no more often than asked; closes with documented codes; silent after a close."""
-    session = make()
+    session = make(wire=wire)
     asked: Counter[int] = Counter()
     answered: Counter[int] = Counter()
     tickets: list[Ticket] = []
@@ -227,7 +308,7 @@ def test_any_sequence_keeps_the_promises(hello: bool, steps: list[bytes | str]) 
             assert not closed, "an action after a close"
             if isinstance(action, Send):
                 sent.append(action.payload)
-            elif isinstance(action, (Join, History)):
+            elif isinstance(action, (Join, History, Publish, Call)):
                 tickets.append(action.ticket)
             elif isinstance(action, Close):
                 assert action.ending in codes.CLOSINGS
@@ -238,37 +319,31 @@ def test_any_sequence_keeps_the_promises(hello: bool, steps: list[bytes | str]) 
         if payload is not None:
             sent.append(payload)
 
-    for step in [line(id=1, connect={}), *steps] if hello else steps:
-        if isinstance(step, bytes):
-            for one in step.split(b"\n"):
-                try:
-                    command = json.loads(one)
-                except ValueError:
-                    continue
-                if isinstance(command, dict) and isinstance(command.get("id"), int):
-                    asked[command["id"]] += 1
+    first: list[dict[str, Any]] = [{"id": 1, "connect": {}}]
+    for step in [first, *steps] if hello else steps:
+        if isinstance(step, list):
+            asked.update(command["id"] for command in step if "id" in command)
+            try:
+                frame = write(wire, *step)
+            except UNSAYABLE:  # what the schema cannot say
+                frame = b"\xff"
+            act(session.receive(frame))
+        elif isinstance(step, bytes):
+            asked.update(command.id for command in wire.decode(step) if command is not None)
             act(session.receive(step))
         elif step == "ping" and not closed:
             act([session.ping()])
         elif step == "answer" and tickets:
-            take(session.answer(tickets.pop(0), b'"subscribe":{}'))
+            take(session.answer(tickets.pop(0), wire.unsubscribed()))
         elif step == "refuse" and tickets:
             take(session.refuse(tickets.pop(), codes.INTERNAL))
         elif step == "left":
             session.left("odds")
         assert 0 <= session.channels <= 3
+        assert 0 <= session.pending <= MAX_PENDING
     for payload in sent:
-        reply = json.loads(payload)
+        (reply,) = read(wire, payload)
         if "id" in reply:
             answered[reply["id"]] += 1
     assert not answered - asked
-    assert all(b"\n" not in payload for payload in sent)
-
-
-def test_frames_are_read_by_their_header() -> None:
-    for size in (0, 125, 126, 65535, 65536):
-        frame = frames.text_frame(b"x" * size)
-        assert frame[0] == 0x81
-        head = 2 if size < 126 else 4 if size < 65536 else 10
-        told = frame[1] if size < 126 else int.from_bytes(frame[2:head], "big")
-        assert (told, len(frame)) == (size, head + size)
+    assert wire is not JSON or all(b"\n" not in payload for payload in sent)

@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "distributary"
 TESTS = ROOT / "tests"
 
 BASE = ("errors", "model", "config")
-STAGES = ("setup", "kafka", "store", "reduce", "publish", "subscribe")
+STAGES = ("setup", "kafka", "store", "permit", "reduce", "publish", "subscribe")
 BESIDE = ("control", "operate", "demo", "cli", "docs")
 
 SEES = {
@@ -39,6 +39,7 @@ THROUGH = {
     "config.rules": "tests/unit/config/test_refusals.py",
     "control.overview": "tests/unit/control/test_status.py",
     "publish.commands": "tests/unit/publish/test_session.py",
+    "publish.connection": "tests/integration/publish/test_limits.py",
     "publish.followers": "tests/unit/publish/test_hub.py",
     "publish.http": "tests/integration/publish/test_sse.py",
     "publish.reading": "tests/unit/publish/test_hub.py",
@@ -46,6 +47,7 @@ THROUGH = {
     "reduce.deadletters": "tests/integration/reduce/test_flow.py",
     "reduce.driver": "tests/integration/reduce/test_drivers.py",
     "reduce.job": "tests/integration/reduce/test_flow.py",
+    "reduce.moves": "tests/unit/reduce/test_reducer.py",
     "reduce.names": "tests/integration/reduce/test_sql.py",
     "reduce.progress": "tests/integration/reduce/test_topics.py",
     "reduce.rekey": "tests/integration/reduce/test_flow.py",

@@ -31,9 +31,10 @@ _INTRO = """\
 <!-- Made by `python -m distributary.docs` from src/distributary/control/health.py and
      src/distributary/publish/figures.py. Do not edit. -->
 
-Prometheus text, at `/metrics` of the control API and of every publisher's HTTP port. Where
-`publisher.processes` is over 1 they share that port and the system picks one for each connection, so a scrape
-sees one of them; `GET /v1/status` of the control API has the sums.
+Prometheus text, at `/metrics` of the control API and of every publisher's HTTP port. A publisher's series
+are labelled with the `process` (its pid). Where `publisher.processes` is over 1 they share that port and the
+system picks one for each connection; whichever answers tells of all of them, as they said within the last 2
+seconds. Publishers of another machine are scraped there.
 """
 
 _SUFFIX = re.compile(r"_(bucket|sum|count)$")
@@ -76,7 +77,7 @@ def publisher() -> str:
     stats.closed(SHUTDOWN.code)
     stats.latency("odds")
     hub = Hub(MemoryStore().reader, ttl=60, hold_bytes=1, stats=stats)
-    return figures.prometheus(hub, stats, "1")
+    return figures.prometheus([figures.told(hub, stats, "1")])
 
 
 def parse(text: str) -> list[Metric]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 from distributary.publish import codes
+from distributary.publish.calls import METHODS
 from distributary.publish.codes import Ending, Refusal
+from distributary.publish.session import MAX_NAME, MAX_PENDING
 from distributary.publish.websocket import PATH
 
 Code = TypeVar("Code", Refusal, Ending)
@@ -15,15 +17,16 @@ _INTRO = """\
 
 <!-- Made by `python -m distributary.docs` from src/distributary/publish/. Do not edit. -->
 
-A publisher speaks the Centrifuge client protocol in JSON over WebSocket, at `{path}`, so the unmodified
-SDKs of that family are clients; and server-sent events. Both serve the same joins and the same changes.
+A publisher speaks the Centrifuge client protocol over WebSocket, at `{path}`, in JSON and in
+Protobuf, so the unmodified SDKs of that family are clients; and streams over HTTP. All serve the same joins
+and the same changes.
 
 ## Channels
 
 | name | what it is |
 |---|---|
 | `odds` | the whole view |
-| `odds?where=sport%20%3D%20'football'` | the rows that match: `field = literal`, joined by `and` |
+| `odds?where=sport%20%3D%20'football'` | the rows that match a [filter](../how-to/filters.md) |
 | `odds?keys=m1,m2` or `odds?key=m1&key=m2` | rows by key; each key percent-encoded |
 | `q:odds:2adfbea73d6193d1` | a query that the control API registered |
 
@@ -55,14 +58,45 @@ producer's own digits.
 
 ## WebSocket
 
-Commands: `connect` (first), `subscribe`, `unsubscribe`, `history` (forwards; at most 1,000 publications) and
-the answer to a ping. The others of the protocol (`publish`, `presence`, `presence_stats`, `rpc`, `send`,
-`refresh`, `sub_refresh`) are refused with code 108. A `subscribe` with `recover`, `epoch` and `offset` gets
-`recovered: true` with exactly what it missed, or `recovered: false` with a snapshot.
+| format | chosen by | frames |
+|---|---|---|
+| JSON | the subprotocol `centrifuge-json`, or nothing | text; a message a line |
+| Protobuf | the subprotocol `centrifuge-protobuf`, or `?format=protobuf` | binary; each after its length |
+
+In Protobuf a field `data` holds the same JSON, as bytes. A ping is an empty message, and so is its answer.
+
+Commands: `connect` (first), `subscribe`, `unsubscribe`, `history`, `publish`, `rpc` and the answer to a ping.
+The others of the protocol (`ping`, `presence`, `presence_stats`, `refresh`, `sub_refresh`) are refused with
+code 108, and `send` is ignored. Several may come in one frame.
+
+- A `subscribe` with `recover`, `epoch` and `offset` gets `recovered: true` with exactly what it missed, or
+  `recovered: false` with a snapshot; with `flag` 2 it gets error 112 instead of the latter.
+- `history` reads a channel that one is subscribed to: at most `limit` publications (0: none, only the
+  position; below 0, or over 1,000: 1,000) after `since`, or from the oldest that the log has. With `reverse`
+  they are those before `since`, or from the newest, and the newest comes first. Error 112 when some after
+  `since` are gone.
+- `publish` to `feed:NAME` writes a record to a feed that [allows it](../how-to/publish-from-clients.md), and
+  is answered when Kafka has it.
+- `rpc` has the methods {methods}, whose data is `{{"view": NAME}}`.
 
 A `subscribe` whose `data` is `{{"subscription": ID}}` follows a subscription of the control API. Until that
 is begun the reply's data is `{{"op": "waiting"}}`; then come the snapshot's pages,
 `{{"op": "ready", "position": "epoch:seq"}}`, and changes.
+
+### Limits
+
+| what | limit | beyond it |
+|---|---|---|
+| time until `connect` | `publisher.auth_timeout` | closed with 3502 |
+| a command before `connect`, what is no command | | closed with 3501 |
+| a message | `publisher.max_frame` | closed with 1009 |
+| a channel's name | {name:,} characters | error 107 |
+| channels of a connection | `publisher.max_channels` | error 106 |
+| `publish` and `rpc` under way | {pending} for each connection | error 111 |
+| `history` under way | 1 for each connection | error 111 |
+| commands | `publisher.max_rate` a second, and one for each channel | error 111; far beyond, 3013 |
+| what waits for a reader | `publisher.queue_bytes` | closed with 3008 |
+| an unanswered ping | until the next, `publisher.ping` later | closed with 3012 |
 
 ### Error codes
 
@@ -82,7 +116,8 @@ The publisher ends one subscription. From 2500 on the client subscribes again.
 
 The publisher ends the connection. From 3500 to 3999 the client does not come back; otherwise it does, and
 resumes. Beside these, 1009 closes a connection whose message is larger than `publisher.max_frame`, and 1002
-one that uses WebSocket extensions.
+one that uses WebSocket extensions which were not agreed on. permessage-deflate is, where
+`publisher.compression` is set and the client offers it; messages are then compressed each by itself.
 
 | code | reason |
 |---|---|
@@ -90,7 +125,9 @@ one that uses WebSocket extensions.
 ## Server-sent events
 
 `GET /v1/views/VIEW/events` on the HTTP port. Only `ready` and `change` carry an `id`, so a stream that breaks
-inside a snapshot begins again with a snapshot, and one that breaks later resumes.
+inside a snapshot begins again with a snapshot, and one that breaks later resumes. With
+`Accept: application/x-ndjson` the same comes as lines, `{{"event": …, "id": …, "data": …}}`, and
+`{{"event": "heartbeat"}}` where nothing else does.
 
 | event | data |
 |---|---|
@@ -111,6 +148,9 @@ def page() -> str:
     endings = all_of(Ending)
     return _INTRO.format(
         path=PATH,
+        methods=" and ".join(f"`{method}`" for method in METHODS),
+        name=MAX_NAME,
+        pending=MAX_PENDING,
         refusals=refusals,
         unsubscribes=_rows([one for one in endings if one.code < 3000]),
         closes=_rows([one for one in endings if one.code >= 3000]),

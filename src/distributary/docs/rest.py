@@ -37,10 +37,13 @@ DETAILS = {
     "GET /v1/status": "All that `distributary status` shows: `parts`, `feeds`, `views` (rate, lag, position, "
     "subscribers, dead letters, delays), `publishers` and `problems`.",
     "GET /v1/feeds": "The feeds, with the views that are made of each.",
-    "GET /v1/views": "All views, each as below.",
-    "GET /v1/views/{name}": "One view: `status` (`building`, `live` or `stopped`), `reason`, `rows`, `seq`, "
-    "`epoch`, `records`, `dead_letters`, `rate`, `lag`, `engine`, `rekeyed`, `incomplete`, `stale`, "
-    "`position` by partition, `next` (a build under way) and `definition`.",
+    "GET /v1/views": "All views, each as its status below.",
+    "GET /v1/views/{name}": "Parameters: `where`, or `key` (repeated) or `keys` (separated by commas); "
+    "`fields`, `limit` and `page`. As JSON, NDJSON, CSV or an Arrow stream, by `Accept`; with `ETag`, "
+    "`Last-Modified`, `Cache-Control` and `Link`. See [how to read rows](../how-to/rest.md).",
+    "GET /v1/views/{name}/status": "One view: `status` (`building`, `live` or `stopped`), `reason`, "
+    "`rows`, `seq`, `epoch`, `records`, `dead_letters`, `rate`, `lag`, `engine`, `rekeyed`, `incomplete`, "
+    "`stale`, `position` by partition, `next` (a build under way) and `definition`.",
     "PUT /v1/views/{name}": 'The body is a view\'s settings: `{"feed": "odds", "key": "market_id"}`. '
     "A feed that the stack does not know is given in full: "
     '`{"view": {…}, "feed": {"name": …, "topic": …}}`. Gives `build`, `state` and `changed`.',
@@ -53,11 +56,12 @@ DETAILS = {
     "POST /v1/subscriptions/{id}/begin": "Whoever follows it gets the rows, then the changes. 409 when "
     "it was begun already.",
     "GET /readyz": "503 with the reason while one of them does not.",
-    "GET /v1/views/{view}/events": "Server-sent events of a view. Parameters: `where`, or `key` (repeated) "
+    "GET /v1/views/{view}/events": "A view's rows and changes as server-sent events, or as lines of JSON "
+    "with `Accept: application/x-ndjson`. Parameters: `where`, or `key` (repeated) "
     "or `keys` (separated by commas), or `subscription` (the id of one that the control API made); "
     "`last_event_id` where the header `Last-Event-ID` cannot be sent. The events are described in "
     "[the protocol](protocol.md#server-sent-events).",
-    "GET /v1/stats": "What this publisher counts, as JSON.",
+    "GET /v1/stats": "What the publisher process that answers counts, as JSON.",
     "GET /": "The page of the demo.",
     "GET /{file}": "The page's own files.",
 }

@@ -39,7 +39,7 @@ def subscribe(
 ) -> Changes:
     """Follow the rows of a view, live.
 
-    ``where`` is ``field = literal and …``, ``keys`` a list of row keys; neither means the whole view.
+    ``where`` is a filter (``price > 1.5 and …``), ``keys`` a list of row keys; neither means the whole view.
     ``url`` is a publisher's WebSocket address, or several to try in turn; without one ``control`` (the
     control API) is asked, or the stack of the current folder is found. ``timeout`` is for the first
     snapshot, in seconds; later connections are tried again for ever.

@@ -244,6 +244,6 @@ def _hint(code: int) -> str:
         101: "give a token",
         102: "list the views with: distributary view list",
         103: "the token does not allow this query",
-        107: "check the filter: field = literal and field = literal …",
+        107: "check the filter: price > 1.5 and sport = 'tennis'",
         109: "give a fresh token",
     }.get(code, "")

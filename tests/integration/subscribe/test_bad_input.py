@@ -86,7 +86,7 @@ async def refused_commands(url: str) -> None:
                 ({"channel": VIEW, "data": {"subscription": "none"}}, 102),
                 ({"channel": VIEW, "data": [1]}, 107),
                 ({"channel": f"{VIEW}?where=n%20%3E"}, 107),
-                ({"channel": f"{VIEW}?where=n%20like%20'x'"}, 107),
+                ({"channel": f"{VIEW}?where=n%20likes%20'x'"}, 107),
                 ({"channel": f"{VIEW}?where=n%20%3D%201&keys=a"}, 107),
                 ({"channel": f"{VIEW}?what=n"}, 107),
                 ({"channel": VIEW + "?where=%ff"}, 107),
@@ -99,7 +99,7 @@ async def refused_commands(url: str) -> None:
             assert (reply["id"], reply["error"]["code"]) == (id, code), asked
             assert not reply["error"].get("temporary")
         await bad.send({"id": 99, "rpc": {"method": "x"}})
-        assert (await bad.next())["error"]["code"] == 108
+        assert (await bad.next())["error"]["code"] == 104
         missing: dict[str, Any] = {"channel": f"{VIEW}?where=no_such_field%20%3D%201"}
         await bad.send({"id": 100, "subscribe": missing})
         reply = await bad.next()

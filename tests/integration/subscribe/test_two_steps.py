@@ -29,8 +29,17 @@ class Held(NamedTuple):
     """All that anybody holds of a view's queries."""
 
     stored: dict[str, int]
-    reducers: dict[str, tuple[int, int, int]]
+    reducers: dict[str, tuple[int, ...]]
     publishers: tuple[int, int]
+
+
+SIZES = ("queries", "looked", "fields", "values", "bounds", "rest", "moments")
+"""What a reducer says that it holds for queries."""
+
+
+def in_reducers(found: Held) -> set[tuple[int, int]]:
+    """How many queries each reducer knows, and under how many values."""
+    return {(one[SIZES.index("queries")], one[SIZES.index("values")]) for one in found.reducers.values()}
 
 
 async def held(stack: RunningStack, view: str) -> Held:
@@ -46,7 +55,7 @@ async def held(stack: RunningStack, view: str) -> Held:
         for beat in await reader.beats():
             said = json.loads(beat.stats)
             if beat.part == "reducer" and beat.id.startswith(f"{view}/") and "queries" in said:
-                reducers[beat.id] = (said["queries"], said["keys"], said["values"])
+                reducers[beat.id] = tuple(said[size] for size in SIZES)
             elif beat.part == "publisher" and view in said["views"]:
                 subscribers += said["views"][view]["subscribers"]
                 queries += said["views"][view]["queries"]
@@ -121,15 +130,16 @@ async def test_from_subscribe_to_nothing_left(feeding: Feeding, commands: list[C
         return await held(stack, view)
 
     before = await eventually(look, lambda found: len(found.reducers) == 2)
-    assert set(before.reducers.values()) == {(0, 0, 0)}
+    assert set(before.reducers.values()) == {(0,) * len(SIZES)}
     assert before.publishers == (0, 0)
 
     async with aiohttp.ClientSession(stack.addresses["control"]) as http:
         api = Api(http, view)
         made = await api.make(where="sport = 'f'")
         id, channel = made["id"], made["channel"]
-        assert (made["state"], made["query"]) == ("waiting", '{"equals":[["sport","sf"]]}')
-        await eventually(look, lambda found: set(found.reducers.values()) == {(1, 0, 1)})
+        assert made["state"] == "waiting"
+        assert json.loads(made["query"]) == {"where": ["in", "sport", "text", "f"]}
+        await eventually(look, lambda found: in_reducers(found) == {(1, 1)})
 
         async with connected(made["publisher"]) as client:
             asked = {"channel": channel, "data": {"subscription": id}}
@@ -175,7 +185,7 @@ async def test_from_subscribe_to_nothing_left(feeding: Feeding, commands: list[C
             await client.next()
             await api.begin(lost["id"])
             assert dict((await client.next())["push"]["pub"]["data"]["rows"]).keys() == {"a", "b"}
-            await eventually(look, lambda found: set(found.reducers.values()) == {(1, 2, 0)})
+            await eventually(look, lambda found: in_reducers(found) == {(1, 2)})
             await eventually(look, lambda found: found.publishers == (1, 1))
             client.socket.transport.abort()
         await eventually(look, lambda found: found == before, TTL_AND_SWEEPS + 10)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
+from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
 import distributary
+from distributary.store.tail import Build
 
 
 async def test_the_smallest_view(feeding: Feeding) -> None:
@@ -224,3 +227,27 @@ async def test_data_that_contradict_the_configuration_stop_the_view_by_name(feed
     said = await feeding.until(view, lambda said: said.get("status") == "stopped")
     assert said["reason"].startswith("row-owner: row 'same' is owned by partition")
     assert "partitioned_by" in said["reason"]
+
+
+async def test_rows_are_found_by_a_field_that_the_view_indexes(feeding: Feeding) -> None:
+    view = await feeding.view(index=["sport"])
+    feeding.produce((f"k{n}", {"sport": "xy"[n % 2], "n": n}) for n in range(6))
+    rows = {f"k{n}": {"sport": "xy"[n % 2], "n": n} for n in range(6)}
+    await feeding.rows_become(view, rows)
+    control = feeding.stack.addresses["control"]
+    async with distributary.subscribe(view, where="sport = 'x' and n > 0", control=control) as changes:
+        assert set(changes.rows) == {"k2", "k4"}
+        feeding.produce([("k2", {"sport": "y"})])
+        async with asyncio.timeout(20 * LIMIT):
+            async for change in changes:
+                if change.op == "remove":
+                    break
+    async with distributary.subscribe(view, where="sport = 'y'", control=control) as changes:
+        assert set(changes.rows) == {"k1", "k2", "k3", "k5"}
+    reader = feeding.stack.reader()
+    info = await reader.view(view)
+    assert info is not None
+    found = await reader.find(Build(view, info.live), "sport", "sx", 10)
+    assert found is not None
+    assert [key for key, _ in found.rows] == ["k0", "k4"]
+    await reader.close()

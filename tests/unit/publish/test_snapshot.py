@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import random
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 from zlib import crc32
 
 import pytest
 from tests.unit.publish.world import VIEW, World
 
+from distributary.model.definition import Definition
+from distributary.model.feed import Feed
 from distributary.model.query import Query
+from distributary.model.view import View
 from distributary.publish import snapshot
-from distributary.publish.snapshot import Moved, Snapshot
-from distributary.store.base import Page
+from distributary.publish.reading import indexed
+from distributary.publish.snapshot import Moved, Snapshot, Timeless
+from distributary.store.base import Found, Page, Row
+from distributary.store.tail import Build
 
+B = Build(VIEW, "b1")
 BUCKETS = 8
 
 
@@ -139,3 +147,49 @@ def test_rows_that_are_no_objects_have_no_fields() -> None:
     assert not snapshot.belongs(Query.parse(VIEW, "a = 1"), "k", b"[1]")
     assert snapshot.belongs(Query.parse(VIEW, "a = null"), "k", b'"text"')
     assert snapshot.belongs(Query(VIEW), "k", b"[1]")
+
+
+class Indexed:
+    """A reader whose pages may not be read: the index must do."""
+
+    def __init__(self, found: Found | None) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self._found = found
+
+    async def find(self, build: Any, field: str, value: str, limit: int) -> Found | None:
+        self.asked.append((field, value))
+        return self._found
+
+    async def page(self, *_: Any) -> Page:
+        return Page("e", 9, 0, [("other", Row(1, 0, 0, b'{"s":"f","n":5}'))])
+
+
+async def test_rows_are_found_by_an_indexed_value() -> None:
+    rows = [("a", Row(1, 0, 0, b'{"s":"f","n":1}')), ("b", Row(2, 0, 0, b'{"s":"f","n":9}'))]
+    query = Query.parse(VIEW, "s = 'f' and n < 5")
+    store: Any = Indexed(Found("e", 7, rows, {}))
+    read = await snapshot.read(store, B, query, 1, index=["s"])
+    assert (read.epoch, read.seq, read.rows) == ("e", 7, [("a", b'{"s":"f","n":1}')])
+    assert store.asked == [("s", "sf")]
+    # Too many rows under the value, a field that is not indexed, no equality: page by page.
+    for text, index, found in (("s = 'f'", ["s"], None), ("s = 'f'", ["n"], read), ("s != 'g'", ["s"], read)):
+        other: Any = Indexed(None if found is None else Found("e", 7, rows, {}))
+        paged = await snapshot.read(other, B, Query.parse(VIEW, text), 1, index=index)
+        assert [key for key, _ in paged.rows] == ["other"]
+
+
+async def test_rows_without_a_time_cannot_be_asked_about_now() -> None:
+    rows = [("a", Row(1, 0, 0, b'{"t":1000}')), ("b", Row(2, 1, 0, b'{"t":1000}'))]
+    query = Query.of_keys(VIEW, ["a", "b"]).narrowed("t < now()")
+    store: Any = SimpleNamespace(rows=AsyncMock(return_value=Found("e", 7, rows, {0: 1001})))
+    with pytest.raises(Timeless):
+        await snapshot.read(store, B, query, 1)
+    store.rows.return_value = Found("e", 7, rows, {0: 1001, 1: 999})
+    assert [key for key, _ in (await snapshot.read(store, B, query, 1)).rows] == ["a"]
+
+
+def test_what_a_definition_indexes() -> None:
+    view = View("v", "f", index=("a", "b"))
+    assert indexed(Definition(view, Feed("f", "t")).text) == ["a", "b"]
+    for text in ("", "{}", "[]", '{"view":{"index":"a"}}', '{"view":7}'):
+        assert indexed(text) == []

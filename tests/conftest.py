@@ -7,12 +7,17 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.stack import AttachedStack, Feeding, RunningStack
 
+# A first draw in a fresh clone makes tables for a second or two, and busy machines are slow: no findings.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
 SETTINGS = """
 [spark]
-batch = "60 s"
+batch = "30 s"
 memory = "1g"
 
 [publisher]

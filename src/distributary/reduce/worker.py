@@ -110,6 +110,7 @@ class _Pump:
         self._abandoned = False
         self._refresh = False
         self._failure: BaseException | None = None
+        self._ended = threading.Event()
         self._reducer: Reducer | None = None
         self._store: RedisWriter | None = None
         self._loop_thread = threading.get_ident()
@@ -133,7 +134,7 @@ class _Pump:
         with self._condition:
             self._done = True
             self._condition.notify_all()
-        self._thread.join()
+        self._ended.wait()
         if self._failure is not None:
             raise self._failure
 
@@ -166,6 +167,8 @@ class _Pump:
                 self._report(error)
                 signal.pthread_kill(self._loop_thread, signal.SIGUSR1)
         finally:
+            # The batch must not wait until a consumer has said good-bye: it is the pause between two batches.
+            self._ended.set()
             commands()
             if self._store is not None:
                 self._store.close()

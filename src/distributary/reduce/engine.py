@@ -27,6 +27,7 @@ LOCAL_SLOTS = 128
 """Threads, not cores: a task that waits for records costs next to nothing."""
 CATCH_UP_RECORDS = 400_000
 ARROW_RECORDS = 5_000
+_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
@@ -57,6 +58,11 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         "spark.cleaner.referenceTracking.blocking": "false",
+        # A batch's end writes two checkpoint files that nobody reads again. Spark's usual way to write one
+        # starts ten processes (chmod, readlink); this way starts one, and the pause is half as long.
+        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     }
     files = sorted(map(str, jars.glob("*.jar")))
     if config.spark.master:

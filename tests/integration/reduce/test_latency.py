@@ -17,8 +17,8 @@ from distributary.store.keys import BuildKeys
 from distributary.store.tail import Build
 
 LONE = 0.050
-PAUSE = 1.000
-"""The longest that a batch's end holds a record up. Half of it is the aim, reached when the JVM is warm."""
+PAUSE = 0.500
+"""The longest that a batch's end holds a record up."""
 
 
 class _Sender:

@@ -44,6 +44,9 @@ log = logging.getLogger("distributary.reduce.worker")
 GROUP_RECORDS = 5_000
 GROUP_BYTES = 4_000_000
 PENDING_RECORDS = 20_000
+BUSY_RECORDS, BUSY_TRIP = 8, 0.006
+"""From this many records in a group on, trips to the store begin at least so many seconds apart: what a trip
+costs besides its records, here, in the store and in every publisher, is then shared by more of them."""
 TICK = 1.0
 _LINK_ERRORS = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, OSError)
 
@@ -198,6 +201,7 @@ class _Pump:
                 finished = self._done and not self._pending
                 refresh, self._refresh = self._refresh, False
                 self._condition.notify_all()
+            began = time.monotonic()
             if records:
                 read = unpack_rekeyed if self._task.rekeyed else unpack
                 self._fold([read(one) for one in records])
@@ -214,6 +218,8 @@ class _Pump:
                 # The batch may be declared done only if the store still has all of it.
                 self._tick()
                 return
+            if len(records) >= BUSY_RECORDS:
+                time.sleep(max(0.0, began + BUSY_TRIP - time.monotonic()))
 
     def _fold(self, records: list[Packed]) -> None:
         partition = records[0].partition

@@ -11,7 +11,7 @@ from distributary.config.problem import nearest
 from distributary.control.fields import Fields, parse_fields
 from distributary.errors import BadRequest
 from distributary.model.query import Query
-from distributary.publish import names
+from distributary.publish.hub import names
 
 LIMIT = 1_000
 MAX_LIMIT = 10_000

@@ -1,8 +1,8 @@
 """Read the rows of a query that nobody has registered, true at one position, while writes go on.
 
-A registered query is told by every log entry what it means to it (``publish/snapshot.py``, R18). Here nobody
-matched the entries, so they only say which rows changed: those are read again. Rows asked for by key come in
-one atomic read. Everything else:
+A registered query is told by every log entry what it means to it (``publish/hub/snapshot.py``, R18). Here
+nobody matched the entries, so they only say which rows changed: those are read again. Rows asked for by key
+come in one atomic read. Everything else:
 
 1. Pages are read, from some position on; a row that does not change after that is as its page said.
 2. The log since then names the rows that changed. They are read again, together, true at one number.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from distributary.errors import ResultTooLarge
 from distributary.model.query import Query
-from distributary.publish.snapshot import Moved, belongs, read_log
+from distributary.publish.hub.snapshot import Moved, belongs, read_log
 from distributary.store.base import Page, ReaderStore, Row
 from distributary.store.tail import Build
 

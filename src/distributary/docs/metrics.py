@@ -20,9 +20,9 @@ from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.publish import figures
-from distributary.publish.codes import SHUTDOWN
-from distributary.publish.hub import Hub
+from distributary.publish.hub.hub import Hub
 from distributary.publish.stats import Stats
+from distributary.publish.wire.codes import SHUTDOWN
 from distributary.store.memory import MemoryStore
 
 _INTRO = """\

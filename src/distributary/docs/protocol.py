@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from distributary.publish import codes
-from distributary.publish.calls import METHODS
-from distributary.publish.codes import Ending, Refusal
-from distributary.publish.session import MAX_NAME, MAX_PENDING
-from distributary.publish.websocket import PATH
+from distributary.publish.connection.calls import METHODS
+from distributary.publish.connection.session import MAX_NAME, MAX_PENDING
+from distributary.publish.connection.websocket import PATH
+from distributary.publish.wire import codes
+from distributary.publish.wire.codes import Ending, Refusal
 
 Code = TypeVar("Code", Refusal, Ending)
 

@@ -15,16 +15,16 @@ from distributary.config import Config
 from distributary.config.sections import Publisher
 from distributary.control.app import make_app
 from distributary.control.context import Context
-from distributary.publish.http import HttpServer
-from distributary.publish.hub import Hub
+from distributary.publish.hub.hub import Hub
 from distributary.publish.stats import Stats
+from distributary.publish.stream.http import HttpServer
 from distributary.store.memory import MemoryStore
 
 _INTRO = """\
 # HTTP
 
 <!-- Made by `python -m distributary.docs` from the routes of src/distributary/control/app.py and
-     src/distributary/publish/http.py. Do not edit. -->
+     src/distributary/publish/stream/http.py. Do not edit. -->
 
 Two parts of a stack speak HTTP: the control API (port 8080 unless it is taken) and each publisher (port
 8001). `distributary up` prints both addresses. Bodies are JSON. Every error is one object,

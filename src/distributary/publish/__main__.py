@@ -17,8 +17,8 @@ from distributary.config import Config, load
 from distributary.errors import DistributaryError
 from distributary.kafka.commands import CommandsProducer
 from distributary.permit import check_exposure
-from distributary.publish.inlet import Inlet
-from distributary.publish.producer import RecordProducer
+from distributary.publish.connection.inlet import Inlet
+from distributary.publish.connection.producer import RecordProducer
 from distributary.publish.server import Publisher
 from distributary.store.redis import RedisReader
 

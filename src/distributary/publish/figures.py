@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from distributary.publish.hub import Hub
+from distributary.publish.hub.hub import Hub
 from distributary.publish.stats import Stats
 
 

@@ -9,13 +9,14 @@ import uuid
 from urllib.parse import urlsplit
 
 from distributary.config.sections import Publisher as Settings
-from distributary.publish import figures, peers
-from distributary.publish.http import HttpServer
-from distributary.publish.hub import Announce, Hub
-from distributary.publish.inlet import Inlet
+from distributary.publish import figures
+from distributary.publish.connection.inlet import Inlet
+from distributary.publish.connection.websocket import PATH, WebSocketServer
+from distributary.publish.hub import peers
+from distributary.publish.hub.hub import Announce, Hub
+from distributary.publish.hub.upkeep import Upkeep
 from distributary.publish.stats import Stats
-from distributary.publish.upkeep import Upkeep
-from distributary.publish.websocket import PATH, WebSocketServer
+from distributary.publish.stream.http import HttpServer
 from distributary.store.base import ReaderStore
 
 log = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from tests.unit.publish.wires import read, write
 from tests.unit.publish.world import World
 
 from distributary.config.sections import Publisher as Settings
-from distributary.publish.inlet import Inlet
-from distributary.publish.json_wire import JSON
+from distributary.publish.connection.inlet import Inlet
 from distributary.publish.server import Publisher
-from distributary.publish.wire import Wire
+from distributary.publish.wire.json_wire import JSON
+from distributary.publish.wire.wire import Wire
 
 WAIT = 10 * LIMIT
 

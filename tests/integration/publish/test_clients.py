@@ -15,8 +15,8 @@ from tests.unit.publish.world import VIEW, World, until
 
 from distributary.model.feed import Feed
 from distributary.model.query import Query
+from distributary.publish.connection.inlet import Inlet
 from distributary.publish.figures import describe
-from distributary.publish.inlet import Inlet
 
 NODE = Path(__file__).parents[2] / "node"
 

@@ -11,9 +11,9 @@ from tests.integration.publish.serving import WAIT, raw, serving
 from tests.unit.publish.wires import WIRES, write
 from tests.unit.publish.world import VIEW, World, until
 
-from distributary.publish.json_wire import JSON
-from distributary.publish.protobuf_wire import PROTOBUF
-from distributary.publish.wire import Wire
+from distributary.publish.wire.json_wire import JSON
+from distributary.publish.wire.protobuf_wire import PROTOBUF
+from distributary.publish.wire.wire import Wire
 
 both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
 

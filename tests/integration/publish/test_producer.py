@@ -18,8 +18,8 @@ from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable, TopicError
 from distributary.kafka import client, topics
 from distributary.model.feed import Feed
-from distributary.publish.inlet import Inlet
-from distributary.publish.producer import RecordProducer
+from distributary.publish.connection.inlet import Inlet
+from distributary.publish.connection.producer import RecordProducer
 
 TOPIC = "game.moves"
 FEED = Feed("moves", TOPIC, publish=True, publish_key="player")

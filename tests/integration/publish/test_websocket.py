@@ -16,12 +16,12 @@ from tests.unit.publish.world import VIEW, World, until
 
 from distributary.errors import PortTaken
 from distributary.model.query import Query
-from distributary.publish.channel import WebSocketOutlet
 from distributary.publish.figures import describe
-from distributary.publish.frames import Pub
-from distributary.publish.protobuf_wire import PROTOBUF
+from distributary.publish.hub.channel import WebSocketOutlet
 from distributary.publish.server import Publisher
-from distributary.publish.wire import Wire
+from distributary.publish.wire.frames import Pub
+from distributary.publish.wire.protobuf_wire import PROTOBUF
+from distributary.publish.wire.wire import Wire
 
 
 def counts(publisher: Publisher) -> tuple[int, int, int, int]:

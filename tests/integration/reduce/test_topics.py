@@ -115,7 +115,7 @@ async def test_another_topic_under_the_same_name_is_a_new_view(feeding: Feeding)
     topics.ensure_topic(admin, feeding.topic, 2)
     feeding.produce((f"new{i}", {"n": i}) for i in range(50))
     refused = await _refusals_until_subscribed(feeding, view)
-    # How many depends on how long the build takes; tests/unit/publish/test_hub.py sees that there are some.
+    # How many depends on how long the build takes; the hub's own tests see that there are some.
     assert all(one["temporary"] and one["code"] == 1100 for one in refused), refused
     await feeding.rows_become(view, {f"new{i}": {"n": i} for i in range(50)})
     after = await feeding.live(view)

@@ -18,9 +18,9 @@ from tests.support.clock import LIMIT
 from tests.support.counting import COUNTED, VIEW, rows_at
 
 from distributary.config.sections import Publisher as Settings
-from distributary.publish.frames import Pub
-from distributary.publish.join import Joining
+from distributary.publish.hub.join import Joining
 from distributary.publish.server import Publisher
+from distributary.publish.wire.frames import Pub
 from distributary.store.redis import RedisReader
 from distributary.store.tail import Build
 

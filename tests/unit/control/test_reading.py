@@ -15,7 +15,7 @@ from distributary.control import reading
 from distributary.control.reading import State, read
 from distributary.errors import ResultTooLarge
 from distributary.model.query import Query
-from distributary.publish.snapshot import Moved, belongs
+from distributary.publish.hub.snapshot import Moved, belongs
 from distributary.store.base import Page
 
 BUCKETS = 8

@@ -10,7 +10,7 @@ from distributary.control.reading import State, read
 from distributary.control.results import RESULT_BYTES, Result, Results, tag_of
 from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.publish.snapshot import belongs
+from distributary.publish.hub.snapshot import belongs
 from distributary.store.base import Row
 from distributary.store.tail import Build
 

@@ -22,7 +22,7 @@ from yarl import URL
 from distributary.control import reading
 from distributary.control import rows as rows_module
 from distributary.control.rows import RESULTS
-from distributary.publish.snapshot import Moved
+from distributary.publish.hub.snapshot import Moved
 
 PATH = "/v1/views/odds"
 

@@ -15,8 +15,9 @@ from distributary.config.table import SETTINGS
 from distributary.control import health
 from distributary.docs import errors, metrics, protocol, rest
 from distributary.docs.__main__ import PAGES, main
-from distributary.publish import codes, figures
-from distributary.publish.commands import Command
+from distributary.publish import figures
+from distributary.publish.wire import codes
+from distributary.publish.wire.commands import Command
 
 SOURCE = ROOT / "src" / "distributary"
 

@@ -10,8 +10,9 @@ from typing import Any
 from tests.unit.publish.world import VIEW, World
 
 from distributary.model.query import Query
-from distributary.publish import figures, names
-from distributary.publish.hub import Hub
+from distributary.publish import figures
+from distributary.publish.hub import names
+from distributary.publish.hub.hub import Hub
 from distributary.publish.stats import Stats
 
 ALL = names.parse(VIEW)

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from distributary.model.position import Position
-from distributary.publish.channel import Initial, Outcome, Recovered, Waiting
-from distributary.publish.codes import Ending
-from distributary.publish.frames import Pub
-from distributary.publish.snapshot import Snapshot
+from distributary.publish.hub.channel import Initial, Outcome, Recovered, Waiting
+from distributary.publish.hub.snapshot import Snapshot
+from distributary.publish.wire.codes import Ending
+from distributary.publish.wire.frames import Pub
 
 
 class PlainOutlet:

@@ -10,9 +10,9 @@ from typing import Any
 from centrifuge.protocol import client_pb2
 from google.protobuf import json_format, message  # type: ignore[import-untyped]
 
-from distributary.publish.json_wire import JSON
-from distributary.publish.protobuf_wire import PROTOBUF
-from distributary.publish.wire import Wire
+from distributary.publish.wire.json_wire import JSON
+from distributary.publish.wire.protobuf_wire import PROTOBUF
+from distributary.publish.wire.wire import Wire
 
 WIRES: tuple[Wire, ...] = (JSON, PROTOBUF)
 PROTO: Any = client_pb2

@@ -13,7 +13,7 @@ from tests.support.clock import LIMIT
 from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
 from distributary.model.query import Query
-from distributary.publish.snapshot import belongs
+from distributary.publish.hub.snapshot import belongs
 from distributary.store.base import Group, WriterStore
 from distributary.store.memory import MemoryStore
 from distributary.store.tail import Build

@@ -1,0 +1,1 @@
+"""One WebSocket connection: its protocol, its channels, what a client sends."""

@@ -1,0 +1,85 @@
+"""What a session wants done: plain values, carried out by whoever has the socket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distributary.model.position import Position
+from distributary.publish.wire.codes import Ending
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A command whose answer is still to come."""
+
+    id: int
+    channel: str
+    open: bool = True
+
+
+@dataclass(slots=True, frozen=True)
+class Send:
+    """Send this payload."""
+
+    payload: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class Join:
+    """Subscribe to a channel, resuming after ``position`` if it is there.
+
+    ``reject``: answer with error 112 rather than with the state anew. ``subscription`` is the id that the
+    control API gave, '' when the channel's name says everything.
+    """
+
+    ticket: Ticket
+    position: Position | None
+    reject: bool
+    subscription: str
+
+
+@dataclass(slots=True, frozen=True)
+class Leave:
+    """Give up a channel, joined or still joining."""
+
+    channel: str
+
+
+@dataclass(slots=True, frozen=True)
+class History:
+    """Read publications of a joined channel after a position (None: from the oldest).
+
+    With ``reverse``: before it (None: from the newest), the newest first.
+    """
+
+    ticket: Ticket
+    since: Position | None
+    limit: int
+    reverse: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Publish:
+    """Write a message into what the ticket's channel names."""
+
+    ticket: Ticket
+    data: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class Call:
+    """Call a method."""
+
+    ticket: Ticket
+    method: str
+    data: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class Close:
+    """Close the connection; nothing follows."""
+
+    ending: Ending
+
+
+Action = Send | Join | Leave | History | Publish | Call | Close

@@ -1,0 +1,275 @@
+"""One WebSocket connection: picows moves the bytes, ``Session`` knows the protocol, the hub the rest.
+
+Frames are made here once and written raw to the transport, so that a publication costs one write a
+connection. What waits for a slow reader is bounded by the transport's write buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, SupportsInt, cast
+
+from picows import WSFrame, WSListener, WSMsgType, WSTransport
+
+import distributary
+from distributary.publish.connection import calls
+from distributary.publish.connection.actions import (
+    Action,
+    Call,
+    Close,
+    History,
+    Join,
+    Leave,
+    Publish,
+    Send,
+    Ticket,
+)
+from distributary.publish.connection.rate import Rate
+from distributary.publish.connection.session import Session
+from distributary.publish.connection.subscriber import WebSocketSink
+from distributary.publish.wire import codes, frames
+from distributary.publish.wire.codes import Ending, Refused
+from distributary.publish.wire.wire import Wire
+
+if TYPE_CHECKING:
+    from distributary.publish.connection.websocket import WebSocketServer
+
+PARALLEL_JOINS = 8
+CLOSE_WAIT = 1.0
+DRAIN_POLL = 0.02
+ABORT_WAIT = 5.0
+
+TOO_BIG = Ending(1009, "message too big")
+_PROTOCOL = Ending(1002, "this extension is not spoken")
+
+
+class Connection(WSListener):
+    """One client. All methods run in the event loop; none blocks."""
+
+    def __init__(self, server: WebSocketServer, wire: Wire, *, compressed: bool) -> None:
+        self.number = server.stats.accepted
+        self._server = server
+        settings = server.settings
+        self.session = Session(
+            str(uuid.uuid4()),
+            version=distributary.__version__,
+            ping=max(1, math.ceil(settings.ping)),
+            max_channels=settings.max_channels,
+            wire=wire,
+            rate=Rate(settings.max_rate, settings.max_rate + settings.max_channels),
+        )
+        self._wire = wire
+        self._compressed = compressed
+        self._kind = WSMsgType.BINARY if wire.binary else WSMsgType.TEXT
+        self._clock = asyncio.get_running_loop().time
+        self.sinks: dict[str, WebSocketSink] = {}
+        self.slots = asyncio.Semaphore(PARALLEL_JOINS)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._inflate = False
+        self._allowed = settings.queue_bytes
+        self._ended = False
+
+    # --- the socket -------------------------------------------------------------------------------------
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        """Begin; whoever does not speak in time is closed."""
+        self._transport = transport.underlying_transport
+        self._transport.set_write_buffer_limits(high=self._allowed)
+        self.write = self._transport.write
+        self._server.connections[self] = None
+        self._server.lingering.add(self)
+        self._server.stats.accepted += 1
+        self._server.stats.connections += 1
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(self._server.settings.auth_timeout, self._check_connected)
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        """Take a frame; a message may come in several."""
+        kind = frame.msg_type
+        self._note_refused(transport)
+        if kind == WSMsgType.CLOSE:
+            if not self._ended:
+                self.write(frames.close_frame(Ending(1000, "")))
+            self._forget()
+            self._transport.close()
+            return
+        if self._ended or kind in (WSMsgType.PING, WSMsgType.PONG):
+            return
+        if frame.rsv2 or frame.rsv3 or (frame.rsv1 and (not self._compressed or self._parts)):
+            return self.end(_PROTOCOL)
+        if kind != (WSMsgType.CONTINUATION if self._parts else self._kind):
+            return self.end(codes.BAD_FRAME)
+        if not self._parts:
+            self._inflate = frame.rsv1
+        payload = frame.get_payload_as_bytes()
+        if not frame.fin or self._parts:
+            self._size += len(payload)
+            self._parts.append(payload)
+            if self._size > self._server.settings.max_frame or len(self._parts) > 1024:
+                return self.end(TOO_BIG)
+            if not frame.fin:
+                return None
+            payload = b"".join(self._parts)
+            self._parts, self._size = [], 0
+        if self._inflate:
+            try:
+                payload = frames.inflate(payload, self._server.settings.max_frame)
+            except frames.TooBig:
+                return self.end(TOO_BIG)
+            except ValueError:
+                return self.end(codes.BAD_FRAME)
+        self._do(self.session.receive(payload, self._clock()))
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        """Forget everything; the subscriptions lapse unless the client comes back."""
+        self._note_refused(transport)
+        self._forget()
+        self._server.lingering.discard(self)
+
+    def _note_refused(self, transport: WSTransport) -> None:
+        """Count what picows closes by itself: above all a frame that is too big, which may still come."""
+        closing = transport.close_handshake
+        if not self._ended and closing is not None and closing.sent is not None:
+            code = cast(SupportsInt, closing.sent.code)  # an IntEnum; the stubs do not say so
+            self._server.stats.closed(int(code))
+            self._forget()
+
+    def pause_writing(self) -> None:
+        """Note that more waits than is allowed. The writer may be in the middle of a fan-out: close later."""
+        asyncio.get_running_loop().call_soon(self._check_slow)
+
+    def resume_writing(self) -> None:
+        """Note that what waited has gone out."""
+        self._reset_allowance()
+
+    # --- writing ----------------------------------------------------------------------------------------
+
+    def send(self, payload: bytes) -> None:
+        """Send one message."""
+        if not self._ended:
+            self.write(self._wire.frame(payload))
+
+    def send_state(self, payload: bytes) -> None:
+        """Send an initial state: it may be larger than what else may wait, and does not count as slowness."""
+        if not self._ended:
+            self._allowed += len(payload)
+            self._transport.set_write_buffer_limits(high=self._allowed)
+            self.write(self._wire.frame(payload))
+
+    async def drained(self) -> None:
+        """Wait until no more than the ordinary waits to go out."""
+        while self._transport.get_write_buffer_size() > self._server.settings.queue_bytes:
+            await asyncio.sleep(DRAIN_POLL)  # there is no callback below the raised limit
+
+    def _reset_allowance(self) -> None:
+        ordinary = self._server.settings.queue_bytes
+        if self._allowed != ordinary and self._transport.get_write_buffer_size() <= ordinary:
+            self._allowed = ordinary
+            self._transport.set_write_buffer_limits(high=ordinary)
+
+    def _check_slow(self) -> None:
+        if not self._ended and self._transport.get_write_buffer_size() > self._allowed:
+            self._server.stats.slow += 1
+            self.end(codes.SLOW)
+
+    # --- the protocol -----------------------------------------------------------------------------------
+
+    def _do(self, actions: Sequence[Action]) -> None:
+        out: list[bytes] = []
+        for action in actions:
+            if isinstance(action, Send):
+                out.append(action.payload)
+            elif isinstance(action, Join):
+                sink = self.sinks[action.ticket.channel] = WebSocketSink(self, action)
+                sink.task = self._spawn(sink.join(self._server.hub))
+            elif isinstance(action, Leave):
+                self.sinks.pop(action.channel).leave(self._server.hub)
+            elif isinstance(action, History):
+                sink = self.sinks[action.ticket.channel]
+                self._spawn(sink.history(self._server.hub, action))
+            elif isinstance(action, Publish):
+                self._spawn(self._publish(action))
+            elif isinstance(action, Call):
+                self._spawn(self._call(action))
+            else:
+                assert isinstance(action, Close)
+                self._flush(out)
+                return self.end(action.ending)
+        self._flush(out)
+
+    def _flush(self, out: list[bytes]) -> None:
+        if out:
+            self.send(self._wire.join(out))
+
+    async def _publish(self, asked: Publish) -> None:
+        inlet, stats = self._server.inlet, self._server.stats
+        try:
+            if inlet is None:
+                raise Refused(codes.NOT_AVAILABLE)
+            await inlet.publish(asked.ticket.channel, asked.data)
+        except Refused as error:
+            stats.publishes["refused"] += 1
+            return self._answer(asked.ticket, self._wire.error(error.refusal))
+        stats.publishes["written"] += 1
+        self._answer(asked.ticket, self._wire.published())
+
+    async def _call(self, asked: Call) -> None:
+        try:
+            body = self._wire.called(await calls.call(self._server.hub.store, asked.method, asked.data))
+        except Refused as error:
+            body = self._wire.error(error.refusal)
+        self._answer(asked.ticket, body)
+
+    def _answer(self, ticket: Ticket, body: bytes) -> None:
+        payload = self.session.answer(ticket, body)
+        if payload is not None:
+            self.send(payload)
+
+    def ping(self) -> None:
+        """Send a ping, or close when the last was not answered."""
+        self._reset_allowance()
+        if self.session.connected and not self._ended:
+            self._server.stats.pings += 1
+            self._do([self.session.ping()])
+
+    def _check_connected(self) -> None:
+        if not self.session.connected:
+            self.end(codes.STALE)
+
+    def _spawn(self, work: asyncio._CoroutineLike[None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # --- the end ----------------------------------------------------------------------------------------
+
+    def end(self, ending: Ending) -> None:
+        """Close with a code. The client is given a moment to answer, then the socket goes."""
+        if self._ended:
+            return
+        self._server.stats.closed(ending.code)
+        self._forget()
+        self.write(frames.close_frame(ending))
+        loop = asyncio.get_running_loop()
+        loop.call_later(CLOSE_WAIT, self._transport.close)
+        loop.call_later(ABORT_WAIT, self._transport.abort)
+
+    def _forget(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._deadline.cancel()
+        self.session.end()
+        self._server.connections.pop(self, None)
+        self._server.stats.connections -= 1
+        sinks, self.sinks = self.sinks, {}
+        for sink in sinks.values():
+            sink.lose(self._server.hub)
+        for task in self._tasks:
+            task.cancel()

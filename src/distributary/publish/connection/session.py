@@ -1,0 +1,240 @@
+"""The Centrifuge protocol of one connection: frames in, actions out. No sockets, no clock.
+
+Promises: a command with an id is answered at most once; nothing is answered after a ``Close``; a channel is
+held at most once; what is under way at the same time is bounded. The caller carries out the actions in
+their order and reports back with ``answer``, ``refuse`` and ``left``. How commands are read and answers are
+written is the business of the connection's ``Wire``.
+"""
+
+from __future__ import annotations
+
+from distributary.model.position import Position
+from distributary.publish.connection.actions import (
+    Action,
+    Call,
+    Close,
+    History,
+    Join,
+    Leave,
+    Publish,
+    Send,
+    Ticket,
+)
+from distributary.publish.connection.rate import Rate
+from distributary.publish.wire import codes
+from distributary.publish.wire import commands as asked_for
+from distributary.publish.wire.codes import Ending, Refusal
+from distributary.publish.wire.commands import REJECT_UNRECOVERED, Command, subscription_of
+from distributary.publish.wire.json_wire import JSON
+from distributary.publish.wire.wire import Wire
+
+MAX_NAME = 16_384
+MAX_PENDING = 32
+"""Publishes and calls that may wait for their answers at the same time."""
+
+
+class Session:
+    """One connection's state: connected or not, its channels, what is still to be answered."""
+
+    def __init__(
+        self,
+        client: str,
+        *,
+        version: str,
+        ping: int,
+        max_channels: int,
+        wire: Wire = JSON,
+        rate: Rate | None = None,
+    ) -> None:
+        self.client = client
+        self.wire = wire
+        self.connected = False
+        self.closed = False
+        self._version = version
+        self._ping = ping
+        self._max_channels = max_channels
+        self._rate = rate
+        self._channels: dict[str, Ticket] = {}
+        self._reading: Ticket | None = None
+        self._pending: set[Ticket] = set()
+        self._awaiting_pong = False
+
+    @property
+    def channels(self) -> int:
+        """How many channels are held, joined or joining."""
+        return len(self._channels)
+
+    @property
+    def pending(self) -> int:
+        """How many publishes and calls wait for their answers."""
+        return len(self._pending)
+
+    def receive(self, frame: bytes, now: float = 0.0) -> list[Action]:
+        """Take one message of the client; ``now`` is a clock in seconds, for the rate."""
+        out: list[Action] = []
+        if self.closed:
+            return out
+        for command in self.wire.decode(frame):
+            verdict = self._rate.take(now) if self._rate is not None else "yes"
+            if command is None:
+                self._close(out, codes.BAD_FRAME)
+            elif verdict == "yes":
+                self._take(command, out)
+            elif verdict == "enough":
+                self._close(out, codes.FLOOD)
+            elif command.id:
+                self._error(command.id, codes.TOO_MANY_REQUESTS, out)
+            if out and isinstance(out[-1], Close):
+                break
+        return out
+
+    def ping(self) -> Action:
+        """Say what to do at ping time: send one, or close since the last was not answered."""
+        out: list[Action] = []
+        if self._awaiting_pong:
+            self._close(out, codes.NO_PONG)
+            return out[0]
+        self._awaiting_pong = True
+        return Send(self.wire.ping)
+
+    def answer(self, ticket: Ticket, body: bytes) -> bytes | None:
+        """Answer a ticket; None when its answer is not wanted any more."""
+        self._pending.discard(ticket)
+        if self._reading is ticket:
+            self._reading = None
+        if not ticket.open or self.closed:
+            return None
+        ticket.open = False
+        return self.wire.reply(ticket.id, body)
+
+    def refuse(self, ticket: Ticket, refusal: Refusal) -> bytes | None:
+        """Answer a ticket with an error; a channel that was being joined is free again."""
+        payload = self.answer(ticket, self.wire.error(refusal))
+        if self._channels.get(ticket.channel) is ticket:
+            del self._channels[ticket.channel]
+        return payload
+
+    def left(self, channel: str) -> None:
+        """Note that the server ended a channel: the client may subscribe to it again."""
+        self._channels.pop(channel, None)
+
+    def end(self) -> None:
+        """Note that the connection is over."""
+        self.closed = True
+        self._channels.clear()
+        self._pending.clear()
+
+    def _close(self, out: list[Action], ending: Ending) -> None:
+        self.end()
+        out.append(Close(ending))
+
+    def _take(self, command: Command, out: list[Action]) -> None:
+        if command.connect is not None:
+            if self.connected or not command.id:
+                return self._close(out, codes.BAD_FRAME)
+            self.connected = True
+            body = self.wire.connected(self.client, self._version, self._ping)
+            out.append(Send(self.wire.reply(command.id, body)))
+        elif not self.connected:
+            self._close(out, codes.BAD_FRAME)
+        elif command.send is not None:
+            return
+        elif not command.id:
+            if command == Command():
+                self._awaiting_pong = False
+            else:
+                self._close(out, codes.BAD_FRAME)
+        elif command.subscribe is not None:
+            self._subscribe(command.id, command.subscribe, out)
+        elif command.unsubscribe is not None:
+            self._unsubscribe(command.id, command.unsubscribe.channel, out)
+        elif command.publish is not None:
+            self._publish(command.id, command.publish, out)
+        elif command.history is not None:
+            self._history(command.id, command.history, out)
+        elif command.rpc is not None:
+            self._call(command.id, command.rpc, out)
+        elif any(
+            asked is not None
+            for asked in (
+                command.ping,
+                command.presence,
+                command.presence_stats,
+                command.refresh,
+                command.sub_refresh,
+            )
+        ):
+            self._error(command.id, codes.NOT_AVAILABLE, out)
+        else:
+            self._close(out, codes.BAD_FRAME)
+
+    def _subscribe(self, id: int, asked: asked_for.Subscribe, out: list[Action]) -> None:
+        subscription = subscription_of(asked.data)
+        if not asked.channel:
+            self._close(out, codes.BAD_FRAME)
+        elif len(asked.channel) > MAX_NAME:
+            self._error(id, codes.bad_request(f"a channel's name has at most {MAX_NAME} characters"), out)
+        elif subscription is None:
+            self._error(id, codes.bad_request('data is {"subscription": ID} or nothing'), out)
+        elif asked.channel in self._channels:
+            self._error(id, codes.ALREADY_SUBSCRIBED, out)
+        elif len(self._channels) >= self._max_channels:
+            self._error(id, codes.LIMIT_EXCEEDED, out)
+        else:
+            ticket = self._channels[asked.channel] = Ticket(id, asked.channel)
+            position = Position(asked.epoch, asked.offset) if asked.recover else None
+            out.append(Join(ticket, position, bool(asked.flag & REJECT_UNRECOVERED), subscription))
+
+    def _unsubscribe(self, id: int, channel: str, out: list[Action]) -> None:
+        if not channel:
+            return self._close(out, codes.BAD_FRAME)
+        ticket = self._channels.pop(channel, None)
+        if ticket is not None:
+            out.append(Leave(channel))
+            if self._reading is not None and self._reading.channel == channel:
+                self._give_up(self._reading, out)
+            self._give_up(ticket, out)
+        out.append(Send(self.wire.reply(id, self.wire.unsubscribed())))
+
+    def _give_up(self, ticket: Ticket, out: list[Action]) -> None:
+        refusal = codes.INTERNAL._replace(message="unsubscribed meanwhile")
+        payload = self.answer(ticket, self.wire.error(refusal))
+        if payload is not None:
+            out.append(Send(payload))
+
+    def _history(self, id: int, asked: asked_for.History, out: list[Action]) -> None:
+        held = self._channels.get(asked.channel)
+        if not asked.channel:
+            self._close(out, codes.BAD_FRAME)
+        elif held is None or held.open:
+            self._error(id, codes.NOT_SUBSCRIBED, out)
+        elif asked.reverse and asked.since is not None and not asked.since.offset:
+            self._error(id, codes.bad_request("nothing comes before offset 0"), out)
+        elif self._reading is not None:
+            self._error(id, codes.TOO_MANY_REQUESTS, out)
+        else:
+            self._reading = Ticket(id, asked.channel)
+            since = Position(asked.since.epoch, asked.since.offset) if asked.since is not None else None
+            out.append(History(self._reading, since, asked.limit, asked.reverse))
+
+    def _publish(self, id: int, asked: asked_for.Publish, out: list[Action]) -> None:
+        if not asked.channel:
+            self._close(out, codes.BAD_FRAME)
+        elif (ticket := self._pend(id, asked.channel, out)) is not None:
+            out.append(Publish(ticket, bytes(asked.data)))
+
+    def _call(self, id: int, asked: asked_for.Rpc, out: list[Action]) -> None:
+        ticket = self._pend(id, "", out)
+        if ticket is not None:
+            out.append(Call(ticket, asked.method, bytes(asked.data)))
+
+    def _pend(self, id: int, channel: str, out: list[Action]) -> Ticket | None:
+        if len(self._pending) >= MAX_PENDING:
+            self._error(id, codes.TOO_MANY_REQUESTS, out)
+            return None
+        ticket = Ticket(id, channel)
+        self._pending.add(ticket)
+        return ticket
+
+    def _error(self, id: int, refusal: Refusal, out: list[Action]) -> None:
+        out.append(Send(self.wire.reply(id, self.wire.error(refusal))))

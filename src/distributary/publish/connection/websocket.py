@@ -1,0 +1,106 @@
+"""The WebSocket's listening socket, and all its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from http import HTTPStatus
+
+from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener, ws_create_server
+
+from distributary.config.sections import Publisher
+from distributary.errors import PortTaken
+from distributary.publish.connection import handshake
+from distributary.publish.connection.connection import CLOSE_WAIT, DRAIN_POLL, Connection
+from distributary.publish.connection.inlet import Inlet
+from distributary.publish.hub.hub import Hub
+from distributary.publish.origins import allowed
+from distributary.publish.stats import Stats
+from distributary.publish.wire import codes
+
+PATH = "/connection/websocket"
+SLICES = 8
+"""Pings go out in that many portions of an interval, so that they do not come in one burst."""
+
+
+class WebSocketServer:
+    """The listening socket and all connections."""
+
+    def __init__(self, hub: Hub, settings: Publisher, stats: Stats, inlet: Inlet | None = None) -> None:
+        self.hub = hub
+        self.inlet = inlet
+        self.settings = settings
+        self.stats = stats
+        self.connections: dict[Connection, None] = {}
+        self.lingering: set[Connection] = set()
+        self.port = 0
+        self._server: asyncio.Server | None = None
+
+    async def start(self, *, port: int | None = None, share: bool = False) -> None:
+        """Listen. Raises PortTaken."""
+        wanted = self.settings.port if port is None else port
+        try:
+            self._server = await ws_create_server(
+                self._accept,
+                self.settings.host,
+                wanted,
+                max_frame_size=self.settings.max_frame,
+                websocket_handshake_timeout=self.settings.auth_timeout,
+                logger_name="quiet",
+                reuse_port=share or None,
+                backlog=1024,
+            )
+        except OSError as error:
+            raise port_taken(self.settings.host, wanted, "publisher.port", error) from None
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def run(self) -> None:
+        """Ping the connections, a portion at a time."""
+        slice_ = 0
+        while True:
+            await asyncio.sleep(self.settings.ping / SLICES)
+            slice_ = (slice_ + 1) % SLICES
+            for connection in [c for c in self.connections if c.number % SLICES == slice_]:
+                connection.ping()
+
+    async def stop(self) -> None:
+        """Close the socket and tell every client to come back."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.end(codes.SHUTDOWN)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_WAIT):
+                while self.lingering:
+                    await asyncio.sleep(DRAIN_POLL)
+
+    def _accept(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
+        headers = request.headers
+        path, _, query = request.path.decode(errors="replace").partition("?")
+        if path != PATH:
+            return _refuse(HTTPStatus.NOT_FOUND, f"the WebSocket is at {PATH}")
+        if not allowed(headers.get("Origin"), headers.get("Host", ""), self.settings.origins):
+            self.stats.refused_origins += 1
+            return _refuse(HTTPStatus.FORBIDDEN, "this origin may not connect; name it in publisher.origins")
+        wire, answer = handshake.agree(
+            ",".join(headers.getall("Sec-WebSocket-Protocol", [])),
+            query,
+            ",".join(headers.getall("Sec-WebSocket-Extensions", [])),
+            compression=self.settings.compression,
+        )
+        connection = Connection(self, wire, compressed="Sec-WebSocket-Extensions" in answer)
+        return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer), connection)
+
+
+def _refuse(status: HTTPStatus, why: str) -> WSUpgradeResponseWithListener:
+    return WSUpgradeResponseWithListener(
+        WSUpgradeResponse.create_error_response(status, f"{why}\n".encode()), None
+    )
+
+
+def port_taken(host: str, port: int, setting: str, error: OSError) -> PortTaken:
+    """Say which address could not be had, and which setting names it."""
+    why = error.strerror or str(error)
+    return PortTaken(
+        f"cannot listen on {host}:{port}: {why}", hint=f"Free it, or choose another with {setting}"
+    )

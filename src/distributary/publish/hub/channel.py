@@ -1,0 +1,201 @@
+"""Who listens to a query, and in which encodings.
+
+A channel is one query of one view in this process. Its outlets are the encodings that are in use: one for
+every WebSocket channel name and format (the name is in every frame) and one for every kind of HTTP stream.
+What is published is encoded once for each outlet and then written to all its live members.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from distributary.model.query import Query
+from distributary.publish.hub.join import Joining
+from distributary.publish.hub.snapshot import Snapshot
+from distributary.publish.wire.codes import Ending
+from distributary.publish.wire.frames import Pub
+from distributary.publish.wire.wire import Wire
+
+if TYPE_CHECKING:
+    from distributary.publish.hub.follower import Follower
+
+Write = Callable[[bytes], object]
+
+
+class Initial(NamedTuple):
+    """A join's outcome: the state anew."""
+
+    snapshot: Snapshot
+    stale: bool
+    recovering: bool
+
+
+class Recovered(NamedTuple):
+    """A join's outcome: exactly what was missed."""
+
+    epoch: str
+    seq: int
+    pubs: Sequence[Pub]
+
+
+class Waiting(NamedTuple):
+    """A join's outcome: accepted; the state comes once the subscription is begun."""
+
+    epoch: str
+    recovering: bool
+
+
+Outcome = Initial | Recovered | Waiting
+
+
+class Outlet(Protocol):
+    """One encoding of a channel. Outlets with equal ``key`` are interchangeable."""
+
+    key: str
+    live: dict[Member, Write]
+
+    def encode(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
+        """Encode publications into what is written to a connection."""
+
+    def notice(self, data: bytes) -> bytes:
+        """Encode a message that has no position."""
+
+
+class Sink(Protocol):
+    """A subscriber's end, as the hub sees it. No method blocks; none is called again after ``ended``."""
+
+    def outlet(self) -> Outlet:
+        """Make the outlet that this sink can be written from."""
+
+    def write(self, data: bytes) -> object:
+        """Write what the outlet encoded."""
+
+    def joined(self, outcome: Outcome) -> None:
+        """Write the outcome of the join; what comes later follows through ``write``."""
+
+    def begun(self, snapshot: Snapshot, stale: bool) -> None:
+        """Write the state that ``Waiting`` promised, and that the member is ready from its position on."""
+
+    def ended(self, ending: Ending) -> None:
+        """Tell the subscriber that the hub let go of it."""
+
+
+class Member:
+    """One subscription of one connection, from its hold to its end.
+
+    ``told``: its sink was told an outcome. ``waiting``: that outcome was to wait for a begin. ``begun``: a
+    begin was seen before there was an answer. ``ours``: the subscription was made here, not by the control
+    API.
+    """
+
+    __slots__ = (
+        "_lost",
+        "begun",
+        "channel",
+        "follower",
+        "joining",
+        "ours",
+        "outlet",
+        "sink",
+        "subscription",
+        "told",
+        "waiting",
+    )
+
+    def __init__(self, follower: Follower, subscription: str, sink: Sink, *, ours: bool) -> None:
+        self.follower = follower
+        self.subscription = subscription
+        self.sink = sink
+        self.ours = ours
+        self.channel: Channel | None = None
+        self.outlet: Outlet | None = None
+        self.joining: Joining | None = None
+        self.told = False
+        self.waiting = False
+        self.begun = False
+        self._lost = False
+
+    def lost(self) -> bool:
+        """Say whether the follower let go of it; whoever waited for the store in between must ask."""
+        return self._lost
+
+    def lose(self) -> None:
+        """Note that the follower let go of it."""
+        self._lost = True
+
+    def retry(self) -> None:
+        """Begin a join anew."""
+        self._lost = False
+
+    def tell(self, outcome: Outcome) -> None:
+        """Give the subscriber its answer."""
+        self.told = True
+        self.sink.joined(outcome)
+
+
+class Channel:
+    """One query's members in this process."""
+
+    def __init__(self, number: int, query: Query) -> None:
+        self.number = number
+        self.query = query
+        self.outlets: dict[str, Outlet] = {}
+        self.joining: dict[Member, None] = {}
+        self.reading: asyncio.Task[Snapshot] | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Say whether nobody is here any more."""
+        return not self.outlets and not self.joining
+
+    @property
+    def subscribers(self) -> int:
+        """Count the members, live and joining."""
+        return len(self.joining) + sum(len(outlet.live) for outlet in self.outlets.values())
+
+    def members(self) -> list[Member]:
+        """List all members."""
+        return [*self.joining, *(member for outlet in self.outlets.values() for member in outlet.live)]
+
+    def hold(self, member: Member, joining: Joining) -> None:
+        """Begin to hold publications for a member."""
+        member.channel = self
+        member.joining = joining
+        self.joining[member] = None
+
+    def go_live(self, member: Member) -> None:
+        """Move a settled member to where publications are written without a look at their numbers."""
+        self.joining.pop(member, None)
+        member.joining = None
+        made = member.sink.outlet()
+        outlet = member.outlet = self.outlets.setdefault(made.key, made)
+        outlet.live[member] = member.sink.write
+
+    def remove(self, member: Member) -> None:
+        """Forget a member; an outlet goes with its last."""
+        self.joining.pop(member, None)
+        outlet, member.outlet, member.joining = member.outlet, None, None
+        if outlet is not None:
+            outlet.live.pop(member, None)
+            if not outlet.live:
+                self.outlets.pop(outlet.key, None)
+
+
+class WebSocketOutlet:
+    """Publications as pushes of one channel name in one format, in one WebSocket frame."""
+
+    def __init__(self, name: str, wire: Wire) -> None:
+        self.key = wire.key + name
+        self.live: dict[Member, Write] = {}
+        self._wire = wire
+        self._head = wire.push_head(name)
+
+    def encode(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
+        """Encode a batch as one raw frame."""
+        return self._wire.frame(self._wire.pushes(self._head, pubs))
+
+    def notice(self, data: bytes) -> bytes:
+        """Encode a push without a position as one raw frame."""
+        return self._wire.frame(self._wire.notice(self._head, data))

@@ -1,0 +1,325 @@
+"""Where subscribers meet views: joins, leaves, and what keeps subscriptions alive.
+
+Nothing here outlives the process that another publisher would need: a subscription and its query are in the
+store, and a client's position is with the client, so it can go on at any publisher.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distributary.errors import DistributaryError
+from distributary.model.command import Command
+from distributary.model.position import Position
+from distributary.model.query import Query
+from distributary.publish.hub import history, reading
+from distributary.publish.hub.channel import Initial, Member, Recovered, Sink, Waiting
+from distributary.publish.hub.follower import Follower
+from distributary.publish.hub.followers import Followers, cancelled
+from distributary.publish.hub.join import Joining
+from distributary.publish.hub.names import Asked
+from distributary.publish.hub.snapshot import Moved, Snapshot
+from distributary.publish.stats import Stats
+from distributary.publish.wire import codes
+from distributary.publish.wire.codes import Refused
+from distributary.publish.wire.frames import Pub
+from distributary.store.base import ReaderStore, Registered
+
+log = logging.getLogger(__name__)
+
+Announce = Callable[[Command], Awaitable[None]]
+
+ATTEMPTS = 8
+HISTORY_LIMIT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a subscriber asks the hub for. ``reject``: refuse rather than give the state anew."""
+
+    asked: Asked
+    subscription: str = ""
+    position: Position | None = None
+    reject: bool = False
+
+
+class Hub:
+    """All views that somebody here listens to."""
+
+    def __init__(
+        self,
+        store: ReaderStore,
+        *,
+        ttl: float,
+        hold_bytes: int,
+        stats: Stats,
+        announce: Announce | None = None,
+    ) -> None:
+        self.store = store
+        self.stats = stats
+        self.ttl_ms = int(ttl * 1000)
+        self._hold_bytes = hold_bytes
+        self._announce = announce
+        self._followers = Followers(store, stats, self.begun)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- join -------------------------------------------------------------------------------------------
+
+    async def join(self, wish: Wish, sink: Sink) -> Member:
+        """Bring a subscriber to live; its sink was told the outcome when this returns. Raises Refused.
+
+        When this is cancelled, or raises, nothing of the subscriber is left in the hub.
+        """
+        try:
+            follower = await self._followers.need(wish.asked.view)
+        except Refused:
+            self.stats.joins["refused"] += 1
+            raise
+        except Exception as error:
+            raise self._failed(wish, error) from error
+        member = Member(follower, wish.subscription or str(uuid.uuid4()), sink, ours=not wish.subscription)
+        follower.joins += 1
+        done = False
+        try:
+            for _ in range(ATTEMPTS):
+                follower.drop(member)  # whatever the last attempt left
+                member.retry()
+                if await self._attempt(wish, member):
+                    done = True
+                    return member
+            raise Refused(codes.INTERNAL)
+        except Refused:
+            self.stats.joins["refused"] += 1
+            if member.ours:
+                self._end(member)
+            raise
+        except Exception as error:
+            raise self._failed(wish, error) from error
+        finally:
+            follower.joins -= 1
+            if not done:
+                follower.drop(member)
+
+    def leave(self, member: Member, *, end: bool) -> None:
+        """Take a member out. With ``end`` its subscription ends at once, else it lapses with its time."""
+        member.follower.drop(member)
+        if end:
+            self._end(member)
+
+    async def sweep(self, view: str) -> None:
+        """Remove a view's lapsed subscriptions, and say so: a view without writes hears of it only thus."""
+        for id in await self.store.sweep(view):
+            await self._tell(Command("end", view, id))
+
+    async def _attempt(self, wish: Wish, member: Member) -> bool:
+        """Try once to bring a member to live; False when the ground moved: try again."""
+        follower = member.follower
+        attachments = follower.attachments
+        try:
+            query, begun = await self._query(wish, member)
+            if not begun:
+                await reading.require_live(self.store, follower.build)
+                return self._wait(wish, member)
+            registered = await self._register(member, query)
+            if registered.state.epoch != follower.epoch:
+                raise Moved
+            self._hold(member, registered.number, query)
+            if wish.position is not None and await self._recover(wish, member, query, wish.position):
+                return True
+            if wish.position is not None and wish.reject and not member.lost():
+                raise Refused(codes.UNRECOVERABLE)
+            snapshot, held = await self._state(member)
+        except Moved:
+            await self._followers.catch_up(follower, attachments)
+            return False
+        member.tell(Initial(snapshot, follower.stale, wish.position is not None))
+        self._live(member, held, "snapshot")
+        return True
+
+    async def _query(self, wish: Wish, member: Member) -> tuple[Query, bool]:
+        """Find the query, and whether its state may be given now."""
+        view, query, query_id = wish.asked.view, wish.asked.query, wish.asked.query_id
+        begun = True
+        if wish.subscription:
+            # Known here before the store is asked: a begin that comes in between is then not missed.
+            member.follower.members[member.subscription] = member
+            found = await self.store.subscription(view, wish.subscription)
+            if found is None or (query_id and found.query_id != query_id):
+                what = f"the subscription {wish.subscription[:64]!r} of it is not known or has lapsed"
+                raise Refused(codes.unknown(f"{what}; make it again"))
+            query_id, begun = found.query_id, found.begun or member.begun
+        if query is None:
+            row = await self.store.query_text(view, query_id)
+            if row is None:
+                raise Refused(codes.unknown("no such query is registered, or it has lapsed"))
+            query = Query.load(view, row.text)
+        return query, begun
+
+    async def _register(self, member: Member, query: Query) -> Registered:
+        view = member.follower.view
+        try:
+            found = await self.store.register(
+                view, query.id, query.text, member.subscription, self.ttl_ms, True
+            )
+        except KeyError:
+            raise Refused(codes.unknown(f"there is no view {view}")) from None
+        if member.ours and self._announce is not None:
+            self._spawn(self._tell(Command("subscribe", view, member.subscription, query.text)))
+        return found
+
+    def _hold(self, member: Member, number: int, query: Query) -> None:
+        """Begin to hold the channel's changes; the state is read after this."""
+        follower = member.follower
+        follower.members[member.subscription] = member
+        channel = follower.channel(number, query)
+        channel.hold(member, Joining(follower.epoch, follower.seq, limit=self._hold_bytes))
+
+    async def _recover(self, wish: Wish, member: Member, query: Query, position: Position) -> bool:
+        """Give exactly what was missed, if that can be had."""
+        if wish.subscription and position.seq == 0:
+            return False  # it left while it was waiting: it never had a state
+        found = await reading.missed(self.store, member.follower.build, query, position)
+        if found is None or member.joining is None or member.lost():
+            return False
+        epoch, seq, pubs = found
+        held = member.joining.settle(epoch, seq)
+        if held is None:
+            return False
+        member.tell(Recovered(epoch, seq, pubs))
+        self._live(member, held, "recovered")
+        if member.follower.stale_after is not None:
+            member.sink.write(member.sink.outlet().notice(member.follower.freshness()))
+        return True
+
+    async def _state(self, member: Member) -> tuple[Snapshot, Sequence[Pub]]:
+        """Read the state until it is not older than the hold. Raises Moved."""
+        channel, joining = member.channel, member.joining
+        while channel is not None and joining is not None and not member.lost():
+            snapshot = await reading.shared(self.store, member.follower.build, channel)
+            held = None if member.lost() else joining.settle(snapshot.epoch, snapshot.seq)
+            if held is not None:
+                return snapshot, held
+            if snapshot.epoch != joining.epoch:
+                break
+        raise Moved
+
+    def _live(self, member: Member, held: Sequence[Pub], how: str) -> None:
+        """Deliver what was held and go live; no await stands between the answer and this."""
+        self.stats.joins[how] += 1
+        member.follower.send(member, held)
+        member.follower.settled(member)
+
+    # --- two steps --------------------------------------------------------------------------------------
+
+    def _wait(self, wish: Wish, member: Member) -> bool:
+        """Accept a subscription whose state comes once it is begun."""
+        if member.lost() or member.begun:
+            return False
+        self.stats.joins["waiting"] += 1
+        member.waiting = True
+        member.tell(Waiting(member.follower.epoch, wish.position is not None))
+        return True
+
+    def begun(self, follower: Follower, subscription: str) -> None:
+        """Take note that a subscription was begun; if it waits here, its state is read and sent."""
+        member = follower.members.get(subscription)
+        if member is None:
+            return
+        member.begun = True
+        if member.waiting:
+            member.waiting = False
+            self._spawn(self._begin(member))
+
+    async def _begin(self, member: Member) -> None:
+        follower = member.follower
+        try:
+            found = await self.store.subscription(follower.view, member.subscription)
+            if found is None:
+                raise Moved
+            state = await self.store.query_state(follower.view, found.query_id)
+            row = await self.store.query_text(follower.view, found.query_id)
+            if state is None or row is None or member.lost() or state.epoch != follower.epoch:
+                raise Moved
+            self._hold(member, state.number, Query.load(follower.view, row.text))
+            snapshot, held = await self._state(member)
+        except Exception as error:
+            if not isinstance(error, (Moved, Refused)):
+                log.warning("view %s: a begun subscription cannot be served (%s)", follower.view, error)
+            # It is told to subscribe again, and gets its state, or why there is none, in the reply.
+            if not member.lost() and member.told:
+                follower.release(member, codes.INSUFFICIENT)
+            return
+        member.sink.begun(snapshot, follower.stale)
+        self._live(member, held, "snapshot")
+
+    # --- history ----------------------------------------------------------------------------------------
+
+    async def history(
+        self, member: Member, since: Position | None, limit: int, *, reverse: bool = False
+    ) -> tuple[str, int, list[Pub]]:
+        """Read publications of a member's channel after a position, or before it. Raises Refused."""
+        channel, follower = member.channel, member.follower
+        if channel is None:
+            raise Refused(codes.NOT_AVAILABLE)
+        most = HISTORY_LIMIT if limit < 0 else min(limit, HISTORY_LIMIT)
+        try:
+            read = history.backwards if reverse else history.forwards
+            return await read(self.store, follower.build, channel.query, since, most)
+        except Moved:
+            raise Refused(codes.UNRECOVERABLE) from None
+        except Refused:
+            raise
+        except Exception as error:
+            log.warning("view %s: its history cannot be read (%s)", follower.view, error)
+            raise Refused(codes.INTERNAL) from error
+
+    # --- the views --------------------------------------------------------------------------------------
+
+    @property
+    def followers(self) -> dict[str, Follower]:
+        """The views that are followed, by name."""
+        return self._followers.all
+
+    def stop_following(self, view: str) -> None:
+        """Let go of a view that nobody needs."""
+        self._followers.stop(view)
+
+    async def close(self) -> None:
+        """Stop everything; members are not told."""
+        await self._followers.close()
+        await cancelled(*self._tasks)
+
+    # --- small ------------------------------------------------------------------------------------------
+
+    def _failed(self, wish: Wish, error: Exception) -> Refused:
+        self.stats.joins["refused"] += 1
+        log.warning("view %s: a join failed (%s)", wish.asked.view, error or type(error).__name__)
+        return Refused(codes.INTERNAL)
+
+    def _end(self, member: Member) -> None:
+        self._spawn(self._end_in_store(member.follower.view, member.subscription))
+
+    async def _end_in_store(self, view: str, subscription: str) -> None:
+        try:
+            await self.store.end(view, subscription)
+        except Exception as error:
+            log.warning("view %s: a subscription could not be ended and will lapse (%s)", view, error)
+        else:
+            await self._tell(Command("end", view, subscription))
+
+    async def _tell(self, command: Command) -> None:
+        if self._announce is not None:
+            try:
+                await self._announce(command)
+            except DistributaryError as error:
+                log.warning("a command was not announced; the registry has it all the same (%s)", error)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,1 @@
+"""HTTP streams: server-sent events and lines of JSON."""

@@ -1,0 +1,1 @@
+"""What is on the wire: commands, answers, pushes, and the two formats of them."""

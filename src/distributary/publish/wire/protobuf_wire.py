@@ -1,0 +1,188 @@
+"""The client protocol in Protobuf: messages with their length before them, in binary frames.
+
+Only what this publisher sends and understands of the protocol's ``client.proto`` is here; ``data`` fields
+hold JSON, as in the other format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from distributary.publish.wire import commands, frames
+from distributary.publish.wire.codes import Ending, Refusal
+from distributary.publish.wire.commands import Command
+from distributary.publish.wire.frames import Pub
+from distributary.publish.wire.protobuf import (
+    Malformed,
+    Schema,
+    block,
+    delimited,
+    messages,
+    number,
+    read,
+    text,
+)
+
+_UINT32 = (0, (1 << 32) - 1)
+_INT32 = (-(1 << 31), (1 << 31) - 1)
+_COUNT = (0, (1 << 63) - 1)
+_FLAGS = (-(1 << 63), (1 << 63) - 1)
+
+_SUBSCRIBE: Schema = {
+    1: ("channel", str),
+    3: ("recover", bool),
+    6: ("epoch", str),
+    7: ("offset", _COUNT),
+    8: ("data", bytes),
+    14: ("flag", _FLAGS),
+}
+_HISTORY: Schema = {
+    1: ("channel", str),
+    7: ("limit", _INT32),
+    8: ("since", {1: ("offset", _COUNT), 2: ("epoch", str)}),
+    9: ("reverse", bool),
+}
+_NOTHING: Schema = {}
+_COMMAND: Schema = {
+    1: ("id", _UINT32),
+    4: ("connect", {1: ("token", str), 4: ("name", str)}),
+    5: ("subscribe", _SUBSCRIBE),
+    6: ("unsubscribe", {1: ("channel", str)}),
+    7: ("publish", {1: ("channel", str), 2: ("data", bytes)}),
+    8: ("presence", _NOTHING),
+    9: ("presence_stats", _NOTHING),
+    10: ("history", _HISTORY),
+    11: ("ping", _NOTHING),
+    12: ("send", _NOTHING),
+    13: ("rpc", {1: ("data", bytes), 2: ("method", str)}),
+    14: ("refresh", _NOTHING),
+    15: ("sub_refresh", _NOTHING),
+}
+
+
+class ProtobufWire:
+    """Implements ``Wire``. Bodies are fields of a ``Reply``; payloads have their length before them."""
+
+    subprotocol = "centrifuge-protobuf"
+    binary = True
+    ping = b"\x00"
+
+    def __init__(self, *, compress: bool = False) -> None:
+        self.key = "\0protobuf\0deflate\0" if compress else "\0protobuf\0"
+        self._frame = frames.deflated if compress else frames.frame
+
+    def decode(self, message: bytes) -> Iterator[Command | None]:
+        """Read one command after the other."""
+        if not message:
+            yield None
+        try:
+            for one in messages(message):
+                yield _command(read(_COMMAND, one))
+        except Malformed:
+            yield None
+
+    def frame(self, payload: bytes) -> bytes:
+        """Make a binary frame."""
+        return self._frame(frames.BINARY, payload)
+
+    def join(self, payloads: Sequence[bytes]) -> bytes:
+        """Put them behind each other."""
+        return b"".join(payloads)
+
+    def reply(self, id: int, body: bytes) -> bytes:
+        """Answer command ``id``."""
+        return delimited(number(1, id) + body)
+
+    def error(self, refusal: Refusal) -> bytes:
+        """Make the body of a reply that refuses."""
+        said = number(1, refusal.code) + text(2, refusal.message) + number(3, refusal.temporary)
+        return block(2, said)
+
+    def connected(self, client: str, version: str, ping: int) -> bytes:
+        """Make the body of the reply to ``connect``."""
+        return block(5, text(1, client) + text(2, version) + number(7, ping) + number(8, True))
+
+    def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool) -> bytes:
+        """Make the body of the reply to ``subscribe`` that carries the initial state."""
+        return block(6, _positioned(epoch, offset) + block(11, data) + number(12, recovering))
+
+    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub]) -> bytes:
+        """Make the body of the reply to ``subscribe`` that carries what was missed."""
+        missed = b"".join([block(7, _publication(pub)) for pub in pubs])
+        return block(6, _positioned(epoch, offset) + missed + number(8, True) + number(12, True))
+
+    def unsubscribed(self) -> bytes:
+        """Make the body of the reply to ``unsubscribe``."""
+        return block(7, b"")
+
+    def history(self, epoch: str, offset: int, pubs: Iterable[Pub]) -> bytes:
+        """Make the body of the reply to ``history``."""
+        found = b"".join([block(1, _publication(pub)) for pub in pubs])
+        return block(11, found + text(2, epoch) + number(3, offset))
+
+    def published(self) -> bytes:
+        """Make the body of the reply to ``publish``."""
+        return block(8, b"")
+
+    def called(self, data: bytes) -> bytes:
+        """Make the body of the reply to ``rpc``."""
+        return block(13, block(1, data))
+
+    def push_head(self, channel: str) -> bytes:
+        """Make the part of a push that is the same for every publication of a channel."""
+        return text(2, channel)
+
+    def pushes(self, head: bytes, pubs: Iterable[Pub]) -> bytes:
+        """Write publications as pushes."""
+        return b"".join([_push(head, _publication(pub)) for pub in pubs])
+
+    def notice(self, head: bytes, data: bytes) -> bytes:
+        """Write a push that has no position."""
+        return _push(head, block(4, data))
+
+    def unsubscribe(self, channel: str, ending: Ending) -> bytes:
+        """Write the push that ends one subscription."""
+        said = number(2, ending.code) + text(3, ending.reason)
+        return delimited(block(4, text(2, channel) + block(7, said)))
+
+
+def _positioned(epoch: str, offset: int) -> bytes:
+    return number(3, True) + text(6, epoch) + number(9, offset) + number(10, True)
+
+
+def _publication(pub: Pub) -> bytes:
+    return block(4, pub[1]) + number(6, pub[0])
+
+
+def _push(head: bytes, publication: bytes) -> bytes:
+    return delimited(block(4, head + block(4, publication)))
+
+
+_STRUCTS: dict[str, Any] = {
+    "connect": commands.Connect,
+    "subscribe": commands.Subscribe,
+    "unsubscribe": commands.Unsubscribe,
+    "publish": commands.Publish,
+    "history": commands.History,
+    "rpc": commands.Rpc,
+}
+
+
+def _command(found: dict[str, Any]) -> Command:
+    """Make the command that the other format would have given."""
+    for name, make in _STRUCTS.items():
+        if name in found:
+            said = found[name]
+            if "data" in said:
+                said["data"] = msgspec.Raw(said["data"])
+            if "since" in said:
+                said["since"] = commands.Since(**said["since"])
+            found[name] = make(**said)
+    return Command(**found)
+
+
+PROTOBUF = ProtobufWire()
+PROTOBUF_DEFLATE = ProtobufWire(compress=True)

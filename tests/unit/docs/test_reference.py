@@ -116,6 +116,6 @@ def test_every_code_and_command_of_the_protocol() -> None:
     assert set(codes.CLOSINGS) <= set(protocol.all_of(codes.Ending))
     for field in msgspec.structs.fields(Command):
         assert field.name == "id" or f"`{field.name}`" in text
-    source = (SOURCE / "publish" / "sse.py").read_text() + (SOURCE / "publish" / "events.py").read_text()
+    source = "".join((SOURCE / "publish" / "stream" / name).read_text() for name in ("sse.py", "events.py"))
     for name in re.findall(r'\bevent\("(\w+)"', source):
         assert f"| `{name}` |" in text

@@ -25,7 +25,7 @@ QUERY = Query.parse(VIEW, "s = 'f'")
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "FIRST_STEP", 2)
-    monkeypatch.setattr("distributary.publish.snapshot.LOG_CHANGES", 3)
+    monkeypatch.setattr("distributary.publish.hub.snapshot.LOG_CHANGES", 3)
 
 
 async def ask(world: World, since: Position | None, limit: int, reverse: bool) -> Found:

@@ -43,6 +43,8 @@ THROUGH = {
     "publish.hub.followers": "tests/unit/publish/hub/test_hub.py",
     "publish.stream.http": "tests/integration/publish/test_sse.py",
     "publish.hub.reading": "tests/unit/publish/hub/test_hub.py",
+    "publish.connection.websocket": "tests/integration/publish/test_websocket.py",
+    "publish.stream.sse": "tests/integration/publish/test_sse.py",
     "publish.connection.subscriber": "tests/integration/publish/test_websocket.py",
     "reduce.deadletters": "tests/integration/reduce/test_flow.py",
     "reduce.driver": "tests/integration/reduce/test_drivers.py",

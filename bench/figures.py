@@ -32,6 +32,11 @@ TARGETS = {
     "match_changes_s": Target(">=", 10_000),
     "match_cost_ratio": Target("<=", 1.5),
     "match_bytes_per_query": Target("<=", 1_000),
+    "register_ms_key": Target("<=", 50),
+    "register_ms_index": Target("<=", 50),
+    "register_ms_any": Target("<=", 1_000),
+    "rest_rows_ms": Target("<=", 1_000),
+    "rest_arrow_ms": Target("<=", 1_000),
 }
 
 SHARES = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}

@@ -25,6 +25,7 @@ TITLES = {
     "catchup": "catching up",
     "fanout": "fan-out",
     "match": "live queries",
+    "rows": "first rows",
 }
 
 

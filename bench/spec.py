@@ -68,6 +68,14 @@ class Match:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """``rows`` are those of the view; each kind of query is asked ``rounds`` times, and the median counts."""
+
+    rows: int = 100_000
+    rounds: int = 5
+
+
+@dataclass(frozen=True)
 class Spec:
     """All scenarios."""
 
@@ -76,6 +84,7 @@ class Spec:
     catchup: CatchUp = field(default_factory=CatchUp)
     fanout: FanOut = field(default_factory=FanOut)
     match: Match = field(default_factory=Match)
+    rows: Rows = field(default_factory=Rows)
 
 
 FULL = Spec()
@@ -86,4 +95,5 @@ QUICK = Spec(
     CatchUp(records=30_000, keys=500, limit=90.0),
     FanOut(connections=100, rate=20, rounds=2, seconds=2.0, warm_up=0.5),
     Match(queries=4_000, changes=300, rounds=2),
+    Rows(rows=5_000, rounds=1),
 )

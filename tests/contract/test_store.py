@@ -464,3 +464,65 @@ async def test_a_tail_goes_on_through_a_restart_of_the_server(store: Faces) -> N
     writer.write(group(B, later, claimed.generation, 1, 10, [change("a", {"n": 1})]))
     assert (await next_of(tail, Entries)).entries[0].last == 1
     await tail.aclose()
+
+
+async def _passed(store: Faces) -> int:
+    """Wait until the store's clock has moved on; return it."""
+    before = now = store.writer.now()
+    while now <= before + 1:
+        await asyncio.sleep(0.001)
+        now = store.writer.now()
+    return int(now)
+
+
+async def test_where_a_build_stood_is_found_by_its_count_and_by_the_time(store: Faces) -> None:
+    claimed, opened = begin(store)
+    assert await store.reader.place(B, seq=99) is None
+    times = []
+    for number in range(1, 13):
+        write(store, claimed, opened, number, change("a", {"n": number}))
+        store.writer.place(B, 0, 10)
+        times.append(await _passed(store))
+    for number in (3, 9, 10, 12):
+        by_seq = await store.reader.place(B, seq=number)
+        assert by_seq == await store.reader.place(B, time=times[number - 1])
+        assert (by_seq.epoch, by_seq.seq, dict(by_seq.marks)) == (
+            opened.epoch,
+            number,
+            {0: Mark(number * 10)},
+        )
+    assert await store.reader.place(B, seq=2) is None, "only ten are kept"
+    assert await store.reader.place(B, time=times[1]) is None
+    assert (await store.reader.place(B, seq=1000)).seq == 12
+
+
+async def test_a_note_of_a_place_comes_at_intervals_and_only_where_something_moved(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    store.writer.place(B, 60_000, 10)
+    await _passed(store)
+    write(store, claimed, opened, 2, change("a", {"n": 2}))
+    store.writer.place(B, 60_000, 10)
+    assert (await store.reader.place(B, seq=2)).seq == 1
+    store.writer.place(B, 1, 10)
+    noted = await store.reader.place(B, seq=2)
+    assert noted.seq == 2
+    await _passed(store)
+    store.writer.place(B, 1, 10)
+    assert await store.reader.place(B, seq=2) == noted
+    # What the JVM filtered out moves the place, though nothing was counted.
+    store.writer.advance(B, claimed.epoch, claimed.generation, {0: 30, 1: 7})
+    store.writer.place(B, 1, 10)
+    assert (await store.reader.place(B, seq=2)).marks == {0: Mark(30), 1: Mark(7)}
+
+
+async def test_places_end_with_their_epoch(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    store.writer.place(B, 1, 10)
+    store.writer.rebuild(B)
+    assert await store.reader.place(B, seq=99) is None
+    claimed = store.writer.claim(B, "topic-id", 2)
+    store.writer.place(B, 1, 10)
+    found = await store.reader.place(B, seq=99)
+    assert (found.epoch, found.seq, dict(found.marks)) == (claimed.epoch, 1, {})

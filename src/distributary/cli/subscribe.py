@@ -19,6 +19,7 @@ EXAMPLES = (
     "distributary subscribe odds                              the whole view, until Ctrl-C",
     "distributary subscribe odds --where \"sport = 'football'\"",
     "distributary subscribe odds --key m1 --key m2 --json     JSON lines, exact numbers",
+    "distributary subscribe odds --fields price,match.name    some fields of each row",
     "distributary subscribe odds --max 0                      the rows as they are now",
 )
 
@@ -37,6 +38,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--where", metavar="FILTER", help="only rows that match, as in: price > 1.5 and …")
     parser.add_argument(
         "--key", action="append", metavar="KEY", help="only the row of this key; may be repeated"
+    )
+    parser.add_argument("--fields", metavar="LIST", help="only these fields, as in: price,match.name")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="WHEN",
+        help="only what is newer than a position or a time (ISO 8601, ms)",
     )
     parser.add_argument("--max", type=int, metavar="N", help="end after N changes; 0: after the first rows")
     parser.add_argument("--url", action="append", help="a publisher's address (default: found by the stack)")
@@ -61,10 +69,11 @@ async def _follow(args: argparse.Namespace) -> None:
     lines = json_lines if args.json else people_lines
     left = args.max
     url = args.url or publishers(args)
-    async with subscribe(args.view, args.where, args.key, url=url) as changes:
+    begin = {"fields": args.fields, "from_position": args.start}
+    async with subscribe(args.view, args.where, args.key, url=url, **begin) as changes:
         while True:
             for change in await changes.take():
-                if change.op != "snapshot" and left is not None:
+                if change.op not in ("snapshot", "resumed") and left is not None:
                     left -= 1
                     if left < 0:
                         return
@@ -103,7 +112,7 @@ def json_lines(change: SubscribedChange) -> Iterator[str]:
         body |= {"rows": change.rows, "stale": change.stale, "incomplete": change.incomplete}
     elif change.key is not None:
         body["key"] = change.key
-    for name in ("time", "row", "changed", "gone"):
+    for name in ("tier", "time", "row", "changed", "gone"):
         if getattr(change, name):
             body[name] = getattr(change, name)
     if change.position is not None:
@@ -120,6 +129,9 @@ def people_lines(change: SubscribedChange) -> Iterator[str]:
         yield _painted("# " + ", ".join(facts), "1")
         for key, row in change.rows.items():
             yield f"= {key} {encode(row)}"
+        return
+    if change.op == "resumed":
+        yield _painted(f"# resumed ({change.tier}): what is newer", "1")
         return
     mark, colour = _MARKS[change.op]
     if change.op in ("stale", "fresh"):

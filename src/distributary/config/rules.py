@@ -12,6 +12,8 @@ def check_view(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
     """Note what does not fit together in one view."""
     if "feed" not in draft.refused and draft.get("feed") not in feeds:
         _unknown_feed(reader, draft, feeds)
+    if draft.get("replay") is True:
+        _check_replay(reader, draft)
     if draft.refused & {"reduce", "aggregates"}:
         return
     rule = draft.get("reduce")
@@ -23,6 +25,16 @@ def check_view(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
     for name in ("aggregates", "window"):
         if draft.get(name):
             reader.note(draft, name, f'needs reduce = "aggregate"; this view has reduce = "{rule}"')
+
+
+def _check_replay(reader: Reader, draft: Draft) -> None:
+    """Replay is exact only where a row has its record's key, and changes by its records alone."""
+    for name, why in (("key", "is made of the record key"), ("ttl", "never ends by itself")):
+        if name not in draft.refused and draft.get(name) is not None:
+            reader.note(draft, "replay", f"needs a view whose row {why}: leave {name} out, or replay")
+    rule = draft.get("reduce")
+    if "reduce" not in draft.refused and rule not in ("latest", "merge"):
+        reader.note(draft, "replay", f'needs reduce = "latest" or "merge"; this view has reduce = "{rule}"')
 
 
 def check_feed(reader: Reader, draft: Draft) -> None:

@@ -141,6 +141,11 @@ VIEW_NOTES: Mapping[str, Note] = {
     "engine": Note(
         "How the view runs; auto follows spark.engine.", "text", choices=ENGINES, example='"realtime"'
     ),
+    "replay": Note(
+        "Let subscribers of the whole view catch up by Kafka's records where the log does not reach back.",
+        "boolean",
+        example="true",
+    ),
 }
 
 TOP: tuple[Setting, ...] = (Setting("", "data_dir", ".distributary", False, _DATA_DIR),)

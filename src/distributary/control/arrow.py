@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from distributary.control.formats import Part, column_of, read_row, text_of
+from distributary.control.formats import Part, chunks, column_of, read_row, read_rows
 
 TEXT, BOOLEAN, SHORT, LONG, FRACTION, OTHER = 1, 2, 4, 8, 16, 32
 """Kinds of values; SHORT is an integer that a double holds exactly, LONG one that only 64 bits hold."""
@@ -20,24 +20,31 @@ _TYPES = {
     "integer": pa.int64(),
     "number": pa.float64(),
 }
+_KINDS = {type(None): 0, str: TEXT, bool: BOOLEAN, float: FRACTION, dict: OTHER, list: OTHER}
 _INT64 = range(-(1 << 63), 1 << 63)
 _DOUBLE = 1 << 53
-_SHORT = 16
-"""Integers of fewer digits are below 2^53."""
-_QUOTE = ord('"')
+
+_value = msgspec.json.Decoder().decode
+_row = msgspec.json.Decoder(dict[str, Any]).decode
+_many = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
 def write(part: Part) -> bytes:
     """Write a page as a stream of one record batch."""
     columns = part.shape("arrow", find_columns)
     assert isinstance(columns, dict)
-    rows = [(key, read_row(row)) for key, row in part.rows()]
+    rows = list(part.rows())
+    jsons = [row for _, row in rows]
+    values = _read(jsons)
+    texts = read_rows(jsons) if "json" in columns.values() else []
     arrays = [pa.array([key for key, _ in rows], pa.string())]
     schema = [pa.field("key", pa.string(), nullable=False)]
     for name, kind in columns.items():
-        convert = _CONVERT[kind]
-        values = [_value(row.get(name), convert) for _, row in rows]
-        arrays.append(pa.array(values, _TYPES[kind]))
+        if kind == "json":
+            column = [_text(row.get(name)) for row in texts]
+        else:
+            column = [row.get(name) for row in values]
+        arrays.append(pa.array(column, _TYPES[kind]))
         metadata = {"distributary": "json"} if kind == "json" else None
         schema.append(pa.field(column_of(name, columns), _TYPES[kind], metadata=metadata))
     sink = pa.BufferOutputStream()
@@ -51,19 +58,10 @@ def write(part: Part) -> bytes:
 def find_columns(rows: Iterator[tuple[str, bytes]]) -> dict[str, str]:
     """Say of each field, in order of name, what its column holds: a kind of value, or JSON for a mixture."""
     seen: dict[str, int] = {}
-    for _, row in rows:
-        for name, raw in read_row(row).items():
-            value = bytes(raw)
-            # Texts and short numbers are most of what there is, so they are told apart without a call.
-            if value[0] == _QUOTE:
-                kind = TEXT
-            elif len(value) < _SHORT and value.isdigit():
-                kind = SHORT
-            else:
-                kind = _kind(value)
-            known = seen.get(name)
-            if known is None or known | kind != known:
-                seen[name] = (known or 0) | kind
+    for some in chunks(rows):
+        found = _read(some)
+        for name in set[str]().union(*found):
+            seen[name] = seen.get(name, 0) | _kinds([row.get(name) for row in found])
     return {name: _column(kinds) for name, kinds in sorted(seen.items())}
 
 
@@ -79,35 +77,46 @@ def _column(kinds: int) -> str:
     return "json"
 
 
-def _kind(value: bytes) -> int:
-    head = value[:1]
-    if head == b'"':
-        return TEXT
-    if head == b"n":
-        return 0
-    if head in (b"t", b"f"):
-        return BOOLEAN
-    if head in (b"{", b"["):
-        return OTHER
-    if not (b"." in value or b"e" in value or b"E" in value):
-        if len(value) < _SHORT:
-            return SHORT
-        number = int(value) if len(value) < 24 else 1 << 64
-        return SHORT if abs(number) <= _DOUBLE else LONG if number in _INT64 else OTHER
-    return FRACTION if abs(float(value)) != float("inf") else OTHER
+def _kinds(values: list[Any]) -> int:
+    """All kinds that there are among the values."""
+    found = 0
+    for kind in set(map(type, values)):
+        if kind is int:
+            integers = [value for value in values if type(value) is int]
+            low, high = min(integers), max(integers)
+            if low not in _INT64 or high not in _INT64:
+                found |= OTHER
+            else:
+                found |= SHORT if low >= -_DOUBLE and high <= _DOUBLE else LONG
+        else:
+            found |= _KINDS[kind]
+    return found
 
 
-def _value(raw: msgspec.Raw | None, convert: Callable[[bytes], Any]) -> Any:
-    if raw is None:
-        return None
-    value = bytes(raw)
-    return None if value == b"null" else convert(value)
+def _read(rows: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Read rows into values, in one go where that can be."""
+    try:
+        found = _many(b"[%b]" % b",".join(rows))
+    except msgspec.MsgspecError:
+        found = []
+    return found if len(found) == len(rows) else [_read_one(row) for row in rows]
 
 
-_CONVERT: dict[str, Callable[[bytes], Any]] = {
-    "text": text_of,
-    "json": bytes.decode,
-    "boolean": lambda value: value == b"true",
-    "integer": int,
-    "number": float,
-}
+def _read_one(row: bytes) -> dict[str, Any]:
+    """Read a row; a number that is beyond a double is told as what no column but JSON can hold."""
+    try:
+        return _row(row)
+    except msgspec.MsgspecError:
+        pass
+    values: dict[str, Any] = {}
+    for name, raw in read_row(row).items():
+        try:
+            values[name] = _value(raw)
+        except msgspec.MsgspecError:
+            values[name] = []
+    return values
+
+
+def _text(raw: msgspec.Raw | None) -> str | None:
+    text = None if raw is None else bytes(raw).decode()
+    return None if text == "null" else text

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from multidict import MultiMapping
 
 from distributary.config.problem import nearest
-from distributary.control.fields import Fields, parse_fields
 from distributary.errors import BadRequest
+from distributary.model.fields import Fields, parse_fields
 from distributary.model.query import Query
 from distributary.publish.hub import names
 

@@ -14,21 +14,18 @@ What was read before is a page like any other, so a known state is brought up to
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from distributary.errors import ResultTooLarge
 from distributary.model.query import Query
-from distributary.publish.hub.snapshot import Moved, belongs, read_log
+from distributary.publish.hub.snapshot import INDEXED_ROWS, PAGE_ROWS, Moved, pages, read_log
 from distributary.store.base import Page, ReaderStore, Row
 from distributary.store.tail import Build
 
-PAGE_ROWS = 2_000
 ATTEMPTS = 5
 ROUNDS = 10
-TURNS = 6
-"""Turns of the loop until a request is on its way to the store."""
 ROW_BYTES = 250
 """What a row costs in memory besides its texts."""
 
@@ -52,8 +49,11 @@ async def read(
     most: int,
     now_ms: int = 0,
     page: int = PAGE_ROWS,
+    index: Collection[str] = (),
 ) -> State:
     """Read the query's rows; ``before`` is a state of the same query that may help.
+
+    ``index`` names the fields by whose value the view's rows can be found in one atomic read.
 
     ``now_ms`` is the time at which a timed query is asked: its rows are those of one position that match at
     that one moment. It has no use for a state of before, since rows come and go without a change.
@@ -65,6 +65,13 @@ async def read(
         rows = _Rows(query, most, now_ms)
         rows.take(named.rows)
         return State(named.epoch, named.seq, rows.held, rows.size)
+    for path, value in query.equality:
+        if len(path) == 1 and path[0] in index:
+            found = await store.find(build, path[0], value, INDEXED_ROWS)
+            if found is not None:
+                rows = _Rows(query, most, now_ms)
+                rows.take(found.rows)
+                return State(found.epoch, found.seq, rows.held, rows.size)
     for _ in range(ATTEMPTS):
         known, before = before, None
         try:
@@ -91,45 +98,44 @@ class _Rows:
         self._most = most
         self._now = now_ms
 
-    def take(self, rows: Iterable[tuple[str, Row | None]]) -> None:
+    def take(self, rows: Sequence[tuple[str, Row]]) -> None:
         """Take in how some rows are now."""
-        query, now, held, size = self._query, self._now, self.held, self.size
-        for key, row in rows:
-            old = held.pop(key, None)
-            if old is not None:
-                size -= len(key) + len(old.json) + len(old.state) + ROW_BYTES
-            if row is not None and belongs(query, key, row.json, now):
+        held, size = self.held, self.size
+        belongs = self._query.sift([row.json for _, row in rows], self._now)
+        for (key, row), belonging in zip(rows, belongs, strict=True):
+            if key in held:
+                size -= _size(key, held.pop(key))
+            if belonging:
                 held[key] = row
                 size += len(key) + len(row.json) + len(row.state) + ROW_BYTES
         self.size = size
+        query = self._query
         if self.size > self._most:
             raise ResultTooLarge(
                 f'the rows asked for of the view "{query.view}" are over {self._most:,} bytes',
                 hint="narrow them with where or keys, or raise control.cache_bytes",
             )
 
+    def drop(self, keys: Iterable[str]) -> None:
+        """Take in that some rows are not there."""
+        for key in keys:
+            if key in self.held:
+                self.size -= _size(key, self.held.pop(key))
+
+
+def _size(key: str, row: Row) -> int:
+    return len(key) + len(row.json) + len(row.state) + ROW_BYTES
+
 
 async def _pages(store: ReaderStore, build: Build, rows: _Rows, count: int) -> tuple[str, int, bool]:
     """Read all pages; return from which position on, and whether one page was all (so true at it)."""
-    first = part = await store.page(build, 0, count)
-    while part.cursor:
-        # The store looks for the next page while this one is matched.
-        following = asyncio.create_task(_page(store, build, part.cursor, count))
-        try:
-            for _ in range(TURNS):
-                await asyncio.sleep(0)
+    first: Page | None = None
+    async with aclosing(pages(store, build, count)) as parts:
+        async for part in parts:
+            first = first or part
             rows.take(part.rows)
-            part = await following
-        finally:
-            following.cancel()
-        if part.epoch != first.epoch:
-            raise Moved
-    rows.take(part.rows)
-    return first.epoch, first.seq, part is first
-
-
-async def _page(store: ReaderStore, build: Build, cursor: int, count: int) -> Page:
-    return await store.page(build, cursor, count)
+    assert first is not None
+    return first.epoch, first.seq, not first.cursor
 
 
 async def _settle(store: ReaderStore, build: Build, rows: _Rows, epoch: str, since: int) -> State:
@@ -158,8 +164,8 @@ async def _again(store: ReaderStore, build: Build, rows: _Rows, epoch: str, keys
     found = await store.rows(build, wanted)
     if found.epoch != epoch:
         raise Moved
-    there = dict(found.rows)
-    rows.take((key, there.get(key)) for key in wanted)
+    rows.drop(keys - {key for key, _ in found.rows})
+    rows.take(found.rows)
     return found.seq
 
 

@@ -22,6 +22,7 @@ from distributary.control.views import require_view
 from distributary.errors import BadRequest, FormatNotOffered, PageGone, ViewBuilding, ViewBusy
 from distributary.model.query import Query
 from distributary.publish.hub.follower import is_stale, stale_after
+from distributary.publish.hub.reading import indexed
 from distributary.publish.hub.snapshot import Moved
 from distributary.store.base import BuildInfo, Fenced
 from distributary.store.tail import Build
@@ -76,7 +77,15 @@ async def fetch(context: Context, results: Results, query: Query) -> Result:
             many = before is None and query.keys is None
             try:
                 async with results.reading if many else nullcontext():
-                    state = await read(context.reader, build, query, before, most=results.one, now_ms=now)
+                    state = await read(
+                        context.reader,
+                        build,
+                        query,
+                        before,
+                        most=results.one,
+                        now_ms=now,
+                        index=indexed(found.definition),
+                    )
             except (Moved, Fenced):
                 continue
             if state.epoch != found.epoch:

@@ -24,7 +24,9 @@ from distributary.errors import (
     SubscriptionNotFound,
     ViewBuilding,
 )
+from distributary.model.channel import with_fields
 from distributary.model.command import Command
+from distributary.model.fields import parse_fields
 from distributary.model.query import Query
 from distributary.store.base import Subscription, ViewInfo
 from distributary.store.tail import Build
@@ -37,7 +39,8 @@ _MOMENT = 0.5
 async def create(request: web.Request) -> web.Response:
     """``POST /v1/subscriptions``: register a subscription that waits until it is begun."""
     context = request.app[CONTEXT]
-    query = narrowed(request, read_query(await read_object(request, ("view", "where", "keys"))))
+    body = await read_object(request, ("view", "where", "keys", "fields"))
+    query, fields = narrowed(request, read_query(body)), read_fields(body)
     await _servable(context, query.view, await require_view(context, query.view))
     id = str(uuid.uuid4())
     try:
@@ -47,7 +50,7 @@ async def create(request: web.Request) -> web.Response:
         raise
     await announce(context, Command("subscribe", query.view, id, query.text))
     found = Subscription(id, query.id, False, 0)
-    reply = _described(context, request.host, query.view, found, query.text)
+    reply = _described(context, request.host, query.view, found, query.text, fields)
     return web.json_response(
         reply | {"expires_in": context.ttl_ms / 1000},
         status=201,
@@ -113,6 +116,19 @@ def read_query(body: dict[str, Any]) -> Query:
     return Query.of_keys(view, keys)
 
 
+def read_fields(body: dict[str, Any]) -> str | None:
+    """Read which fields a body asks for, as a channel's name has them; raises BadRequest or BadQuery."""
+    fields = body.get("fields")
+    if isinstance(fields, list) and all(isinstance(one, str) for one in fields):
+        fields = ",".join(fields)
+    if fields is None:
+        return None
+    if not isinstance(fields, str):
+        raise BadRequest(f'"fields" is {named(fields)}', hint='write it as a text: "price,score.home"')
+    parse_fields(fields)
+    return fields
+
+
 async def announce(context: Context, command: Command) -> None:
     """Put a command on the commands topic, waiting a moment for Kafka to have it.
 
@@ -163,14 +179,17 @@ def _unknown(id: str) -> SubscriptionNotFound:
     )
 
 
-def _described(context: Context, host: str, view: str, found: Subscription, text: str) -> dict[str, Any]:
+def _described(
+    context: Context, host: str, view: str, found: Subscription, text: str, fields: str | None = None
+) -> dict[str, Any]:
+    """Describe a subscription; its addresses carry the fields that were asked for with them."""
     query = Query.load(view, text)
     return {
         "id": found.id,
         "view": view,
-        "channel": f"q:{view}:{found.query_id}",
+        "channel": with_fields(f"q:{view}:{found.query_id}", fields),
         "publisher": websocket_address(context.config, host),
-        "events": events_address(context.config, host, view, found.id),
+        "events": with_fields(events_address(context.config, host, view, found.id), fields),
         "query": query.text,
         "state": "begun" if found.begun else "waiting",
     }

@@ -4,6 +4,8 @@ A *registered* channel is ``q:<view>:<query id>`` and comes from the control
 API. A *one-step* channel is the query itself: ``odds`` (the whole view),
 ``odds?where=sport%20%3D%20'football'`` or ``odds?keys=a,b`` (``key=a&key=b``
 means the same). Values are percent-encoded; ``+`` is a space, as in forms.
+Both kinds may choose fields of the rows: ``odds?fields=price,score.home``,
+``q:odds:ID?fields=price``.
 """
 
 from __future__ import annotations
@@ -23,13 +25,27 @@ class Channel(NamedTuple):
     view: str
     where: str | None
     keys: list[str] | None
+    fields: str | None = None
 
 
-def encode_channel(view: str, where: str | None = None, keys: Iterable[str] | None = None) -> str:
+def encode_channel(
+    view: str, where: str | None = None, keys: Iterable[str] | None = None, fields: str | None = None
+) -> str:
     """Name the one-step channel of a query; ``decode_channel`` reads it back.
 
     Raises BadQuery when both forms are given, or no key at all in ``keys``.
     """
+    return with_fields(_encode_query(view, where, keys), fields)
+
+
+def with_fields(name: str, fields: str | None) -> str:
+    """Add a choice of fields to a channel's name, of either kind."""
+    if fields is None:
+        return name
+    return f"{name}{'&' if '?' in name else '?'}fields={quote(fields, safe=_READABLE)}"
+
+
+def _encode_query(view: str, where: str | None, keys: Iterable[str] | None) -> str:
     name = quote(view, safe="")
     if keys is not None:
         if where is not None:
@@ -53,14 +69,17 @@ def decode_channel(name: str) -> Channel:
         raise BadQuery(f"the channel {name!r} names no view", hint=_HINT)
     where: str | None = None
     keys: list[str] | None = None
+    fields: str | None = None
     for part in tail.split("&") if mark and tail else ():
         field, equals, value = part.partition("=")
-        if not equals or field not in ("where", "keys", "key"):
+        if not equals or field not in ("where", "keys", "key", "fields"):
             raise BadQuery(f"the channel {name!r} has an unknown option {part!r}", hint=_HINT)
         if field == "where":
             if where is not None:
                 raise BadQuery(f"the channel {name!r} has two filters", hint="join the conditions with and")
             where = _text(value, name)
+        elif field == "fields":
+            fields = _fields(fields, value, name)
         elif field == "key":
             keys = [*(keys or ()), _text(value, name)]
         else:
@@ -70,19 +89,40 @@ def decode_channel(name: str) -> Channel:
             keys = [*(keys or ()), *(_text(key, name) for key in wanted)]
     if where is not None and keys is not None:
         raise _both()
-    return Channel(view, where, keys)
+    return Channel(view, where, keys, fields)
 
 
-def decode_registered(name: str) -> tuple[str, str] | None:
-    """Return the view and the query id of a registered channel; None when it is not one."""
+def decode_registered(name: str) -> tuple[str, str, str | None] | None:
+    """Return the view, the query id and the choice of fields of a registered channel; None when it is none.
+
+    Raises BadQuery for an option that it cannot have.
+    """
     if not name.startswith(REGISTERED):
         return None
-    view, colon, query = name[len(REGISTERED) :].rpartition(":")
-    return (view, query) if colon and view and query else None
+    head, mark, tail = name[len(REGISTERED) :].partition("?")
+    view, colon, query = head.rpartition(":")
+    if not (colon and view and query):
+        return None
+    fields: str | None = None
+    for part in tail.split("&") if mark and tail else ():
+        option, equals, value = part.partition("=")
+        if not equals or option != "fields":
+            hint = "only fields can be added: q:VIEW:ID?fields=A,B"
+            raise BadQuery(f"the channel {name!r} has an unknown option {part!r}", hint=hint)
+        fields = _fields(fields, value, name)
+    return view, query, fields
 
 
 _READABLE = "'()*,!~"
-_HINT = "name it VIEW, VIEW?where=FILTER or VIEW?keys=A,B, percent-encoded"
+_HINT = (
+    "name it VIEW, VIEW?where=FILTER or VIEW?keys=A,B, and add fields=A,B.C for some fields; percent-encoded"
+)
+
+
+def _fields(before: str | None, value: str, name: str) -> str:
+    if before is not None:
+        raise BadQuery(f"the channel {name!r} has two lists of fields", hint="join them with a comma")
+    return _text(value, name)
 
 
 def _text(part: str, name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,7 @@ from distributary.model.filter import (
     timed,
 )
 from distributary.model.filter.form import Among, Every, dump, load
+from distributary.model.filter.sieve import Sieve
 from distributary.model.filter.values import number
 
 MAX_KEYS = 10_000
@@ -130,6 +131,15 @@ class Query:
         if self.keys is not None and key not in self._keys:
             return False
         return self.filter is None or self._test(Row(row, now_ms))
+
+    def sift(self, rows: Sequence[bytes], now_ms: int = 0) -> Sequence[bool]:
+        """Say of each of many rows (their JSON) whether it is in the filter; of keys nothing is said."""
+        return [True] * len(rows) if self.filter is None else self._sieve.sift(rows, now_ms)
+
+    @cached_property
+    def _sieve(self) -> Sieve:
+        assert self.filter is not None
+        return Sieve(self.filter, self._test)
 
     @cached_property
     def _keys(self) -> frozenset[str]:

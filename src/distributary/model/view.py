@@ -19,8 +19,9 @@ class View:
     ``record_partition``, ``record_offset``. ``reduce`` is ``merge``,
     ``latest``, ``aggregate`` or ``package.module:function``. ``start`` is
     ``earliest``, ``now`` or an ISO 8601 time. ``index`` names fields of the
-    row by whose values rows can be found without reading all. Durations are seconds; None
-    means never.
+    row by whose values rows can be found without reading all. With ``replay``
+    subscribers of the whole view that were away for longer than the log reaches
+    back are served by what Kafka has. Durations are seconds; None means never.
     """
 
     name: str
@@ -38,15 +39,16 @@ class View:
     index: tuple[str, ...] = ()
     stale_after: float | None = None
     engine: str = "auto"
+    replay: bool = False
 
     def build_id(self, feed: Feed) -> str:
         """Name the build of this definition: it changes when the rows would.
 
         Two definitions with the same id may share rows; settings that only
-        matter to readers (``stale_after``, ``engine``) are left out.
+        matter to readers (``stale_after``, ``engine``, ``replay``) are left out.
         """
         words: dict[str, Any] = asdict(self)
-        for name in ("stale_after", "engine"):
+        for name in ("stale_after", "engine", "replay"):
             del words[name]
         if not self.index:
             del words["index"]

@@ -16,6 +16,7 @@ import uvloop
 from distributary.config import Config, load
 from distributary.errors import DistributaryError
 from distributary.kafka.commands import CommandsProducer
+from distributary.kafka.touched import TouchedKeys
 from distributary.permit import check_exposure
 from distributary.publish.connection.inlet import Inlet
 from distributary.publish.connection.producer import RecordProducer
@@ -38,6 +39,7 @@ async def serve(config: Config) -> None:
         ttl=config.store.subscription_ttl,
         announce=commands.send if commands else None,
         inlet=Inlet(config.feeds, store, records.send) if records else None,
+        replay=TouchedKeys(config.kafka) if config.kafka.bootstrap_servers else None,
     )
     try:
         await publisher.start()

@@ -14,6 +14,7 @@ from distributary.publish.connection.inlet import Inlet
 from distributary.publish.connection.websocket import PATH, WebSocketServer
 from distributary.publish.hub import peers
 from distributary.publish.hub.hub import Announce, Hub
+from distributary.publish.hub.replay import Touched
 from distributary.publish.hub.upkeep import Upkeep
 from distributary.publish.stats import Stats
 from distributary.publish.stream.http import HttpServer
@@ -35,10 +36,18 @@ class Publisher:
         ttl: float,
         announce: Announce | None = None,
         inlet: Inlet | None = None,
+        replay: Touched | None = None,
     ) -> None:
         self.id = uuid.uuid4().hex[:12]
         self.stats = Stats()
-        self.hub = Hub(store, ttl=ttl, hold_bytes=settings.queue_bytes, stats=self.stats, announce=announce)
+        self.hub = Hub(
+            store,
+            ttl=ttl,
+            hold_bytes=settings.queue_bytes,
+            stats=self.stats,
+            announce=announce,
+            replay=replay,
+        )
         self.websocket = WebSocketServer(self.hub, settings, self.stats, inlet)
         self.http = HttpServer(self.hub, settings, self.stats, self.id)
         self.upkeep = Upkeep(self.hub)

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 LOOK_TOPIC = 5.0
 MIRROR = 2.0
+PLACE_MS, PLACES = 10_000, 10_000
+"""How often it is noted where the view stands, and how many notes are kept: a good day of them."""
 FIRST_WORD = 60.0
 """Seconds that tasks have to say their first word: the first ones of a process start Python, too."""
 
@@ -338,6 +340,7 @@ class Job(threading.Thread):
         last_ends: dict[int, int] = {}
         progress = self._progress
         heard = kind != "realtime"
+        self._store.place(self.build, PLACE_MS, PLACES)
         while not self._stopping.is_set():
             heard = heard or progress.heard(ground.read.partitions)
             if heard:
@@ -363,6 +366,7 @@ class Job(threading.Thread):
                 return
             if now - looked > LOOK_TOPIC:
                 looked = now
+                self._store.place(self.build, PLACE_MS, PLACES)
                 there = topics.get_topic(self._admin, ground.source.name)
                 if there != ground.source:
                     log.info("view %s: topic %s changed: %s", self.build.view, there.name, there)

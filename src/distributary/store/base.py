@@ -187,6 +187,15 @@ class LogRead(NamedTuple):
     entries: list[Entry]
 
 
+class Place(NamedTuple):
+    """Where a build once stood: at ``seq`` its partitions were folded up to ``marks``, at ``time`` (ms)."""
+
+    epoch: str
+    seq: int
+    time: int
+    marks: Mapping[int, Mark]
+
+
 class QueryState(NamedTuple):
     """What decides whether a resume is true (R17)."""
 
@@ -302,6 +311,9 @@ class WriterStore(Protocol):
     def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
         """Read some rows, and the cursor to go on with (0 ends); one that stays throughout is not missed."""
 
+    def place(self, build: Build, every_ms: int, keep: int) -> None:
+        """Note where the build stands, unless the last note is younger or the same; keep so many notes."""
+
     def now(self) -> int:
         """The store's clock (ms)."""
 
@@ -397,6 +409,9 @@ class ReaderStore(Protocol):
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         """Read whole groups that end after a number; at most about ``limit`` changes."""
+
+    async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
+        """Read the newest note of where the build stood at or before a count, or a time (ms)."""
 
     async def find_subscription(self, subscription: str) -> str | None:
         """Name the view that a subscription belongs to."""

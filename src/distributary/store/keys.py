@@ -49,6 +49,7 @@ class BuildKeys:
         self.last = prefix + "last"
         self.since = prefix + "since"
         self.index = prefix + "index"
+        self.places = prefix + "places"
         self._expiry = prefix + "exp:"
 
     def expiry(self, partition: int) -> str:
@@ -57,5 +58,5 @@ class BuildKeys:
 
     def all(self, partitions: int) -> list[str]:
         """Every key, for removal."""
-        fixed = [self.meta, self.rows, self.log, self.last, self.since, self.index]
+        fixed = [self.meta, self.rows, self.log, self.last, self.since, self.index, self.places]
         return fixed + [self.expiry(p) for p in range(partitions)]

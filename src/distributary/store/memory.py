@@ -24,6 +24,7 @@ from distributary.store.base import (
     NotOwner,
     Opened,
     Page,
+    Place,
     QueryRow,
     QueryState,
     Registered,
@@ -70,6 +71,7 @@ class _Build:
     since: dict[int, int] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     index: set[str] = field(default_factory=set)
+    places: list[Place] = field(default_factory=list)
 
     def at(self, partition: int) -> _Partition:
         return self.partitions.setdefault(partition, _Partition())
@@ -264,6 +266,17 @@ class MemoryWriter:
 
     def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
         return 0, list(self._store.find(build).rows.items())
+
+    def place(self, build: Build, every_ms: int, keep: int) -> None:
+        b = self._store.find(build)
+        b.places = [one for one in b.places if one.epoch == b.epoch]
+        place = Place(b.epoch, b.seq, self._store.now(), self._marks(b))
+        last = b.places[-1] if b.places else None
+        if b.count and (
+            last is None
+            or (place.time - last.time >= max(1, every_ms) and place != last._replace(time=place.time))
+        ):
+            b.places = [*b.places, place][-keep:]
 
     def now(self) -> int:
         return self._store.now()
@@ -504,6 +517,14 @@ class MemoryReader:
         b = self._store.find(build)
         at = bisect_right([e.last for e in b.log], after)
         return LogRead(b.epoch, b.seq, b.floor, b.log[at : at + limit])
+
+    async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
+        found = [
+            one
+            for one in self._store.find(build).places
+            if (one.seq <= seq if seq is not None else one.time <= (time or 0))
+        ]
+        return found[-1] if found else None
 
     async def revoke(self, user: str) -> int:
         moment = max(self._store.now(), self._store.revoked.get(user, 0))

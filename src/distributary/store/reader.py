@@ -16,6 +16,7 @@ from distributary.store.base import (
     Found,
     LogRead,
     Page,
+    Place,
     QueryRow,
     QueryState,
     Registered,
@@ -154,6 +155,10 @@ class RedisReader:
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         b = BuildKeys(build)
         return wire.log_read(await self._run("log", [b.meta, b.log], [after, limit]))
+
+    async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
+        asked: list[wire.Value] = ["seq", seq] if seq is not None else ["time", time or 0]
+        return wire.place(await self._run("placed", [BuildKeys(build).places], asked))
 
     async def revoke(self, user: str) -> int:
         return int(await self._run("revoke", [keys.REVOKED], [user]))

@@ -22,6 +22,7 @@ from distributary.store.base import (
     NotOwner,
     Opened,
     Page,
+    Place,
     QueryRow,
     QueryState,
     RegistryChange,
@@ -50,8 +51,10 @@ def fresh_epoch() -> str:
 
 def parse_row(value: bytes) -> Row:
     """Read ``seq owner expires json``, with the rule's state on a second line."""
-    seq, owner, expires, text = value.split(b" ", 3)
-    json, _, state = text.partition(b"\n")
+    seq, owner, expires, json = value.split(b" ", 3)
+    if b"\n" not in json:
+        return Row(int(seq), int(owner), int(expires), json)
+    json, _, state = json.partition(b"\n")
     return Row(int(seq), int(owner), int(expires), json, state)
 
 
@@ -191,6 +194,15 @@ def log_read(reply: Any) -> LogRead:
     epoch, seq, oldest, items = reply
     top = int(seq)
     return LogRead(epoch.decode(), top, floor_of(oldest, top), [entry(id, body) for id, body in items])
+
+
+def place(note: bytes | None) -> Place | None:
+    """Read placed.lua's answer: ``time epoch seq partition=mark,…``."""
+    if not note:
+        return None
+    time, epoch, seq, marks = note.decode().split(" ", 3)
+    pairs = (one.split("=") for one in marks.split(",") if one)
+    return Place(epoch, int(seq), int(time), {int(p): Mark.parse(mark) for p, mark in pairs})
 
 
 def query_state(reply: Any) -> QueryState | None:

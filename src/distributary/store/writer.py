@@ -115,6 +115,10 @@ class RedisWriter:
         after, found = self._redis.hscan(BuildKeys(build).rows, cursor, count=count)
         return int(after), [(key.decode(), wire.parse_row(value)) for key, value in found.items()]
 
+    def place(self, build: Build, every_ms: int, keep: int) -> None:
+        b = BuildKeys(build)
+        self._run("place", [b.meta, b.places], [every_ms, keep])
+
     def now(self) -> int:
         return self._now()
 
@@ -137,7 +141,7 @@ class RedisWriter:
 
     def rebuild(self, build: Build, reason: str = "") -> None:
         b = BuildKeys(build)
-        names = [b.meta, b.rows, b.log, b.last, b.since, ViewKeys(build.view).ctl, b.index]
+        names = [b.meta, b.rows, b.log, b.last, b.since, ViewKeys(build.view).ctl, b.index, b.places]
         self._run("rebuild", names, [wire.fresh_epoch(), reason])
 
     def drop(self, build: Build) -> None:

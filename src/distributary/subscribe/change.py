@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from distributary.model.position import Position
 
-Op = Literal["snapshot", "add", "change", "remove", "stale", "fresh"]
+Op = Literal["snapshot", "resumed", "add", "change", "remove", "stale", "fresh"]
 Row = Mapping[str, Any]
 
 _INT_DIGITS = 4300
@@ -24,14 +24,16 @@ class SubscribedChange:
 
     * ``snapshot``: ``rows``, the whole state; it comes first, and again whenever changes were missed
       (the position was lost). ``stale`` and ``incomplete`` tell how far to trust it.
+    * ``resumed``: comes first where one began from a position, and what is newer follows.
     * ``add``: ``key`` and ``row``.
     * ``change``: ``key``, ``row`` (all of it, as it is now), ``changed`` (the new values) and ``gone``
       (fields that went away).
     * ``remove``: ``key``.
     * ``stale``: the source has given nothing since ``time``; ``fresh``: it does again.
 
-    ``time`` is the record's timestamp in ms. ``position`` is where the subscriber stands after this.
-    Integers are int and other numbers Decimal, so that no digit is lost.
+    ``tier`` says with the first two how the state was come by: ``snapshot``, or what was missed out of the
+    ``log`` or by a ``replay``. ``time`` is the record's timestamp in ms. ``position`` is where the subscriber
+    stands after this. Integers are int and other numbers Decimal, so that no digit is lost.
     """
 
     op: Op
@@ -44,6 +46,7 @@ class SubscribedChange:
     rows: Mapping[str, Row] = field(default_factory=dict)
     stale: bool = False
     incomplete: bool = False
+    tier: str = ""
 
 
 class Followed:
@@ -63,10 +66,12 @@ class Followed:
             self.stale, self.incomplete = change.stale, change.incomplete
         elif change.op in ("stale", "fresh"):
             self.stale = change.op == "stale"
+        elif change.op == "resumed":
+            self.rows = dict(change.rows)
         elif change.key is not None:
-            if change.row is None:
+            if change.op == "remove":
                 self.rows.pop(change.key, None)
-            else:
+            elif change.row is not None:
                 self.rows[change.key] = change.row
 
 

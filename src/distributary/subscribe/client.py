@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -15,8 +17,11 @@ import aiohttp
 
 from distributary.errors import DistributaryError, StackNotRunning, SubscribeError
 from distributary.model.channel import encode_channel
+from distributary.model.fields import parse_fields
+from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.subscribe.change import Followed, SubscribedChange
+from distributary.model.start import Start, read_start
+from distributary.subscribe.change import Followed, Row, SubscribedChange
 from distributary.subscribe.find import find_publishers
 from distributary.subscribe.protocol import Action, Deliver, Fail, Reconnect, Send, Session
 
@@ -32,6 +37,9 @@ def subscribe(
     where: str | None = None,
     keys: Iterable[str] | None = None,
     *,
+    fields: str | Iterable[str] | None = None,
+    from_position: Position | datetime | str | int | None = None,
+    rows: Mapping[str, Row] | None = None,
     url: str | Sequence[str] | None = None,
     control: str | None = None,
     token: str | None = None,
@@ -40,6 +48,13 @@ def subscribe(
     """Follow the rows of a view, live.
 
     ``where`` is a filter (``price > 1.5 and …``), ``keys`` a list of row keys; neither means the whole view.
+    ``fields`` are those wanted of each row, ``"price,score.home"`` or a list; all without it.
+
+    ``from_position`` is for whoever has the rows already, of the REST API or of a run before: a position, or
+    a time (a datetime, ISO 8601, or ms). Then the first change is ``resumed`` and only what is newer follows;
+    where that is not to be had, it is a snapshot as ever. Give the ``rows`` of then, too, for ``rows``
+    to go on from them; without them a change may come without its whole row.
+
     ``url`` is a publisher's WebSocket address, or several to try in turn; without one ``control`` (the
     control API) is asked, or the stack of the current folder is found. ``timeout`` is for the first
     snapshot, in seconds; later connections are tried again for ever.
@@ -48,7 +63,18 @@ def subscribe(
     BadQuery at once for a query that cannot be read.
     """
     query = Query.parse(view, where) if keys is None else Query.of_keys(view, keys := list(keys))
-    return Changes(encode_channel(query.view, where, keys), url, control, token, timeout)
+    chosen = None if fields is None else fields if isinstance(fields, str) else ",".join(fields)
+    if chosen is not None:
+        parse_fields(chosen)
+    channel = encode_channel(query.view, where, keys, chosen)
+    return Changes(channel, url, control, token, timeout, start=_start(from_position), rows=rows)
+
+
+def _start(given: Position | datetime | str | int | None) -> Start | None:
+    if isinstance(given, datetime):
+        aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+        return math.floor(aware.timestamp() * 1000)
+    return given if given is None or isinstance(given, Position) else read_start(given)
 
 
 class Changes(Followed):
@@ -67,17 +93,25 @@ class Changes(Followed):
         control: str | None = None,
         token: str | None = None,
         timeout: float = 10.0,
+        *,
+        start: Start | None = None,
+        rows: Mapping[str, Row] | None = None,
     ) -> None:
         super().__init__()
         self.channel = channel
         self._where = (url, control)
         self._timeout = timeout
-        self._session = Session(channel, token=token)
+        self._session = Session(channel, token=token, start=start, rows=rows)
         self._items: asyncio.Queue[SubscribedChange | None] = asyncio.Queue(_WAITING)
         self._first: SubscribedChange | None = None
         self._error: DistributaryError | None = None
         self._reader: asyncio.Task[None] | None = None
         self._trouble = ""
+
+    @property
+    def tier(self) -> str:
+        """How the state was last come by: ``snapshot``, or after a loss by the ``log`` or a ``replay``."""
+        return self._session.tier
 
     async def __aenter__(self) -> Self:
         urls = await find_publishers(*self._where)

@@ -10,11 +10,12 @@ query before it were; whoever drives it may drop a connection at any moment.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from distributary.errors import DistributaryError, SubscribeError
 from distributary.model.position import Position
+from distributary.model.start import Start
 from distributary.subscribe.change import Row, SubscribedChange, decode
 
 _CONNECT = 1
@@ -49,12 +50,27 @@ Action = Send | Deliver | Reconnect | Fail
 
 
 class Session:
-    """The state of one subscription. ``silence`` is after how many seconds a connection is dead."""
+    """The state of one subscription. ``silence`` is after how many seconds a connection is dead.
 
-    def __init__(self, channel: str, *, subscription: str | None = None, token: str | None = None) -> None:
+    ``start`` is from where on something is wanted, by somebody who has the ``rows`` of then, or goes without.
+    ``tier`` says how the state was last come by.
+    """
+
+    def __init__(
+        self,
+        channel: str,
+        *,
+        subscription: str | None = None,
+        token: str | None = None,
+        start: Start | None = None,
+        rows: Mapping[str, Row] | None = None,
+    ) -> None:
         self.channel = channel
         self.position: Position | None = None
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, Row] = dict(rows or {})
+        self.tier = ""
+        self._start = start
+        self._partial = start is not None and rows is None
         self.joined = False
         self.silence: float | None = None
         self._subscription = subscription
@@ -146,19 +162,32 @@ class Session:
     def _subscribed(self, reply: dict[str, Any]) -> Iterator[Action]:
         self.joined = True
         data = reply.get("data") or {}
+        self.tier = str(data.get("tier") or "")
+        if reply.get("recovered") and self._start is not None:
+            yield self._resumed(str(reply.get("epoch", "")))
         if reply.get("recovered") and self.position is not None:
+            # Several may have one number, so they are compared with where all of it began.
+            after = self.position.seq
             for publication in reply.get("publications") or ():
-                yield from self._publication(publication)
+                yield from self._publication(publication, after)
             # The reply's offset counts the whole view, so it may be beyond the last change of this query.
             if self.position is not None:
                 self.position = Position(self.position.epoch, max(self.position.seq, reply.get("offset", 0)))
             return
         # Whatever we had is not continued: it stays readable until the new snapshot is whole.
         self.position = None
+        self._start, self._partial = None, False
         self._pages = {}
         self._epoch = str(reply.get("epoch", ""))
         if data.get("op") == "snapshot":
             yield from self._snapshot(data, reply.get("offset", 0))
+
+    def _resumed(self, epoch: str) -> Action:
+        """Begin with the rows that the caller has; from now on it is resumed as ever."""
+        start, self._start = self._start, None
+        self.position = start if isinstance(start, Position) else Position(epoch, -1)
+        change = SubscribedChange("resumed", position=self.position, rows=dict(self.rows), tier=self.tier)
+        return Deliver(change)
 
     def _unsubscribed(self, push: dict[str, Any]) -> Iterator[Action]:
         self.joined = False
@@ -172,12 +201,13 @@ class Session:
 
     # --- data -------------------------------------------------------------------------------------
 
-    def _publication(self, publication: dict[str, Any]) -> Iterator[Action]:
+    def _publication(self, publication: dict[str, Any], after: int | None = None) -> Iterator[Action]:
         data, offset = publication["data"], publication.get("offset")
         op = data["op"]
         if op == "snapshot":
             yield from self._snapshot(data, offset)
         elif op == "ready":
+            self.tier = str(data.get("tier") or self.tier)
             yield self._whole(int(offset if offset is not None else Position.parse(data["position"]).seq))
         elif op in ("stale", "fresh"):
             yield Deliver(SubscribedChange(op, time=data.get("since"), position=self.position))
@@ -186,7 +216,7 @@ class Session:
                 raise ValueError(f"{op} before a snapshot")
             if offset is None:
                 raise ValueError(f"{op} without an offset")
-            if offset > self.position.seq:
+            if offset > (self.position.seq if after is None else after):
                 yield from self._change(op, data, Position(self.position.epoch, offset))
 
     def _snapshot(self, data: dict[str, Any], offset: int | None) -> Iterator[Action]:
@@ -205,18 +235,24 @@ class Session:
                 rows=dict(self.rows),
                 stale=self._stale,
                 incomplete=self._incomplete,
+                tier=self.tier,
             )
         )
 
     def _change(self, op: Any, data: dict[str, Any], position: Position) -> Iterator[Action]:
         key, time = data["key"], data.get("time")
         if op == "remove":
-            self.rows.pop(key, None)
+            if self.rows.pop(key, None) is None and not self._partial:
+                self.position = position  # of a row that came and went while we were away
+                return
             change = SubscribedChange("remove", key, time=time, position=position)
         elif "row" in data:
             self.rows[key] = data["row"]
             change = SubscribedChange(op, key, data["row"], time=time, position=position)
-        elif (old := self.rows.get(key)) is None:
+        elif (old := self.rows.get(key)) is None and self._partial:
+            gone = tuple(data.get("gone") or ())
+            change = SubscribedChange("change", key, None, data["changed"], gone, time, position)
+        elif old is None:
             # A change of a row that we do not have: something was lost, so begin from a snapshot.
             self.position = None
             yield Reconnect(f"a change of the unknown row {key!r}")
@@ -232,8 +268,13 @@ class Session:
     def _subscribe(self) -> str:
         self._id += 1
         request: dict[str, Any] = {"channel": self.channel}
+        data: dict[str, Any] = {}
         if self._subscription is not None:
-            request["data"] = {"subscription": self._subscription}
+            data["subscription"] = self._subscription
+        if self._start is not None:
+            data["from"] = str(self._start) if isinstance(self._start, Position) else self._start
+        if data:
+            request["data"] = data
         if self.position is not None:
             request |= {"recover": True, "epoch": self.position.epoch, "offset": self.position.seq}
         return json.dumps({"id": self._id, "subscribe": request})

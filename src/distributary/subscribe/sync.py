@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from distributary.subscribe.change import Followed, SubscribedChange
+from distributary.model.position import Position
+from distributary.subscribe.change import Followed, Row, SubscribedChange
 from distributary.subscribe.client import Changes, subscribe
 
 T = TypeVar("T")
@@ -20,6 +22,9 @@ def subscribe_sync(
     where: str | None = None,
     keys: Iterable[str] | None = None,
     *,
+    fields: str | Iterable[str] | None = None,
+    from_position: Position | datetime | str | int | None = None,
+    rows: Mapping[str, Row] | None = None,
     url: str | Sequence[str] | None = None,
     control: str | None = None,
     token: str | None = None,
@@ -29,7 +34,20 @@ def subscribe_sync(
 
     Use it as ``with subscribe_sync("odds") as changes: for change in changes: …``.
     """
-    return SyncChanges(subscribe(view, where, keys, url=url, control=control, token=token, timeout=timeout))
+    return SyncChanges(
+        subscribe(
+            view,
+            where,
+            keys,
+            fields=fields,
+            from_position=from_position,
+            rows=rows,
+            url=url,
+            control=control,
+            token=token,
+            timeout=timeout,
+        )
+    )
 
 
 class SyncChanges(Followed):
@@ -44,6 +62,11 @@ class SyncChanges(Followed):
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="distributary-subscriber", daemon=True
         )
+
+    @property
+    def tier(self) -> str:
+        """How the state was last come by; see ``Changes``."""
+        return self._changes.tier
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.control.fields import parse_fields
 from distributary.control.formats import Part, column_of, write_csv, write_json, write_ndjson
 from distributary.control.reading import State
 from distributary.control.results import Result
+from distributary.model.fields import parse_fields
 from distributary.model.query import Query
 from distributary.store.base import Row
 from distributary.store.tail import Build

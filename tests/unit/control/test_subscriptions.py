@@ -158,3 +158,26 @@ async def test_a_kafka_that_is_slow_does_not_hold_a_subscriber_up(
     gate.set()
     await asyncio.gather(*api.context.sending)
     assert [command.op for command in api.announced.commands] == ["subscribe"]
+
+
+async def test_the_addresses_carry_the_fields(api: Api) -> None:
+    api.define()
+    asked = {"view": "odds", "where": "a = 1"}
+    reply = await api.post("/v1/subscriptions", asked | {"fields": "price,b.c"}, 201)
+    query = Query.parse("odds", "a = 1")
+    assert reply["channel"] == f"{query.channel}?fields=price,b.c"
+    assert reply["events"].endswith(f"?subscription={reply['id']}&fields=price,b.c")
+    assert reply["query"] == query.text, "who asks for other fields shares the query"
+    listed = await api.post("/v1/subscriptions", asked | {"fields": ["price", "b.c"]}, 201)
+    assert listed["channel"] == reply["channel"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "said"),
+    [("", "bad-query", "character 1"), ("a,", "bad-query", "character 3"), ([], "bad-query", "character 1"),
+     (5, "bad-request", '"fields" is'), ([1], "bad-request", '"fields" is')],
+)  # fmt: skip
+async def test_bad_fields(api: Api, fields: Any, code: str, said: str) -> None:
+    api.define()
+    error = await api.post("/v1/subscriptions", {"view": "odds", "fields": fields}, 400)
+    assert (error["code"], said in error["message"]) == (code, True)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import BadQuery
-from distributary.model.channel import decode_channel, decode_registered, encode_channel
+from distributary.model.channel import decode_channel, decode_registered, encode_channel, with_fields
 from distributary.model.query import Query
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -14,7 +14,8 @@ VIEWS = TEXT.filter(bool)
 
 @given(VIEWS, TEXT)
 def test_a_filter_comes_back(view: str, where: str) -> None:
-    assert decode_channel(encode_channel(view, where=where)) == (view, where, None)
+    found = decode_channel(encode_channel(view, where=where))
+    assert found[:3] == (view, where, None)
 
 
 @given(VIEWS, st.lists(TEXT, min_size=1, max_size=5))
@@ -26,7 +27,13 @@ def test_keys_come_back(view: str, keys: list[str]) -> None:
 
 @given(VIEWS)
 def test_a_whole_view_comes_back(view: str) -> None:
-    assert decode_channel(encode_channel(view)) == (view, None, None)
+    assert decode_channel(encode_channel(view))[:3] == (view, None, None)
+
+
+@given(VIEWS, st.none() | TEXT, TEXT)
+def test_fields_come_back(view: str, where: str | None, fields: str) -> None:
+    found = decode_channel(encode_channel(view, where, fields=fields))
+    assert (found.view, found.where, found.fields) == (view, where, fields)
 
 
 def test_the_forms_people_write() -> None:
@@ -49,6 +56,7 @@ def test_the_forms_people_write() -> None:
         ("odds?keys=a,,b", "empty key"),
         ("odds?keys=a&where=b", "not both"),
         ("odds?where=a&where=b", "two filters"),
+        ("odds?fields=a&fields=b", "two lists of fields"),
         ("odds?where=%ff", "not percent-encoded UTF-8"),
         ("q:odds:1234", "registered channel"),
     ],
@@ -66,6 +74,10 @@ def test_a_query_without_a_name(where: str | None, keys: list[str]) -> None:
 
 def test_registered_names() -> None:
     query = Query.parse("odds", "a = 1")
-    assert decode_registered(query.channel) == ("odds", query.id)
+    assert decode_registered(query.channel) == ("odds", query.id, None)
+    assert decode_registered(with_fields(query.channel, "a,b:c")) == ("odds", query.id, "a,b:c")
+    assert decode_registered(query.channel + "?fields=a:b")[1:] == (query.id, "a:b")  # type: ignore[index]
+    with pytest.raises(BadQuery, match=r"unknown option 'where=a'"):
+        decode_registered(query.channel + "?where=a")
     assert decode_registered("odds?where=a") is None
     assert decode_registered("q:odds") is None

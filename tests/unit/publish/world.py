@@ -14,6 +14,7 @@ from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.publish.hub.snapshot import belongs
+from distributary.reduce.rows import describe_change, read_object
 from distributary.store.base import Group, WriterStore
 from distributary.store.memory import MemoryStore
 from distributary.store.tail import Build
@@ -22,7 +23,10 @@ VIEW = "odds"
 
 
 class World:
-    """One live view with one partition; ``writer`` is another store's than the one in memory."""
+    """One live view with one partition; ``writer`` is another store's than the one in memory.
+
+    With ``exact`` changes tell only the fields that changed, as a reducer's do; else all of the new row's.
+    """
 
     def __init__(
         self,
@@ -31,7 +35,9 @@ class World:
         stale_after: float | None = None,
         live: bool = True,
         writer: WriterStore | None = None,
+        exact: bool = False,
     ) -> None:
+        self.exact = exact
         self.store = MemoryStore(log_keep=log_keep)
         self.reader = self.store.reader
         self.writer: WriterStore = writer or self.store.writer
@@ -75,6 +81,9 @@ class World:
             old = held.get(key)
             new = msgspec.json.encode(row) if row is not None else None
             change = _change(key, old, new, self.time or int(time.time() * 1000), known)
+            if self.exact and old is not None and new is not None:
+                told = describe_change(read_object(old), read_object(new))
+                change = msgspec.structs.replace(change, fields=told or b'"changed":{}')
             for number in (*change.adds, *change.changes, *change.removes):
                 last[number] = len(changes)
             written[key] = (len(changes), new, 0, old is None)

@@ -48,6 +48,12 @@ class Row(dict[Slot, Scalar]):
         self.now_ms = now_ms
         self[KEY] = key
 
+    def turn(self, fields: Mapping[str, msgspec.Raw]) -> None:
+        """Become another row, without a key."""
+        self.clear()
+        self._fields = fields
+        self._objects = None
+
     def __missing__(self, slot: Slot) -> Scalar:
         value: Scalar
         if isinstance(slot, str):

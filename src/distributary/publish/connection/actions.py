@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distributary.model.position import Position
+from distributary.model.start import Start
 from distributary.publish.wire.codes import Ending
 
 
@@ -29,13 +30,15 @@ class Join:
     """Subscribe to a channel, resuming after ``position`` if it is there.
 
     ``reject``: answer with error 112 rather than with the state anew. ``subscription`` is the id that the
-    control API gave, '' when the channel's name says everything.
+    control API gave, '' when the channel's name says everything. ``since`` is from where on something is
+    wanted by somebody who has the rows already.
     """
 
     ticket: Ticket
     position: Position | None
     reject: bool
     subscription: str
+    since: Start | None = None
 
 
 @dataclass(slots=True, frozen=True)

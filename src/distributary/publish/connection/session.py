@@ -8,6 +8,7 @@ written is the business of the connection's ``Wire``.
 
 from __future__ import annotations
 
+from distributary.errors import BadQuery
 from distributary.model.position import Position
 from distributary.publish.connection.actions import (
     Action,
@@ -24,7 +25,7 @@ from distributary.publish.connection.rate import Rate
 from distributary.publish.wire import codes
 from distributary.publish.wire import commands as asked_for
 from distributary.publish.wire.codes import Ending, Refusal
-from distributary.publish.wire.commands import REJECT_UNRECOVERED, Command, subscription_of
+from distributary.publish.wire.commands import REJECT_UNRECOVERED, Command, start_of, subscription_of
 from distributary.publish.wire.json_wire import JSON
 from distributary.publish.wire.wire import Wire
 
@@ -175,15 +176,23 @@ class Session:
         elif len(asked.channel) > MAX_NAME:
             self._error(id, codes.bad_request(f"a channel's name has at most {MAX_NAME} characters"), out)
         elif subscription is None:
-            self._error(id, codes.bad_request('data is {"subscription": ID} or nothing'), out)
+            self._error(
+                id,
+                codes.bad_request('data is {"subscription": ID}, {"from": POSITION OR TIME} or nothing'),
+                out,
+            )
         elif asked.channel in self._channels:
             self._error(id, codes.ALREADY_SUBSCRIBED, out)
         elif len(self._channels) >= self._max_channels:
             self._error(id, codes.LIMIT_EXCEEDED, out)
         else:
+            try:
+                since = start_of(asked.data)
+            except BadQuery as error:
+                return self._error(id, codes.bad_request(str(error)), out)
             ticket = self._channels[asked.channel] = Ticket(id, asked.channel)
             position = Position(asked.epoch, asked.offset) if asked.recover else None
-            out.append(Join(ticket, position, bool(asked.flag & REJECT_UNRECOVERED), subscription))
+            out.append(Join(ticket, position, bool(asked.flag & REJECT_UNRECOVERED), subscription, since))
 
     def _unsubscribe(self, id: int, channel: str, out: list[Action]) -> None:
         if not channel:

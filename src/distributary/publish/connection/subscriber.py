@@ -6,9 +6,19 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from distributary.errors import BadQuery
+from distributary.model.fields import Fields
 from distributary.publish.connection.actions import History, Join
 from distributary.publish.hub import names
-from distributary.publish.hub.channel import Initial, Member, Outcome, Recovered, WebSocketOutlet, Write
+from distributary.publish.hub.channel import (
+    Initial,
+    Member,
+    Outcome,
+    Outlet,
+    Recovered,
+    WebSocketOutlet,
+    Write,
+)
+from distributary.publish.hub.fields import projected
 from distributary.publish.hub.hub import Hub, Wish
 from distributary.publish.hub.snapshot import Snapshot
 from distributary.publish.wire import codes, frames
@@ -32,6 +42,7 @@ class WebSocketSink:
         self.task: asyncio.Task[None] | None = None
         self._asked = asked
         self._member: Member | None = None
+        self._fields: Fields | None = None
 
     # --- what the client asked --------------------------------------------------------------------------
 
@@ -39,7 +50,9 @@ class WebSocketSink:
         """Join the channel and answer, one way or the other."""
         asked = self._asked
         try:
-            wish = Wish(names.parse(self.channel), asked.subscription, asked.position, asked.reject)
+            query = names.parse(self.channel)
+            self._fields = query.fields
+            wish = Wish(query, asked.subscription, asked.position, asked.reject, asked.since)
             async with self.connection.slots:
                 await self.connection.drained()
                 self._member = await hub.join(wish, self)
@@ -87,14 +100,15 @@ class WebSocketSink:
 
     # --- what the hub tells -----------------------------------------------------------------------------
 
-    def outlet(self) -> WebSocketOutlet:
+    def outlet(self) -> Outlet:
         """Frames carry the channel's name, so there is one encoding for each name and format."""
-        return WebSocketOutlet(self.channel, self._wire)
+        return projected(WebSocketOutlet(self.channel, self._wire), self._fields)
 
     def joined(self, outcome: Outcome) -> None:
         """Answer the subscribe."""
         if isinstance(outcome, Recovered):
-            body = self._wire.recovered(outcome.epoch, outcome.seq, outcome.pubs)
+            how = b'{"op":"resumed","tier":"%b"}' % outcome.tier.encode()
+            body = self._wire.recovered(outcome.epoch, outcome.seq, outcome.pubs, how)
         elif isinstance(outcome, Initial):
             found = outcome.snapshot
             data = found.data(stale=outcome.stale)
@@ -112,7 +126,7 @@ class WebSocketSink:
         for page in snapshot.pages(stale=stale, size=PAGE_BYTES):
             self.connection.send_state(self._wire.notice(head, page))
         position = frames.encode(f"{snapshot.epoch}:{snapshot.seq}")
-        ready = (snapshot.seq, b'{"op":"ready","position":%b}' % position)
+        ready = (snapshot.seq, b'{"op":"ready","position":%b,"tier":"snapshot"}' % position)
         self.connection.send(self._wire.pushes(head, [ready]))
 
     def ended(self, ending: Ending) -> None:

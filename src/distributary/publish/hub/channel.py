@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from distributary.model.fields import Fields
 from distributary.model.query import Query
 from distributary.publish.hub.join import Joining
 from distributary.publish.hub.snapshot import Snapshot
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 Write = Callable[[bytes], object]
 
+Tier = Literal["log", "replay", "snapshot"]
+"""How a subscriber came to its state: by what the log has, by what Kafka has, or anew."""
+
 
 class Initial(NamedTuple):
     """A join's outcome: the state anew."""
@@ -33,11 +37,17 @@ class Initial(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """A join's outcome: exactly what was missed."""
+    """A join's outcome: exactly what was missed.
+
+    ``whole``: the publications bring rows to ``seq`` only all together, so none of them is a place to resume
+    from.
+    """
 
     epoch: str
     seq: int
     pubs: Sequence[Pub]
+    tier: Tier = "log"
+    whole: bool = False
 
 
 class Waiting(NamedTuple):
@@ -87,13 +97,14 @@ class Member:
 
     ``told``: its sink was told an outcome. ``waiting``: that outcome was to wait for a begin. ``begun``: a
     begin was seen before there was an answer. ``ours``: the subscription was made here, not by the control
-    API.
+    API. ``fields``: those that it wants of the rows, None for all.
     """
 
     __slots__ = (
         "_lost",
         "begun",
         "channel",
+        "fields",
         "follower",
         "joining",
         "ours",
@@ -115,6 +126,7 @@ class Member:
         self.told = False
         self.waiting = False
         self.begun = False
+        self.fields: Fields | None = None
         self._lost = False
 
     def lost(self) -> bool:

@@ -138,6 +138,8 @@ class Follower:
         stats = self._stats
         for outlet in channel.outlets.values():
             data = outlet.encode(self.epoch, pubs)
+            if not data:
+                continue  # nothing of it is for them
             live = outlet.live
             for write in live.values():
                 write(data)
@@ -169,6 +171,8 @@ class Follower:
         """Write publications to one member alone."""
         if pubs:
             data = member.sink.outlet().encode(self.epoch, pubs)
+            if not data:
+                return
             member.sink.write(data)
             self._stats.deliveries += len(pubs)
             self._stats.writes += 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from distributary.model.change import data_for
+from distributary.model.fields import Fields
 from distributary.model.position import Position
 from distributary.model.query import Query
+from distributary.publish.hub import fields as chosen
 from distributary.publish.hub import resume, snapshot
 from distributary.publish.hub.snapshot import Moved
 from distributary.publish.wire import codes
@@ -21,7 +23,12 @@ Found = tuple[str, int, list[Pub]]
 
 
 async def forwards(
-    store: ReaderStore, build: Build, query: Query, since: Position | None, limit: int
+    store: ReaderStore,
+    build: Build,
+    query: Query,
+    since: Position | None,
+    limit: int,
+    fields: Fields | None = None,
 ) -> Found:
     """Read at most ``limit`` publications after a position (None: the oldest there are).
 
@@ -40,13 +47,18 @@ async def forwards(
         first, last, found = await _read(store, build, state, after)
         if first > after + 1:
             raise Moved
-        pubs += [pub for pub in found if pub[0] <= state.seq]
+        pubs += chosen.some(fields, [pub for pub in found if pub[0] <= state.seq])
         after = last
     return state.epoch, state.seq, pubs[:limit]
 
 
 async def backwards(
-    store: ReaderStore, build: Build, query: Query, since: Position | None, limit: int
+    store: ReaderStore,
+    build: Build,
+    query: Query,
+    since: Position | None,
+    limit: int,
+    fields: Fields | None = None,
 ) -> Found:
     """Read at most ``limit`` publications before a position (None: the newest), the newest first.
 
@@ -65,7 +77,7 @@ async def backwards(
     while len(pubs) < limit and before > oldest + 1:
         start = max(oldest, before - 1 - step)
         found, cut = await _between(store, build, state, start, before)
-        pubs += reversed(found)
+        pubs += reversed(chosen.some(fields, found))
         if cut:
             break
         before, step = start + 1, step * 2

@@ -17,12 +17,14 @@ from distributary.errors import DistributaryError
 from distributary.model.command import Command
 from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.publish.hub import history, reading
-from distributary.publish.hub.channel import Initial, Member, Recovered, Sink, Waiting
+from distributary.model.start import Start
+from distributary.publish.hub import fields, history, reading
+from distributary.publish.hub.channel import Initial, Member, Sink, Waiting
 from distributary.publish.hub.follower import Follower
 from distributary.publish.hub.followers import Followers, cancelled
 from distributary.publish.hub.join import Joining
 from distributary.publish.hub.names import Asked
+from distributary.publish.hub.replay import Touched
 from distributary.publish.hub.snapshot import Moved, Snapshot
 from distributary.publish.stats import Stats
 from distributary.publish.wire import codes
@@ -40,12 +42,23 @@ HISTORY_LIMIT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a subscriber asks the hub for. ``reject``: refuse rather than give the state anew."""
+    """What a subscriber asks the hub for.
+
+    ``position`` is where it was when it was lost. ``since`` is where somebody begins who has rows already, a
+    position or a time (ms); it counts where there is no ``position``. ``reject``: refuse rather than give the
+    state anew.
+    """
 
     asked: Asked
     subscription: str = ""
     position: Position | None = None
     reject: bool = False
+    since: Start | None = None
+
+    @property
+    def start(self) -> Start | None:
+        """From where on something is wanted; None when the state is."""
+        return self.position if self.position is not None else self.since
 
 
 class Hub:
@@ -59,12 +72,14 @@ class Hub:
         hold_bytes: int,
         stats: Stats,
         announce: Announce | None = None,
+        replay: Touched | None = None,
     ) -> None:
         self.store = store
         self.stats = stats
         self.ttl_ms = int(ttl * 1000)
         self._hold_bytes = hold_bytes
         self._announce = announce
+        self._replay = replay
         self._followers = Followers(store, stats, self.begun)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -83,6 +98,7 @@ class Hub:
         except Exception as error:
             raise self._failed(wish, error) from error
         member = Member(follower, wish.subscription or str(uuid.uuid4()), sink, ours=not wish.subscription)
+        member.fields = wish.asked.fields
         follower.joins += 1
         done = False
         try:
@@ -129,7 +145,7 @@ class Hub:
             if registered.state.epoch != follower.epoch:
                 raise Moved
             self._hold(member, registered.number, query)
-            if wish.position is not None and await self._recover(wish, member, query, wish.position):
+            if wish.start is not None and await self._recover(wish, member, query, wish.start):
                 return True
             if wish.position is not None and wish.reject and not member.lost():
                 raise Refused(codes.UNRECOVERABLE)
@@ -137,7 +153,7 @@ class Hub:
         except Moved:
             await self._followers.catch_up(follower, attachments)
             return False
-        member.tell(Initial(snapshot, follower.stale, wish.position is not None))
+        member.tell(Initial(snapshot.of(member.fields), follower.stale, wish.start is not None))
         self._live(member, held, "snapshot")
         return True
 
@@ -179,18 +195,18 @@ class Hub:
         channel = follower.channel(number, query)
         channel.hold(member, Joining(follower.epoch, follower.seq, limit=self._hold_bytes))
 
-    async def _recover(self, wish: Wish, member: Member, query: Query, position: Position) -> bool:
+    async def _recover(self, wish: Wish, member: Member, query: Query, start: Start) -> bool:
         """Give exactly what was missed, if that can be had."""
-        if wish.subscription and position.seq == 0:
+        if wish.subscription and wish.position is not None and wish.position.seq == 0:
             return False  # it left while it was waiting: it never had a state
-        found = await reading.missed(self.store, member.follower.build, query, position)
+        build, rows = member.follower.build, wish.position is None
+        found = await reading.missed(self.store, build, query, start, rows=rows, replay=self._replay)
         if found is None or member.joining is None or member.lost():
             return False
-        epoch, seq, pubs = found
-        held = member.joining.settle(epoch, seq)
+        held = member.joining.settle(found.epoch, found.seq)
         if held is None:
             return False
-        member.tell(Recovered(epoch, seq, pubs))
+        member.tell(found._replace(pubs=fields.some(member.fields, found.pubs)))
         self._live(member, held, "recovered")
         if member.follower.stale_after is not None:
             member.sink.write(member.sink.outlet().notice(member.follower.freshness()))
@@ -254,7 +270,7 @@ class Hub:
             if not member.lost() and member.told:
                 follower.release(member, codes.INSUFFICIENT)
             return
-        member.sink.begun(snapshot, follower.stale)
+        member.sink.begun(snapshot.of(member.fields), follower.stale)
         self._live(member, held, "snapshot")
 
     # --- history ----------------------------------------------------------------------------------------
@@ -269,7 +285,7 @@ class Hub:
         most = HISTORY_LIMIT if limit < 0 else min(limit, HISTORY_LIMIT)
         try:
             read = history.backwards if reverse else history.forwards
-            return await read(self.store, follower.build, channel.query, since, most)
+            return await read(self.store, follower.build, channel.query, since, most, member.fields)
         except Moved:
             raise Refused(codes.UNRECOVERABLE) from None
         except Refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Collection
@@ -10,13 +11,14 @@ from collections.abc import Collection
 from distributary.model.change import data_for
 from distributary.model.position import Position
 from distributary.model.query import Query
+from distributary.model.start import Start
 from distributary.publish.hub import resume, snapshot
-from distributary.publish.hub.channel import Channel
+from distributary.publish.hub.channel import Channel, Recovered
+from distributary.publish.hub.replay import Touched, from_kafka, from_log
 from distributary.publish.hub.snapshot import Moved, Snapshot, Timeless
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Refused
-from distributary.publish.wire.frames import Pub
-from distributary.store.base import BuildInfo, ReaderStore
+from distributary.store.base import BuildInfo, QueryState, ReaderStore
 from distributary.store.tail import Build
 
 CLOCK_LIMIT, CLOCK_LOOK = 3.0, 0.05
@@ -83,24 +85,52 @@ def indexed(definition: str) -> list[str]:
 
 
 async def missed(
-    store: ReaderStore, build: Build, query: Query, position: Position
-) -> tuple[str, int, list[Pub]] | None:
-    """Read what a subscriber missed since its position, and up to which number; None: not to be had."""
+    store: ReaderStore,
+    build: Build,
+    query: Query,
+    start: Start,
+    *,
+    rows: bool = False,
+    replay: Touched | None = None,
+) -> Recovered | None:
+    """Read what a subscriber missed since it was at ``start``; None: not to be had, it needs the state.
+
+    With ``rows`` it may also be told of rows as they are now instead of each change, where changes are not
+    to be had: whoever begins from a position has seen none so far. From a time on it is always rows, since
+    what is known of it is a position somewhat before.
+    """
     await require_live(store, build)
     state = await store.query_state(build.view, query.id)
     if state is None:
         return None
-    decision = resume.decide(position, state)
-    if isinstance(decision, resume.Anew):
+    exact = isinstance(start, Position)
+    if not isinstance(start, Position):
+        place = await store.place(build, time=start)
+        if place is None:
+            return None
+        start, rows = Position(place.epoch, place.seq), True
+    decision = resume.decide(start, state)
+    if exact and isinstance(decision, resume.Recover):
+        with contextlib.suppress(Moved):  # the log was cut while it was read
+            return await _changes(store, build, state, decision.after)
+    # Rows of a timed query come and go without a change.
+    if start.epoch != state.epoch or start.seq > state.seq or query.timed:
         return None
-    try:
-        entries, top = await snapshot.read_log(store, build, state.epoch, decision.after)
-    except Moved:
-        return None
+    if rows and start.seq >= state.floor:
+        with contextlib.suppress(Moved):
+            return await from_log(store, build, query, state, start.seq)
+    if replay is not None:
+        with contextlib.suppress(Moved):
+            return await from_kafka(store, build, query, state, start, replay)
+    return None
+
+
+async def _changes(store: ReaderStore, build: Build, state: QueryState, after: int) -> Recovered:
+    entries, top = await snapshot.read_log(store, build, state.epoch, after)
     pubs = [
         (seq, data)
         for entry in entries
         for seq, change in entry.numbered()
-        if seq > decision.after and (data := data_for(change, state.number)) is not None
+        if seq > after and (data := data_for(change, state.number)) is not None
     ]
-    return state.epoch, top, pubs
+    return Recovered(state.epoch, top, pubs)

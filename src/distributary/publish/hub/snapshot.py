@@ -10,18 +10,24 @@ The query must be registered before: then every entry tells what it means to the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from functools import cached_property
+from itertools import compress
 
 import msgspec
 
 from distributary.model.change import Change, Entry
+from distributary.model.fields import Fields
 from distributary.model.query import Query
 from distributary.publish.wire import frames
-from distributary.store.base import ReaderStore, Row
+from distributary.store.base import Page, ReaderStore, Row
 from distributary.store.tail import Build
 
-PAGE_ROWS = 1_000
+PAGE_ROWS = 2_000
+TURNS = 6
+"""Turns of the loop until a request is on its way to the store."""
 LOG_CHANGES = 5_000
 INDEXED_ROWS = 10_000
 """More rows than this under one value are not worth finding one by one."""
@@ -56,6 +62,17 @@ class Snapshot:
         self.seq = seq
         self.rows = rows
         self.incomplete = incomplete
+        self._of: dict[str, Snapshot] = {}
+
+    def of(self, fields: Fields | None) -> Snapshot:
+        """The same with some fields of each row; made once for all who ask for the same."""
+        if fields is None:
+            return self
+        found = self._of.get(fields.text)
+        if found is None:
+            rows = [(key, fields.project(json)) for key, json in self.rows]
+            found = self._of[fields.text] = Snapshot(self.epoch, self.seq, rows, self.incomplete)
+        return found
 
     @cached_property
     def _pairs(self) -> list[bytes]:
@@ -83,7 +100,7 @@ class Snapshot:
         return [self._message(b",".join(chunk), stale, more=i < last) for i, chunk in enumerate(chunks)]
 
     def _message(self, rows: bytes, stale: bool, *, more: bool) -> bytes:
-        return b'{"op":"snapshot","rows":[%b],"stale":%b%b%b}' % (
+        return b'{"op":"snapshot","rows":[%b],"stale":%b%b%b,"tier":"snapshot"}' % (
             rows,
             b"true" if stale else b"false",
             b',"incomplete":true' if self.incomplete else b"",
@@ -121,16 +138,14 @@ async def read(
 
 
 async def _paged(store: ReaderStore, build: Build, query: Query, number: int, count: int) -> Snapshot:
-    first = part = await store.page(build, 0, count)
+    first: Page | None = None
     rows: dict[str, bytes] = {}
-    while True:
-        if part.epoch != first.epoch:
-            raise Moved
-        rows.update(_of(query, part.rows, part.clocks))
-        if not part.cursor:
-            break
-        part = await store.page(build, part.cursor, count)
-    if part is first:
+    async with aclosing(pages(store, build, count)) as parts:
+        async for part in parts:
+            first = first or part
+            rows.update(_of(query, part.rows, part.clocks))
+    assert first is not None
+    if not first.cursor:
         return Snapshot(first.epoch, first.seq, list(rows.items()))
     entries, top = await read_log(store, build, first.epoch, first.seq)
     for entry in entries:
@@ -140,10 +155,38 @@ async def _paged(store: ReaderStore, build: Build, query: Query, number: int, co
     return Snapshot(first.epoch, top, list(rows.items()))
 
 
+async def pages(store: ReaderStore, build: Build, count: int) -> AsyncGenerator[Page, None]:
+    """Read all pages of a build; the store looks for the next while the caller has one.
+
+    Raises Moved when the epoch changes between two.
+    """
+    part = await store.page(build, 0, count)
+    epoch = part.epoch
+    while part.cursor:
+        following = asyncio.create_task(_page(store, build, part.cursor, count))
+        try:
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            yield part
+            part = await following
+        finally:
+            following.cancel()
+        if part.epoch != epoch:
+            raise Moved
+    yield part
+
+
+async def _page(store: ReaderStore, build: Build, cursor: int, count: int) -> Page:
+    return await store.page(build, cursor, count)
+
+
 def _of(
-    query: Query, rows: Iterable[tuple[str, Row]], clocks: Mapping[int, int]
+    query: Query, rows: Sequence[tuple[str, Row]], clocks: Mapping[int, int]
 ) -> Iterator[tuple[str, bytes]]:
     """Those rows that belong to a query, each at the time of the reducer that tells of it."""
+    if query.keys is None and not query.timed:
+        yield from compress([(key, row.json) for key, row in rows], query.sift([row.json for _, row in rows]))
+        return
     timed = query.timed
     for key, row in rows:
         now = 0

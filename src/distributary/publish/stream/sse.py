@@ -13,11 +13,15 @@ import contextlib
 from collections.abc import Callable
 
 from aiohttp import web
+from multidict import MultiMapping
 
 from distributary.errors import BadQuery
+from distributary.model.fields import Fields
 from distributary.model.position import Position
+from distributary.model.start import read_start
 from distributary.publish.hub import names
-from distributary.publish.hub.channel import Initial, Outcome, Recovered
+from distributary.publish.hub.channel import Initial, Outcome, Outlet, Recovered, Tier
+from distributary.publish.hub.fields import projected
 from distributary.publish.hub.hub import Hub, Wish
 from distributary.publish.hub.snapshot import Snapshot
 from distributary.publish.stats import Stats
@@ -39,9 +43,16 @@ _ERRORS = {
 class EventSink:
     """Implements ``Sink`` for one stream: what is written waits here, bounded, for the handler to send."""
 
-    def __init__(self, limit: int, too_slow: Callable[[], object] = lambda: None, shape: Shape = SSE) -> None:
+    def __init__(
+        self,
+        limit: int,
+        too_slow: Callable[[], object] = lambda: None,
+        shape: Shape = SSE,
+        fields: Fields | None = None,
+    ) -> None:
         self.over = False
         self.shape = shape
+        self.fields = fields
         self._limit = limit
         self._too_slow = too_slow
         self._waiting: list[bytes] = []
@@ -81,16 +92,20 @@ class EventSink:
         waiting, self._waiting, self._size = self._waiting, [], 0
         return b"".join(waiting)
 
-    def outlet(self) -> EventOutlet:
-        """All streams of a query share one encoding for each shape."""
-        return EventOutlet(self.shape)
+    def outlet(self) -> Outlet:
+        """All streams of a query and a list of fields share one encoding for each shape."""
+        return projected(EventOutlet(self.shape), self.fields)
 
     def joined(self, outcome: Outcome) -> None:
         """Write the state or what was missed, then that the stream is ready."""
         if isinstance(outcome, Recovered):
-            if outcome.pubs:
+            if outcome.whole:
+                # Without ids: a stream that breaks between them begins again where it began.
+                for _, data in outcome.pubs:
+                    self.write_state(self.shape.event("change", data))
+            elif outcome.pubs:
                 self.write_state(self.shape.changes(outcome.epoch, outcome.pubs))
-            self._ready(outcome.epoch, outcome.seq, b"true")
+            self._ready(outcome.epoch, outcome.seq, outcome.tier)
         elif isinstance(outcome, Initial):
             self.begun(outcome.snapshot, outcome.stale)
         else:
@@ -100,11 +115,16 @@ class EventSink:
         """Write the state in pages, then that the stream is ready."""
         for page in snapshot.pages(stale=stale, size=PAGE_BYTES):
             self.write_state(self.shape.event("snapshot", page))
-        self._ready(snapshot.epoch, snapshot.seq, b"false")
+        self._ready(snapshot.epoch, snapshot.seq, "snapshot")
 
-    def _ready(self, epoch: str, seq: int, recovered: bytes) -> None:
+    def _ready(self, epoch: str, seq: int, tier: Tier) -> None:
         position = f"{epoch}:{seq}"
-        data = b'{"op":"ready","position":%b,"recovered":%b}' % (frames.encode(position), recovered)
+        recovered = b"false" if tier == "snapshot" else b"true"
+        data = b'{"op":"ready","position":%b,"recovered":%b,"tier":"%b"}' % (
+            frames.encode(position),
+            recovered,
+            tier.encode(),
+        )
         self.write_state(self.shape.event("ready", data, position))
 
     def ended(self, ending: Ending) -> None:
@@ -130,7 +150,9 @@ class Events:
         shape = shape_of(request.headers.get("Accept", ""))
         sink = EventSink(self._queue_bytes, lambda: self._too_slow(request), shape)
         try:
-            member = await self._hub.join(wish_of(request), sink)
+            wish = wish_of(request)
+            sink.fields = wish.asked.fields
+            member = await self._hub.join(wish, sink)
         except BadQuery as error:
             return refused(codes.bad_request(str(error)))
         except Refused as error:
@@ -180,7 +202,7 @@ class Events:
 def wish_of(request: web.Request) -> Wish:
     """Read what a request asks for. Raises BadQuery."""
     view, query = request.match_info["view"], request.query
-    known = {"where", "key", "keys", "subscription", "last_event_id"}
+    known = {"where", "key", "keys", "subscription", "last_event_id", "fields", "from"}
     for name in query:
         if name not in known:
             raise BadQuery(f"unknown parameter {name[:80]!r}", hint=f"there are {', '.join(sorted(known))}")
@@ -190,9 +212,9 @@ def wish_of(request: web.Request) -> Wish:
     if subscription:
         if wheres or keys:
             raise BadQuery("a subscription has its query already", hint="leave where and key out")
-        asked = names.Asked(view, None, "")
+        asked = names.Asked(view, None, "", names.chosen(_one(query, "fields")))
     else:
-        asked = names.of(view, wheres, keys)
+        asked = names.of(view, wheres, keys, _one(query, "fields"))
     last = request.headers.get("Last-Event-ID") or query.get("last_event_id") or ""
     position: Position | None = None
     if last:
@@ -200,7 +222,16 @@ def wish_of(request: web.Request) -> Wish:
             position = Position.parse(last)
         except ValueError:
             position = Position("", 0)  # of no epoch: the state comes anew
-    return Wish(asked, subscription, position)
+    since = _one(query, "from")
+    start = read_start(since) if since is not None and position is None else None
+    return Wish(asked, subscription, position, since=start)
+
+
+def _one(query: MultiMapping[str], name: str) -> str | None:
+    found = query.getall(name, [])
+    if len(found) > 1:
+        raise BadQuery(f"{name} is given {len(found)} times", hint="give it once")
+    return found[0] if found else None
 
 
 def refused(refusal: Refusal) -> web.Response:

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from distributary.model.start import Start, read_start
+
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]
 Flag = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -90,9 +92,10 @@ class Command(msgspec.Struct, gc=False):
 
 
 class SubscribeData(msgspec.Struct, gc=False):
-    """What a subscribe's ``data`` may say: the id of a subscription made by the control API."""
+    """What a subscribe's ``data`` may say: the id of a subscription made by the control API, and a start."""
 
     subscription: str = ""
+    since: str | int = msgspec.field(default="", name="from")
 
 
 _decoder = msgspec.json.Decoder(Command)
@@ -116,3 +119,10 @@ def subscription_of(data: msgspec.Raw) -> str | None:
         return _data.decode(text).subscription
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+def start_of(data: msgspec.Raw) -> Start | None:
+    """Read from where on a subscribe's data wants something; None: it wants the state. Raises BadQuery."""
+    text = bytes(data)
+    since = _data.decode(text).since if text and text != b"null" else ""
+    return read_start(since) if since != "" else None

@@ -64,12 +64,12 @@ class JsonWire:
             one_line(data),
         )
 
-    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub]) -> bytes:
+    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes) -> bytes:
         """Make the body of the reply to ``subscribe`` that carries what was missed."""
         return (
             b'"subscribe":{"recoverable":true,"positioned":true,"epoch":%b,"offset":%d,'
-            b'"was_recovering":true,"recovered":true,"publications":%b}'
-            % (encode(epoch), offset, _publications(pubs))
+            b'"was_recovering":true,"recovered":true,"publications":%b,"data":%b}'
+            % (encode(epoch), offset, _publications(pubs), one_line(data))
         )
 
     def unsubscribed(self) -> bytes:

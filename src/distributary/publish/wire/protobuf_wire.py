@@ -109,10 +109,11 @@ class ProtobufWire:
         """Make the body of the reply to ``subscribe`` that carries the initial state."""
         return block(6, _positioned(epoch, offset) + block(11, data) + number(12, recovering))
 
-    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub]) -> bytes:
+    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes) -> bytes:
         """Make the body of the reply to ``subscribe`` that carries what was missed."""
         missed = b"".join([block(7, _publication(pub)) for pub in pubs])
-        return block(6, _positioned(epoch, offset) + missed + number(8, True) + number(12, True))
+        how = block(11, data)
+        return block(6, _positioned(epoch, offset) + missed + number(8, True) + how + number(12, True))
 
     def unsubscribed(self) -> bytes:
         """Make the body of the reply to ``unsubscribe``."""

@@ -44,8 +44,8 @@ class Wire(Protocol):
     def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool) -> bytes:
         """Make the body of the reply to ``subscribe`` that carries the initial state."""
 
-    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub]) -> bytes:
-        """Make the body of the reply to ``subscribe`` that carries what was missed."""
+    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes) -> bytes:
+        """Make the body of the reply to ``subscribe`` that carries what was missed, and how it came."""
 
     def unsubscribed(self) -> bytes:
         """Make the body of the reply to ``unsubscribe``."""

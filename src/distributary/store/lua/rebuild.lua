@@ -1,6 +1,6 @@
 -- Forgets a build's rows, log and marks; the count goes on, under a new epoch and a new generation:
 -- a task of before that opens only now must not bring its old offsets back.
--- KEYS: 1 meta, 2 rows, 3 log, 4 last, 5 since, 6 the view's ctl stream, 7 index
+-- KEYS: 1 meta, 2 rows, 3 log, 4 last, 5 since, 6 the view's ctl stream, 7 index, 8 places
 -- ARGV: 1 a fresh epoch, 2 reason
 #include fence.lua
 local seq = redis.call('HGET', KEYS[1], 'seq') or '0'
@@ -10,7 +10,7 @@ local definition = redis.call('HGET', KEYS[1], 'definition') or ''
 local partitions = tonumber(redis.call('HGET', KEYS[1], 'partitions') or '0')
 local base = string.sub(KEYS[1], 1, -5)
 for p = 0, partitions - 1 do redis.call('UNLINK', base .. 'exp:' .. p) end
-redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[7])
+redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[7], KEYS[8])
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'gen', gen, 'seq', seq, 'definition', definition,
            'status', 'building', 'reason', ARGV[2], 'run', run_id(), 'rekey', rekey)
 attach(KEYS[6])

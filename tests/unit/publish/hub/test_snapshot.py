@@ -140,7 +140,9 @@ def test_messages() -> None:
     assert [row[0] for page in pages for row in page["rows"]] == [key for key, _ in rows]
     assert [page.get("more", False) for page in pages] == [True] * (len(pages) - 1) + [False]
     assert len(pages) > 2
-    assert Snapshot("e", 0, []).pages(stale=False, size=40) == [b'{"op":"snapshot","rows":[],"stale":false}']
+    assert Snapshot("e", 0, []).pages(stale=False, size=40) == [
+        b'{"op":"snapshot","rows":[],"stale":false,"tier":"snapshot"}'
+    ]
 
 
 def test_rows_that_are_no_objects_have_no_fields() -> None:

@@ -27,7 +27,8 @@ def test_values_keep_their_text() -> None:
     data = b'{"n":12345678901234567890.100,"m":1e5}'
     assert data in JSON.pushes(JSON.push_head("c"), [(1, data)])
     assert data in JSON.subscribed("e", 1, data, recovering=False)
-    assert data in JSON.recovered("e", 1, [(1, data)])
+    assert data in JSON.recovered("e", 1, [(1, data)], b"{}")
+    assert data in JSON.recovered("e", 1, [], data)
     assert data in JSON.history("e", 1, [(1, data)])
 
 

@@ -165,7 +165,7 @@ def test_replies(recovering: bool) -> None:
     bodies = [
         wire.connected("c1", "1", 25),
         wire.subscribed("e", 7, b'{"n":1.50}', recovering=recovering),
-        wire.recovered("e", 9, [(8, b'"a"'), (9, b'"b"')]),
+        wire.recovered("e", 9, [(8, b'"a"'), (9, b'"b"')], b'{"tier":"log"}'),
         wire.history("e", 9, [(8, b'"a"')]),
         wire.unsubscribed(),
         wire.published(),
@@ -185,6 +185,7 @@ def test_replies(recovering: bool) -> None:
                 **place,
                 "offset": 9,
                 "publications": pubs,
+                "data": {"tier": "log"},
                 "recovered": True,
                 "was_recovering": True,
             },

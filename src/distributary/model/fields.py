@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
 
-from distributary.errors import BadRequest
+from distributary.errors import BadQuery
 
 MAX_PATHS = 200
 MAX_DEPTH = 32
@@ -34,9 +35,29 @@ class Fields:
         """Give the row with these fields alone. What it does not have is left out."""
         return _project(row, self.tree) or b"{}"
 
+    def change(
+        self, changed: Mapping[str, msgspec.Raw], gone: Iterable[str] = ()
+    ) -> tuple[dict[str, bytes], list[str]]:
+        """Give the part of a change that concerns these fields: values that are new, fields that went away.
+
+        A field whose new value has none of what is wanted of it is gone, as it is in the row. Whoever applies
+        this to a row of these fields has the changed row with these fields alone.
+        """
+        kept: dict[str, bytes] = {}
+        lost = [name for name in gone if name in self.tree]
+        for name, inner in self.tree.items():
+            raw = changed.get(name)
+            if raw is not None:
+                found = bytes(raw) if inner is None else _project(raw, inner)
+                if found:
+                    kept[name] = found
+                else:
+                    lost.append(name)
+        return kept, lost
+
 
 def parse_fields(text: str) -> Fields:
-    """Read ``a,b.c``; names may stand in backquotes. Raises BadRequest with the place."""
+    """Read ``a,b.c``; names may stand in backquotes. Raises BadQuery with the place."""
     tree: Tree = {}
     paths, at = 0, 0
     while True:
@@ -44,7 +65,7 @@ def parse_fields(text: str) -> Fields:
         while True:
             match = _NAME.match(text, at)
             if match is None:
-                raise BadRequest(f"fields={text[:80]!r}: expected a name at character {at + 1}", hint=_HINT)
+                raise BadQuery(f"fields={text[:80]!r}: expected a name at character {at + 1}", hint=_HINT)
             names.append(match[1].replace("``", "`") if match[1] is not None else match[2])
             at = match.end()
             if text[at : at + 1] != ".":
@@ -52,7 +73,7 @@ def parse_fields(text: str) -> Fields:
             at += 1
         paths += 1
         if paths > MAX_PATHS or len(names) > MAX_DEPTH:
-            raise BadRequest(
+            raise BadQuery(
                 "fields names too much", hint=f"at most {MAX_PATHS} fields, {MAX_DEPTH} names deep"
             )
         _add(tree, names)
@@ -60,7 +81,7 @@ def parse_fields(text: str) -> Fields:
             ordered = _ordered(tree)
             return Fields(ordered, _encode(ordered).decode())
         if text[at] != ",":
-            raise BadRequest(f"fields={text[:80]!r}: expected a comma at character {at + 1}", hint=_HINT)
+            raise BadQuery(f"fields={text[:80]!r}: expected a comma at character {at + 1}", hint=_HINT)
         at += 1
 
 

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.control.fields import parse_fields
-from distributary.errors import BadRequest
+from distributary.errors import BadQuery
+from distributary.model.fields import parse_fields
 
 ROW = b'{"a":1.50,"b":{"c":[1,{"d":2.0}],"e":null,"x":"\\u00e9"},"f.g":12345678901234567890.10,"`":true}'
 
@@ -56,7 +58,7 @@ def test_a_row_that_is_no_object_has_no_fields() -> None:
     ],
 )
 def test_mistakes_are_told_with_their_place(fields: str, said: str) -> None:
-    with pytest.raises(BadRequest, match=said) as caught:
+    with pytest.raises(BadQuery, match=said) as caught:
         parse_fields(fields)
     assert caught.value.hint
 
@@ -87,3 +89,17 @@ def test_any_row_any_fields(row: dict[str, Any], paths: list[list[str]]) -> None
     text = ",".join(".".join("`" + name.replace("`", "``") + "`" for name in path) for path in paths)
     found = parse_fields(text).project(json.dumps(row).encode())
     assert json.loads(found) == _wanted(row, paths)
+
+
+@given(st.lists(st.dictionaries(NAMES, ROWS, max_size=4), min_size=1, max_size=5), PATHS)
+def test_changes_of_these_fields_fold_to_the_row_with_these_fields(
+    rows: list[dict[str, Any]], paths: list[list[str]]
+) -> None:
+    """Rows one after the other, each told as a reducer tells it: what changed and what went away."""
+    fields = parse_fields(",".join(".".join("`" + n.replace("`", "``") + "`" for n in p) for p in paths))
+    held = json.loads(fields.project(json.dumps(rows[0]).encode()))
+    for old, new in itertools.pairwise(rows):
+        changed = {n: msgspec.Raw(json.dumps(v).encode()) for n, v in new.items() if old.get(n, held) != v}
+        kept, lost = fields.change(changed, [name for name in old if name not in new])
+        held = {n: v for n, v in held.items() if n not in lost} | {n: json.loads(v) for n, v in kept.items()}
+        assert held == _wanted(new, paths)

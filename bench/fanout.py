@@ -109,6 +109,22 @@ def _allow_files(connections: int) -> None:
 
 async def _ours(exits: AsyncExitStack, spec: FanOut, folder: Path, programs: Path, say: Say) -> Side:
     say("starting the store and a publisher")
+    publisher, url, reducer = await serve(exits, folder)
+    payload = Payload(spec.payload_bytes)
+
+    def publish(n: int) -> None:
+        record = Packed(0, n, payload.time, payload.time, payload.key, payload.value(n), False)
+        if reducer.fold([record]) != 1:
+            raise BenchError("a record made no change")
+
+    publish(0)  # the row is there before anybody subscribes: all that follows are changes
+    say(f"connecting {spec.connections:,} subscribers to ours")
+    swarm = await _swarm(exits, "ours", url, spec, folder, programs)
+    return Side("ours", publisher, swarm, publish, published=1)
+
+
+async def serve(exits: AsyncExitStack, folder: Path) -> tuple[Child, str, Reducer]:
+    """Start a store and a publisher process; returns it, its address, and a reducer of a live view."""
     ports = Ports(folder / "ports.json")
     exits.callback(ports.close)
     found = valkey.find()
@@ -130,18 +146,7 @@ async def _ours(exits: AsyncExitStack, spec: FanOut, folder: Path, programs: Pat
     publisher = await exits.enter_async_context(
         child.run("publisher", child.module("distributary.publish"), folder, env)
     )
-    url = (await publisher.line(30))["addresses"]["websocket"]
-    payload = Payload(spec.payload_bytes)
-
-    def publish(n: int) -> None:
-        record = Packed(0, n, payload.time, payload.time, payload.key, payload.value(n), False)
-        if reducer.fold([record]) != 1:
-            raise BenchError("a record made no change")
-
-    publish(0)  # the row is there before anybody subscribes: all that follows are changes
-    say(f"connecting {spec.connections:,} subscribers to ours")
-    swarm = await _swarm(exits, "ours", url, spec, folder, programs)
-    return Side("ours", publisher, swarm, publish, published=1)
+    return publisher, (await publisher.line(30))["addresses"]["websocket"], reducer
 
 
 def _reducer(config: Config, store: RedisWriter) -> Reducer:

@@ -26,6 +26,7 @@ TITLES = {
     "fanout": "fan-out",
     "match": "live queries",
     "rows": "first rows",
+    "pace": "beside slow readers",
 }
 
 

@@ -76,6 +76,19 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class Pace:
+    """``rate`` is changes a second; ``readers`` have a pace and read nothing, or very little."""
+
+    readers: int = 100
+    keys: int = 50
+    value_bytes: int = 200
+    rate: int = 500
+    rounds: int = 3
+    seconds: float = 10.0
+    warm_up: float = 5.0
+
+
+@dataclass(frozen=True)
 class Spec:
     """All scenarios."""
 
@@ -85,6 +98,7 @@ class Spec:
     fanout: FanOut = field(default_factory=FanOut)
     match: Match = field(default_factory=Match)
     rows: Rows = field(default_factory=Rows)
+    pace: Pace = field(default_factory=Pace)
 
 
 FULL = Spec()
@@ -96,4 +110,5 @@ QUICK = Spec(
     FanOut(connections=100, rate=20, rounds=2, seconds=2.0, warm_up=0.5),
     Match(queries=4_000, changes=300, rounds=2),
     Rows(rows=5_000, rounds=1),
+    Pace(readers=20, rate=200, rounds=1, seconds=2.0, warm_up=1.0),
 )

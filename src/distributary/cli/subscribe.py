@@ -21,6 +21,8 @@ EXAMPLES = (
     "distributary subscribe odds --key m1 --key m2 --json     JSON lines, exact numbers",
     "distributary subscribe odds --fields price,match.name    some fields of each row",
     "distributary subscribe odds --max 0                      the rows as they are now",
+    'distributary subscribe odds --order "price desc" --limit 10',
+    "distributary subscribe odds --conflate 2s                the newest of each row, every 2 s",
 )
 
 _MARKS = {
@@ -46,6 +48,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="WHEN",
         help="only what is newer than a position or a time (ISO 8601, ms)",
     )
+    parser.add_argument("--order", metavar="FIELDS", help="only the first rows by: price desc, score.home")
+    parser.add_argument("--limit", type=int, metavar="N", help="how many they are; goes with --order")
+    parser.add_argument("--conflate", metavar="TIME", help="only the newest of each row, every 2s or 500ms")
+    parser.add_argument("--max-rate", type=float, metavar="N", help="at most N changes a second, by the same")
+    parser.add_argument("--max-bytes", metavar="SIZE", help="at most 64k, say, a second, by the same")
+    parser.add_argument("--slow", choices=("conflate", "close"), help="when this reader does not keep up")
     parser.add_argument("--max", type=int, metavar="N", help="end after N changes; 0: after the first rows")
     parser.add_argument("--url", action="append", help="a publisher's address (default: found by the stack)")
 
@@ -53,11 +61,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print rows and changes until Ctrl-C or ``--max``."""
     from distributary.errors import BadQuery
+    from distributary.model.order import order_of
     from distributary.model.query import Query
+    from distributary.publish.hub.pace import read_pace
 
     if args.where is not None and args.key:
         raise BadQuery("a query has keys or a filter, not both", hint="Leave out --where or --key")
     Query.parse(args.view, args.where)
+    order_of(args.order, args.limit)
+    read_pace(vars(args))
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_follow(args))
     return 0
@@ -69,8 +81,21 @@ async def _follow(args: argparse.Namespace) -> None:
     lines = json_lines if args.json else people_lines
     left = args.max
     url = args.url or publishers(args)
-    begin = {"fields": args.fields, "from_position": args.start}
-    async with subscribe(args.view, args.where, args.key, url=url, **begin) as changes:
+    following = subscribe(
+        args.view,
+        args.where,
+        args.key,
+        fields=args.fields,
+        from_position=args.start,
+        order_by=args.order,
+        limit=args.limit,
+        conflate=args.conflate,
+        max_rate=args.max_rate,
+        max_bytes=args.max_bytes,
+        slow=args.slow,
+        url=url,
+    )
+    async with following as changes:
         while True:
             for change in await changes.take():
                 if change.op not in ("snapshot", "resumed") and left is not None:
@@ -115,6 +140,8 @@ def json_lines(change: SubscribedChange) -> Iterator[str]:
     for name in ("tier", "time", "row", "changed", "gone"):
         if getattr(change, name):
             body[name] = getattr(change, name)
+    if change.at is not None:
+        body["at"] = change.at
     if change.position is not None:
         body["position"] = str(change.position)
     yield encode(body)
@@ -142,6 +169,7 @@ def people_lines(change: SubscribedChange) -> Iterator[str]:
         return
     body = change.changed if change.op == "change" and change.changed else change.row
     told = f"{mark} {change.key}" + (f" {encode(body)}" if body is not None else "")
+    told += f" at {change.at + 1}" if change.at is not None else ""
     yield _painted(told + (f" without {', '.join(change.gone)}" if change.gone else ""), colour)
 
 

@@ -184,6 +184,16 @@ class Publisher(Section):
         high=1_000_000,
         example="50",
     )
+    kept_rows: int = setting(
+        100_000,
+        "Most rows of one query that are kept in memory for subscribers with an order or a pace.",
+        low=1,
+        high=10_000_000,
+        example="20_000",
+    )
+    top_rows: int = setting(
+        1_000, "Most rows that a subscriber may ask for with `limit`.", low=1, high=100_000, example="100"
+    )
     auth_timeout: float = setting(
         15.0, "How long a new connection may take to authenticate.", unit="s", low=0.001, example='"5 s"'
     )

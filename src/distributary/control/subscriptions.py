@@ -15,6 +15,7 @@ from aiohttp import web
 
 from distributary.control.access import demand_covered, narrowed
 from distributary.control.context import CONTEXT, Context, events_address, websocket_address
+from distributary.control.paces import pace_of
 from distributary.control.replies import named, read_object
 from distributary.control.views import require_view
 from distributary.errors import (
@@ -27,6 +28,7 @@ from distributary.errors import (
 from distributary.model.channel import with_fields
 from distributary.model.command import Command
 from distributary.model.fields import parse_fields
+from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.store.base import Subscription, ViewInfo
 from distributary.store.tail import Build
@@ -34,13 +36,17 @@ from distributary.store.tail import Build
 log = logging.getLogger(__name__)
 
 _MOMENT = 0.5
+FIELDS = ("view", "where", "keys", "order", "limit")
 
 
 async def create(request: web.Request) -> web.Response:
     """``POST /v1/subscriptions``: register a subscription that waits until it is begun."""
     context = request.app[CONTEXT]
-    body = await read_object(request, ("view", "where", "keys", "fields"))
+    body = await read_object(request, FIELDS)
     query, fields = narrowed(request, read_query(body)), read_fields(body)
+    if query.order is not None and query.order.limit > context.config.publisher.top_rows:
+        most = context.config.publisher.top_rows
+        raise BadRequest(f'"limit" is {query.order.limit:,}', hint=f"give at most {most:,}")
     await _servable(context, query.view, await require_view(context, query.view))
     id = str(uuid.uuid4())
     try:
@@ -66,7 +72,8 @@ async def show(request: web.Request) -> web.Response:
     info = await context.reader.view(view)
     reply = _described(context, request.host, view, found, row.text if row else "{}")
     left = max(0.0, (found.expires - info.now) / 1000) if info else 0.0
-    return web.json_response(reply | {"expires_in": left})
+    pace = await pace_of(context.reader, found.id)
+    return web.json_response(reply | {"expires_in": left} | ({"pace": pace} if pace else {}))
 
 
 async def begin(request: web.Request) -> web.Response:
@@ -97,6 +104,15 @@ async def end(request: web.Request) -> web.Response:
 
 def read_query(body: dict[str, Any]) -> Query:
     """Read the query that a body asks for; raises BadRequest or BadQuery."""
+    order, limit = body.get("order"), body.get("limit")
+    if order is not None and not isinstance(order, str):
+        raise BadRequest(f'"order" is {named(order)}', hint='write it as a text: "price desc"')
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
+        raise BadRequest(f'"limit" is {named(limit)}', hint="give a number of rows")
+    return _unordered(body).ordered(order_of(order, limit))
+
+
+def _unordered(body: dict[str, Any]) -> Query:
     view, where, keys = body.get("view"), body.get("where"), body.get("keys")
     if not isinstance(view, str):
         raise BadRequest(

@@ -6,6 +6,7 @@ API. A *one-step* channel is the query itself: ``odds`` (the whole view),
 means the same). Values are percent-encoded; ``+`` is a space, as in forms.
 Both kinds may choose fields of the rows: ``odds?fields=price,score.home``,
 ``q:odds:ID?fields=price``.
+``order=price%20desc&limit=10`` asks for the first rows alone.
 """
 
 from __future__ import annotations
@@ -26,16 +27,29 @@ class Channel(NamedTuple):
     where: str | None
     keys: list[str] | None
     fields: str | None = None
+    order: str | None = None
+    limit: str | None = None
 
 
 def encode_channel(
-    view: str, where: str | None = None, keys: Iterable[str] | None = None, fields: str | None = None
+    view: str,
+    where: str | None = None,
+    keys: Iterable[str] | None = None,
+    fields: str | None = None,
+    *,
+    order: str | None = None,
+    limit: int | None = None,
 ) -> str:
     """Name the one-step channel of a query; ``decode_channel`` reads it back.
 
     Raises BadQuery when both forms are given, or no key at all in ``keys``.
     """
-    return with_fields(_encode_query(view, where, keys), fields)
+    name = _encode_query(view, where, keys)
+    if order is not None:
+        name += f"{'&' if '?' in name else '?'}order={quote(order, safe=_READABLE)}"
+    if limit is not None:
+        name += f"{'&' if '?' in name else '?'}limit={limit}"
+    return with_fields(name, fields)
 
 
 def with_fields(name: str, fields: str | None) -> str:
@@ -70,11 +84,16 @@ def decode_channel(name: str) -> Channel:
     where: str | None = None
     keys: list[str] | None = None
     fields: str | None = None
+    only: dict[str, str] = {}
     for part in tail.split("&") if mark and tail else ():
         field, equals, value = part.partition("=")
-        if not equals or field not in ("where", "keys", "key", "fields"):
+        if not equals or field not in ("where", "keys", "key", "fields", "order", "limit"):
             raise BadQuery(f"the channel {name!r} has an unknown option {part!r}", hint=_HINT)
-        if field == "where":
+        if field in ("order", "limit"):
+            if field in only:
+                raise BadQuery(f"the channel {name!r} has two of {field}", hint="give it once")
+            only[field] = _text(value, name)
+        elif field == "where":
             if where is not None:
                 raise BadQuery(f"the channel {name!r} has two filters", hint="join the conditions with and")
             where = _text(value, name)
@@ -89,7 +108,7 @@ def decode_channel(name: str) -> Channel:
             keys = [*(keys or ()), *(_text(key, name) for key in wanted)]
     if where is not None and keys is not None:
         raise _both()
-    return Channel(view, where, keys, fields)
+    return Channel(view, where, keys, fields, **only)
 
 
 def decode_registered(name: str) -> tuple[str, str, str | None] | None:
@@ -115,7 +134,8 @@ def decode_registered(name: str) -> tuple[str, str, str | None] | None:
 
 _READABLE = "'()*,!~"
 _HINT = (
-    "name it VIEW, VIEW?where=FILTER or VIEW?keys=A,B, and add fields=A,B.C for some fields; percent-encoded"
+    "name it VIEW, VIEW?where=FILTER or VIEW?keys=A,B, with &order=FIELD&limit=N or not, "
+    "and add fields=A,B.C for some fields; percent-encoded"
 )
 
 

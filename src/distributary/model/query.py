@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,7 @@ from distributary.model.filter import (
 from distributary.model.filter.form import Among, Every, dump, load
 from distributary.model.filter.sieve import Sieve
 from distributary.model.filter.values import number
+from distributary.model.order import Order, load_order
 
 MAX_KEYS = 10_000
 
@@ -40,11 +41,15 @@ NOW_IS_SERVED = True
 
 @dataclass(frozen=True)
 class Query:
-    """Keys and a filter, both in normal form; make one with ``parse``, ``of_keys`` and ``narrowed``."""
+    """Keys and a filter, both in normal form; make one with ``parse``, ``of_keys`` and ``narrowed``.
+
+    With an ``order`` only the first rows of it are wanted; which rows match does not depend on that.
+    """
 
     view: str
     keys: tuple[str, ...] | None = None
     filter: Filter | None = None
+    order: Order | None = None
 
     @cached_property
     def text(self) -> str:
@@ -52,6 +57,8 @@ class Query:
         body: dict[str, Any] = {"keys": list(self.keys)} if self.keys is not None else {}
         if self.filter is not None:
             body["where"] = dump(self.filter)
+        if self.order is not None:
+            body |= self.order.dump()
         return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
 
     @property
@@ -86,11 +93,14 @@ class Query:
     def load(cls, view: str, text: str) -> Query:
         """Read a normal form back. Raises BadQuery for what is none."""
         body = json.loads(text)
-        if body.keys() - {"keys", "where"}:
+        if body.keys() - {"keys", "where", "order", "limit"}:
             raise BadQuery(f"{text[:80]} is not a query's normal form", hint="subscribe again")
         keys, where = body.get("keys"), body.get("where")
         return cls(
-            view, tuple(keys) if keys is not None else None, load(where) if where is not None else None
+            view,
+            tuple(keys) if keys is not None else None,
+            load(where) if where is not None else None,
+            load_order(body),
         )
 
     @classmethod
@@ -124,7 +134,11 @@ class Query:
         if self.filter is not None:
             terms.append(self.filter)
         both = every(terms)
-        return Query(self.view, self.keys, None if both == ALWAYS else both)
+        return replace(self, filter=None if both == ALWAYS else both)
+
+    def ordered(self, order: Order | None) -> Query:
+        """Ask for the first rows of this query alone; None: for all of them."""
+        return replace(self, order=order)
 
     def matches(self, key: str, row: Mapping[str, msgspec.Raw], now_ms: int = 0) -> bool:
         """Say whether a row belongs to this query at a time. Indexes must agree with it."""

@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
+from distributary.publish.hub.channel import Channel
 from distributary.publish.hub.hub import Hub
 from distributary.publish.stats import Stats
+
+PACES = 1_000
+"""How many subscriptions with a pace are told of one by one."""
 
 
 def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
     """Say everything, as values."""
     channels = [channel for follower in hub.followers.values() for channel in follower.channels.values()]
+    kept = [channel.kept for channel in channels if channel.kept is not None]
     views = {view: _view(hub, stats, view) for view, _ in stats.latencies()}
     return {
         "id": id,
@@ -30,13 +36,26 @@ def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
         "writes": stats.writes,
         "bytes": stats.bytes,
         "slow": stats.slow,
+        "conflated": stats.conflated,
+        "dropped": stats.dropped,
+        "kept_queries": len(kept),
+        "kept_rows": sum(len(one.rows) for one in kept),
+        "paced": sum(len(channel.paced) for channel in channels),
         "pings": stats.pings,
         "refused_origins": stats.refused_origins,
         "joins": dict(stats.joins),
         "publishes": dict(stats.publishes),
         "closes": {str(code): count for code, count in sorted(stats.closes.items())},
+        "paces": dict(_paces(channels)),
         "views": views,
     }
+
+
+def _paces(channels: Iterable[Channel]) -> Iterator[tuple[str, dict[str, int]]]:
+    """What subscriptions with a pace were not sent one by one; of very many only some."""
+    members = ((member, paced) for channel in channels for member, paced in channel.paced.items())
+    for member, paced in islice(members, PACES):
+        yield member.subscription, {"conflated": paced.conflated, "dropped": paced.dropped}
 
 
 def told(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
@@ -70,6 +89,9 @@ GAUGES = (
     ("channels", "Channel names in use."),
     ("subscribers", "Subscriptions served here."),
     ("followers", "Views whose log is followed."),
+    ("kept_queries", "Queries whose rows are kept for an order or a pace."),
+    ("kept_rows", "Rows that are kept for them."),
+    ("paced", "Subscriptions with a pace of their own."),
 )
 COUNTERS = (
     ("accepted", "WebSocket connections accepted."),
@@ -78,6 +100,8 @@ COUNTERS = (
     ("bytes", "Bytes written."),
     ("pings", "Pings sent."),
     ("slow", "Subscribers closed because they read too slowly."),
+    ("conflated", "Changes that were not sent since a later one of the same row was."),
+    ("dropped", "Changes that were not sent since their row came and went between two sends."),
     ("refused_origins", "Connections refused for their origin."),
 )
 

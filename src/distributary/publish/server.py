@@ -47,6 +47,8 @@ class Publisher:
             stats=self.stats,
             announce=announce,
             replay=replay,
+            kept_rows=settings.kept_rows,
+            top_rows=settings.top_rows,
         )
         self.websocket = WebSocketServer(self.hub, settings, self.stats, inlet)
         self.http = HttpServer(self.hub, settings, self.stats, self.id)

@@ -79,6 +79,8 @@ class Stats:
         self.writes = 0
         self.bytes = 0
         self.slow = 0
+        self.conflated = 0
+        self.dropped = 0
         self.refused_origins = 0
         self.pings = 0
         self.publishes = {"written": 0, "refused": 0}

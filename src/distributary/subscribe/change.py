@@ -29,6 +29,7 @@ class SubscribedChange:
     * ``change``: ``key``, ``row`` (all of it, as it is now), ``changed`` (the new values) and ``gone``
       (fields that went away).
     * ``remove``: ``key``.
+    * With ``order_by`` an ``add`` or ``change`` has ``at``: where the row stands now, counted from 0.
     * ``stale``: the source has given nothing since ``time``; ``fresh``: it does again.
 
     ``tier`` says with the first two how the state was come by: ``snapshot``, or what was missed out of the
@@ -47,6 +48,7 @@ class SubscribedChange:
     stale: bool = False
     incomplete: bool = False
     tier: str = ""
+    at: int | None = None
 
 
 class Followed:
@@ -72,7 +74,21 @@ class Followed:
             if change.op == "remove":
                 self.rows.pop(change.key, None)
             elif change.row is not None:
-                self.rows[change.key] = change.row
+                place(self.rows, change.key, change.row, change.at)
+
+
+def place(rows: dict[str, Row], key: str, row: Row, at: int | None) -> None:
+    """Put a row in; with ``at`` it comes to stand there, counted from 0, and the others make room."""
+    if at is not None:
+        rows.pop(key, None)
+        if at < len(rows):
+            behind = list(rows.items())[at:]
+            for other, _ in behind:
+                del rows[other]
+            rows[key] = row
+            rows.update(behind)
+            return
+    rows[key] = row
 
 
 def decode(text: str | bytes) -> Any:

@@ -11,13 +11,14 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import aiohttp
 
 from distributary.errors import DistributaryError, StackNotRunning, SubscribeError
 from distributary.model.channel import encode_channel
 from distributary.model.fields import parse_fields
+from distributary.model.order import order_of
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.start import Start, read_start
@@ -40,6 +41,12 @@ def subscribe(
     fields: str | Iterable[str] | None = None,
     from_position: Position | datetime | str | int | None = None,
     rows: Mapping[str, Row] | None = None,
+    order_by: str | None = None,
+    limit: int | None = None,
+    conflate: float | str | None = None,
+    max_rate: float | None = None,
+    max_bytes: int | str | None = None,
+    slow: str | None = None,
     url: str | Sequence[str] | None = None,
     control: str | None = None,
     token: str | None = None,
@@ -55,6 +62,12 @@ def subscribe(
     where that is not to be had, it is a snapshot as ever. Give the ``rows`` of then, too, for ``rows``
     to go on from them; without them a change may come without its whole row.
 
+    ``order_by`` (``"price desc, score.home"``) and ``limit`` ask for the first rows alone.
+
+    With ``conflate`` (seconds, or ``"500 ms"``) only the newest of each row comes, at most once in that
+    time; ``max_rate`` (publications a second) and ``max_bytes`` (a second) are reached in the same way;
+    ``slow="conflate"`` does it only while this subscriber does not keep up.
+
     ``url`` is a publisher's WebSocket address, or several to try in turn; without one ``control`` (the
     control API) is asked, or the stack of the current folder is found. ``timeout`` is for the first
     snapshot, in seconds; later connections are tried again for ever.
@@ -66,8 +79,19 @@ def subscribe(
     chosen = None if fields is None else fields if isinstance(fields, str) else ",".join(fields)
     if chosen is not None:
         parse_fields(chosen)
-    channel = encode_channel(query.view, where, keys, chosen)
-    return Changes(channel, url, control, token, timeout, start=_start(from_position), rows=rows)
+    ordered = order_of(order_by, limit) is not None
+    options = {"conflate": conflate, "max_rate": max_rate, "max_bytes": max_bytes, "slow": slow}
+    return Changes(
+        encode_channel(query.view, where, keys, chosen, order=order_by, limit=limit),
+        url,
+        control,
+        token,
+        timeout,
+        start=_start(from_position),
+        rows=rows,
+        options={name: value for name, value in options.items() if value is not None},
+        ordered=ordered,
+    )
 
 
 def _start(given: Position | datetime | str | int | None) -> Start | None:
@@ -96,12 +120,16 @@ class Changes(Followed):
         *,
         start: Start | None = None,
         rows: Mapping[str, Row] | None = None,
+        options: Mapping[str, Any] | None = None,
+        ordered: bool = False,
     ) -> None:
         super().__init__()
         self.channel = channel
         self._where = (url, control)
         self._timeout = timeout
-        self._session = Session(channel, token=token, start=start, rows=rows)
+        self._session = Session(
+            channel, token=token, start=start, rows=rows, options=options, ordered=ordered
+        )
         self._items: asyncio.Queue[SubscribedChange | None] = asyncio.Queue(_WAITING)
         self._first: SubscribedChange | None = None
         self._error: DistributaryError | None = None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from distributary.errors import DistributaryError, SubscribeError
 from distributary.model.position import Position
 from distributary.model.start import Start
-from distributary.subscribe.change import Row, SubscribedChange, decode
+from distributary.subscribe.change import Row, SubscribedChange, decode, place
 
 _CONNECT = 1
 _GRACE = 10.0
@@ -64,6 +64,8 @@ class Session:
         token: str | None = None,
         start: Start | None = None,
         rows: Mapping[str, Row] | None = None,
+        options: Mapping[str, Any] | None = None,
+        ordered: bool = False,
     ) -> None:
         self.channel = channel
         self.position: Position | None = None
@@ -75,6 +77,8 @@ class Session:
         self.silence: float | None = None
         self._subscription = subscription
         self._token = token
+        self._options = dict(options or {})
+        self._ordered = ordered
         self._id = _CONNECT
         self._pong = False
         self._epoch = ""
@@ -216,7 +220,9 @@ class Session:
                 raise ValueError(f"{op} before a snapshot")
             if offset is None:
                 raise ValueError(f"{op} without an offset")
-            if offset > (self.position.seq if after is None else after):
+            last = self.position.seq if after is None else after
+            # One change may let a row go and another in: with an order both have its number.
+            if offset > last or (self._ordered and offset == last):
                 yield from self._change(op, data, Position(self.position.epoch, offset))
 
     def _snapshot(self, data: dict[str, Any], offset: int | None) -> Iterator[Action]:
@@ -240,15 +246,15 @@ class Session:
         )
 
     def _change(self, op: Any, data: dict[str, Any], position: Position) -> Iterator[Action]:
-        key, time = data["key"], data.get("time")
+        key, time, at = data["key"], data.get("time"), data.get("at")
         if op == "remove":
             if self.rows.pop(key, None) is None and not self._partial:
                 self.position = position  # of a row that came and went while we were away
                 return
             change = SubscribedChange("remove", key, time=time, position=position)
         elif "row" in data:
-            self.rows[key] = data["row"]
-            change = SubscribedChange(op, key, data["row"], time=time, position=position)
+            change = whole(self.rows.get(key), key, data["row"], time, position, at)
+            place(self.rows, key, data["row"], at)
         elif (old := self.rows.get(key)) is None and self._partial:
             gone = tuple(data.get("gone") or ())
             change = SubscribedChange("change", key, None, data["changed"], gone, time, position)
@@ -260,15 +266,15 @@ class Session:
         else:
             changed, gone = data["changed"], tuple(data.get("gone") or ())
             row = {name: value for name, value in old.items() if name not in gone} | changed
-            self.rows[key] = row
-            change = SubscribedChange("change", key, row, changed, gone, time, position)
+            place(self.rows, key, row, at)
+            change = SubscribedChange("change", key, row, changed, gone, time, position, at=at)
         self.position = position
         yield Deliver(change)
 
     def _subscribe(self) -> str:
         self._id += 1
         request: dict[str, Any] = {"channel": self.channel}
-        data: dict[str, Any] = {}
+        data = dict(self._options)
         if self._subscription is not None:
             data["subscription"] = self._subscription
         if self._start is not None:
@@ -280,11 +286,23 @@ class Session:
         return json.dumps({"id": self._id, "subscribe": request})
 
 
+def whole(
+    old: Row | None, key: str, row: Row, time: int | None, position: Position, at: int | None = None
+) -> SubscribedChange:
+    """Say what a row that came whole means: one that we have changed, perhaps several times in one."""
+    if old is None:
+        return SubscribedChange("add", key, row, time=time, position=position, at=at)
+    changed = {name: value for name, value in row.items() if name not in old or old[name] != value}
+    gone = tuple(name for name in old if name not in row)
+    return SubscribedChange("change", key, row, changed, gone, time, position, at=at)
+
+
 def _hint(code: int) -> str:
     return {
         101: "give a token",
         102: "list the views with: distributary view list",
         103: "the token does not allow this query",
+        106: "narrow the filter, or subscribe to less",
         107: "check the filter: price > 1.5 and sport = 'tennis'",
         109: "give a fresh token",
     }.get(code, "")

@@ -25,6 +25,12 @@ def subscribe_sync(
     fields: str | Iterable[str] | None = None,
     from_position: Position | datetime | str | int | None = None,
     rows: Mapping[str, Row] | None = None,
+    order_by: str | None = None,
+    limit: int | None = None,
+    conflate: float | str | None = None,
+    max_rate: float | None = None,
+    max_bytes: int | str | None = None,
+    slow: str | None = None,
     url: str | Sequence[str] | None = None,
     control: str | None = None,
     token: str | None = None,
@@ -34,20 +40,25 @@ def subscribe_sync(
 
     Use it as ``with subscribe_sync("odds") as changes: for change in changes: …``.
     """
-    return SyncChanges(
-        subscribe(
-            view,
-            where,
-            keys,
-            fields=fields,
-            from_position=from_position,
-            rows=rows,
-            url=url,
-            control=control,
-            token=token,
-            timeout=timeout,
-        )
+    changes = subscribe(
+        view,
+        where,
+        keys,
+        fields=fields,
+        from_position=from_position,
+        rows=rows,
+        order_by=order_by,
+        limit=limit,
+        conflate=conflate,
+        max_rate=max_rate,
+        max_bytes=max_bytes,
+        slow=slow,
+        url=url,
+        control=control,
+        token=token,
+        timeout=timeout,
     )
+    return SyncChanges(changes)
 
 
 class SyncChanges(Followed):

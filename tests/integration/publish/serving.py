@@ -18,14 +18,17 @@ from distributary.publish.connection.inlet import Inlet
 from distributary.publish.server import Publisher
 from distributary.publish.wire.json_wire import JSON
 from distributary.publish.wire.wire import Wire
+from distributary.store.base import ReaderStore
 
 WAIT = 10 * LIMIT
 
 
 @asynccontextmanager
-async def serving(world: World, *, inlet: Inlet | None = None, **settings: Any) -> AsyncIterator[Publisher]:
-    """Run a publisher on free ports."""
-    publisher = Publisher(world.reader, Settings(**settings), ttl=60, inlet=inlet)
+async def serving(
+    world: World, *, inlet: Inlet | None = None, reader: ReaderStore | None = None, **settings: Any
+) -> AsyncIterator[Publisher]:
+    """Run a publisher on free ports; ``reader`` is another store's than the world's own."""
+    publisher = Publisher(reader or world.reader, Settings(**settings), ttl=60, inlet=inlet)
     await publisher.start(port=0, http_port=0)
     running = asyncio.create_task(publisher.run())
     try:

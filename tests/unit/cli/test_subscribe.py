@@ -99,6 +99,21 @@ def test_the_control_api_says_where(
     assert "# 2 rows" in capsys.readouterr().out
 
 
+def test_an_order_and_a_pace_are_asked_for(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["subscribe", "odds", "--url", tiny.url, "--max", "0", "--order", "n desc", "--limit", "2"]
+    argv += ["--conflate", "500ms", "--max-rate", "5", "--max-bytes", "64k", "--slow", "conflate"]
+    assert main(argv) == 0
+    data = {"conflate": "500ms", "max_rate": 5.0, "max_bytes": "64k", "slow": "conflate"}
+    assert tiny.requests[-1] == {"channel": "odds?order=n%20desc&limit=2", "data": data}
+    for wrong, said in (
+        (["--order", "n dsc", "--limit", "1"], "character 3 of the order"),
+        (["--order", "n"], "without a limit"),
+        (["--conflate", "soon"], "conflate='soon'"),
+    ):
+        assert main(["subscribe", "odds", "--url", tiny.url, *wrong]) != 0
+        assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("change", "people", "json_text"),
     [
@@ -111,6 +126,11 @@ def test_the_control_api_says_where(
             SubscribedChange("change", "k", {"a": 2}, {"a": 2}, ("b",), 5, AT),
             '~ k {"a":2} without b',
             '{"op":"change","key":"k","time":5,"row":{"a":2},"changed":{"a":2},"gone":["b"],"position":"e:7"}',
+        ),
+        (
+            SubscribedChange("add", "k", {"a": 2}, position=AT, at=0),
+            '+ k {"a":2} at 1',
+            '{"op":"add","key":"k","row":{"a":2},"at":0,"position":"e:7"}',
         ),
         (SubscribedChange("remove", "k", position=AT), "- k", '{"op":"remove","key":"k","position":"e:7"}'),
         (SubscribedChange("stale", time=9), "! the source gives no records", '{"op":"stale","time":9}'),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import uuid
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.unit.control.conftest import Api
 
 from distributary.model.command import Command
+from distributary.model.order import parse_order
 from distributary.model.query import Query
 
 
@@ -43,6 +45,43 @@ async def test_other_queries(api: Api, body: dict[str, Any]) -> None:
     api.define()
     reply = await api.post("/v1/subscriptions", {"view": "odds"} | body, 201)
     assert reply["query"] == ('{"keys":["a","b"]}' if body.get("keys") else "{}")
+
+
+async def test_the_first_rows_of_a_query(api: Api) -> None:
+    api.define()
+    body = {"view": "odds", "where": "a = 1", "order": "price desc, b.c", "limit": 10}
+    reply = await api.post("/v1/subscriptions", body, 201)
+    query = Query.parse("odds", "a = 1").ordered(parse_order("price desc, b.c", 10))
+    assert (reply["channel"], reply["query"]) == (query.channel, query.text)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ({"order": "price dsc", "limit": 1}, "bad-query", "character 7 of the order"),
+        ({"order": 5, "limit": 1}, "bad-request", '"order" is'),
+        ({"order": "a", "limit": "1"}, "bad-request", '"limit" is'),
+        ({"order": "a", "limit": 1_001}, "bad-request", '"limit" is 1,001'),
+        ({"order": "a"}, "bad-query", "without a limit"),
+        ({"limit": 3}, "bad-query", "without an order"),
+    ],
+)
+async def test_orders_that_cannot_be_read(api: Api, body: dict[str, Any], code: str, said: str) -> None:
+    api.define()
+    error = await api.post("/v1/subscriptions", {"view": "odds"} | body, 400)
+    assert error["code"] == code
+    assert said in error["message"]
+
+
+async def test_what_a_subscription_with_a_pace_was_not_sent(api: Api) -> None:
+    api.define()
+    id = (await api.post("/v1/subscriptions", {"view": "odds"}, 201))["id"]
+    assert "pace" not in await api.get(f"/v1/subscriptions/{id}")
+    await api.store.reader.beat("publisher", "p0", "nonsense")
+    await api.store.reader.beat("publisher", "p1", json.dumps({"paces": {}}))
+    told = {"conflated": 7, "dropped": 1}
+    await api.store.reader.beat("publisher", "p2", json.dumps({"paces": {id: told}}))
+    assert (await api.get(f"/v1/subscriptions/{id}"))["pace"] == told
 
 
 async def test_begin_is_once(api: Api) -> None:

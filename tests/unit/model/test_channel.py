@@ -14,8 +14,7 @@ VIEWS = TEXT.filter(bool)
 
 @given(VIEWS, TEXT)
 def test_a_filter_comes_back(view: str, where: str) -> None:
-    found = decode_channel(encode_channel(view, where=where))
-    assert found[:3] == (view, where, None)
+    assert decode_channel(encode_channel(view, where=where))[:3] == (view, where, None)
 
 
 @given(VIEWS, st.lists(TEXT, min_size=1, max_size=5))
@@ -34,6 +33,12 @@ def test_a_whole_view_comes_back(view: str) -> None:
 def test_fields_come_back(view: str, where: str | None, fields: str) -> None:
     found = decode_channel(encode_channel(view, where, fields=fields))
     assert (found.view, found.where, found.fields) == (view, where, fields)
+
+
+@given(VIEWS, st.none() | TEXT, TEXT, st.integers(1, 9_999))
+def test_an_order_comes_back(view: str, where: str | None, order: str, limit: int) -> None:
+    found = decode_channel(encode_channel(view, where, order=order, limit=limit))
+    assert found == (view, where, None, None, order, str(limit))
 
 
 def test_the_forms_people_write() -> None:
@@ -57,6 +62,7 @@ def test_the_forms_people_write() -> None:
         ("odds?keys=a&where=b", "not both"),
         ("odds?where=a&where=b", "two filters"),
         ("odds?fields=a&fields=b", "two lists of fields"),
+        ("odds?order=a&order=b&limit=1", "two of order"),
         ("odds?where=%ff", "not percent-encoded UTF-8"),
         ("q:odds:1234", "registered channel"),
     ],

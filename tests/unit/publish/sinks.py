@@ -42,6 +42,9 @@ class FoldingSink:
     def outlet(self) -> Any:
         return PlainOutlet(self.key)
 
+    def room(self) -> int:
+        return 1 << 20
+
     def joined(self, outcome: Outcome) -> None:
         assert not self.attached, "told twice"
         self.attached = True

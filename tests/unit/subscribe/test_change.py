@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.subscribe.change import Followed, SubscribedChange, decode, encode
+from distributary.subscribe.change import Followed, SubscribedChange, decode, encode, place
 
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
@@ -30,6 +30,18 @@ def test_digits_stay() -> None:
         encode(decode('{"a":[1.10,1e5,-0.0,12345678901234567890]}'))
         == '{"a":[1.10,1E+5,-0.0,12345678901234567890]}'
     )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(0, 6))))
+def test_rows_stand_where_they_are_placed(puts: list[tuple[str, int | None]]) -> None:
+    rows: dict[str, Any] = {}
+    keys: list[str] = []
+    for n, (key, at) in enumerate(puts):
+        place(rows, key, {"n": n}, at)
+        if key not in keys or at is not None:
+            keys = [one for one in keys if one != key]
+            keys.insert(len(keys) if at is None else at, key)
+        assert (list(rows), rows[key]) == (keys, {"n": n})
 
 
 def test_rows_follow_the_changes() -> None:

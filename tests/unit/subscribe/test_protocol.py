@@ -74,6 +74,39 @@ def test_changes_are_merged() -> None:
     assert session.rows == {"a": {"n": 3}}
 
 
+def test_a_whole_row_for_one_that_we_have_is_a_change() -> None:
+    session = joined({"a": {"n": 1, "m": 2, "same": 3}})
+    row = {"n": 5, "new": 1, "same": 3}
+    (change,) = delivered(session.received(push({"op": "add", "key": "a", "time": 9, "row": row}, 6)))
+    assert (change.op, change.row, change.changed) == ("change", row, {"n": 5, "new": 1})
+    assert (change.gone, change.time) == (("m",), 9)
+    (change,) = delivered(session.received(push({"op": "add", "key": "b", "row": row}, 7)))
+    assert (change.op, change.row) == ("add", row)
+
+
+def test_an_order_places_rows_and_lets_one_go_and_one_in_at_one_number() -> None:
+    session = Session(CHANNEL, options={"conflate": "2s"}, ordered=True)
+    (_, asked) = sent(session.opened())
+    assert asked["subscribe"]["data"] == {"conflate": "2s"}
+    reply = {"epoch": "e", "offset": 5, "data": snapshot({"b": {"n": 2}, "c": {"n": 3}})}
+    session.received(json.dumps({"id": 2, "subscribe": reply}))
+    changes = delivered(
+        session.received(
+            push({"op": "remove", "key": "c"}, 6)
+            + "\n"
+            + push({"op": "add", "key": "a", "row": {"n": 1}, "at": 0}, 6)
+            + "\n"
+            + push({"op": "change", "key": "a", "changed": {"n": 9}, "at": 1}, 7)
+        )
+    )
+    assert [(change.op, change.key, change.at) for change in changes] == [
+        ("remove", "c", None),
+        ("add", "a", 0),
+        ("change", "a", 1),
+    ]
+    assert list(session.rows) == ["b", "a"]
+
+
 def test_a_row_given_out_never_changes() -> None:
     session = joined({"a": {"n": 1}})
     (first,) = delivered(session.received(push({"op": "change", "key": "a", "changed": {"n": 2}}, 6)))

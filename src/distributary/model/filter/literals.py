@@ -7,7 +7,7 @@ import sys
 from distributary.errors import BadQuery
 from distributary.model.filter.syntax import Literal, Moment, Now, Path
 from distributary.model.filter.times import MAX_OFFSET_MS, read_duration, read_moment
-from distributary.model.filter.tokens import Token, bad, tokens
+from distributary.model.filter.tokens import HINT, Token, bad, tokens
 from distributary.model.filter.values import read_number
 
 MAX_NAMES = 16
@@ -20,10 +20,11 @@ _RESERVED = {"and", "or", "not", "in", "between", "like", "is", "null", "true", 
 class Reader:
     """A place in a filter, and what can be read from there. What cannot be raises BadQuery."""
 
-    def __init__(self, text: str, now: bool) -> None:
+    def __init__(self, text: str, now: bool, what: str = "filter") -> None:
         self.text = text
         self._now = now
-        self._tokens = tokens(text)
+        self._what = what
+        self._tokens = tokens(text, what)
         self._at = 0
 
     @property
@@ -46,14 +47,14 @@ class Reader:
 
     def bad(self, why: str, hint: str) -> BadQuery:
         """Make an error that points at the next word."""
-        return bad(self.text, self.peek.at, why, hint)
+        return bad(self.text, self.peek.at, why, hint, self._what)
 
     def expected(self, what: str, hint: str = "") -> BadQuery:
         """Make an error that says what should stand in the place of the next word."""
         token = self.peek
         word = self.text[token.at : token.end][:40]
-        why = f"expected {what}, but {'the filter ends' if token.kind == 'end' else f'found {word}'}"
-        return bad(self.text, token.at, why, *([hint] if hint else []))
+        why = f"expected {what}, but {f'the {self._what} ends' if token.kind == 'end' else f'found {word}'}"
+        return bad(self.text, token.at, why, hint or HINT, self._what)
 
     def is_field(self) -> bool:
         """Whether a field comes. ``now`` and ``timestamp`` are fields too, unless they are used as times."""

@@ -38,26 +38,26 @@ class Token(NamedTuple):
         return self.text.lower() if self.kind in ("word", "mark") else ""
 
 
-def bad(text: str, at: int, why: str, hint: str = HINT) -> BadQuery:
-    """Make the error for a place in a filter."""
+def bad(text: str, at: int, why: str, hint: str = HINT, what: str = "filter") -> BadQuery:
+    """Make the error for a place in a filter, or in what else is written with the same words."""
     start = max(0, min(at - _SHOWN // 2, len(text) - _SHOWN))
     shown = text[start : start + _SHOWN]
     part = f"{'…' * (start > 0)}{shown}{'…' * (start + _SHOWN < len(text))}"
-    return BadQuery(f"{why} at character {at + 1} of the filter {part!r}", hint=hint)
+    return BadQuery(f"{why} at character {at + 1} of the {what} {part!r}", hint=hint)
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str, what: str = "filter") -> list[Token]:
     """Cut a filter into words, with an ``end`` behind them. Raises BadQuery."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise bad(text, error.start, "half a character (a lone surrogate)") from None
+        raise bad(text, error.start, "half a character (a lone surrogate)", what=what) from None
     found: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise bad(text, at, _unread(text[at]))
+            raise bad(text, at, _unread(text[at]), what=what)
         kind = match.lastgroup
         assert kind is not None
         if kind != "space":

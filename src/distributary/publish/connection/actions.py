@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from distributary.model.position import Position
 from distributary.model.start import Start
+from distributary.publish.hub.pace import Pace
 from distributary.publish.wire.codes import Ending
 
 
@@ -31,7 +32,7 @@ class Join:
 
     ``reject``: answer with error 112 rather than with the state anew. ``subscription`` is the id that the
     control API gave, '' when the channel's name says everything. ``since`` is from where on something is
-    wanted by somebody who has the rows already.
+    wanted by somebody who has the rows already. ``pace`` is what its options ask for.
     """
 
     ticket: Ticket
@@ -39,6 +40,7 @@ class Join:
     reject: bool
     subscription: str
     since: Start | None = None
+    pace: Pace | None = None
 
 
 @dataclass(slots=True, frozen=True)

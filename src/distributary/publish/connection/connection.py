@@ -161,6 +161,11 @@ class Connection(WSListener):
             self._transport.set_write_buffer_limits(high=self._allowed)
             self.write(self._wire.frame(payload))
 
+    def room(self) -> int:
+        """Say how much may wait beside what waits, so that a reader who is slow gets the newest next."""
+        most = min(frames.ROOM, self._server.settings.queue_bytes // 2)
+        return most - self._transport.get_write_buffer_size()
+
     async def drained(self) -> None:
         """Wait until no more than the ordinary waits to go out."""
         while self._transport.get_write_buffer_size() > self._server.settings.queue_bytes:

@@ -8,6 +8,8 @@ written is the business of the connection's ``Wire``.
 
 from __future__ import annotations
 
+import msgspec
+
 from distributary.errors import BadQuery
 from distributary.model.position import Position
 from distributary.publish.connection.actions import (
@@ -22,10 +24,11 @@ from distributary.publish.connection.actions import (
     Ticket,
 )
 from distributary.publish.connection.rate import Rate
+from distributary.publish.hub.pace import read_pace
 from distributary.publish.wire import codes
 from distributary.publish.wire import commands as asked_for
 from distributary.publish.wire.codes import Ending, Refusal
-from distributary.publish.wire.commands import REJECT_UNRECOVERED, Command, start_of, subscription_of
+from distributary.publish.wire.commands import REJECT_UNRECOVERED, Command, read_data, start_of
 from distributary.publish.wire.json_wire import JSON
 from distributary.publish.wire.wire import Wire
 
@@ -170,17 +173,21 @@ class Session:
             self._close(out, codes.BAD_FRAME)
 
     def _subscribe(self, id: int, asked: asked_for.Subscribe, out: list[Action]) -> None:
-        subscription = subscription_of(asked.data)
+        data, pace, wrong = read_data(asked.data), None, ""
+        if data is not None:
+            try:
+                pace = read_pace(msgspec.structs.asdict(data))
+            except BadQuery as error:
+                wrong = str(error)
         if not asked.channel:
             self._close(out, codes.BAD_FRAME)
         elif len(asked.channel) > MAX_NAME:
             self._error(id, codes.bad_request(f"a channel's name has at most {MAX_NAME} characters"), out)
-        elif subscription is None:
-            self._error(
-                id,
-                codes.bad_request('data is {"subscription": ID}, {"from": POSITION OR TIME} or nothing'),
-                out,
-            )
+        elif data is None:
+            what = '{"subscription": ID}, {"from": POSITION OR TIME}, options, or nothing'
+            self._error(id, codes.bad_request(f"data is {what}"), out)
+        elif wrong:
+            self._error(id, codes.bad_request(wrong), out)
         elif asked.channel in self._channels:
             self._error(id, codes.ALREADY_SUBSCRIBED, out)
         elif len(self._channels) >= self._max_channels:
@@ -192,7 +199,8 @@ class Session:
                 return self._error(id, codes.bad_request(str(error)), out)
             ticket = self._channels[asked.channel] = Ticket(id, asked.channel)
             position = Position(asked.epoch, asked.offset) if asked.recover else None
-            out.append(Join(ticket, position, bool(asked.flag & REJECT_UNRECOVERED), subscription, since))
+            reject = bool(asked.flag & REJECT_UNRECOVERED)
+            out.append(Join(ticket, position, reject, data.subscription, since, pace))
 
     def _unsubscribe(self, id: int, channel: str, out: list[Action]) -> None:
         if not channel:

@@ -52,7 +52,9 @@ class WebSocketSink:
         try:
             query = names.parse(self.channel)
             self._fields = query.fields
-            wish = Wish(query, asked.subscription, asked.position, asked.reject, asked.since)
+            wish = Wish(
+                query, asked.subscription, asked.position, asked.reject, since=asked.since, pace=asked.pace
+            )
             async with self.connection.slots:
                 await self.connection.drained()
                 self._member = await hub.join(wish, self)
@@ -103,6 +105,10 @@ class WebSocketSink:
     def outlet(self) -> Outlet:
         """Frames carry the channel's name, so there is one encoding for each name and format."""
         return projected(WebSocketOutlet(self.channel, self._wire), self._fields)
+
+    def room(self) -> int:
+        """All channels of a connection share its room."""
+        return self.connection.room()
 
     def joined(self, outcome: Outcome) -> None:
         """Answer the subscribe."""

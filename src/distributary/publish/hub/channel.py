@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from distributary.model.fields import Fields
 from distributary.model.query import Query
 from distributary.publish.hub.join import Joining
+from distributary.publish.hub.kept import Kept
+from distributary.publish.hub.pace import Pace
+from distributary.publish.hub.paced import Paced
 from distributary.publish.hub.snapshot import Snapshot
 from distributary.publish.wire.codes import Ending
 from distributary.publish.wire.frames import Pub
@@ -82,6 +85,12 @@ class Sink(Protocol):
     def write(self, data: bytes) -> object:
         """Write what the outlet encoded."""
 
+    def room(self) -> int:
+        """Say how many bytes may be written now; none when enough waits for the reader already.
+
+        Only asked for subscribers that may be sent the newest rows instead of every change.
+        """
+
     def joined(self, outcome: Outcome) -> None:
         """Write the outcome of the join; what comes later follows through ``write``."""
 
@@ -97,7 +106,8 @@ class Member:
 
     ``told``: its sink was told an outcome. ``waiting``: that outcome was to wait for a begin. ``begun``: a
     begin was seen before there was an answer. ``ours``: the subscription was made here, not by the control
-    API. ``fields``: those that it wants of the rows, None for all.
+    API. ``fields``: those that it wants of the rows, None for all. ``pace``: it wants the newest rows rather
+    than every change.
     """
 
     __slots__ = (
@@ -109,17 +119,21 @@ class Member:
         "joining",
         "ours",
         "outlet",
+        "pace",
         "sink",
         "subscription",
         "told",
         "waiting",
     )
 
-    def __init__(self, follower: Follower, subscription: str, sink: Sink, *, ours: bool) -> None:
+    def __init__(
+        self, follower: Follower, subscription: str, sink: Sink, *, ours: bool, pace: Pace | None = None
+    ) -> None:
         self.follower = follower
         self.subscription = subscription
         self.sink = sink
         self.ours = ours
+        self.pace = pace
         self.channel: Channel | None = None
         self.outlet: Outlet | None = None
         self.joining: Joining | None = None
@@ -148,7 +162,11 @@ class Member:
 
 
 class Channel:
-    """One query's members in this process."""
+    """One query's members in this process.
+
+    Some need its rows (``keepers``: those with a pace, and all where the query has an order). They are
+    ``kept`` as long as there are any of them. ``paced`` are the live ones with a pace.
+    """
 
     def __init__(self, number: int, query: Query) -> None:
         self.number = number
@@ -156,26 +174,60 @@ class Channel:
         self.outlets: dict[str, Outlet] = {}
         self.joining: dict[Member, None] = {}
         self.reading: asyncio.Task[Snapshot] | None = None
+        self.kept: Kept | None = None
+        self.keepers: dict[Member, None] = {}
+        self.paced: dict[Member, Paced] = {}
 
     @property
     def empty(self) -> bool:
         """Say whether nobody is here any more."""
-        return not self.outlets and not self.joining
+        return not self.outlets and not self.joining and not self.paced
 
     @property
     def subscribers(self) -> int:
         """Count the members, live and joining."""
-        return len(self.joining) + sum(len(outlet.live) for outlet in self.outlets.values())
+        return len(self.members())
 
     def members(self) -> list[Member]:
         """List all members."""
-        return [*self.joining, *(member for outlet in self.outlets.values() for member in outlet.live)]
+        live = (member for outlet in self.outlets.values() for member in outlet.live)
+        return list(dict.fromkeys([*self.joining, *live, *self.paced]))
 
     def hold(self, member: Member, joining: Joining) -> None:
         """Begin to hold publications for a member."""
         member.channel = self
         member.joining = joining
         self.joining[member] = None
+
+    def keep(self, member: Member, joining: Joining, most: int) -> None:
+        """Begin to keep the rows for a member, at most so many, unless they are kept already."""
+        member.channel = self
+        self.joining[member] = None
+        self.keepers[member] = None
+        if self.kept is None:
+            self.kept = Kept(joining, most, self.query.order)
+
+    def enter(self, member: Member) -> Paced | None:
+        """Let a member in whose state is the kept rows as they are; one with a pace must be started."""
+        if member.pace is None or self.kept is None:
+            self.go_live(member)
+            return None
+        self.joining.pop(member, None)
+        found = self.paced[member] = Paced(member, self, self.kept, member.pace)
+        return found
+
+    def hold_back(self, member: Member) -> None:
+        """Let a member wait again that was let in."""
+        self.paced.pop(member).stop()
+        self.joining[member] = None
+
+    def step_aside(self, member: Member) -> None:
+        """Take a member from where every publication is written; an outlet goes with its last."""
+        outlet, member.outlet = member.outlet, None
+        if outlet is not None:
+            outlet.live.pop(member, None)
+            if not outlet.live:
+                self.outlets.pop(outlet.key, None)
 
     def go_live(self, member: Member) -> None:
         """Move a settled member to where publications are written without a look at their numbers."""
@@ -186,13 +238,16 @@ class Channel:
         outlet.live[member] = member.sink.write
 
     def remove(self, member: Member) -> None:
-        """Forget a member; an outlet goes with its last."""
+        """Forget a member; an outlet goes with its last, and so do the kept rows."""
         self.joining.pop(member, None)
-        outlet, member.outlet, member.joining = member.outlet, None, None
-        if outlet is not None:
-            outlet.live.pop(member, None)
-            if not outlet.live:
-                self.outlets.pop(outlet.key, None)
+        member.joining = None
+        self.step_aside(member)
+        paced = self.paced.pop(member, None)
+        if paced is not None:
+            paced.stop()
+        self.keepers.pop(member, None)
+        if not self.keepers:
+            self.kept = None
 
 
 class WebSocketOutlet:

@@ -15,6 +15,7 @@ from distributary.model.change import Entry, add_data, change_data, remove_data
 from distributary.model.query import Query
 from distributary.publish.hub.channel import Channel, Member
 from distributary.publish.hub.join import Overflow
+from distributary.publish.hub.kept import Broken, TooMany
 from distributary.publish.stats import Stats
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending
@@ -42,10 +43,11 @@ class Follower:
         self.fresh = 0
         self.idle_since: float | None = None
         self.channels: dict[int, Channel] = {}
+        self._numbers: dict[str, int] = {}
         self.members: dict[str, Member] = {}
         self.joins = 0
         self._store = store
-        self._stats = stats
+        self.stats = stats
         self._latency = stats.latency(view)
         self._on_begun = on_begun
         self._moved: asyncio.Event = asyncio.Event()
@@ -134,8 +136,12 @@ class Follower:
         if times:
             self._latency.observe_all(times)
 
-    def _deliver(self, channel: Channel, pubs: list[Pub]) -> None:
-        stats = self._stats
+    def _deliver(self, channel: Channel, pubs: Sequence[Pub]) -> None:
+        stats = self.stats
+        if channel.kept is not None:
+            pubs = self._keep(channel, pubs)
+            if not pubs:
+                return
         for outlet in channel.outlets.values():
             data = outlet.encode(self.epoch, pubs)
             if not data:
@@ -149,6 +155,22 @@ class Follower:
             stats.bytes += count * len(data)
         for member in list(channel.joining):
             self._deliver_joining(member, pubs)
+
+    def _keep(self, channel: Channel, pubs: Sequence[Pub]) -> Sequence[Pub]:
+        """Bring the kept rows up to date, and those who follow them; returns what all others are told."""
+        kept, ordered = channel.kept, channel.query.order is not None
+        assert kept is not None
+        for paced in channel.paced.values():
+            paced.ease()
+        try:
+            steps = kept.take(pubs)
+        except (Overflow, TooMany, Broken):
+            for member in list(channel.keepers):
+                self.release(member, codes.INSUFFICIENT)
+            return () if ordered else pubs
+        for paced in channel.paced.values():
+            paced.take(steps)
+        return [(step.seq, step.data) for step in steps] if ordered else pubs
 
     def _deliver_joining(self, member: Member, pubs: Sequence[Pub]) -> None:
         joining = member.joining
@@ -174,9 +196,9 @@ class Follower:
             if not data:
                 return
             member.sink.write(data)
-            self._stats.deliveries += len(pubs)
-            self._stats.writes += 1
-            self._stats.bytes += len(data)
+            self.stats.deliveries += len(pubs)
+            self.stats.writes += 1
+            self.stats.bytes += len(data)
 
     def notify(self, data: bytes) -> None:
         """Write a message without a position to every live member."""
@@ -185,6 +207,9 @@ class Follower:
                 frame = outlet.notice(data)
                 for write in outlet.live.values():
                     write(frame)
+            for member, paced in channel.paced.items():
+                if not paced.direct:
+                    member.sink.write(member.sink.outlet().notice(data))
 
     # --- who listens ------------------------------------------------------------------------------------
 
@@ -199,12 +224,14 @@ class Follower:
         A channel of the same query under another number is one that the store has forgotten: it gets no
         changes any more, so its members are told.
         """
-        for other in [c for c in self.channels.values() if c.query == query and c.number != number]:
+        other = self.channels.get(self._numbers.get(query.text, number))
+        if other is not None and other.number != number:
             for member in other.members():
                 self.release(member, codes.INSUFFICIENT)
         found = self.channels.get(number)
         if found is None:
             found = self.channels[number] = Channel(number, query)
+            self._numbers[query.text] = number
         return found
 
     def drop(self, member: Member) -> None:
@@ -217,6 +244,8 @@ class Follower:
             channel.remove(member)
             if channel.empty and self.channels.get(channel.number) is channel:
                 del self.channels[channel.number]
+                if self._numbers.get(channel.query.text) == channel.number:
+                    del self._numbers[channel.query.text]
 
     def release(self, member: Member, ending: Ending) -> None:
         """Let go of a member: one that has no answer yet starts over, others are told."""

@@ -18,12 +18,13 @@ from distributary.model.command import Command
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.start import Start
-from distributary.publish.hub import fields, history, reading
+from distributary.publish.hub import fields, history, keeping, reading
 from distributary.publish.hub.channel import Initial, Member, Sink, Waiting
 from distributary.publish.hub.follower import Follower
 from distributary.publish.hub.followers import Followers, cancelled
 from distributary.publish.hub.join import Joining
 from distributary.publish.hub.names import Asked
+from distributary.publish.hub.pace import Pace
 from distributary.publish.hub.replay import Touched
 from distributary.publish.hub.snapshot import Moved, Snapshot
 from distributary.publish.stats import Stats
@@ -38,6 +39,8 @@ Announce = Callable[[Command], Awaitable[None]]
 
 ATTEMPTS = 8
 HISTORY_LIMIT = 1_000
+KEPT_ROWS = 100_000
+TOP_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Wish:
 
     ``position`` is where it was when it was lost. ``since`` is where somebody begins who has rows already, a
     position or a time (ms); it counts where there is no ``position``. ``reject``: refuse rather than give the
-    state anew.
+    state anew. ``pace``: the newest rows rather than every change.
     """
 
     asked: Asked
@@ -54,6 +57,7 @@ class Wish:
     position: Position | None = None
     reject: bool = False
     since: Start | None = None
+    pace: Pace | None = None
 
     @property
     def start(self) -> Start | None:
@@ -73,11 +77,15 @@ class Hub:
         stats: Stats,
         announce: Announce | None = None,
         replay: Touched | None = None,
+        kept_rows: int = KEPT_ROWS,
+        top_rows: int = TOP_ROWS,
     ) -> None:
         self.store = store
         self.stats = stats
         self.ttl_ms = int(ttl * 1000)
         self._hold_bytes = hold_bytes
+        self._kept_rows = kept_rows
+        self._top_rows = top_rows
         self._announce = announce
         self._replay = replay
         self._followers = Followers(store, stats, self.begun)
@@ -97,7 +105,13 @@ class Hub:
             raise
         except Exception as error:
             raise self._failed(wish, error) from error
-        member = Member(follower, wish.subscription or str(uuid.uuid4()), sink, ours=not wish.subscription)
+        member = Member(
+            follower,
+            wish.subscription or str(uuid.uuid4()),
+            sink,
+            ours=not wish.subscription,
+            pace=wish.pace,
+        )
         member.fields = wish.asked.fields
         follower.joins += 1
         done = False
@@ -174,6 +188,9 @@ class Hub:
             if row is None:
                 raise Refused(codes.unknown("no such query is registered, or it has lapsed"))
             query = Query.load(view, row.text)
+        if query.order is not None and query.order.limit > self._top_rows:
+            why = f"limit is {query.order.limit:,}, and may be {self._top_rows:,}"
+            raise Refused(codes.bad_request(why))
         return query, begun
 
     async def _register(self, member: Member, query: Query) -> Registered:
@@ -193,12 +210,23 @@ class Hub:
         follower = member.follower
         follower.members[member.subscription] = member
         channel = follower.channel(number, query)
-        channel.hold(member, Joining(follower.epoch, follower.seq, limit=self._hold_bytes))
+        joining = Joining(follower.epoch, follower.seq, limit=self._hold_bytes)
+        if member.pace is not None or query.order is not None:
+            channel.keep(member, joining, self._kept_rows)
+        else:
+            channel.hold(member, joining)
 
     async def _recover(self, wish: Wish, member: Member, query: Query, start: Start) -> bool:
         """Give exactly what was missed, if that can be had."""
         if wish.subscription and wish.position is not None and wish.position.seq == 0:
             return False  # it left while it was waiting: it never had a state
+        if member.channel is not None and member in member.channel.keepers:
+            if wish.position is None or not await keeping.recover(
+                self.store, member, wish.position, self._kept_rows
+            ):
+                return False
+            self.stats.joins["recovered"] += 1
+            return self._say_fresh(member)
         build, rows = member.follower.build, wish.position is None
         found = await reading.missed(self.store, build, query, start, rows=rows, replay=self._replay)
         if found is None or member.joining is None or member.lost():
@@ -208,6 +236,10 @@ class Hub:
             return False
         member.tell(found._replace(pubs=fields.some(member.fields, found.pubs)))
         self._live(member, held, "recovered")
+        return self._say_fresh(member)
+
+    def _say_fresh(self, member: Member) -> bool:
+        """Tell a member that resumed how fresh the view is, which no state told it."""
         if member.follower.stale_after is not None:
             member.sink.write(member.sink.outlet().notice(member.follower.freshness()))
         return True
@@ -215,6 +247,8 @@ class Hub:
     async def _state(self, member: Member) -> tuple[Snapshot, Sequence[Pub]]:
         """Read the state until it is not older than the hold. Raises Moved."""
         channel, joining = member.channel, member.joining
+        if channel is not None and member in channel.keepers:
+            return await keeping.state(self.store, member, self._kept_rows), ()
         while channel is not None and joining is not None and not member.lost():
             snapshot = await reading.shared(self.store, member.follower.build, channel)
             held = None if member.lost() else joining.settle(snapshot.epoch, snapshot.seq)
@@ -227,6 +261,12 @@ class Hub:
     def _live(self, member: Member, held: Sequence[Pub], how: str) -> None:
         """Deliver what was held and go live; no await stands between the answer and this."""
         self.stats.joins[how] += 1
+        channel = member.channel
+        if channel is not None and member in channel.keepers:
+            paced = channel.enter(member)
+            if paced is not None:
+                paced.start()
+            return
         member.follower.send(member, held)
         member.follower.settled(member)
 
@@ -280,7 +320,7 @@ class Hub:
     ) -> tuple[str, int, list[Pub]]:
         """Read publications of a member's channel after a position, or before it. Raises Refused."""
         channel, follower = member.channel, member.follower
-        if channel is None:
+        if channel is None or channel.query.order is not None:  # the log does not know who is first
             raise Refused(codes.NOT_AVAILABLE)
         most = HISTORY_LIMIT if limit < 0 else min(limit, HISTORY_LIMIT)
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from distributary.errors import BadQuery
 from distributary.model.channel import REGISTERED, decode_channel, decode_registered
 from distributary.model.fields import Fields, parse_fields
+from distributary.model.order import order_of
 from distributary.model.query import Query
 
 
@@ -33,7 +34,7 @@ def parse(channel: str) -> Asked:
         return Asked(found[0], None, found[1], chosen(found[2]))
     asked = decode_channel(channel)
     wheres = [asked.where] if asked.where is not None else []
-    return of(asked.view, wheres, asked.keys or [], asked.fields)
+    return of(asked.view, wheres, asked.keys or [], asked.fields, asked.order, asked.limit)
 
 
 def chosen(fields: str | None) -> Fields | None:
@@ -41,7 +42,14 @@ def chosen(fields: str | None) -> Fields | None:
     return None if fields is None else parse_fields(fields)
 
 
-def of(view: str, wheres: Iterable[str], keys: Iterable[str], fields: str | None = None) -> Asked:
+def of(
+    view: str,
+    wheres: Iterable[str],
+    keys: Iterable[str],
+    fields: str | None = None,
+    order: str | None = None,
+    limit: str | None = None,
+) -> Asked:
     """Make a query of decoded parameters: at most one filter, or keys. Raises BadQuery."""
     filters, wanted = list(wheres), list(keys)
     if len(filters) > 1:
@@ -49,4 +57,5 @@ def of(view: str, wheres: Iterable[str], keys: Iterable[str], fields: str | None
     if filters and wanted:
         raise BadQuery("a query has keys or a filter, not both", hint="leave one out")
     query = Query.of_keys(view, wanted) if wanted else Query.parse(view, filters[0] if filters else None)
+    query = query.ordered(order_of(order, limit))
     return Asked(view, query, query.id, chosen(fields))

@@ -23,6 +23,7 @@ from distributary.publish.hub import names
 from distributary.publish.hub.channel import Initial, Outcome, Outlet, Recovered, Tier
 from distributary.publish.hub.fields import projected
 from distributary.publish.hub.hub import Hub, Wish
+from distributary.publish.hub.pace import OPTIONS, read_pace
 from distributary.publish.hub.snapshot import Snapshot
 from distributary.publish.stats import Stats
 from distributary.publish.stream.events import SSE, EventOutlet, Shape, shape_of
@@ -36,6 +37,7 @@ _ERRORS = {
     codes.UNKNOWN_CHANNEL.code: (404, "not-found"),
     codes.BAD_REQUEST.code: (400, "bad-query"),
     codes.BUILDING.code: (503, "view-building"),
+    codes.LIMIT_EXCEEDED.code: (400, "limit-exceeded"),
     codes.INTERNAL.code: (503, "store-unavailable"),
 }
 
@@ -71,6 +73,10 @@ class EventSink:
             self._waiting.append(data)
             self._size += len(data)
         self._some.set()
+
+    def room(self) -> int:
+        """Say how much may wait beside what waits."""
+        return min(frames.ROOM, self._limit // 2) - sum(map(len, self._waiting))
 
     def write_state(self, data: bytes) -> None:
         """Add an initial state, which may be larger than what else may wait."""
@@ -202,7 +208,8 @@ class Events:
 def wish_of(request: web.Request) -> Wish:
     """Read what a request asks for. Raises BadQuery."""
     view, query = request.match_info["view"], request.query
-    known = {"where", "key", "keys", "subscription", "last_event_id", "fields", "from"}
+    known = {"where", "key", "keys", "order", "limit", "fields", "from", *OPTIONS, "subscription"}
+    known |= {"last_event_id"}
     for name in query:
         if name not in known:
             raise BadQuery(f"unknown parameter {name[:80]!r}", hint=f"there are {', '.join(sorted(known))}")
@@ -210,11 +217,13 @@ def wish_of(request: web.Request) -> Wish:
     wheres = query.getall("where", [])
     keys = query.getall("key", []) + [one for some in query.getall("keys", []) for one in some.split(",")]
     if subscription:
-        if wheres or keys:
-            raise BadQuery("a subscription has its query already", hint="leave where and key out")
+        if wheres or keys or "order" in query or "limit" in query:
+            raise BadQuery("a subscription has its query already", hint="leave where, key and order out")
         asked = names.Asked(view, None, "", names.chosen(_one(query, "fields")))
     else:
-        asked = names.of(view, wheres, keys, _one(query, "fields"))
+        asked = names.of(
+            view, wheres, keys, _one(query, "fields"), _one(query, "order"), _one(query, "limit")
+        )
     last = request.headers.get("Last-Event-ID") or query.get("last_event_id") or ""
     position: Position | None = None
     if last:
@@ -224,7 +233,7 @@ def wish_of(request: web.Request) -> Wish:
             position = Position("", 0)  # of no epoch: the state comes anew
     since = _one(query, "from")
     start = read_start(since) if since is not None and position is None else None
-    return Wish(asked, subscription, position, since=start)
+    return Wish(asked, subscription, position, since=start, pace=read_pace(query))
 
 
 def _one(query: MultiMapping[str], name: str) -> str | None:

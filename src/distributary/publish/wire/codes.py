@@ -80,6 +80,12 @@ def unknown(what: str) -> Refusal:
     return Refusal(UNKNOWN_CHANNEL.code, f"unknown channel: {what}")
 
 
+def too_many_rows(rows: int, most: int) -> Refusal:
+    """Say that a query has more rows than are kept for an order or a pace."""
+    why = f"the query has {rows:,} rows, and {most:,} are kept for an order or a pace; narrow its filter"
+    return Refusal(LIMIT_EXCEEDED.code, f"{LIMIT_EXCEEDED.message}: {why}")
+
+
 def bad_request(why: str) -> Refusal:
     """Say what is wrong with a request that may be corrected."""
     return Refusal(BAD_REQUEST.code, f"bad request: {why}")

@@ -92,10 +92,14 @@ class Command(msgspec.Struct, gc=False):
 
 
 class SubscribeData(msgspec.Struct, gc=False):
-    """What a subscribe's ``data`` may say: the id of a subscription made by the control API, and a start."""
+    """What a subscribe's ``data`` may say: the id of a subscription of the control API, a start, options."""
 
     subscription: str = ""
     since: str | int = msgspec.field(default="", name="from")
+    conflate: str | int | float | None = None
+    max_rate: str | int | float | None = None
+    max_bytes: str | int | None = None
+    slow: str | None = None
 
 
 _decoder = msgspec.json.Decoder(Command)
@@ -110,13 +114,13 @@ def decode(line: bytes) -> Command | None:
         return None
 
 
-def subscription_of(data: msgspec.Raw) -> str | None:
-    """Read the subscription id out of a subscribe's data; '' when it has none, None when it is not data."""
+def read_data(data: msgspec.Raw) -> SubscribeData | None:
+    """Read a subscribe's data, which may be missing; None when it cannot be read."""
     text = bytes(data)
     if not text or text == b"null":
-        return ""
+        return SubscribeData()
     try:
-        return _data.decode(text).subscription
+        return _data.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 

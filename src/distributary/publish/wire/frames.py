@@ -20,6 +20,9 @@ _COMPRESSED = 0x40
 _TAIL = b"\x00\x00\xff\xff"
 
 LEVEL = 3
+ROOM = 65_536
+"""How many bytes may wait for a reader who is sent the newest rows: what waits is no longer the newest."""
+
 SMALL = 128
 """Shorter payloads are not compressed: it would make few of them shorter."""
 

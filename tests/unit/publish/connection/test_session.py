@@ -25,6 +25,7 @@ from distributary.publish.connection.actions import (
 )
 from distributary.publish.connection.rate import Rate
 from distributary.publish.connection.session import MAX_PENDING, Session
+from distributary.publish.hub.pace import Pace
 from distributary.publish.wire import codes
 from distributary.publish.wire.json_wire import JSON
 from distributary.publish.wire.wire import Wire
@@ -357,3 +358,25 @@ def test_any_sequence_keeps_the_promises(
             answered[reply["id"]] += 1
     assert not answered - asked
     assert wire is not JSON or all(b"\n" not in payload for payload in sent)
+
+
+@both
+def test_options_of_a_subscription(wire: Wire) -> None:
+    session = connected(wire)
+    data: dict[str, Any] = {"conflate": "2s", "max_rate": 5, "subscription": "s"}
+    (join,) = session.receive(
+        write(wire, {"id": 2, "subscribe": {"channel": "odds", "data": data, "flag": 2}})
+    )
+    assert isinstance(join, Join)
+    assert (join.pace, join.subscription, join.reject) == (Pace(2.0, 5.0), "s", True)
+    for wrong, reason in (
+        ({"conflate": "soon"}, "conflate='soon'"),
+        ({"max_rate": [1]}, "options"),
+        ({"slow": "never"}, "slow='never'"),
+        ([1], "options"),
+    ):
+        (reply,) = said(
+            session.receive(write(wire, {"id": 3, "subscribe": {"channel": "b", "data": wrong}})), wire
+        )
+        assert reply["error"]["code"] == 107
+        assert reason in reply["error"]["message"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distributary.errors import BadQuery
+from distributary.model.order import parse_order
 from distributary.model.query import Query
 from distributary.publish.hub import names
 
@@ -13,11 +14,17 @@ def test_forms() -> None:
     assert names.parse("odds").query == Query("odds")
     assert names.parse("odds?where=a%20%3D%201").query == Query.parse("odds", "a = 1")
     assert names.parse("odds?keys=a,b%2Cc&key=d").query == Query.of_keys("odds", ["a", "b,c", "d"])
+    ordered = Query.parse("odds", "a = 1").ordered(parse_order("price desc, b", 10))
+    assert names.parse("odds?where=a=1&order=price+desc,b&limit=10").query == ordered
     assert names.parse("q:odds:ab12") == names.Asked("odds", None, "ab12")
 
 
 @pytest.mark.parametrize(
-    "name", ["", "?where=a", "q:", "q:odds", "odds?x=1", "odds?where=%ff", "odds?where=a"]
+    "name",
+    [
+        *("", "?where=a", "q:", "q:odds", "odds?x=1", "odds?where=%ff", "odds?where=a"),
+        *("odds?order=a", "odds?limit=1", "odds?order=a&limit=0", "odds?order=a+b&limit=1"),
+    ],
 )
 def test_what_cannot_be_read(name: str) -> None:
     with pytest.raises(BadQuery):

@@ -1,0 +1,148 @@
+"""``order by … limit n``: which rows of a query come first, and how many of them are wanted. Pure.
+
+The order is total. A field's values come as numbers (by value, exactly), then texts (by code point), then
+false and true, then objects and arrays, which all count as equal; ``desc`` turns that round. Null and fields
+that are not there come last either way. Rows that are equal in all of it are ordered by their key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from distributary.errors import BadQuery
+from distributary.model.filter.literals import Reader
+from distributary.model.filter.row import Row, slot_of
+from distributary.model.filter.syntax import Path
+from distributary.model.filter.values import FALSE, TRUE, Scalar
+
+MAX_FIELDS = 8
+MAX_TEXT = 1_000
+MAX_LIMIT = 1_000_000
+"""More than this is nonsense anywhere; what a publisher allows is far less, and a setting of it."""
+
+HINT = "write fields such as: price desc, score.home"
+
+Rank = tuple[Any, ...]
+"""Where a row stands: of two rows the one with the smaller rank comes first."""
+
+_NULL = (9, 0)
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """One field to order by."""
+
+    path: Path
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The fields to order by, the first of them first, and how many rows are wanted."""
+
+    by: tuple[By, ...]
+    limit: int
+
+    def rank(self, key: str, row: bytes) -> Rank:
+        """Say where a row stands, from its JSON; one that is no object has no fields."""
+        try:
+            fields: Mapping[str, msgspec.Raw] = _fields.decode(row)
+        except msgspec.MsgspecError:
+            fields = {}
+        found = Row(fields)
+        return (*[_rank(found[slot_of(by.path)], by.descending) for by in self.by], key)
+
+    def dump(self) -> dict[str, Any]:
+        """The normal form; ``load_order`` reads it back."""
+        return {"order": [[list(by.path), by.descending] for by in self.by], "limit": self.limit}
+
+
+class _Down:
+    """A text whose order is turned round."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __lt__(self, other: _Down) -> bool:
+        return other._text < self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Down) and other._text == self._text
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _rank(value: Scalar, descending: bool) -> tuple[int, Any]:
+    if value is None:
+        return _NULL
+    if isinstance(value, str):
+        return (-1, _Down(value)) if descending else (1, value)
+    if isinstance(value, int):
+        return (0, -value) if descending else (0, value)
+    if isinstance(value, Decimal):
+        return (0, value.copy_negate()) if descending else (0, value)  # unary minus would round
+    if value is TRUE or value is FALSE:
+        return (-2, value is FALSE) if descending else (2, value is TRUE)
+    return (-3, 0) if descending else (3, 0)
+
+
+def parse_order(text: str, limit: str | int) -> Order:
+    """Read ``field [asc|desc] {, field [asc|desc]}`` and a number of rows.
+
+    A field that is named twice counts where it stands first. Raises BadQuery, which names the character.
+    """
+    if len(text) > MAX_TEXT:
+        raise BadQuery(
+            f"an order of {len(text):,} characters is too long", hint=f"at most {MAX_TEXT:,} are read"
+        )
+    reader = Reader(text, now=False, what="order")
+    found: dict[Path, By] = {}
+    while True:
+        if not reader.is_field():
+            raise reader.expected("a field's name", HINT)
+        if len(found) == MAX_FIELDS:
+            raise reader.bad("too many fields", f"order by at most {MAX_FIELDS}")
+        path = reader.path()
+        descending = reader.skip("desc")
+        if not descending:
+            reader.skip("asc")
+        found.setdefault(path, By(path, descending))
+        if reader.peek.kind == "end":
+            return Order(tuple(found.values()), _limit(limit))
+        if not reader.skip(","):
+            raise reader.expected("asc, desc, a comma or the end", HINT)
+
+
+def order_of(order: str | None, limit: str | int | None) -> Order | None:
+    """Read both, which are given together or not at all. Raises BadQuery."""
+    if order is None and limit is None:
+        return None
+    if order is None:
+        raise BadQuery("a limit without an order says nothing", hint="add order, as in: order=price desc")
+    if limit is None:
+        raise BadQuery("an order without a limit says nothing", hint="add limit, as in: limit=10")
+    return parse_order(order, limit)
+
+
+def load_order(body: Mapping[str, Any]) -> Order | None:
+    """Read a normal form back; None where there is no order in it."""
+    if "order" not in body:
+        return None
+    return Order(tuple(By(tuple(path), descending) for path, descending in body["order"]), body["limit"])
+
+
+def _limit(limit: str | int) -> int:
+    if isinstance(limit, str) and limit.isascii() and limit.isdigit() and len(limit) < 10:
+        limit = int(limit)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise BadQuery(f"limit={str(limit)[:40]!r} is not a number of rows", hint="give 1 or more")
+    return limit

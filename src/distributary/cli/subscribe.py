@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ async def _follow(args: argparse.Namespace) -> None:
         max_bytes=args.max_bytes,
         slow=args.slow,
         url=url,
+        get_token=own_token(args),
     )
     async with following as changes:
         while True:
@@ -107,6 +108,26 @@ async def _follow(args: argparse.Namespace) -> None:
             sys.stdout.flush()
             if left is not None and left <= 0:
                 return
+
+
+def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
+    """Say how tokens are got for the stack of the configuration: signed with its secret, if it has one.
+
+    A token or key of the environment goes first, and to an address that is given no other is shown.
+    """
+    from distributary.control.client import stack_config
+    from distributary.model.credentials import of_environment
+    from distributary.subscribe.find import CONTROL_URL
+
+    given = args.url or (args.config is None and os.environ.get(CONTROL_URL))
+    if given or any(of_environment(os.environ)):
+        return None
+    permit = stack_config(args.config).permit
+    if not permit.hmac_secret:
+        return None
+    from distributary.permit import making
+
+    return lambda: making.own_token(permit)
 
 
 def publishers(args: argparse.Namespace) -> list[str]:

@@ -204,7 +204,8 @@ class Publisher(Section):
     )
     origins: tuple[str, ...] = setting(
         (),
-        'Browser origins that may connect; "*" allows all. Empty: only pages of the publisher\'s own host.',
+        'Browser origins that may connect; "https://*.example.com" allows all below a domain, "*" all. '
+        "Empty: only pages of the publisher's own host.",
         example='["https://app.example.com"]',
         check=checks.origin,
     )

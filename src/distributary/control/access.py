@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from enum import Enum
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from distributary.control.replies import error_reply
-from distributary.errors import AccessError, CredentialsMissing, Forbidden, TokenRefused
+from distributary.errors import AccessError, Forbidden
+from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.permit import OPEN, Gate, Grant
+from distributary.permit import OPEN, Gate, Grant, Held, Need, challenge, demand
 
 log = logging.getLogger(__name__)
 
@@ -24,17 +24,6 @@ GATE: web.AppKey[Gate] = web.AppKey("gate", Gate)
 
 _GRANT: web.RequestKey[Grant] = web.RequestKey("grant", Grant)
 _NARROWED: web.RequestKey[bool] = web.RequestKey("narrowed", bool)
-
-
-class Need(Enum):
-    """What a caller must have for an address."""
-
-    OPEN = "nothing: it says nothing of the views"
-    USER = "any token or key; the handler looks which views it sees"
-    VIEW = "a grant that sees the view of the address"
-    ROWS = "the same, and the handler narrows the query"
-    MONITOR = "monitor, or admin"
-    ADMIN = "admin"
 
 
 NEEDS: Mapping[str, Need] = {
@@ -79,7 +68,7 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
         request[_GRANT] = OPEN
         return await handler(request)
     grant = request[_GRANT] = await gate.by_headers(request.headers)
-    _demand(grant, need, request.match_info.get("name"))
+    demand(grant, need, request.match_info.get("name"))
     reply = await handler(request)
     if need is Need.ROWS and reply.status < 300 and not request.get(_NARROWED):
         log.error("%s %s answered without narrowing its query", request.method, resource)
@@ -88,17 +77,6 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     reply.headers["Cache-Control"] = _private(reply.headers.get("Cache-Control", ""))
     reply.headers.add("Vary", "Authorization, X-API-Key")
     return reply
-
-
-def _demand(grant: Grant, need: Need, view: str | None) -> None:
-    if need in (Need.VIEW, Need.ROWS) and view is not None:
-        grant.view(view)
-    elif need is Need.ADMIN and not grant.admin:
-        raise Forbidden(f'the user "{grant.user}" is no admin', hint="ask for a token with admin = true")
-    elif need is Need.MONITOR and not (grant.monitor or grant.admin):
-        raise Forbidden(
-            f'the user "{grant.user}" may not monitor', hint="ask for a token with monitor = true"
-        )
 
 
 def grant_of(request: web.Request) -> Grant:
@@ -113,22 +91,15 @@ def narrowed(request: web.Request, query: Query) -> Query:
     return narrow
 
 
-def demand_covered(request: web.Request, query: Query) -> None:
-    """Raise Forbidden when a query that is there already asks for more than the caller may read."""
-    if not grant_of(request).covers(query):
-        raise Forbidden(
-            "this subscription asks for more than the token or key allows", hint="make one with your own"
-        )
+def told(request: web.Request, view: str, position: Position) -> Position:
+    """Give a position as the caller is told it: one of rows under its filter, and no other."""
+    return Position(Held((grant_of(request),)).epoch(view, position.epoch), position.seq)
 
 
-def challenge(error: AccessError) -> str:
-    """Write the header that says why a caller was refused (RFC 6750)."""
-    said = 'Bearer realm="distributary"'
-    if isinstance(error, CredentialsMissing):
-        return said
-    code = "invalid_token" if isinstance(error, TokenRefused) else "insufficient_scope"
-    reason = f', error_description="{error.reason}"' if isinstance(error, TokenRefused) else ""
-    return f'{said}, error="{code}"{reason}'
+def may_use(request: web.Request, subscription: str, query: Query) -> bool:
+    """Say whether a subscription is the caller's (an admin may use any), within what the caller may read."""
+    held = Held((grant_of(request),))
+    return (held.owns(subscription) or held.grants[0].admin) and held.covers(query)
 
 
 def _private(cache: str) -> str:

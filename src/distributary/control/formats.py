@@ -13,6 +13,7 @@ import msgspec
 
 from distributary.control.results import Result
 from distributary.model.fields import Fields
+from distributary.model.position import Position
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -33,7 +34,10 @@ CHUNK = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one reply shows of a result: some of its rows, of each row some fields."""
+    """What one reply shows of a result: some of its rows, of each row some fields.
+
+    ``position`` is the result's as the caller is told it, None where it is told as it is.
+    """
 
     result: Result
     fields: Fields | None
@@ -41,6 +45,7 @@ class Part:
     limit: int
     stale: bool
     incomplete: bool
+    position: Position | None = None
 
     @property
     def next(self) -> str:
@@ -117,7 +122,7 @@ def write_json(part: Part) -> bytes:
     rows = b",".join([b"[%b,%b]" % (_encode(key), row) for key, row in part.rows()])
     return b'{"view":%b,"position":%b,"time":%d,"stale":%b%b,"count":%d,"rows":[%b]%b}' % (
         _encode(result.query.view),
-        _encode(str(result.position)),
+        _encode(str(part.position or result.position)),
         result.time,
         b"true" if part.stale else b"false",
         b',"incomplete":true' if part.incomplete else b"",

@@ -7,7 +7,7 @@ from aiohttp.typedefs import Handler
 
 from distributary.control.context import CONTEXT
 from distributary.errors import OriginRefused
-from distributary.publish.origins import allowed
+from distributary.permit import origin_allowed
 
 EXPOSED = "ETag, Link, Distributary-Position, Distributary-State"
 """Headers that pages may read, besides those that browsers show anyway."""
@@ -19,7 +19,7 @@ async def same_site(request: web.Request, handler: Handler) -> web.StreamRespons
     origin = request.headers.get("Origin")
     if origin is None:
         return await handler(request)
-    if not allowed(origin, request.host, request.app[CONTEXT].config.publisher.origins):
+    if not origin_allowed(origin, request.host, request.app[CONTEXT].config.publisher.origins):
         raise OriginRefused(
             f"pages of {origin} may not use this API",
             hint="name it in publisher.origins of the configuration",

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from distributary.config.sections import Control
 from distributary.control.accept import choose
-from distributary.control.access import narrowed
+from distributary.control.access import narrowed, told
 from distributary.control.asked import Asked, read_asked
 from distributary.control.context import CONTEXT, Context
 from distributary.control.formats import FORMATS, Format, Part
@@ -53,6 +53,7 @@ async def show(request: web.Request) -> web.Response:
         asked.limit,
         stale=is_stale(info, stale_after(info.definition)),
         incomplete=build is not None and build.incomplete,
+        position=told(request, asked.query.view, result.position),
     )
     headers = _headers(request, part, format, info.now, context.config.control)
     if _unchanged(request, headers["ETag"], result):
@@ -149,6 +150,7 @@ def _headers(request: web.Request, part: Part, format: Format, now: int, config:
     result = part.result
     fields = part.fields.text if part.fields is not None else ""
     text = f"{result.tag} {part.at} {part.limit} {format.name} {part.stale} {part.incomplete} {fields}"
+    text += f" {part.position and part.position.epoch}"
     control = f"public, max-age={int(config.cache_max_age)}"
     if config.cache_stale >= 1:
         control += f", stale-while-revalidate={int(config.cache_stale)}"
@@ -157,7 +159,7 @@ def _headers(request: web.Request, part: Part, format: Format, now: int, config:
         "Last-Modified": formatdate(min(_modified(result), now // 1000), usegmt=True),
         "Cache-Control": control,
         "Vary": "Accept, Origin",
-        "Distributary-Position": str(result.known),
+        "Distributary-Position": str(told(request, result.query.view, result.known)),
     }
     said = [name for name in ("stale", "incomplete") if getattr(part, name)]
     if said:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from typing import Any
 
 from aiohttp import web
 
-from distributary.control.access import demand_covered, narrowed
+from distributary.control.access import grant_of, may_use, narrowed
 from distributary.control.context import CONTEXT, Context, events_address, websocket_address
 from distributary.control.paces import pace_of
 from distributary.control.replies import named, read_object
@@ -30,13 +29,14 @@ from distributary.model.command import Command
 from distributary.model.fields import parse_fields
 from distributary.model.order import order_of
 from distributary.model.query import Query
+from distributary.permit import owned_id
 from distributary.store.base import Subscription, ViewInfo
 from distributary.store.tail import Build
 
 log = logging.getLogger(__name__)
 
 _MOMENT = 0.5
-FIELDS = ("view", "where", "keys", "order", "limit")
+FIELDS = ("view", "where", "keys", "fields", "order", "limit")
 
 
 async def create(request: web.Request) -> web.Response:
@@ -48,7 +48,7 @@ async def create(request: web.Request) -> web.Response:
         most = context.config.publisher.top_rows
         raise BadRequest(f'"limit" is {query.order.limit:,}', hint=f"give at most {most:,}")
     await _servable(context, query.view, await require_view(context, query.view))
-    id = str(uuid.uuid4())
+    id = owned_id(grant_of(request).user)
     try:
         await context.reader.register(query.view, query.id, query.text, id, context.ttl_ms, begun=False)
     except KeyError:  # the view was removed since we looked
@@ -178,14 +178,15 @@ async def _servable(context: Context, name: str, info: ViewInfo) -> None:
 
 
 async def _find(request: web.Request) -> tuple[str, Subscription]:
-    """Find the subscription of the address; raises Forbidden when its rows are not the caller's."""
+    """Find the subscription of the address; one that is not the caller's is as unknown as one that is not."""
     reader, id = request.app[CONTEXT].reader, request.match_info["id"]
     view = await reader.find_subscription(id)
     found = await reader.subscription(view, id) if view is not None else None
     row = await reader.query_text(view, found.query_id) if view is not None and found is not None else None
     if view is None or found is None or row is None:
         raise _unknown(id)
-    demand_covered(request, Query.load(view, row.text))
+    if not may_use(request, id, Query.load(view, row.text)):
+        raise _unknown(id)
     return view, found
 
 

@@ -65,10 +65,17 @@ producer's own digits.
 
 In Protobuf a field `data` holds the same JSON, as bytes. A ping is an empty message, and so is its answer.
 
-Commands: `connect` (first), `subscribe`, `unsubscribe`, `history`, `publish`, `rpc` and the answer to a ping.
-The others of the protocol (`ping`, `presence`, `presence_stats`, `refresh`, `sub_refresh`) are refused with
-code 108, and `send` is ignored. Several may come in one frame.
+Commands: `connect` (first), `subscribe`, `unsubscribe`, `history`, `publish`, `rpc`, `refresh`, `sub_refresh`
+and the answer to a ping. The others of the protocol (`ping`, `presence`, `presence_stats`) are refused with
+code 108, and `send` is ignored. Several may come in one frame, also with `connect`: they wait for its answer.
 
+- Where [permission](../how-to/permission.md) is on, `connect` carries a `token`, or `data` with an `api_key`;
+  or the handshake had the header `Authorization` or `X-API-Key`. The reply says `expires` and `ttl` (seconds)
+  when the token ends. Error 109 asks for another token.
+- `refresh` shows a new token of the same user. Subscriptions whose rows it does not allow as they are served
+  end with 2502 (subscribe again: it will be a snapshot), those of a view that it does not allow with 2001.
+- A `subscribe` with a `token` is served what both that and the connection allow, until that ends;
+  `sub_refresh` shows another. Where permission is off both are answered, and change nothing.
 - A `subscribe` with `recover`, `epoch` and `offset` gets `recovered: true` with exactly what it missed, or
   `recovered: false` with a snapshot; with `flag` 2 it gets error 112 instead of the latter.
 - `history` reads a channel that one is subscribed to: at most `limit` publications (0: none, only the
@@ -91,10 +98,11 @@ is begun the reply's data is `{{"op": "waiting"}}`; then come the snapshot's pag
 | a command before `connect`, what is no command | | closed with 3501 |
 | a message | `publisher.max_frame` | closed with 1009 |
 | a channel's name | {name:,} characters | error 107 |
-| channels of a connection | `publisher.max_channels` | error 106 |
-| `publish` and `rpc` under way | {pending} for each connection | error 111 |
+| channels of a connection | `publisher.max_channels`, or the token's `channels` | error 106 |
+| queries of one user in a process | the token's `queries` | error 106 |
+| `publish`, `rpc` and refreshes under way | {pending} for each connection | error 111 |
 | `history` under way | 1 for each connection | error 111 |
-| commands | `publisher.max_rate` a second, and one for each channel | error 111; far beyond, 3013 |
+| commands a second | `publisher.max_rate` or the token's `rate`, and one a channel | error 111, then 3013 |
 | what waits for a reader | `publisher.queue_bytes` | closed with 3008 |
 | an unanswered ping | until the next, `publisher.ping` later | closed with 3012 |
 

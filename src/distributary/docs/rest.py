@@ -29,7 +29,9 @@ _INTRO = """\
 Two parts of a stack speak HTTP: the control API (port 8080 unless it is taken) and each publisher (port
 8001). `distributary up` prints both addresses. Bodies are JSON. Every error is one object,
 `{"error": {"code", "message", "hint", "retry"}}`: see [errors](errors.md). A browser page of another site
-is refused (403) unless `publisher.origins` names it.
+is refused (403) unless `publisher.origins` names it. Where [permission](../how-to/permission.md) is on, every
+address but the open ones needs a token or an API key: 401 without one that counts, 403 where it does not
+allow what is asked.
 """
 
 DETAILS = {
@@ -59,7 +61,8 @@ DETAILS = {
     "GET /v1/views/{view}/events": "A view's rows and changes as server-sent events, or as lines of JSON "
     "with `Accept: application/x-ndjson`. Parameters: `where`, or `key` (repeated) "
     "or `keys` (separated by commas), or `subscription` (the id of one that the control API made); "
-    "`last_event_id` where the header `Last-Event-ID` cannot be sent. The events are described in "
+    "`last_event_id` where the header `Last-Event-ID` cannot be sent, and `token` where `Authorization` "
+    "cannot. The events are described in "
     "[the protocol](protocol.md#server-sent-events).",
     "GET /v1/stats": "What the publisher process that answers counts, as JSON.",
     "GET /": "The page of the demo.",

@@ -8,7 +8,24 @@ subscriber.
 from distributary.permit.exposure import check_exposure
 from distributary.permit.gate import Gate
 from distributary.permit.grant import OPEN, Grant, Limits
+from distributary.permit.held import EVERYTHING, Held, owned_id
+from distributary.permit.needs import Need, challenge, demand
 from distributary.permit.origins import origin_allowed
 from distributary.permit.told import Told, told
 
-__all__ = ["OPEN", "Gate", "Grant", "Limits", "Told", "check_exposure", "origin_allowed", "told"]
+__all__ = [
+    "EVERYTHING",
+    "OPEN",
+    "Gate",
+    "Grant",
+    "Held",
+    "Limits",
+    "Need",
+    "Told",
+    "challenge",
+    "check_exposure",
+    "demand",
+    "origin_allowed",
+    "owned_id",
+    "told",
+]

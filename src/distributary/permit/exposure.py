@@ -9,17 +9,8 @@ from distributary.errors import ConfigError
 
 
 def check_exposure(config: Config) -> None:
-    """Raise ConfigError when the stack would be open to others: an address of the network, no permission.
-
-    Publishers do not ask for tokens yet, so they listen on this machine whatever is set.
-    """
+    """Raise ConfigError when the stack would be open to others: an address of the network, no permission."""
     if config.permit.on:
-        if not is_loopback(config.publisher.host):
-            raise ConfigError(
-                f'publisher.host = "{config.publisher.host}": publishers do not ask for tokens yet, '
-                "so everybody who reaches this address could read all views",
-                hint='Listen on "127.0.0.1" and put a proxy that asks in front of it',
-            )
         return
     hosts = {"control.host": config.control.host, "publisher.host": config.publisher.host}
     open_ones = [f'{name} = "{host}"' for name, host in hosts.items() if not is_loopback(host)]

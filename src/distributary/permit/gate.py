@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -49,8 +50,8 @@ class Gate:
         self._revocations = Revocations(revoked, ttl=permit.revoked_ttl)
         self._clock = clock
 
-    async def by_token(self, token: str | None) -> Grant:
-        """Say what a token allows; None or "" is no token."""
+    async def by_token(self, token: str | None, *, channel: str = "") -> Grant:
+        """Say what a token allows; None or "" is no token. One that names a channel is for that alone."""
         if not self.on:
             return OPEN
         if not token:
@@ -59,6 +60,10 @@ class Gate:
         grant = of_token(claims, claim=self._permit.claim, default_views=self._permit.default_views)
         if grant.revoked(await self._revocations.of(grant.user)):
             raise _revoked()
+        if grant.channel and grant.channel != channel:
+            raise refuse(
+                "claims", "the token is for one channel, and not for this", "get one without channel"
+            )
         return grant
 
     def by_key(self, key: str) -> Grant:
@@ -85,11 +90,21 @@ class Gate:
                 return self.by_key(value.strip())
         raise refuse("malformed", "Authorization has another scheme", "write Bearer TOKEN or ApiKey KEY")
 
+    def ttl(self, grant: Grant) -> int:
+        """Say in how many seconds a grant ends, at least 1; 0 when it has no end."""
+        if grant.expires_at is None:
+            return 0
+        return max(1, math.ceil(grant.expires_at / 1000 - self._clock()))
+
+    def expired(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
+        """Say which of these grants are beyond their time and its grace; asks nobody."""
+        now = int(self._clock() * 1000)
+        return [(grant, _expired()) for grant in grants if grant.expired(now, self._rules.leeway)]
+
     async def ended(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
         """Say which of these grants no longer count, and why; for connections that stay open."""
-        now = int(self._clock() * 1000)
         held = list(grants) if self.on else []
-        over = [(grant, _expired()) for grant in held if grant.expired(now, self._rules.leeway)]
+        over = self.expired(held)
         users = {grant.user for grant in held if grant.revocable}
         moments = await self._revocations.among(sorted(users)) if users else {}
         return over + [(grant, _revoked()) for grant in held if grant.revoked(moments.get(grant.user))]

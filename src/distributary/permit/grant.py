@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -41,7 +41,7 @@ class Grant:
     pattern with the filter that every query of a view that it fits is narrowed by. Times are ms since the
     epoch; ``expires_at`` None: never; ``issued_at`` None: nobody said. ``monitor`` may read status and
     metrics of the whole stack; ``admin`` may change views and revoke users, and monitor. ``revocable`` is
-    whether revoking the user ends it.
+    whether revoking the user ends it. ``channel`` is the one channel that it is for, '' when it is for all.
     """
 
     user: str
@@ -54,6 +54,7 @@ class Grant:
     monitor: bool = False
     admin: bool = False
     revocable: bool = True
+    channel: str = ""
 
     def sees(self, name: str) -> bool:
         """Say whether it allows a view."""
@@ -134,13 +135,17 @@ def of_token(claims: Mapping[str, Any], *, claim: str = "", default_views: str =
     ours = claims.get(claim, {}) if claim else claims
     if not isinstance(ours, dict):
         raise _unclear(claim, "an object")
-    return of_claims(
+    channel = claims.get("channel", "")
+    if not isinstance(channel, str):
+        raise _unclear("channel", "the name of the one channel that the token is for")
+    grant = of_claims(
         user,
         ours,
         default_views=default_views,
         expires_at=_ms(claims.get("exp")),
         issued_at=_ms(claims.get("iat")),
     )
+    return replace(grant, channel=channel)
 
 
 def of_claims(

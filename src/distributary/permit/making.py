@@ -10,10 +10,8 @@ import jwt
 
 from distributary.config import Permit
 from distributary.errors import UsageError
+from distributary.model.credentials import of_environment
 from distributary.permit.grant import of_token
-
-TOKEN = "DISTRIBUTARY_TOKEN"
-API_KEY = "DISTRIBUTARY_API_KEY"
 
 _OWN_SECONDS = 60.0
 
@@ -46,13 +44,14 @@ def own_headers(env: Mapping[str, str], permit: Permit | None = None) -> dict[st
     A token or API key of the environment; else, where ``permit`` is of the stack that is called, a token that
     is signed with its secret for a minute: whoever has the secret may do everything anyhow. Else none.
     """
-    for name, scheme in ((TOKEN, "Bearer"), (API_KEY, "ApiKey")):
-        value = env.get(name, "").strip()
-        if not value.isascii() or not (value or "x").isprintable() or " " in value:
-            raise UsageError(f"{name} is not what it says", hint="Give one word, without line ends")
-        if value:
-            return {"Authorization": f"{scheme} {value}"}
-    if permit is None or not permit.hmac_secret:
-        return {}
-    token, _ = make_token(permit, "distributary", {"admin": True, "views": ["*"]}, _OWN_SECONDS)
-    return {"Authorization": f"Bearer {token}"}
+    token, key = of_environment(env)
+    if key:
+        return {"Authorization": f"ApiKey {key}"}
+    if not token and permit is not None and permit.hmac_secret:
+        token = own_token(permit)
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def own_token(permit: Permit) -> str:
+    """Sign a token that allows everything for a minute; raises UsageError when there is no secret."""
+    return make_token(permit, "distributary", {"admin": True, "views": ["*"]}, _OWN_SECONDS)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distributary.errors import DistributaryError, Forbidden, TokenExpired, TokenRefused
+from distributary.errors import CredentialsMissing, DistributaryError, Forbidden, TokenExpired, TokenRefused
 
 
 class Told(NamedTuple):
@@ -41,6 +41,11 @@ def told(error: DistributaryError, *, connected: bool = False) -> Told:
         return PERMISSION_DENIED
     if error.retry:
         return UNAVAILABLE
-    if isinstance(error, TokenRefused) and error.reason == "revoked":
-        return INVALID_TOKEN._replace(message="token revoked")
+    if isinstance(error, CredentialsMissing):
+        return INVALID_TOKEN._replace(message="a token or an API key is needed")
+    if isinstance(error, TokenRefused):
+        revoked = error.reason == "revoked"
+        return INVALID_TOKEN._replace(
+            message="token revoked" if revoked else f"invalid token: {error.reason}"
+        )
     return INVALID_TOKEN

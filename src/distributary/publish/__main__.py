@@ -18,6 +18,7 @@ from distributary.errors import DistributaryError
 from distributary.kafka.commands import CommandsProducer
 from distributary.kafka.touched import TouchedKeys
 from distributary.permit import check_exposure
+from distributary.publish.access.door import Door
 from distributary.publish.connection.inlet import Inlet
 from distributary.publish.connection.producer import RecordProducer
 from distributary.publish.server import Publisher
@@ -40,6 +41,7 @@ async def serve(config: Config) -> None:
         announce=commands.send if commands else None,
         inlet=Inlet(config.feeds, store, records.send) if records else None,
         replay=TouchedKeys(config.kafka) if config.kafka.bootstrap_servers else None,
+        door=Door(config, store),
     )
     try:
         await publisher.start()

@@ -43,6 +43,7 @@ def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
         "paced": sum(len(channel.paced) for channel in channels),
         "pings": stats.pings,
         "refused_origins": stats.refused_origins,
+        "refused_access": stats.refused_access,
         "joins": dict(stats.joins),
         "publishes": dict(stats.publishes),
         "closes": {str(code): count for code, count in sorted(stats.closes.items())},
@@ -103,6 +104,7 @@ COUNTERS = (
     ("conflated", "Changes that were not sent since a later one of the same row was."),
     ("dropped", "Changes that were not sent since their row came and went between two sends."),
     ("refused_origins", "Connections refused for their origin."),
+    ("refused_access", "Connections, streams and subscriptions refused for their token or key."),
 )
 
 

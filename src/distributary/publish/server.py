@@ -8,8 +8,10 @@ import logging
 import uuid
 from urllib.parse import urlsplit
 
+from distributary.config import Config
 from distributary.config.sections import Publisher as Settings
 from distributary.publish import figures
+from distributary.publish.access.door import Door
 from distributary.publish.connection.inlet import Inlet
 from distributary.publish.connection.websocket import PATH, WebSocketServer
 from distributary.publish.hub import peers
@@ -37,7 +39,9 @@ class Publisher:
         announce: Announce | None = None,
         inlet: Inlet | None = None,
         replay: Touched | None = None,
+        door: Door | None = None,
     ) -> None:
+        self.door = door or Door(Config(), store)
         self.id = uuid.uuid4().hex[:12]
         self.stats = Stats()
         self.hub = Hub(
@@ -50,8 +54,8 @@ class Publisher:
             kept_rows=settings.kept_rows,
             top_rows=settings.top_rows,
         )
-        self.websocket = WebSocketServer(self.hub, settings, self.stats, inlet)
-        self.http = HttpServer(self.hub, settings, self.stats, self.id)
+        self.websocket = WebSocketServer(self.hub, settings, self.stats, inlet, self.door)
+        self.http = HttpServer(self.hub, settings, self.stats, self.id, self.door)
         self.upkeep = Upkeep(self.hub)
         self._settings = settings
         self._store = store
@@ -82,6 +86,7 @@ class Publisher:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.websocket.run())
             group.create_task(self.upkeep.run())
+            group.create_task(self.door.roll.run())
             group.create_task(self._beat())
 
     async def stop(self) -> None:

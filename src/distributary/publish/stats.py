@@ -82,6 +82,7 @@ class Stats:
         self.conflated = 0
         self.dropped = 0
         self.refused_origins = 0
+        self.refused_access = 0
         self.pings = 0
         self.publishes = {"written": 0, "refused": 0}
         self.joins = {"snapshot": 0, "recovered": 0, "waiting": 0, "refused": 0}

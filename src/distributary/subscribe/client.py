@@ -24,13 +24,15 @@ from distributary.model.query import Query
 from distributary.model.start import Start, read_start
 from distributary.subscribe.change import Followed, Row, SubscribedChange
 from distributary.subscribe.find import find_publishers
-from distributary.subscribe.protocol import Action, Deliver, Fail, Reconnect, Send, Session
+from distributary.subscribe.protocol import Action, Deliver, Fail, Reconnect, RefreshIn, Send, Session
+from distributary.subscribe.showing import GetToken, Showing
 
 log = logging.getLogger(__name__)
 
 _FIRST_DELAY = 0.2
 _LAST_DELAY = 20.0
 _WAITING = 10_000
+_TOKEN_AGAIN = 5.0
 
 
 def subscribe(
@@ -50,6 +52,8 @@ def subscribe(
     url: str | Sequence[str] | None = None,
     control: str | None = None,
     token: str | None = None,
+    get_token: GetToken | None = None,
+    api_key: str | None = None,
     timeout: float = 10.0,
 ) -> Changes:
     """Follow the rows of a view, live.
@@ -70,7 +74,9 @@ def subscribe(
 
     ``url`` is a publisher's WebSocket address, or several to try in turn; without one ``control`` (the
     control API) is asked, or the stack of the current folder is found. ``timeout`` is for the first
-    snapshot, in seconds; later connections are tried again for ever.
+    snapshot, in seconds; later connections are tried again for ever. Where permission is on, give a
+    ``token``, ``get_token`` (called for another before the last ends) or an ``api_key``; without any of them
+    it is DISTRIBUTARY_TOKEN or DISTRIBUTARY_API_KEY of the environment.
 
     Use it as ``async with subscribe("odds") as changes: async for change in changes: …``. Raises
     BadQuery at once for a query that cannot be read.
@@ -85,8 +91,8 @@ def subscribe(
         encode_channel(query.view, where, keys, chosen, order=order_by, limit=limit),
         url,
         control,
-        token,
-        timeout,
+        timeout=timeout,
+        showing=Showing(token, get_token, api_key),
         start=_start(from_position),
         rows=rows,
         options={name: value for name, value in options.items() if value is not None},
@@ -117,6 +123,7 @@ class Changes(Followed):
         control: str | None = None,
         token: str | None = None,
         timeout: float = 10.0,
+        showing: Showing | None = None,
         *,
         start: Start | None = None,
         rows: Mapping[str, Row] | None = None,
@@ -127,9 +134,17 @@ class Changes(Followed):
         self.channel = channel
         self._where = (url, control)
         self._timeout = timeout
+        self._showing = showing or Showing(token)
         self._session = Session(
-            channel, token=token, start=start, rows=rows, options=options, ordered=ordered
+            channel,
+            token=self._showing.token,
+            renewable=self._showing.renewable,
+            start=start,
+            rows=rows,
+            options=options,
+            ordered=ordered,
         )
+        self._refreshing: asyncio.Task[None] | None = None
         self._items: asyncio.Queue[SubscribedChange | None] = asyncio.Queue(_WAITING)
         self._first: SubscribedChange | None = None
         self._error: DistributaryError | None = None
@@ -231,7 +246,14 @@ class Changes(Followed):
         """Serve one connection to its end; say whether it got as far as a subscription, and why it ended."""
         session, was_joined = self._session, False
         try:
-            async with http.ws_connect(url, max_msg_size=0, autoping=True) as socket:
+            session.token = await self._showing.current(fresh=session.token is None)
+        except DistributaryError:
+            raise
+        except Exception as error:
+            return False, f"no token could be got: {error!r}"
+        try:
+            headers = self._showing.headers
+            async with http.ws_connect(url, max_msg_size=0, autoping=True, headers=headers) as socket:
                 why = await self._act(socket, session.opened())
                 while why is None:
                     try:
@@ -255,12 +277,38 @@ class Changes(Followed):
             return was_joined, f"HTTP {error.status}"
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return was_joined, str(error) or type(error).__name__
+        finally:
+            self._refresh_in(None)
+
+    def _refresh_in(
+        self, seconds: float | None, socket: aiohttp.ClientWebSocketResponse | None = None
+    ) -> None:
+        """Show a new token in so many seconds, instead of any that was to be shown; None: not at all."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            self._refreshing = None
+        if seconds is not None and socket is not None and self._showing.renewable:
+            self._refreshing = asyncio.create_task(self._refresh(seconds, socket))
+
+    async def _refresh(self, seconds: float, socket: aiohttp.ClientWebSocketResponse) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                token = await self._showing.current(fresh=True)
+                break
+            except Exception as error:
+                log.warning("no token could be got: %r", error, extra={"channel": self.channel})
+                seconds = _TOKEN_AGAIN
+        with contextlib.suppress(ConnectionError, aiohttp.ClientError):  # it is over anyhow
+            await self._act(socket, self._session.refresh(token or ""))
 
     async def _act(self, socket: aiohttp.ClientWebSocketResponse, actions: Iterable[Action]) -> str | None:
         """Do what the session says; a text means that this connection is over."""
         for action in actions:
             if isinstance(action, Send):
                 await socket.send_str(action.text)
+            elif isinstance(action, RefreshIn):
+                self._refresh_in(action.seconds, socket)
             elif isinstance(action, Deliver):
                 await self._items.put(action.change)
             elif isinstance(action, Reconnect):

@@ -20,6 +20,9 @@ from distributary.subscribe.change import Row, SubscribedChange, decode, place
 
 _CONNECT = 1
 _GRACE = 10.0
+_EXPIRED = 3005
+_EARLY, _AGAIN = 0.9, 5.0
+"""After which part of its time a token is replaced, and in how many seconds that is tried again."""
 
 
 class Send(NamedTuple):
@@ -46,14 +49,21 @@ class Fail(NamedTuple):
     error: DistributaryError
 
 
-Action = Send | Deliver | Reconnect | Fail
+class RefreshIn(NamedTuple):
+    """Show a new token in so many seconds, with ``refresh``; sooner than the one shown ends."""
+
+    seconds: float
+
+
+Action = Send | Deliver | Reconnect | Fail | RefreshIn
 
 
 class Session:
     """The state of one subscription. ``silence`` is after how many seconds a connection is dead.
 
     ``start`` is from where on something is wanted, by somebody who has the ``rows`` of then, or goes without.
-    ``tier`` says how the state was last come by.
+    ``tier`` says how the state was last come by. ``token`` is what the next connection shows. With
+    ``renewable`` there are others: it is None when the last is over.
     """
 
     def __init__(
@@ -66,6 +76,7 @@ class Session:
         rows: Mapping[str, Row] | None = None,
         options: Mapping[str, Any] | None = None,
         ordered: bool = False,
+        renewable: bool = False,
     ) -> None:
         self.channel = channel
         self.position: Position | None = None
@@ -76,10 +87,12 @@ class Session:
         self.joined = False
         self.silence: float | None = None
         self._subscription = subscription
-        self._token = token
+        self.token = token
+        self._renewable = renewable
         self._options = dict(options or {})
         self._ordered = ordered
-        self._id = _CONNECT
+        self._id = self._refresh = _CONNECT
+        self._subscribing = 0
         self._pong = False
         self._epoch = ""
         self._pages: dict[str, Row] = {}
@@ -93,8 +106,8 @@ class Session:
         self.silence = None
         self._pages = {}
         hello: dict[str, Any] = {"name": "distributary-python"}
-        if self._token:
-            hello["token"] = self._token
+        if self.token:
+            hello["token"] = self.token
         connect = json.dumps({"id": _CONNECT, "connect": hello})
         return [Send(connect + "\n" + self._subscribe())]
 
@@ -112,11 +125,21 @@ class Session:
             done.append(Reconnect(f"the publisher sent what is not the protocol: {error!r}"))
         return done
 
+    def refresh(self, token: str) -> list[Action]:
+        """Show a new token while connected."""
+        self.token = token
+        self._id += 1
+        self._refresh = self._id
+        return [Send(json.dumps({"id": self._refresh, "refresh": {"token": token}}))]
+
     def closed(self, code: int | None, reason: str = "") -> list[Action]:
         """Take note that the connection ended; the code says whether to come back."""
         self.joined = False
+        if code == _EXPIRED and self._renewable:
+            self.token = None
         if code is not None and (3500 <= code < 4000 or 4500 <= code < 5000):
-            return [Fail(SubscribeError(f"the publisher closed the connection: {reason or code} ({code})"))]
+            said = f"the publisher closed the connection: {reason or code} ({code})"
+            return [Fail(SubscribeError(said, hint=_hint(code)))]
         return [Reconnect(f"connection closed ({code}) {reason}".strip())]
 
     # --- messages ---------------------------------------------------------------------------------
@@ -140,7 +163,10 @@ class Session:
 
     def _reply(self, message: dict[str, Any]) -> Iterator[Action]:
         error = message.get("error")
-        if message["id"] not in (_CONNECT, self._id):
+        if message["id"] == self._refresh != _CONNECT:
+            yield from self._refreshed(message)
+            return
+        if message["id"] not in (_CONNECT, self._subscribing):
             return
         if error is not None:
             yield self._refused(error)
@@ -149,11 +175,28 @@ class Session:
             self._pong = bool(connect.get("pong"))
             ping = connect.get("ping")
             self.silence = float(ping) + _GRACE if ping else None
+            yield from self._expires(connect)
         else:
             yield from self._subscribed(message["subscribe"])
 
+    def _refreshed(self, message: dict[str, Any]) -> Iterator[Action]:
+        error = message.get("error")
+        if error is None:
+            yield from self._expires(message["refresh"])
+        elif error.get("temporary"):
+            yield RefreshIn(_AGAIN)
+        else:
+            yield Reconnect(str(error.get("message", "error")))
+
+    def _expires(self, reply: dict[str, Any]) -> Iterator[Action]:
+        if reply.get("expires"):
+            yield RefreshIn(float(reply.get("ttl", 0)) * _EARLY)
+
     def _refused(self, error: dict[str, Any]) -> Action:
         code, text = int(error.get("code", 0)), str(error.get("message", "error"))
+        if code == 109 and self._renewable:
+            self.token = None
+            return Reconnect(text)
         if code == 112:  # the position is of no use any more
             self.position = None
             return Send(self._subscribe())
@@ -273,6 +316,7 @@ class Session:
 
     def _subscribe(self) -> str:
         self._id += 1
+        self._subscribing = self._id
         request: dict[str, Any] = {"channel": self.channel}
         data = dict(self._options)
         if self._subscription is not None:
@@ -304,5 +348,6 @@ def _hint(code: int) -> str:
         103: "the token does not allow this query",
         106: "narrow the filter, or subscribe to less",
         107: "check the filter: price > 1.5 and sport = 'tennis'",
-        109: "give a fresh token",
+        109: "give a fresh token, or get_token=, which is called for another",
+        3500: "give a token that counts, or an API key; see: distributary token show",
     }.get(code, "")

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from distributary.model.position import Position
 from distributary.subscribe.change import Followed, Row, SubscribedChange
 from distributary.subscribe.client import Changes, subscribe
+from distributary.subscribe.showing import GetToken
 
 T = TypeVar("T")
 
@@ -34,6 +35,8 @@ def subscribe_sync(
     url: str | Sequence[str] | None = None,
     control: str | None = None,
     token: str | None = None,
+    get_token: GetToken | None = None,
+    api_key: str | None = None,
     timeout: float = 10.0,
 ) -> SyncChanges:
     """Follow the rows of a view from code without asyncio; arguments as in ``subscribe``.
@@ -56,6 +59,8 @@ def subscribe_sync(
         url=url,
         control=control,
         token=token,
+        get_token=get_token,
+        api_key=api_key,
         timeout=timeout,
     )
     return SyncChanges(changes)

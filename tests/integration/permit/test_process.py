@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,12 +23,13 @@ from tests.unit.permit.signed import SECRET, ec_key, jwk, jwks, rsa_key, sign
 
 from distributary.config import Permit
 from distributary.control.client import ControlClient
-from distributary.errors import CredentialsMissing, Forbidden, KeysUnavailable, TokenRefused
+from distributary.errors import CredentialsMissing, Forbidden, KeysUnavailable, SubscribeError, TokenRefused
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.permit.making import make_token
 from distributary.store.redis import RedisWriter
+from distributary.subscribe.sync import subscribe_sync
 
 ODDS = Definition(View("odds", "odds", key="id"), Feed("odds", "sportsbook.odds"))
 PERMIT = Permit(hmac_secret=SECRET)
@@ -177,11 +180,57 @@ def eventually(what: Callable[[], bool], passing: type[Exception]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("part", ["control", "publisher"])
-def test_an_open_stack_does_not_listen_on_the_network(store: StoreServer, tmp_path: Path, part: str) -> None:
+def test_a_publisher_on_the_network_asks_and_never_writes_down_what_it_is_shown(
+    store: StoreServer, tmp_path: Path
+) -> None:
+    fill(store)
+    (tmp_path / "distributary.toml").touch()
+    env = environment(
+        store,
+        config=str(tmp_path / "distributary.toml"),
+        permit_hmac_secret=SECRET,
+        publisher_host="0.0.0.0",
+        publisher_port=str(free_port()),
+        publisher_http_port=str(free_port()),
+    )
+    process = Process("distributary.publish", env, tmp_path / "log")
+    good, bad = made("ann", views=["odds"], rows="country = 'DE'"), made("ann", views=["bets"])
+    try:
+        url = f"{process.addresses['http']}/v1/views/odds/events?token="
+        with urllib.request.urlopen(url + good, timeout=30 * LIMIT) as reply:
+            read = b""
+            while b"ready" not in read:
+                read += reply.readline()
+        assert (b'"a"' in read, b'"b"' in read) == (True, False)
+        for shown, status in ((bad, 403), (good + "x", 401), ("", 401)):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(url + shown, timeout=30 * LIMIT)
+            assert caught.value.code == status
+            caught.value.close()
+        with subscribe_sync("odds", url=process.addresses["websocket"], token=good) as changes:
+            assert set(changes.rows) == {"a"}
+        with (
+            pytest.raises(SubscribeError, match="3500"),
+            subscribe_sync("odds", url=process.addresses["websocket"]),
+        ):
+            pass
+    finally:
+        process.stop()
+    log = (tmp_path / "log").read_text()
+    for secret in (SECRET, good, bad, good.split(".")[1]):
+        assert secret not in log
+
+
+@pytest.mark.parametrize(
+    ("module", "part"), [("control", "control"), ("control", "publisher"), ("publish", "publisher")]
+)
+def test_an_open_stack_does_not_listen_on_the_network(
+    store: StoreServer, tmp_path: Path, module: str, part: str
+) -> None:
+    (tmp_path / "distributary.toml").touch()
     env = environment(store, **{f"{part}_host": "0.0.0.0"})
     done = subprocess.run(
-        [sys.executable, "-m", "distributary.control"],
+        [sys.executable, "-m", f"distributary.{module}"],
         env={**os.environ, **env},
         cwd=tmp_path,
         capture_output=True,

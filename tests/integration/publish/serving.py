@@ -13,7 +13,9 @@ from tests.support.clock import LIMIT
 from tests.unit.publish.wires import read, write
 from tests.unit.publish.world import World
 
+from distributary.config import Config, Permit
 from distributary.config.sections import Publisher as Settings
+from distributary.publish.access.door import Door
 from distributary.publish.connection.inlet import Inlet
 from distributary.publish.server import Publisher
 from distributary.publish.wire.json_wire import JSON
@@ -25,10 +27,17 @@ WAIT = 10 * LIMIT
 
 @asynccontextmanager
 async def serving(
-    world: World, *, inlet: Inlet | None = None, reader: ReaderStore | None = None, **settings: Any
+    world: World,
+    *,
+    inlet: Inlet | None = None,
+    permit: Permit | None = None,
+    reader: ReaderStore | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Publisher]:
     """Run a publisher on free ports; ``reader`` is another store's than the world's own."""
-    publisher = Publisher(reader or world.reader, Settings(**settings), ttl=60, inlet=inlet)
+    store = reader or world.reader
+    door = Door(Config(permit=permit), store) if permit is not None else None
+    publisher = Publisher(store, Settings(**settings), ttl=60, inlet=inlet, door=door)
     await publisher.start(port=0, http_port=0)
     running = asyncio.create_task(publisher.run())
     try:
@@ -71,9 +80,18 @@ class Raw:
                     await self.socket.recv()
         return self.socket.close_code or 0, self.socket.close_reason or ""
 
-    async def connect(self) -> None:
-        await self.send({"id": 1, "connect": {}})
-        assert "connect" in await self.next()
+    async def connect(self, token: str = "") -> dict[str, Any]:
+        """Connect; gives what the reply says."""
+        await self.send({"id": 1, "connect": {"token": token} if token else {}})
+        reply = await self.next()
+        assert "connect" in reply, reply
+        found: dict[str, Any] = reply["connect"]
+        return found
+
+    async def ask(self, id: int, **command: Any) -> dict[str, Any]:
+        """Send a command and give the next message."""
+        await self.send({"id": id, **command})
+        return await self.next()
 
 
 @asynccontextmanager

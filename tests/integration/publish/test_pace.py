@@ -218,7 +218,7 @@ async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store
     world = World(writer=RedisWriter(store.url))
     reader = RedisReader(store.url)
     keys, changes, seconds = 40, 2_000, 4.5
-    world.put(*((f"k{n}", {"n": 0}) for n in range(keys)))  # type: ignore[misc]
+    world.put(*((f"k{n}", {"n": 0}) for n in range(keys)))  # type: ignore[arg-type]
     async with serving(world, reader=reader) as publisher:
         url = publisher.addresses["websocket"]
         async with (
@@ -244,7 +244,7 @@ async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store
 
                 def write(count: int) -> None:
                     nonlocal sent
-                    world.put(*((f"k{(sent + n) % keys}", {"n": sent + n + 1}) for n in range(count)))  # type: ignore[misc]
+                    world.put(*((f"k{(sent + n) % keys}", {"n": sent + n + 1}) for n in range(count)))  # type: ignore[arg-type]
                     sent += count
 
                 while (now := time.monotonic() - began) < seconds:

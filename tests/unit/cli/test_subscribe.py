@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -15,11 +16,15 @@ import pytest
 from tests.support.clock import LIMIT
 from tests.unit.cli.control_fixture import control as control
 from tests.unit.control.threaded import ThreadedApi
+from tests.unit.permit.signed import SECRET
 from tests.unit.subscribe.server import TinyPublisher
 
 from distributary.cli.main import main
-from distributary.cli.subscribe import json_lines, people_lines
+from distributary.cli.subscribe import json_lines, own_token, people_lines
+from distributary.config import Config, Permit
 from distributary.model.position import Position
+from distributary.permit import Gate
+from distributary.store.memory import MemoryStore
 from distributary.subscribe.change import SubscribedChange
 
 AT = Position("e", 7)
@@ -139,3 +144,26 @@ def test_an_order_and_a_pace_are_asked_for(tiny: TinyPublisher, capsys: pytest.C
 def test_lines(change: SubscribedChange, people: str, json_text: str) -> None:
     assert list(people_lines(change)) == [people]
     assert list(json_lines(change)) == [json_text]
+
+
+async def test_the_own_stack_is_shown_a_token_that_its_secret_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DISTRIBUTARY_CONTROL_URL", "DISTRIBUTARY_TOKEN", "DISTRIBUTARY_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "distributary.toml"
+    file.touch()
+    assert own_token(Namespace(url=None, config=file)) is None, "an open stack"
+    file.write_text(f'[permit]\nhmac_secret = "{SECRET}"\n')
+    get = own_token(Namespace(url=None, config=file))
+    assert get is not None
+    gate = Gate(Config(permit=Permit(hmac_secret=SECRET)), MemoryStore().reader.revoked)
+    assert (await gate.by_token(get())).sees("odds")
+    assert own_token(Namespace(url=["ws://elsewhere"], config=file)) is None, "it is for nobody else"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", "http://elsewhere")
+    assert own_token(Namespace(url=None, config=None)) is None
+    monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL")
+    assert own_token(Namespace(url=None, config=None)) is not None
+    monkeypatch.setenv("DISTRIBUTARY_API_KEY", "k")
+    assert own_token(Namespace(url=None, config=None)) is None, "the environment goes first"

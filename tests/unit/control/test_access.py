@@ -12,13 +12,14 @@ from tests.unit.control.conftest import FEED, Announced, Api, check
 
 from distributary.config import Config, Permit
 from distributary.control import access
-from distributary.control.access import NEEDS, Need, challenge
+from distributary.control.access import NEEDS
 from distributary.control.app import make_app
 from distributary.control.context import Context
 from distributary.docs.rest import control_app, routes
 from distributary.errors import ConfigError, CredentialsMissing, Forbidden, TokenExpired
 from distributary.model.query import Query
 from distributary.model.view import View
+from distributary.permit import Need, challenge
 from distributary.permit.keys import make_key
 from distributary.permit.making import make_token
 from distributary.store.memory import MemoryReader, MemoryStore
@@ -192,6 +193,23 @@ async def test_what_one_may_read_is_kept_by_no_shared_cache(closed: Closed) -> N
         assert reply.status == 200, "the same address is another reply for another user"
 
 
+async def test_a_position_is_told_under_the_filter_that_its_rows_came_by(closed: Closed) -> None:
+    told = []
+    for rows in ("", "country = 'DE'", "country = 'FR'"):
+        shown = bearer(views=["odds"], rows=rows) if rows else bearer(views=["odds"])
+        headers, body = await closed.ask("GET", "/v1/views/odds", **shown)
+        epochs = {headers["Distributary-Position"].split(":")[0], body["position"].split(":")[0]}
+        assert len(epochs) == 1
+        told.append(epochs.pop())
+    assert len(set(told)) == 3
+    # The same rows, asked for under no filter: not the same reply.
+    german, _ = await closed.ask("GET", "/v1/views/odds", **bearer(views=["odds"], rows="country = 'DE'"))
+    path = "/v1/views/odds?where=country%20%3D%20'DE'"
+    free, body = await closed.ask("GET", path, **bearer(views=["odds"]))
+    assert body["position"].startswith(f"{told[0]}:")
+    assert free["ETag"] != german["ETag"]
+
+
 async def test_a_subscription_is_narrowed(closed: Closed) -> None:
     german = bearer(views=["odds"], rows="country = 'DE'")
     for body, where in (
@@ -208,14 +226,21 @@ async def test_a_subscription_is_narrowed(closed: Closed) -> None:
     await closed.ask("POST", "/v1/subscriptions", 403, body={"view": "bets"}, **german)
 
 
-async def test_a_subscription_of_somebody_else_is_of_use_only_with_the_same_filter(closed: Closed) -> None:
+async def test_a_subscription_is_unknown_to_everybody_else(closed: Closed) -> None:
     body = {"view": "odds"}
     _, made = await closed.ask("POST", "/v1/subscriptions", 201, body=body, **bearer(views=["odds"]))
     path = f"/v1/subscriptions/{made['id']}"
-    for other in (bearer("bob", views=["bets"]), bearer("bob", views=["odds"], rows="country = 'DE'")):
-        await closed.ask("GET", path, 403, **other)
-        await closed.ask("POST", f"{path}/begin", 403, **other)
-        await closed.ask("DELETE", path, 403, **other)
+    _, unknown = await closed.ask("GET", address("GET /v1/subscriptions/{id}")[1], 404, **bearer())
+    for other in (
+        bearer("bob", views=["odds"]),
+        bearer("bob", admin=True),  # who may change views, but read none
+        bearer(views=["odds"], rows="country = 'DE'"),
+    ):
+        _, error = await closed.ask("GET", path, 404, **other)
+        assert error["message"] == unknown["message"].replace(ADDRESSES["{id}"], made["id"])
+        await closed.ask("POST", f"{path}/begin", 404, **other)
+        await closed.ask("DELETE", path, 404, **other)
+    await closed.ask("GET", path, **bearer("boss", admin=True, views=["*"]))
     await closed.ask("POST", f"{path}/begin", **bearer(views=["odds"]))
     await closed.ask("DELETE", path, 204, **bearer(views=["odds"]))
 

@@ -26,13 +26,8 @@ def test_an_open_stack_may_not_listen_elsewhere(host: str) -> None:
             check_exposure(config)
         assert f'host = "{host}"' in caught.value.message
         assert "permit.hmac_secret" in caught.value.hint
-    check_exposure(Config(control=Control(host=host), permit=Permit(hmac_secret=SECRET)))
-
-
-def test_publishers_stay_on_this_machine_until_they_ask_for_tokens() -> None:
-    asked = Config(publisher=Publisher(host="0.0.0.0"), permit=Permit(hmac_secret=SECRET))
-    with pytest.raises(ConfigError, match="publishers do not ask for tokens yet"):
-        check_exposure(asked)
+    permit = Permit(hmac_secret=SECRET)
+    check_exposure(Config(control=Control(host=host), publisher=Publisher(host=host), permit=permit))
 
 
 @given(st.ip_addresses())

@@ -233,3 +233,28 @@ async def test_open_connections_are_asked_about_together() -> None:
     await case.store.reader.revoke("ann")
     ended = await case.gate.ended([stays, over, gone, case.gate.by_key(KEY)])
     assert [(grant.user, error.reason) for grant, error in ended] == [("cid", "expired"), ("ann", "revoked")]
+
+
+async def test_what_has_no_store_to_ask_ends_all_the_same() -> None:
+    case = with_secret(leeway=10.0)
+    stays = Grant("bob", expires_at=int(NOW * 1000) - 9_000)
+    over = Grant("cid", expires_at=int(NOW * 1000) - 10_000)
+    assert [grant for grant, _ in case.gate.expired([stays, over, OPEN])] == [over]
+
+
+@pytest.mark.parametrize(("left", "ttl"), [(60.0, 60), (0.2, 1), (-5.0, 1)])
+def test_how_long_a_grant_lasts(left: float, ttl: int) -> None:
+    case = with_secret()
+    assert case.gate.ttl(Grant("ann", expires_at=int((NOW + left) * 1000))) == ttl
+    assert case.gate.ttl(Grant("ann")) == 0
+
+
+async def test_a_token_for_one_channel_opens_nothing_else() -> None:
+    case = with_secret()
+    token = sign(claims(channel="odds"))
+    assert (await case.gate.by_token(token, channel="odds")).channel == "odds"
+    for channel in ("", "bets"):
+        with pytest.raises(TokenRefused, match="for one channel"):
+            await case.gate.by_token(token, channel=channel)
+    assert await case.reason(sign(claims(channel=["odds"]))) == "claims"
+    assert (await case.gate.by_token(sign(claims()), channel="odds")).channel == ""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.subscribe.change import SubscribedChange
-from distributary.subscribe.protocol import Action, Deliver, Fail, Reconnect, Send, Session
+from distributary.subscribe.protocol import Action, Deliver, Fail, Reconnect, RefreshIn, Send, Session
 
 CHANNEL = "odds"
 
@@ -239,10 +239,67 @@ def test_refusals(error: dict[str, Any], kind: type) -> None:
     assert isinstance(action, kind)
 
 
+# --- tokens ---------------------------------------------------------------------------------------------
+
+
+def greeted(**more: Any) -> tuple[Session, list[Action]]:
+    session = Session(CHANNEL, token="old", renewable=True)
+    session.opened()
+    reply = {"client": "c", "ping": 25, "pong": True, **more}
+    return session, session.received(json.dumps({"id": 1, "connect": reply}))
+
+
+def test_a_token_is_replaced_before_it_ends() -> None:
+    assert greeted()[1] == []
+    session, actions = greeted(expires=True, ttl=60)
+    assert actions == [RefreshIn(54.0)]
+    (asked,) = sent(session.refresh("new"))
+    assert asked["refresh"] == {"token": "new"}
+    again = {"client": "c", "expires": True, "ttl": 10}
+    assert session.received(json.dumps({"id": asked["id"], "refresh": again})) == [RefreshIn(9.0)]
+    # The subscribe that was sent before is still answered.
+    reply = {"epoch": "e1", "offset": 5, "data": snapshot({"a": {}})}
+    assert delivered(session.received(json.dumps({"id": 2, "subscribe": reply})))
+    assert sent(session.opened())[0]["connect"]["token"] == "new"
+
+
+def test_a_refresh_that_is_refused() -> None:
+    session, _ = greeted(expires=True, ttl=60)
+    (asked,) = sent(session.refresh("new"))
+    error = {"code": 100, "message": "internal", "temporary": True}
+    (later,) = session.received(json.dumps({"id": asked["id"], "error": error}))
+    assert isinstance(later, RefreshIn)
+    (asked,) = sent(session.refresh("new"))
+    (over,) = session.received(json.dumps({"id": asked["id"], "error": {"code": 1, "message": "no"}}))
+    assert over == Reconnect("no")
+
+
+def test_a_token_that_is_over_is_got_anew_where_that_can_be() -> None:
+    expired = json.dumps({"id": 1, "error": {"code": 109, "message": "token expired"}})
+    session = Session(CHANNEL, token="old", renewable=True)
+    session.opened()
+    assert session.received(expired) == [Reconnect("token expired")]
+    assert session.token is None
+    session, _ = greeted(expires=True, ttl=60)
+    assert isinstance(session.closed(3005, "connection expired")[0], Reconnect)
+    assert session.token is None
+
+
+def test_without_another_token_the_end_of_one_is_the_end() -> None:
+    expired = json.dumps({"id": 1, "error": {"code": 109, "message": "token expired"}})
+    session = Session(CHANNEL, token="old")
+    session.opened()
+    assert isinstance(session.closed(3005)[0], Reconnect)
+    session.opened()
+    (action,) = session.received(expired)
+    assert isinstance(action, Fail)
+    assert "get_token" in str(action.error)
+
+
 @given(st.one_of(st.binary(max_size=40), st.text(max_size=40), st.from_regex(r'\{"push":\{.{0,30}\}\}')))
 def test_nonsense_never_raises(frame: str | bytes) -> None:
     for action in joined().received(frame):
-        assert isinstance(action, (Send, Deliver, Reconnect, Fail))
+        assert isinstance(action, (Send, Deliver, Reconnect, Fail, RefreshIn))
 
 
 # --- against a model of the publisher: whatever is lost and when, the rows end right --------------------

@@ -27,12 +27,30 @@ class Send:
 
 
 @dataclass(slots=True, frozen=True)
+class Admit:
+    """Find out who this is by what it showed, each '' when it did not."""
+
+    ticket: Ticket
+    token: str
+    api_key: str
+
+
+@dataclass(slots=True, frozen=True)
+class Refresh:
+    """Go on by another token: of the ticket's channel, or without one of the whole connection."""
+
+    ticket: Ticket
+    token: str
+
+
+@dataclass(slots=True, frozen=True)
 class Join:
     """Subscribe to a channel, resuming after ``position`` if it is there.
 
     ``reject``: answer with error 112 rather than with the state anew. ``subscription`` is the id that the
     control API gave, '' when the channel's name says everything. ``since`` is from where on something is
-    wanted by somebody who has the rows already. ``pace`` is what its options ask for.
+    wanted by somebody who has the rows already. ``pace`` is what its options ask for. ``token`` is the
+    channel's own, if any.
     """
 
     ticket: Ticket
@@ -41,6 +59,7 @@ class Join:
     subscription: str
     since: Start | None = None
     pace: Pace | None = None
+    token: str = ""
 
 
 @dataclass(slots=True, frozen=True)
@@ -87,4 +106,4 @@ class Close:
     ending: Ending
 
 
-Action = Send | Join | Leave | History | Publish | Call | Close
+Action = Send | Admit | Refresh | Join | Leave | History | Publish | Call | Close

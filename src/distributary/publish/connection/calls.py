@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from distributary.errors import Forbidden
+from distributary.permit import EVERYTHING, Held
 from distributary.publish.hub import reading
 from distributary.publish.hub.follower import is_stale, stale_after
 from distributary.publish.hub.snapshot import Moved
@@ -27,11 +29,14 @@ class _Asked(msgspec.Struct):
 
 _asked = msgspec.json.Decoder(_Asked)
 
-Method = Callable[[ReaderStore, str, ViewInfo], Awaitable[bytes]]
+Method = Callable[[ReaderStore, str, ViewInfo, Held], Awaitable[bytes]]
 
 
-async def call(store: ReaderStore, method: str, data: bytes) -> bytes:
-    """Answer a call with JSON. Raises Refused, also when the store does not answer."""
+async def call(store: ReaderStore, method: str, data: bytes, held: Held = EVERYTHING) -> bytes:
+    """Answer a call with JSON. Raises Refused, also when the store does not answer.
+
+    ``held`` is what the caller may see; of no other view anything is told.
+    """
     found = METHODS.get(method)
     if found is None:
         raise Refused(codes.METHOD_NOT_FOUND)
@@ -40,10 +45,14 @@ async def call(store: ReaderStore, method: str, data: bytes) -> bytes:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise Refused(codes.bad_request('data is {"view": NAME}')) from None
     try:
+        held.view(view)
+    except Forbidden as error:
+        raise Refused(codes.denied(error.message)) from None
+    try:
         info = await store.view(view)
         if info is None or not info.live:
             raise Refused(codes.unknown(f"there is no view {view[:200]}"))
-        return await found(store, view, info)
+        return await found(store, view, info, held)
     except Moved:
         raise Refused(codes.unknown(f"there is no view {view[:200]}")) from None
     except Refused:
@@ -53,13 +62,13 @@ async def call(store: ReaderStore, method: str, data: bytes) -> bytes:
         raise Refused(codes.INTERNAL) from error
 
 
-async def _position(store: ReaderStore, view: str, info: ViewInfo) -> bytes:
+async def _position(store: ReaderStore, view: str, info: ViewInfo, held: Held) -> bytes:
     """Where the view is; refused while it is being built, since that count will not be served."""
     build = await reading.require_live(store, Build(view, info.live))
-    return encode({"view": view, "position": f"{build.epoch}:{build.seq}"})
+    return encode({"view": view, "position": f"{held.epoch(view, build.epoch)}:{build.seq}"})
 
 
-async def _status(store: ReaderStore, view: str, info: ViewInfo) -> bytes:
+async def _status(store: ReaderStore, view: str, info: ViewInfo, held: Held) -> bytes:
     """Whether the view is served and how fresh it is."""
     build = await store.build(Build(view, info.live))
     if build is None:
@@ -70,7 +79,7 @@ async def _status(store: ReaderStore, view: str, info: ViewInfo) -> bytes:
         "reason": build.reason,
         "stale": is_stale(info, stale_after(info.definition)),
         "incomplete": build.incomplete,
-        "position": f"{build.epoch}:{build.seq}",
+        "position": f"{held.epoch(view, build.epoch)}:{build.seq}",
     }
     return encode(said)
 

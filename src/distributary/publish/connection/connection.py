@@ -9,27 +9,31 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, SupportsInt, cast
 
 from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 import distributary
+from distributary.permit import Held
 from distributary.publish.connection import calls
 from distributary.publish.connection.actions import (
     Action,
+    Admit,
     Call,
     Close,
     History,
     Join,
     Leave,
     Publish,
+    Refresh,
     Send,
     Ticket,
 )
 from distributary.publish.connection.rate import Rate
 from distributary.publish.connection.session import Session
 from distributary.publish.connection.subscriber import WebSocketSink
+from distributary.publish.connection.visitor import Visitor
 from distributary.publish.wire import codes, frames
 from distributary.publish.wire.codes import Ending, Refused
 from distributary.publish.wire.wire import Wire
@@ -49,10 +53,14 @@ _PROTOCOL = Ending(1002, "this extension is not spoken")
 class Connection(WSListener):
     """One client. All methods run in the event loop; none blocks."""
 
-    def __init__(self, server: WebSocketServer, wire: Wire, *, compressed: bool) -> None:
+    def __init__(
+        self, server: WebSocketServer, wire: Wire, headers: Mapping[str, str], *, compressed: bool
+    ) -> None:
         self.number = server.stats.accepted
         self._server = server
-        settings = server.settings
+        self.hub, self.stats = server.hub, server.stats
+        settings = self.settings = server.settings
+        self.visitor = Visitor(self, server.door, headers)
         self.session = Session(
             str(uuid.uuid4()),
             version=distributary.__version__,
@@ -60,6 +68,7 @@ class Connection(WSListener):
             max_channels=settings.max_channels,
             wire=wire,
             rate=Rate(settings.max_rate, settings.max_rate + settings.max_channels),
+            asks=server.door.gate.on,
         )
         self._wire = wire
         self._compressed = compressed
@@ -197,6 +206,10 @@ class Connection(WSListener):
             elif isinstance(action, History):
                 sink = self.sinks[action.ticket.channel]
                 self._spawn(sink.history(self._server.hub, action))
+            elif isinstance(action, Admit):
+                self._spawn(self._admit(action))
+            elif isinstance(action, Refresh):
+                self._spawn(self._refresh(action))
             elif isinstance(action, Publish):
                 self._spawn(self._publish(action))
             elif isinstance(action, Call):
@@ -211,12 +224,35 @@ class Connection(WSListener):
         if out:
             self.send(self._wire.join(out))
 
+    async def _admit(self, asked: Admit) -> None:
+        self._do(await self.visitor.admit(asked))
+
+    async def _refresh(self, asked: Refresh) -> None:
+        sink = self.sinks.get(asked.ticket.channel)
+        if not asked.ticket.channel:
+            refusal = await self.visitor.refresh(asked)
+            ttl = self.visitor.door.gate.ttl(self.visitor.grant)
+        elif sink is not None:
+            refusal = await sink.refresh(asked.token)
+            ttl = sink.ttl
+        else:
+            refusal, ttl = codes.NOT_SUBSCRIBED, 0
+        if isinstance(refusal, Ending):
+            return self.end(refusal)
+        if refusal is not None:
+            return self._answer(asked.ticket, self._wire.error(refusal))
+        payload = self.session.refreshed(asked.ticket, ttl)
+        if payload is not None:
+            self.send(payload)
+        for one in list(self.sinks.values()):
+            one.reconsider(self._server.hub)
+
     async def _publish(self, asked: Publish) -> None:
         inlet, stats = self._server.inlet, self._server.stats
         try:
             if inlet is None:
                 raise Refused(codes.NOT_AVAILABLE)
-            await inlet.publish(asked.ticket.channel, asked.data)
+            await inlet.publish(asked.ticket.channel, asked.data, self.visitor.grant)
         except Refused as error:
             stats.publishes["refused"] += 1
             return self._answer(asked.ticket, self._wire.error(error.refusal))
@@ -225,7 +261,9 @@ class Connection(WSListener):
 
     async def _call(self, asked: Call) -> None:
         try:
-            body = self._wire.called(await calls.call(self._server.hub.store, asked.method, asked.data))
+            held = Held((self.visitor.grant,))
+            found = await calls.call(self._server.hub.store, asked.method, asked.data, held)
+            body = self._wire.called(found)
         except Refused as error:
             body = self._wire.error(error.refusal)
         self._answer(asked.ticket, body)
@@ -271,6 +309,7 @@ class Connection(WSListener):
         self._ended = True
         self._deadline.cancel()
         self.session.end()
+        self.visitor.leave()
         self._server.connections.pop(self, None)
         self._server.stats.connections -= 1
         sinks, self.sinks = self.sinks, {}

@@ -14,9 +14,10 @@ from typing import Protocol
 
 import msgspec
 
-from distributary.errors import DistributaryError
+from distributary.errors import DistributaryError, Forbidden
 from distributary.model.definition import load_definition
 from distributary.model.feed import Feed
+from distributary.permit import OPEN, Grant
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Refused
 from distributary.store.base import ReaderStore
@@ -63,11 +64,15 @@ class Inlet:
         self._looked: float | None = None
         self._looking = asyncio.Lock()
 
-    async def publish(self, channel: str, data: bytes) -> None:
+    async def publish(self, channel: str, data: bytes, grant: Grant = OPEN) -> None:
         """Write a client's message; returns when it is acknowledged. Raises Refused."""
         name = channel.removeprefix(PREFIX)
         if name == channel:
             raise Refused(codes.denied(f"messages go to channels of the form {PREFIX}NAME"))
+        try:
+            grant.feed(name)
+        except Forbidden as error:
+            raise Refused(codes.denied(error.message)) from None
         if self.waiting >= self._most:
             raise Refused(codes.TOO_MANY_REQUESTS)
         self.waiting += 1

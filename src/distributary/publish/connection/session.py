@@ -14,12 +14,14 @@ from distributary.errors import BadQuery
 from distributary.model.position import Position
 from distributary.publish.connection.actions import (
     Action,
+    Admit,
     Call,
     Close,
     History,
     Join,
     Leave,
     Publish,
+    Refresh,
     Send,
     Ticket,
 )
@@ -28,17 +30,26 @@ from distributary.publish.hub.pace import read_pace
 from distributary.publish.wire import codes
 from distributary.publish.wire import commands as asked_for
 from distributary.publish.wire.codes import Ending, Refusal
-from distributary.publish.wire.commands import REJECT_UNRECOVERED, Command, read_data, start_of
+from distributary.publish.wire.commands import (
+    REJECT_UNRECOVERED,
+    Command,
+    api_key_of,
+    read_data,
+    start_of,
+)
 from distributary.publish.wire.json_wire import JSON
 from distributary.publish.wire.wire import Wire
 
 MAX_NAME = 16_384
 MAX_PENDING = 32
-"""Publishes and calls that may wait for their answers at the same time."""
+"""Publishes, calls and refreshes that may wait for their answers at the same time."""
 
 
 class Session:
-    """One connection's state: connected or not, its channels, what is still to be answered."""
+    """One connection's state: connected or not, its channels, what is still to be answered.
+
+    With ``asks`` a client is connected only when ``admitted`` says so; what it sends meanwhile waits.
+    """
 
     def __init__(
         self,
@@ -49,6 +60,7 @@ class Session:
         max_channels: int,
         wire: Wire = JSON,
         rate: Rate | None = None,
+        asks: bool = False,
     ) -> None:
         self.client = client
         self.wire = wire
@@ -56,8 +68,11 @@ class Session:
         self.closed = False
         self._version = version
         self._ping = ping
-        self._max_channels = max_channels
+        self.max_channels = max_channels
         self._rate = rate
+        self._asks = asks
+        self._admission: Ticket | None = None
+        self._waiting: list[Command] = []
         self._channels: dict[str, Ticket] = {}
         self._reading: Ticket | None = None
         self._pending: set[Ticket] = set()
@@ -70,7 +85,7 @@ class Session:
 
     @property
     def pending(self) -> int:
-        """How many publishes and calls wait for their answers."""
+        """How many publishes, calls and refreshes wait for their answers."""
         return len(self._pending)
 
     def receive(self, frame: bytes, now: float = 0.0) -> list[Action]:
@@ -91,6 +106,37 @@ class Session:
             if out and isinstance(out[-1], Close):
                 break
         return out
+
+    def admitted(self, ttl: int, *, max_channels: int, rate: Rate | None) -> list[Action]:
+        """Connect the client that was asked about, for ``ttl`` seconds (0: no end), within its own limits."""
+        out: list[Action] = []
+        ticket, self._admission = self._admission, None
+        if ticket is None or self.closed:
+            return out
+        self.max_channels = max_channels
+        self._rate = rate
+        self._connect(ticket.id, ttl, out)
+        waiting, self._waiting = self._waiting, []
+        for command in waiting:
+            self._take(command, out)
+            if isinstance(out[-1], Close):
+                break
+        return out
+
+    def turned_away(self, refusal: Refusal) -> list[Action]:
+        """Refuse the client that was asked about; it may show something else."""
+        out: list[Action] = []
+        ticket, self._admission = self._admission, None
+        self._waiting = []
+        if ticket is not None and not self.closed:
+            self._error(ticket.id, refusal, out)
+        return out
+
+    def refreshed(self, ticket: Ticket, ttl: int) -> bytes | None:
+        """Answer a refresh, of a channel or of the connection."""
+        if ticket.channel:
+            return self.answer(ticket, self.wire.sub_refreshed(ttl))
+        return self.answer(ticket, self.wire.refreshed(self.client, self._version, ttl))
 
     def ping(self) -> Action:
         """Say what to do at ping time: send one, or close since the last was not answered."""
@@ -127,6 +173,7 @@ class Session:
         self.closed = True
         self._channels.clear()
         self._pending.clear()
+        self._waiting.clear()
 
     def _close(self, out: list[Action], ending: Ending) -> None:
         self.end()
@@ -134,11 +181,11 @@ class Session:
 
     def _take(self, command: Command, out: list[Action]) -> None:
         if command.connect is not None:
-            if self.connected or not command.id:
-                return self._close(out, codes.BAD_FRAME)
-            self.connected = True
-            body = self.wire.connected(self.client, self._version, self._ping)
-            out.append(Send(self.wire.reply(command.id, body)))
+            self._greeted(command.id, command.connect, out)
+        elif self._admission is not None:
+            if len(self._waiting) >= self.max_channels + MAX_PENDING:
+                return self._close(out, codes.FLOOD)
+            self._waiting.append(command)
         elif not self.connected:
             self._close(out, codes.BAD_FRAME)
         elif command.send is not None:
@@ -158,19 +205,46 @@ class Session:
             self._history(command.id, command.history, out)
         elif command.rpc is not None:
             self._call(command.id, command.rpc, out)
-        elif any(
-            asked is not None
-            for asked in (
-                command.ping,
-                command.presence,
-                command.presence_stats,
-                command.refresh,
-                command.sub_refresh,
-            )
-        ):
+        elif command.refresh is not None:
+            self._refresh(command.id, "", command.refresh.token, out)
+        elif command.sub_refresh is not None:
+            self._sub_refresh(command.id, command.sub_refresh, out)
+        elif any(asked is not None for asked in (command.ping, command.presence, command.presence_stats)):
             self._error(command.id, codes.NOT_AVAILABLE, out)
         else:
             self._close(out, codes.BAD_FRAME)
+
+    def _greeted(self, id: int, asked: asked_for.Connect, out: list[Action]) -> None:
+        if self.connected or self._admission is not None or not id:
+            self._close(out, codes.BAD_FRAME)
+        elif self._asks:
+            self._admission = Ticket(id, "")
+            out.append(Admit(self._admission, asked.token, api_key_of(asked.data)))
+        else:
+            self._connect(id, 0, out)
+
+    def _connect(self, id: int, ttl: int, out: list[Action]) -> None:
+        self.connected = True
+        body = self.wire.connected(self.client, self._version, self._ping, ttl)
+        out.append(Send(self.wire.reply(id, body)))
+
+    def _refresh(self, id: int, channel: str, token: str, out: list[Action]) -> None:
+        ticket = self._pend(id, channel, out)
+        if ticket is None:
+            return
+        if self._asks:
+            out.append(Refresh(ticket, token))
+        elif (payload := self.refreshed(ticket, 0)) is not None:
+            out.append(Send(payload))
+
+    def _sub_refresh(self, id: int, asked: asked_for.SubRefresh, out: list[Action]) -> None:
+        held = self._channels.get(asked.channel)
+        if not asked.channel:
+            self._close(out, codes.BAD_FRAME)
+        elif held is None or held.open:
+            self._error(id, codes.NOT_SUBSCRIBED, out)
+        else:
+            self._refresh(id, asked.channel, asked.token, out)
 
     def _subscribe(self, id: int, asked: asked_for.Subscribe, out: list[Action]) -> None:
         data, pace, wrong = read_data(asked.data), None, ""
@@ -190,7 +264,7 @@ class Session:
             self._error(id, codes.bad_request(wrong), out)
         elif asked.channel in self._channels:
             self._error(id, codes.ALREADY_SUBSCRIBED, out)
-        elif len(self._channels) >= self._max_channels:
+        elif len(self._channels) >= self.max_channels:
             self._error(id, codes.LIMIT_EXCEEDED, out)
         else:
             try:
@@ -200,7 +274,7 @@ class Session:
             ticket = self._channels[asked.channel] = Ticket(id, asked.channel)
             position = Position(asked.epoch, asked.offset) if asked.recover else None
             reject = bool(asked.flag & REJECT_UNRECOVERED)
-            out.append(Join(ticket, position, reject, data.subscription, since, pace))
+            out.append(Join(ticket, position, reject, data.subscription, since, pace, asked.token))
 
     def _unsubscribe(self, id: int, channel: str, out: list[Action]) -> None:
         if not channel:

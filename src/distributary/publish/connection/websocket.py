@@ -8,13 +8,15 @@ from http import HTTPStatus
 
 from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener, ws_create_server
 
+from distributary.config import Config
 from distributary.config.sections import Publisher
 from distributary.errors import PortTaken
+from distributary.permit import origin_allowed
+from distributary.publish.access.door import Door
 from distributary.publish.connection import handshake
 from distributary.publish.connection.connection import CLOSE_WAIT, DRAIN_POLL, Connection
 from distributary.publish.connection.inlet import Inlet
 from distributary.publish.hub.hub import Hub
-from distributary.publish.origins import allowed
 from distributary.publish.stats import Stats
 from distributary.publish.wire import codes
 
@@ -26,8 +28,16 @@ SLICES = 8
 class WebSocketServer:
     """The listening socket and all connections."""
 
-    def __init__(self, hub: Hub, settings: Publisher, stats: Stats, inlet: Inlet | None = None) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        settings: Publisher,
+        stats: Stats,
+        inlet: Inlet | None = None,
+        door: Door | None = None,
+    ) -> None:
         self.hub = hub
+        self.door = door or Door(Config(), hub.store)
         self.inlet = inlet
         self.settings = settings
         self.stats = stats
@@ -79,7 +89,7 @@ class WebSocketServer:
         path, _, query = request.path.decode(errors="replace").partition("?")
         if path != PATH:
             return _refuse(HTTPStatus.NOT_FOUND, f"the WebSocket is at {PATH}")
-        if not allowed(headers.get("Origin"), headers.get("Host", ""), self.settings.origins):
+        if not origin_allowed(headers.get("Origin"), headers.get("Host", ""), self.settings.origins):
             self.stats.refused_origins += 1
             return _refuse(HTTPStatus.FORBIDDEN, "this origin may not connect; name it in publisher.origins")
         wire, answer = handshake.agree(
@@ -88,7 +98,7 @@ class WebSocketServer:
             ",".join(headers.getall("Sec-WebSocket-Extensions", [])),
             compression=self.settings.compression,
         )
-        connection = Connection(self, wire, compressed="Sec-WebSocket-Extensions" in answer)
+        connection = Connection(self, wire, headers, compressed="Sec-WebSocket-Extensions" in answer)
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer), connection)
 
 

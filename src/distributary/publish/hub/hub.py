@@ -18,6 +18,7 @@ from distributary.model.command import Command
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.start import Start
+from distributary.permit import EVERYTHING, Held
 from distributary.publish.hub import fields, history, keeping, reading
 from distributary.publish.hub.channel import Initial, Member, Sink, Waiting
 from distributary.publish.hub.follower import Follower
@@ -49,7 +50,8 @@ class Wish:
 
     ``position`` is where it was when it was lost. ``since`` is where somebody begins who has rows already, a
     position or a time (ms); it counts where there is no ``position``. ``reject``: refuse rather than give the
-    state anew. ``pace``: the newest rows rather than every change.
+    state anew. ``pace``: the newest rows rather than every change. ``held`` is what the subscriber may have;
+    a query that ``asked`` holds itself is narrowed by it already.
     """
 
     asked: Asked
@@ -58,6 +60,7 @@ class Wish:
     reject: bool = False
     since: Start | None = None
     pace: Pace | None = None
+    held: Held = EVERYTHING
 
     @property
     def start(self) -> Start | None:
@@ -179,15 +182,16 @@ class Hub:
             # Known here before the store is asked: a begin that comes in between is then not missed.
             member.follower.members[member.subscription] = member
             found = await self.store.subscription(view, wish.subscription)
-            if found is None or (query_id and found.query_id != query_id):
+            mine = wish.held.owns(wish.subscription)
+            if found is None or not mine or (query_id and found.query_id != query_id):
                 what = f"the subscription {wish.subscription[:64]!r} of it is not known or has lapsed"
                 raise Refused(codes.unknown(f"{what}; make it again"))
             query_id, begun = found.query_id, found.begun or member.begun
         if query is None:
             row = await self.store.query_text(view, query_id)
-            if row is None:
+            query = Query.load(view, row.text) if row is not None else None
+            if query is None or not wish.held.covers(query):
                 raise Refused(codes.unknown("no such query is registered, or it has lapsed"))
-            query = Query.load(view, row.text)
         if query.order is not None and query.order.limit > self._top_rows:
             why = f"limit is {query.order.limit:,}, and may be {self._top_rows:,}"
             raise Refused(codes.bad_request(why))

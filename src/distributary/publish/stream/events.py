@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from distributary.publish.hub.channel import Member, Write
@@ -80,14 +80,15 @@ def shape_of(accept: str) -> Shape:
 class EventOutlet:
     """Publications as one kind of stream has them; all streams of that kind share it."""
 
-    def __init__(self, shape: Shape) -> None:
-        self.key = shape.key
+    def __init__(self, shape: Shape, told: Callable[[str], str] = str) -> None:
+        self.key = shape.key + told("")
         self.live: dict[Member, Write] = {}
         self._shape = shape
+        self._told = told
 
     def encode(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
-        """Encode a batch."""
-        return self._shape.changes(epoch, pubs)
+        """Encode a batch; ``told`` gives the epoch as these streams are told it."""
+        return self._shape.changes(self._told(epoch), pubs)
 
     def notice(self, data: bytes) -> bytes:
         """Encode a notice as an event without an id."""

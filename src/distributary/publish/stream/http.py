@@ -14,13 +14,16 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from distributary.config import Config
 from distributary.config.sections import Publisher
+from distributary.permit import origin_allowed
 from distributary.publish import figures
+from distributary.publish.access.door import Door
 from distributary.publish.connection.websocket import port_taken
 from distributary.publish.hub import peers
 from distributary.publish.hub.hub import Hub
-from distributary.publish.origins import allowed
 from distributary.publish.stats import Stats
+from distributary.publish.stream.access import Access
 from distributary.publish.stream.sse import Events
 
 log = logging.getLogger(__name__)
@@ -32,19 +35,22 @@ _FILE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 class HttpServer:
     """Listens on the HTTP port."""
 
-    def __init__(self, hub: Hub, settings: Publisher, stats: Stats, id: str) -> None:
+    def __init__(
+        self, hub: Hub, settings: Publisher, stats: Stats, id: str, door: Door | None = None
+    ) -> None:
         self._hub = hub
+        self._door = door or Door(Config(), hub.store)
         self._settings = settings
         self._stats = stats
         self._id = id
-        self._events = Events(hub, stats, queue_bytes=settings.queue_bytes)
+        self._events = Events(hub, stats, queue_bytes=settings.queue_bytes, door=self._door)
         self._runner: web.AppRunner | None = None
         self.port = 0
         self.beat: Mapping[str, Any] | None = None
 
     def app(self) -> web.Application:
         """Make the application."""
-        app = web.Application(middlewares=[self._origin])
+        app = web.Application(middlewares=[self._origin, Access(self._door, self._stats).permitted])
         app.on_response_prepare.append(self._allow)
         app.router.add_get("/v1/views/{view}/events", self._events.handle, allow_head=False)
         app.router.add_get("/v1/stats", self._describe)
@@ -89,7 +95,7 @@ class HttpServer:
                 status=204,
                 headers={
                     "Access-Control-Allow-Methods": "GET",
-                    "Access-Control-Allow-Headers": "Last-Event-ID, Cache-Control",
+                    "Access-Control-Allow-Headers": "Last-Event-ID, Cache-Control, Authorization, X-API-Key",
                     "Access-Control-Max-Age": "600",
                 },
             )
@@ -99,10 +105,10 @@ class HttpServer:
         origin = request.headers.get("Origin")
         if origin is not None and self._allowed(request):
             response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Vary"] = "Origin"
+            response.headers.add("Vary", "Origin")
 
     def _allowed(self, request: web.Request) -> bool:
-        return allowed(request.headers.get("Origin"), request.host, self._settings.origins)
+        return origin_allowed(request.headers.get("Origin"), request.host, self._settings.origins)
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})

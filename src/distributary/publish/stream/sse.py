@@ -11,14 +11,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 
 from aiohttp import web
 from multidict import MultiMapping
 
-from distributary.errors import BadQuery
+from distributary.config import Config
+from distributary.errors import BadQuery, TokenRefused
 from distributary.model.fields import Fields
 from distributary.model.position import Position
 from distributary.model.start import read_start
+from distributary.permit import Held
+from distributary.publish.access import refusals
+from distributary.publish.access.door import Door
 from distributary.publish.hub import names
 from distributary.publish.hub.channel import Initial, Outcome, Outlet, Recovered, Tier
 from distributary.publish.hub.fields import projected
@@ -26,6 +31,7 @@ from distributary.publish.hub.hub import Hub, Wish
 from distributary.publish.hub.pace import OPTIONS, read_pace
 from distributary.publish.hub.snapshot import Snapshot
 from distributary.publish.stats import Stats
+from distributary.publish.stream.access import held_of
 from distributary.publish.stream.events import SSE, EventOutlet, Shape, shape_of
 from distributary.publish.wire import codes, frames
 from distributary.publish.wire.codes import Ending, Refusal, Refused
@@ -39,6 +45,8 @@ _ERRORS = {
     codes.BUILDING.code: (503, "view-building"),
     codes.LIMIT_EXCEEDED.code: (400, "limit-exceeded"),
     codes.INTERNAL.code: (503, "store-unavailable"),
+    codes.PERMISSION_DENIED.code: (403, "forbidden"),
+    codes.LIMIT_EXCEEDED.code: (429, "limit-exceeded"),
 }
 
 
@@ -50,11 +58,13 @@ class EventSink:
         limit: int,
         too_slow: Callable[[], object] = lambda: None,
         shape: Shape = SSE,
+        epoch: Callable[[str], str] = str,
         fields: Fields | None = None,
     ) -> None:
         self.over = False
         self.shape = shape
         self.fields = fields
+        self._epoch = epoch
         self._limit = limit
         self._too_slow = too_slow
         self._waiting: list[bytes] = []
@@ -99,8 +109,11 @@ class EventSink:
         return b"".join(waiting)
 
     def outlet(self) -> Outlet:
-        """All streams of a query and a list of fields share one encoding for each shape."""
-        return projected(EventOutlet(self.shape), self.fields)
+        """All streams of a query and a list of fields share one encoding for each shape.
+
+        How positions are told is part of it.
+        """
+        return projected(EventOutlet(self.shape, self._epoch), self.fields)
 
     def joined(self, outcome: Outcome) -> None:
         """Write the state or what was missed, then that the stream is ready."""
@@ -110,7 +123,7 @@ class EventSink:
                 for _, data in outcome.pubs:
                     self.write_state(self.shape.event("change", data))
             elif outcome.pubs:
-                self.write_state(self.shape.changes(outcome.epoch, outcome.pubs))
+                self.write_state(self.shape.changes(self._epoch(outcome.epoch), outcome.pubs))
             self._ready(outcome.epoch, outcome.seq, outcome.tier)
         elif isinstance(outcome, Initial):
             self.begun(outcome.snapshot, outcome.stale)
@@ -124,7 +137,7 @@ class EventSink:
         self._ready(snapshot.epoch, snapshot.seq, "snapshot")
 
     def _ready(self, epoch: str, seq: int, tier: Tier) -> None:
-        position = f"{epoch}:{seq}"
+        position = f"{self._epoch(epoch)}:{seq}"
         recovered = b"false" if tier == "snapshot" else b"true"
         data = b'{"op":"ready","position":%b,"recovered":%b,"tier":"%b"}' % (
             frames.encode(position),
@@ -132,6 +145,11 @@ class EventSink:
             tier.encode(),
         )
         self.write_state(self.shape.event("ready", data, position))
+
+    def expel(self, error: TokenRefused) -> None:
+        """End the stream: what its caller showed no longer counts."""
+        said = refusals.answer(error, connected=True)
+        self.ended(said if isinstance(said, Ending) else codes.EXPIRED)
 
     def ended(self, ending: Ending) -> None:
         """End the stream; the client comes back with its last id, or learns that there is nothing."""
@@ -144,8 +162,17 @@ class EventSink:
 class Events:
     """The handler of the stream's address."""
 
-    def __init__(self, hub: Hub, stats: Stats, *, queue_bytes: int, heartbeat: float = HEARTBEAT) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        stats: Stats,
+        *,
+        queue_bytes: int,
+        heartbeat: float = HEARTBEAT,
+        door: Door | None = None,
+    ) -> None:
         self._hub = hub
+        self._door = door or Door(Config(), hub.store)
         self._stats = stats
         self._queue_bytes = queue_bytes
         self._heartbeat = heartbeat
@@ -154,10 +181,20 @@ class Events:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request until either side ends it."""
         shape = shape_of(request.headers.get("Accept", ""))
-        sink = EventSink(self._queue_bytes, lambda: self._too_slow(request), shape)
+        held, view = held_of(request), request.match_info["view"]
+        sink = EventSink(
+            self._queue_bytes, lambda: self._too_slow(request), shape, lambda epoch: held.epoch(view, epoch)
+        )
+        with contextlib.ExitStack() as stay:
+            return await self._joined(request, sink, held, stay)
+
+    async def _joined(
+        self, request: web.Request, sink: EventSink, held: Held, stay: contextlib.ExitStack
+    ) -> web.StreamResponse:
         try:
-            wish = wish_of(request)
+            wish = permitted(wish_of(request), held)
             sink.fields = wish.asked.fields
+            stay.enter_context(self._door.staying(held.grants[0], sink))
             member = await self._hub.join(wish, sink)
         except BadQuery as error:
             return refused(codes.bad_request(str(error)))
@@ -209,7 +246,7 @@ def wish_of(request: web.Request) -> Wish:
     """Read what a request asks for. Raises BadQuery."""
     view, query = request.match_info["view"], request.query
     known = {"where", "key", "keys", "order", "limit", "fields", "from", *OPTIONS, "subscription"}
-    known |= {"last_event_id"}
+    known |= {"last_event_id", "token"}
     for name in query:
         if name not in known:
             raise BadQuery(f"unknown parameter {name[:80]!r}", hint=f"there are {', '.join(sorted(known))}")
@@ -241,6 +278,17 @@ def _one(query: MultiMapping[str], name: str) -> str | None:
     if len(found) > 1:
         raise BadQuery(f"{name} is given {len(found)} times", hint="give it once")
     return found[0] if found else None
+
+
+def permitted(wish: Wish, held: Held) -> Wish:
+    """Narrow a wish to what the caller may have. Raises Refused, BadQuery."""
+    asked = refusals.narrowed(wish.asked, held)
+    position, since = wish.position, wish.since
+    if position is not None:
+        position = held.position(asked.view, position)
+    if isinstance(since, Position):
+        since = held.position(asked.view, since)
+    return replace(wish, asked=asked, position=position, since=since, held=held)
 
 
 def refused(refusal: Refusal) -> web.Response:

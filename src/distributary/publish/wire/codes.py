@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from distributary.permit.told import EXPIRED as _EXPIRED
+from distributary.permit.told import INVALID_TOKEN as _INVALID_TOKEN
+from distributary.permit.told import TOKEN_EXPIRED as _TOKEN_EXPIRED
+
 
 class Refusal(NamedTuple):
     """The answer to a command that was not done."""
@@ -37,6 +41,7 @@ INTERNAL = Refusal(100, "internal server error", True)
 UNKNOWN_CHANNEL = Refusal(102, "unknown channel")
 NOT_SUBSCRIBED = Refusal(103, "permission denied: subscribe to the channel first")
 PERMISSION_DENIED = Refusal(103, "permission denied")
+TOKEN_EXPIRED = Refusal(*_TOKEN_EXPIRED[:2])
 METHOD_NOT_FOUND = Refusal(104, "method not found")
 ALREADY_SUBSCRIBED = Refusal(105, "already subscribed")
 LIMIT_EXCEEDED = Refusal(106, "limit exceeded")
@@ -47,16 +52,21 @@ UNRECOVERABLE = Refusal(112, "unrecoverable position")
 BUILDING = Refusal(1100, "the view is being built; try again", True)
 
 VIEW_DELETED = Ending(2000, "view deleted")
+NOT_ALLOWED = Ending(2001, "not allowed any more")
 INSUFFICIENT = Ending(2500, "insufficient state")
+SUBSCRIPTION_EXPIRED = Ending(2501, "subscription expired")
+ALLOWED_ROWS_CHANGED = Ending(2502, "allowed rows changed")
 
 SHUTDOWN = Ending(3001, "shutdown")
+EXPIRED = Ending(*_EXPIRED[:2])
 SLOW = Ending(3008, "slow")
 NO_PONG = Ending(3012, "no pong")
 FLOOD = Ending(3013, "too many requests")
+INVALID_TOKEN = Ending(*_INVALID_TOKEN[:2])
 BAD_FRAME = Ending(3501, "bad request")
 STALE = Ending(3502, "stale")
 
-CLOSINGS = (SHUTDOWN, SLOW, NO_PONG, FLOOD, BAD_FRAME, STALE)
+CLOSINGS = (SHUTDOWN, EXPIRED, SLOW, NO_PONG, FLOOD, INVALID_TOKEN, BAD_FRAME, STALE)
 """Every ending a publisher closes a connection with."""
 
 
@@ -68,6 +78,11 @@ def building(reason: str) -> Refusal:
 def denied(why: str) -> Refusal:
     """Say what is not permitted."""
     return Refusal(PERMISSION_DENIED.code, f"permission denied: {why}")
+
+
+def limited(what: str) -> Refusal:
+    """Say of what there may not be more."""
+    return Refusal(LIMIT_EXCEEDED.code, f"{LIMIT_EXCEEDED.message}: {what}")
 
 
 def unwritten(why: str) -> Refusal:

@@ -17,16 +17,18 @@ REJECT_UNRECOVERED = 2
 
 
 class Connect(msgspec.Struct, gc=False):
-    """Opens the conversation; must come first."""
+    """Opens the conversation; must come first. ``data`` may hold an API key."""
 
     token: str = ""
     name: str = ""
+    data: msgspec.Raw = msgspec.Raw(b"")
 
 
 class Subscribe(msgspec.Struct, gc=False):
-    """Asks for a channel, from a position when ``recover`` is set."""
+    """Asks for a channel, from a position when ``recover`` is set; ``token`` is for this channel alone."""
 
     channel: str = ""
+    token: str = ""
     recover: bool = False
     epoch: str = ""
     offset: Offset = 0
@@ -73,6 +75,19 @@ class Rpc(msgspec.Struct, gc=False):
     data: msgspec.Raw = msgspec.Raw(b"")
 
 
+class Refresh(msgspec.Struct, gc=False):
+    """Shows a new token of the connection."""
+
+    token: str = ""
+
+
+class SubRefresh(msgspec.Struct, gc=False):
+    """Shows a new token of one channel."""
+
+    channel: str = ""
+    token: str = ""
+
+
 class Command(msgspec.Struct, gc=False):
     """One command. Exactly one of the fields beside ``id`` is set; none at all is a pong."""
 
@@ -87,8 +102,8 @@ class Command(msgspec.Struct, gc=False):
     presence: Any = None
     presence_stats: Any = None
     send: Any = None
-    refresh: Any = None
-    sub_refresh: Any = None
+    refresh: Refresh | None = None
+    sub_refresh: SubRefresh | None = None
 
 
 class SubscribeData(msgspec.Struct, gc=False):
@@ -102,7 +117,14 @@ class SubscribeData(msgspec.Struct, gc=False):
     slow: str | None = None
 
 
+class ConnectData(msgspec.Struct, gc=False):
+    """What we look for in a connect's ``data``; the rest is the application's own."""
+
+    api_key: str = ""
+
+
 _decoder = msgspec.json.Decoder(Command)
+_connect_data = msgspec.json.Decoder(ConnectData)
 _data = msgspec.json.Decoder(SubscribeData)
 
 
@@ -112,6 +134,14 @@ def decode(line: bytes) -> Command | None:
         return _decoder.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+def api_key_of(data: msgspec.Raw) -> str:
+    """Read the API key out of a connect's data; '' when it has none."""
+    try:
+        return _connect_data.decode(bytes(data)).api_key
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return ""
 
 
 def read_data(data: msgspec.Raw) -> SubscribeData | None:

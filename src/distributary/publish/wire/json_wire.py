@@ -46,30 +46,40 @@ class JsonWire:
         temporary = b',"temporary":true' if refusal.temporary else b""
         return b'"error":{"code":%d,"message":%b%b}' % (refusal.code, encode(refusal.message), temporary)
 
-    def connected(self, client: str, version: str, ping: int) -> bytes:
+    def connected(self, client: str, version: str, ping: int, ttl: int = 0) -> bytes:
         """Make the body of the reply to ``connect``."""
-        return b'"connect":{"client":%b,"version":%b,"ping":%d,"pong":true}' % (
+        return b'"connect":{"client":%b,"version":%b,%b"ping":%d,"pong":true}' % (
             encode(client),
             encode(version),
+            _expires(ttl),
             ping,
         )
 
-    def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool) -> bytes:
+    def refreshed(self, client: str, version: str, ttl: int) -> bytes:
+        """Make the body of the reply to ``refresh``."""
+        return b'"refresh":{%b"client":%b,"version":%b}' % (_expires(ttl), encode(client), encode(version))
+
+    def sub_refreshed(self, ttl: int) -> bytes:
+        """Make the body of the reply to ``sub_refresh``."""
+        return b'"sub_refresh":{%b}' % _expires(ttl).rstrip(b",")
+
+    def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool, ttl: int = 0) -> bytes:
         """Make the body of the reply to ``subscribe`` that carries the initial state."""
         was = b'"was_recovering":true,"recovered":false,' if recovering else b""
-        return b'"subscribe":{"recoverable":true,"positioned":true,"epoch":%b,"offset":%d,%b"data":%b}' % (
+        return b'"subscribe":{%b"recoverable":true,"positioned":true,"epoch":%b,"offset":%d,%b"data":%b}' % (
+            _expires(ttl),
             encode(epoch),
             offset,
             was,
             one_line(data),
         )
 
-    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes) -> bytes:
+    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes, *, ttl: int = 0) -> bytes:
         """Make the body of the reply to ``subscribe`` that carries what was missed."""
         return (
-            b'"subscribe":{"recoverable":true,"positioned":true,"epoch":%b,"offset":%d,'
+            b'"subscribe":{%b"recoverable":true,"positioned":true,"epoch":%b,"offset":%d,'
             b'"was_recovering":true,"recovered":true,"publications":%b,"data":%b}'
-            % (encode(epoch), offset, _publications(pubs), one_line(data))
+            % (_expires(ttl), encode(epoch), offset, _publications(pubs), one_line(data))
         )
 
     def unsubscribed(self) -> bytes:
@@ -111,6 +121,10 @@ class JsonWire:
             ending.code,
             encode(ending.reason),
         )
+
+
+def _expires(ttl: int) -> bytes:
+    return b'"expires":true,"ttl":%d,' % ttl if ttl else b""
 
 
 def _publications(pubs: Iterable[Pub]) -> bytes:

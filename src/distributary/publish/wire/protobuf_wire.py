@@ -33,6 +33,7 @@ _FLAGS = (-(1 << 63), (1 << 63) - 1)
 
 _SUBSCRIBE: Schema = {
     1: ("channel", str),
+    2: ("token", str),
     3: ("recover", bool),
     6: ("epoch", str),
     7: ("offset", _COUNT),
@@ -48,7 +49,7 @@ _HISTORY: Schema = {
 _NOTHING: Schema = {}
 _COMMAND: Schema = {
     1: ("id", _UINT32),
-    4: ("connect", {1: ("token", str), 4: ("name", str)}),
+    4: ("connect", {1: ("token", str), 2: ("data", bytes), 4: ("name", str)}),
     5: ("subscribe", _SUBSCRIBE),
     6: ("unsubscribe", {1: ("channel", str)}),
     7: ("publish", {1: ("channel", str), 2: ("data", bytes)}),
@@ -58,8 +59,8 @@ _COMMAND: Schema = {
     11: ("ping", _NOTHING),
     12: ("send", _NOTHING),
     13: ("rpc", {1: ("data", bytes), 2: ("method", str)}),
-    14: ("refresh", _NOTHING),
-    15: ("sub_refresh", _NOTHING),
+    14: ("refresh", {1: ("token", str)}),
+    15: ("sub_refresh", {1: ("channel", str), 2: ("token", str)}),
 }
 
 
@@ -101,19 +102,29 @@ class ProtobufWire:
         said = number(1, refusal.code) + text(2, refusal.message) + number(3, refusal.temporary)
         return block(2, said)
 
-    def connected(self, client: str, version: str, ping: int) -> bytes:
+    def connected(self, client: str, version: str, ping: int, ttl: int = 0) -> bytes:
         """Make the body of the reply to ``connect``."""
-        return block(5, text(1, client) + text(2, version) + number(7, ping) + number(8, True))
+        said = text(1, client) + text(2, version) + _expires(3, ttl)
+        return block(5, said + number(7, ping) + number(8, True))
 
-    def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool) -> bytes:
+    def refreshed(self, client: str, version: str, ttl: int) -> bytes:
+        """Make the body of the reply to ``refresh``."""
+        return block(14, text(1, client) + text(2, version) + _expires(3, ttl))
+
+    def sub_refreshed(self, ttl: int) -> bytes:
+        """Make the body of the reply to ``sub_refresh``."""
+        return block(15, _expires(1, ttl))
+
+    def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool, ttl: int = 0) -> bytes:
         """Make the body of the reply to ``subscribe`` that carries the initial state."""
-        return block(6, _positioned(epoch, offset) + block(11, data) + number(12, recovering))
+        said = _expires(1, ttl) + _positioned(epoch, offset)
+        return block(6, said + block(11, data) + number(12, recovering))
 
-    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes) -> bytes:
+    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes, *, ttl: int = 0) -> bytes:
         """Make the body of the reply to ``subscribe`` that carries what was missed."""
         missed = b"".join([block(7, _publication(pub)) for pub in pubs])
-        how = block(11, data)
-        return block(6, _positioned(epoch, offset) + missed + number(8, True) + how + number(12, True))
+        said = _expires(1, ttl) + _positioned(epoch, offset)
+        return block(6, said + missed + number(8, True) + block(11, data) + number(12, True))
 
     def unsubscribed(self) -> bytes:
         """Make the body of the reply to ``unsubscribe``."""
@@ -150,6 +161,11 @@ class ProtobufWire:
         return delimited(block(4, text(2, channel) + block(7, said)))
 
 
+def _expires(field: int, ttl: int) -> bytes:
+    """Write that something ends, and the seconds until then as the field that follows."""
+    return number(field, True) + number(field + 1, ttl) if ttl else b""
+
+
 def _positioned(epoch: str, offset: int) -> bytes:
     return number(3, True) + text(6, epoch) + number(9, offset) + number(10, True)
 
@@ -169,6 +185,8 @@ _STRUCTS: dict[str, Any] = {
     "publish": commands.Publish,
     "history": commands.History,
     "rpc": commands.Rpc,
+    "refresh": commands.Refresh,
+    "sub_refresh": commands.SubRefresh,
 }
 
 

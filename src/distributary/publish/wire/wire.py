@@ -38,13 +38,19 @@ class Wire(Protocol):
     def error(self, refusal: Refusal) -> bytes:
         """Make the body of a reply that refuses."""
 
-    def connected(self, client: str, version: str, ping: int) -> bytes:
-        """Make the body of the reply to ``connect``."""
+    def connected(self, client: str, version: str, ping: int, ttl: int = 0) -> bytes:
+        """Make the body of the reply to ``connect``; ``ttl`` here and below: seconds, 0 for no end."""
 
-    def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool) -> bytes:
+    def refreshed(self, client: str, version: str, ttl: int) -> bytes:
+        """Make the body of the reply to ``refresh``."""
+
+    def sub_refreshed(self, ttl: int) -> bytes:
+        """Make the body of the reply to ``sub_refresh``."""
+
+    def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool, ttl: int = 0) -> bytes:
         """Make the body of the reply to ``subscribe`` that carries the initial state."""
 
-    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes) -> bytes:
+    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes, *, ttl: int = 0) -> bytes:
         """Make the body of the reply to ``subscribe`` that carries what was missed, and how it came."""
 
     def unsubscribed(self) -> bytes:

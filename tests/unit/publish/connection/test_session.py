@@ -14,12 +14,14 @@ from tests.unit.publish.wires import UNSAYABLE, WIRES, read, write
 from distributary.model.position import Position
 from distributary.publish.connection.actions import (
     Action,
+    Admit,
     Call,
     Close,
     History,
     Join,
     Leave,
     Publish,
+    Refresh,
     Send,
     Ticket,
 )
@@ -33,8 +35,10 @@ from distributary.publish.wire.wire import Wire
 both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
 
 
-def make(max_channels: int = 3, wire: Wire = JSON, rate: Rate | None = None) -> Session:
-    return Session("c1", version="1", ping=25, max_channels=max_channels, wire=wire, rate=rate)
+def make(
+    max_channels: int = 3, wire: Wire = JSON, rate: Rate | None = None, *, asks: bool = False
+) -> Session:
+    return Session("c1", version="1", ping=25, max_channels=max_channels, wire=wire, rate=rate, asks=asks)
 
 
 def line(**command: Any) -> bytes:
@@ -232,7 +236,7 @@ def test_what_is_under_way_is_bounded() -> None:
     assert isinstance(session.receive(line(id=101, rpc={"method": "status"}))[0], Call)
 
 
-@pytest.mark.parametrize("method", ["ping", "presence", "presence_stats", "refresh", "sub_refresh"])
+@pytest.mark.parametrize("method", ["ping", "presence", "presence_stats"])
 def test_not_available(method: str) -> None:
     (reply,) = said(connected().receive(line(id=2, **{method: {}})))
     assert reply["error"]["code"] == 108
@@ -261,6 +265,94 @@ def test_too_many_commands_are_refused_then_closed() -> None:
     assert session.closed
 
 
+# --- permission -----------------------------------------------------------------------------------------
+
+
+@both
+def test_where_nobody_is_asked_a_refresh_is_answered_at_once(wire: Wire) -> None:
+    session = connected(wire)
+    (reply,) = said(session.receive(write(wire, {"id": 2, "refresh": {"token": "t"}})), wire)
+    assert reply == {"id": 2, "refresh": {"client": "c1", "version": "1"}}
+    (join,) = session.receive(write(wire, {"id": 3, "subscribe": {"channel": "odds", "token": "t"}}))
+    assert isinstance(join, Join)
+    session.answer(join.ticket, wire.unsubscribed())
+    sub_refresh = {"id": 4, "sub_refresh": {"channel": "odds", "token": "t"}}
+    (reply,) = said(session.receive(write(wire, sub_refresh)), wire)
+    assert reply == {"id": 4, "sub_refresh": {}}
+    assert not session.pending
+
+
+@both
+def test_what_is_sent_before_the_answer_waits_for_it(wire: Wire) -> None:
+    session = make(wire=wire, asks=True)
+    subscribe = {"id": 2, "subscribe": {"channel": "odds", "token": "own"}}
+    hello = {"id": 1, "connect": {"token": "t", "data": {"api_key": "k"}}}
+    (admit,) = session.receive(write(wire, hello, subscribe))
+    assert isinstance(admit, Admit)
+    assert (admit.token, admit.api_key) == ("t", "k")
+    assert not session.connected
+    assert session.receive(write(wire, {"id": 3, "rpc": {"method": "status"}})) == []
+    welcome, join, call = session.admitted(60, max_channels=3, rate=None)
+    assert said([welcome], wire)[0]["connect"]["ttl"] == 60
+    assert isinstance(join, Join)
+    assert (join.ticket.id, join.token) == (2, "own")
+    assert isinstance(call, Call)
+
+
+def test_who_is_turned_away_may_show_something_else() -> None:
+    session = make(asks=True)
+    session.receive(line(id=1, connect={}) + b"\n" + line(id=2, subscribe={"channel": "odds"}))
+    (refused,) = said(session.turned_away(codes.TOKEN_EXPIRED))
+    assert refused == {"id": 1, "error": {"code": 109, "message": "token expired"}}
+    (admit,) = session.receive(line(id=3, connect={"token": "other"}))
+    assert isinstance(admit, Admit)
+    assert len(session.admitted(0, max_channels=3, rate=None)) == 1, "what waited before is forgotten"
+
+
+def test_before_the_answer_little_may_wait_and_nobody_connects_twice() -> None:
+    session = make(asks=True)
+    session.receive(line(id=1, connect={}))
+    assert session.receive(line(id=2, connect={})) == [Close(codes.BAD_FRAME)]
+    session = make(asks=True)
+    session.receive(line(id=1, connect={}))
+    *none, last = session.receive(b"\n".join([line(id=2, rpc={})] * 1000))
+    assert (none, last) == ([], Close(codes.FLOOD))
+    assert session.admitted(0, max_channels=3, rate=None) == []
+
+
+def test_the_limits_of_who_comes_are_kept() -> None:
+    session = make(asks=True)
+    session.receive(line(id=1, connect={}))
+    session.admitted(0, max_channels=1, rate=Rate(0, 2))
+    joined(session)
+    assert said(session.receive(line(id=3, subscribe={"channel": "x"})))[0]["error"]["code"] == 106
+    assert said(session.receive(line(id=4, rpc={})))[0]["error"]["code"] == 111
+
+
+@both
+def test_refreshes(wire: Wire) -> None:
+    session = make(wire=wire, asks=True)
+    session.receive(write(wire, {"id": 1, "connect": {}}))
+    session.admitted(0, max_channels=3, rate=None)
+    (refresh,) = session.receive(write(wire, {"id": 2, "refresh": {"token": "new"}}))
+    assert isinstance(refresh, Refresh)
+    assert (refresh.token, refresh.ticket.channel) == ("new", "")
+    payload = session.refreshed(refresh.ticket, 60)
+    assert payload is not None
+    assert read(wire, payload)[0]["refresh"]["ttl"] == 60
+    unknown = {"id": 3, "sub_refresh": {"channel": "odds", "token": "new"}}
+    assert said(session.receive(write(wire, unknown)), wire)[0]["error"]["code"] == 103
+    (join,) = session.receive(write(wire, {"id": 4, "subscribe": {"channel": "odds"}}))
+    assert isinstance(join, Join)
+    session.answer(join.ticket, wire.unsubscribed())
+    (refresh,) = session.receive(write(wire, {**unknown, "id": 5}))
+    assert isinstance(refresh, Refresh)
+    assert (refresh.token, refresh.ticket.channel) == ("new", "odds")
+    payload = session.refreshed(refresh.ticket, 60)
+    assert payload is not None
+    assert read(wire, payload) == [{"id": 5, "sub_refresh": {"expires": True, "ttl": 60}}]
+
+
 CHANNELS = st.sampled_from(["odds", "odds?where=a%20%3D%201", "q:odds:ab", "", "x"])
 COMMANDS: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
@@ -287,6 +379,8 @@ COMMANDS: st.SearchStrategy[dict[str, Any]] = st.one_of(
             "rpc": st.just({}),
             "publish": st.fixed_dictionaries({"channel": CHANNELS, "data": st.just({})}),
             "send": st.just({}),
+            "refresh": st.fixed_dictionaries({}, optional={"token": st.text(max_size=3)}),
+            "sub_refresh": st.fixed_dictionaries({"channel": CHANNELS}),
         },
     ),
 )
@@ -294,19 +388,19 @@ STEPS = st.lists(
     st.one_of(
         st.lists(COMMANDS, min_size=1, max_size=4),
         st.binary(max_size=30),
-        st.sampled_from(["ping", "answer", "refuse", "left"]),
+        st.sampled_from(["ping", "answer", "refuse", "left", "admit", "turn away"]),
     ),
     max_size=25,
 )
 
 
 @settings(max_examples=300, deadline=None)
-@given(wire=st.sampled_from(WIRES), hello=st.booleans(), steps=STEPS)
+@given(wire=st.sampled_from(WIRES), hello=st.booleans(), asks=st.booleans(), steps=STEPS)
 def test_any_sequence_keeps_the_promises(
-    wire: Wire, hello: bool, steps: list[list[dict[str, Any]] | bytes | str]
+    wire: Wire, hello: bool, asks: bool, steps: list[list[dict[str, Any]] | bytes | str]
 ) -> None:
     """Never raises; answers no more often than asked; closes with documented codes; silent after a close."""
-    session = make(wire=wire)
+    session = make(wire=wire, asks=asks)
     asked: Counter[int] = Counter()
     answered: Counter[int] = Counter()
     tickets: list[Ticket] = []
@@ -319,7 +413,8 @@ def test_any_sequence_keeps_the_promises(
             assert not closed, "an action after a close"
             if isinstance(action, Send):
                 sent.append(action.payload)
-            elif isinstance(action, (Join, History, Publish, Call)):
+            elif isinstance(action, (Join, History, Publish, Call, Refresh)):
+                assert session.connected
                 tickets.append(action.ticket)
             elif isinstance(action, Close):
                 assert action.ending in codes.CLOSINGS
@@ -350,6 +445,10 @@ def test_any_sequence_keeps_the_promises(
             take(session.refuse(tickets.pop(), codes.INTERNAL))
         elif step == "left":
             session.left("odds")
+        elif step == "admit":
+            act(session.admitted(9, max_channels=3, rate=None))
+        elif step == "turn away":
+            act(session.turned_away(codes.TOKEN_EXPIRED))
         assert 0 <= session.channels <= 3
         assert 0 <= session.pending <= MAX_PENDING
     for payload in sent:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.unit.publish.wires import PROTO, UNREADABLE, read, split
+from tests.unit.publish.wires import PROTO, UNREADABLE, WIRES, read, split
 
 from distributary.publish.wire import codes
 from distributary.publish.wire.commands import (
@@ -16,17 +16,21 @@ from distributary.publish.wire.commands import (
     Connect,
     History,
     Publish,
+    Refresh,
     Rpc,
     Since,
+    SubRefresh,
     Subscribe,
     Unsubscribe,
 )
 from distributary.publish.wire.frames import Pub
 from distributary.publish.wire.protobuf import delimited
 from distributary.publish.wire.protobuf_wire import PROTOBUF
+from distributary.publish.wire.wire import Wire
 
 UINT63 = st.integers(0, (1 << 63) - 1)
 TEXT = st.text(max_size=20)
+WITH_DATA = ("connect", "subscribe", "publish", "rpc")
 
 SUBSCRIBES = st.builds(
     PROTO.SubscribeRequest,
@@ -63,6 +67,7 @@ COMMANDS = st.one_of(
         ping=st.none() | st.builds(PROTO.PingRequest),
         send=st.none() | st.builds(PROTO.SendRequest, data=st.binary(max_size=20)),
         refresh=st.none() | st.builds(PROTO.RefreshRequest, token=TEXT),
+        sub_refresh=st.none() | st.builds(PROTO.SubRefreshRequest, channel=TEXT, token=TEXT),
     ),
 )
 
@@ -77,7 +82,7 @@ def expected(command: Any) -> Command:
     if (one := of("connect")) is not None:
         found.connect = Connect(one.token, one.name)
     if (one := of("subscribe")) is not None:
-        found.subscribe = Subscribe(one.channel, one.recover, one.epoch, one.offset, one.flag)
+        found.subscribe = Subscribe(one.channel, one.token, one.recover, one.epoch, one.offset, one.flag)
     if (one := of("unsubscribe")) is not None:
         found.unsubscribe = Unsubscribe(one.channel)
     if (one := of("history")) is not None:
@@ -87,7 +92,11 @@ def expected(command: Any) -> Command:
         found.publish = Publish(one.channel)
     if (one := of("rpc")) is not None:
         found.rpc = Rpc(one.method)
-    for name in ("presence", "presence_stats", "ping", "send", "refresh", "sub_refresh"):
+    if (one := of("refresh")) is not None:
+        found.refresh = Refresh(one.token)
+    if (one := of("sub_refresh")) is not None:
+        found.sub_refresh = SubRefresh(one.channel, one.token)
+    for name in ("presence", "presence_stats", "ping", "send"):
         if of(name) is not None:
             setattr(found, name, {})
     return found
@@ -96,7 +105,7 @@ def expected(command: Any) -> Command:
 def without_data(command: Command) -> tuple[Command, list[bytes]]:
     """Take the raw data out: it does not compare."""
     data = []
-    for name in ("subscribe", "publish", "rpc"):
+    for name in WITH_DATA:
         body = getattr(command, name)
         if body is not None:
             data.append(bytes(body.data))
@@ -111,7 +120,7 @@ def test_commands_are_read_as_the_schema_means_them(sent: list[Any]) -> None:
         assert found is not None
         bare, data = without_data(found)
         assert bare == expected(one)
-        assert data == [getattr(one, n).data for n in ("subscribe", "publish", "rpc") if one.HasField(n)]
+        assert data == [getattr(one, n).data for n in WITH_DATA if one.HasField(n)]
 
 
 @given(sent=COMMANDS, at=st.integers(0, 200), byte=st.integers(0, 255), cut=st.integers(0, 200))
@@ -212,3 +221,23 @@ def test_values_keep_their_bytes() -> None:
 
 def test_frames_are_binary() -> None:
     assert PROTOBUF.frame(b"\x00") == b"\x82\x01\x00"
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+@pytest.mark.parametrize("ttl", [0, 60])
+def test_what_ends_says_when(wire: Wire, ttl: int) -> None:
+    when = {"expires": True, "ttl": 60} if ttl else {}
+    bodies = [
+        wire.connected("c1", "1", 25, ttl),
+        wire.refreshed("c1", "1", ttl),
+        wire.sub_refreshed(ttl),
+        wire.subscribed("e", 1, b"{}", recovering=False, ttl=ttl),
+        wire.recovered("e", 1, [], b"{}", ttl=ttl),
+    ]
+    names = ("connect", "refresh", "sub_refresh", "subscribe", "subscribe")
+    for body, name in zip(bodies, names, strict=True):
+        (reply,) = read(wire, wire.reply(1, body))
+        said = reply[name]
+        assert {key: said[key] for key in ("expires", "ttl") if key in said} == when
+    assert read(wire, wire.reply(1, bodies[1]))[0]["refresh"] == {"client": "c1", "version": "1", **when}
+    assert read(wire, wire.reply(1, bodies[2]))[0]["sub_refresh"] == when

@@ -1,0 +1,112 @@
+"""What one subscription is served under: the grant of its connection, and that of its own token."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import uuid
+from dataclasses import dataclass
+from functools import lru_cache
+
+from distributary.model.position import Position
+from distributary.model.query import Query
+from distributary.permit.grant import OPEN, Grant
+
+_SEPARATOR = "~"
+_RANDOM = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One grant or several; only what all of them allow is allowed. The first says who the user is."""
+
+    grants: tuple[Grant, ...] = (OPEN,)
+
+    @property
+    def user(self) -> str:
+        """Who it is; '' where permission is off."""
+        return self.grants[0].user
+
+    def view(self, name: str) -> None:
+        """Raise Forbidden unless all allow the view."""
+        for grant in self.grants:
+            grant.view(name)
+
+    def narrow(self, query: Query) -> Query:
+        """Give the query that is served in place of the one asked for; raises Forbidden or BadQuery."""
+        for grant in self.grants:
+            query = grant.narrow(query)
+        return query
+
+    def covers(self, query: Query) -> bool:
+        """Say whether a query that was registered before asks for no more than is allowed."""
+        return all(grant.covers(query) for grant in self.grants)
+
+    def reads_like(self, other: Held) -> bool:
+        """Say whether the same may be read under another, by the same words."""
+        return [(one.views, one.rows) for one in self.grants] == [
+            (one.views, one.rows) for one in other.grants
+        ]
+
+    def owns(self, subscription: str) -> bool:
+        """Say whether a subscription was made for this user."""
+        return not self.user or _whose(self.user, subscription)
+
+    def epoch(self, view: str, epoch: str) -> str:
+        """Give the epoch as the user is told it.
+
+        A position counts only for the rows that it was told of. One that was told under another filter of
+        rows must not be resumed from, so the filter is part of it.
+        """
+        lens = _lens(view, self._filters(view))
+        return f"{epoch}{_SEPARATOR}{lens}" if lens else epoch
+
+    def position(self, view: str, told: Position) -> Position:
+        """Turn a position that the user was told into the view's own; another filter's is of no epoch."""
+        lens = _lens(view, self._filters(view))
+        if not lens:
+            return told
+        epoch, _, under = told.epoch.rpartition(_SEPARATOR)
+        return Position(epoch if under == lens else "", told.seq)
+
+    def _filters(self, view: str) -> tuple[str, ...]:
+        return tuple(where for grant in self.grants for where in grant.filters(view))
+
+
+@lru_cache(4096)
+def _lens(view: str, filters: tuple[str, ...]) -> str:
+    """Name what the filters let through of a view, whatever their order and spelling; '' for all of it."""
+    whole = Query(view)
+    for where in filters:
+        whole = whole.narrowed(where)
+    return whole.id[:8] if whole.filter is not None else ""
+
+
+EVERYTHING = Held()
+"""Where permission is off."""
+
+
+def owned_id(user: str) -> str:
+    """Make the id of a user's subscription: a UUID that can be told to be this user's, and nobody else's.
+
+    Half of it is random, half a hash of that and the user, so nobody has to keep who made it.
+    """
+    if not user:
+        return str(uuid.uuid4())
+    return _id(user, secrets.token_bytes(_RANDOM))
+
+
+def _whose(user: str, subscription: str) -> bool:
+    try:
+        given = uuid.UUID(subscription)
+    except ValueError:
+        return False
+    return str(given) == _id(user, given.bytes[:_RANDOM])
+
+
+def _id(user: str, random: bytes) -> str:
+    bits = bytearray(random)
+    bits[6] = bits[6] & 0x0F | 0x80  # version 8: what is in it is our own business (RFC 9562)
+    bits += hashlib.sha256(bytes(bits) + user.encode()).digest()[: 16 - _RANDOM]
+    bits[8] = bits[8] & 0x3F | 0x80
+    return str(uuid.UUID(bytes=bytes(bits)))

@@ -1,0 +1,1 @@
+"""Who is here, by what grant, and what that lets them have."""

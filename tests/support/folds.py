@@ -12,3 +12,20 @@ def longest(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
     seen = (row["seen"] if row else 0) + 1
     text = max(row["text"] if row else "", event["text"], key=len)
     return {"text": text, "seen": seen}
+
+
+def act(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
+    """Add an action to its row: a sum and a count, which a repeat or a loss would spoil."""
+    if event.tombstone:
+        return None
+    held = row or {"actions": 0, "sum": 0, "events": 0, "total": 0}
+    return {**held, "actions": held["actions"] + 1, "sum": held["sum"] + event["n"]}
+
+
+def happen(row: dict[str, Any], event: Any) -> dict[str, Any] | None:
+    """Add an event to every row; some raise, some remove a row by its key."""
+    if event.get("remove") == event.key:
+        return None
+    if event.get("raise") == event.key:
+        raise ValueError("as asked")
+    return {**row, "events": row["events"] + 1, "total": row["total"] + event.get("n", 0)}

@@ -59,6 +59,14 @@ class RunningStack:
         self._thread.join(10)
         self._loop.close()
 
+    def kill(self, part: str) -> None:
+        """SIGKILL one part; the stack starts it again."""
+
+        async def kill() -> None:
+            self.stack.kill(part)
+
+        self.call(kill(), 10)
+
     def call(self, work: Any, limit: float) -> Any:
         """Run something on the stack's own loop."""
         found: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -149,14 +157,31 @@ class Feeding:
     topic: str = field(default_factory=lambda: f"t-{uuid.uuid4().hex[:10]}")
     views: list[str] = field(default_factory=list)
 
-    async def view(self, wait: bool = True, feed: Mapping[str, Any] | None = None, **settings: Any) -> str:
-        """Define a view through the control API and wait until it is live; return its name."""
+    async def view(
+        self,
+        wait: bool = True,
+        feed: Mapping[str, Any] | None = None,
+        events: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> str:
+        """Define a view through the control API and wait until it is live; return its name.
+
+        ``events`` is for a second feed, on the topic ``events_topic``.
+        """
         name = settings.pop("name", None) or f"v{uuid.uuid4().hex[:10]}"
         body = {
             "view": {"name": name, **settings},
             "feed": {"name": "f" + self.topic, "topic": self.topic, "create": True, **(feed or {})},
         }
         body["view"]["feed"] = body["feed"]["name"]
+        if events is not None:
+            body["events"] = {
+                "name": "e" + self.topic,
+                "topic": self.events_topic,
+                "create": True,
+                **events,
+            }
+            body["view"]["events"] = body["events"]["name"]
         if name not in self.views:
             self.views.append(name)
         async with aiohttp.ClientSession() as http:
@@ -166,6 +191,11 @@ class Feeding:
         if wait:
             await self.live(name)
         return name
+
+    @property
+    def events_topic(self) -> str:
+        """The topic of the event feed."""
+        return f"{self.topic}-events"
 
     async def live(self, name: str, engine: str = "") -> dict[str, Any]:
         """Wait until a view is live (and runs on an engine)."""

@@ -51,6 +51,8 @@ THROUGH = {
     "publish.connection.subscriber": "tests/integration/publish/test_websocket.py",
     "reduce.deadletters": "tests/integration/reduce/test_flow.py",
     "reduce.driver": "tests/integration/reduce/test_drivers.py",
+    "reduce.eventreader": "tests/integration/reduce/test_events.py",
+    "reduce.group": "tests/unit/reduce/test_world.py",
     "reduce.job": "tests/integration/reduce/test_flow.py",
     "reduce.moves": "tests/unit/reduce/test_reducer.py",
     "reduce.names": "tests/integration/reduce/test_sql.py",

@@ -136,7 +136,14 @@ def _definitions(client: ControlClient, args: argparse.Namespace) -> list[dict[s
     found = parse_views(_text(args.file), known, file=str(args.file))
     feeds = {feed.name: asdict(feed) for feed in found.feeds}
     return [
-        {"view": asdict(view), **({"feed": feeds[view.feed]} if view.feed in feeds else {})}
+        {
+            "view": asdict(view),
+            **{
+                part: feeds[name]
+                for part, name in (("feed", view.feed), ("events", view.events))
+                if name in feeds
+            },
+        }
         for view in found.views
     ]
 

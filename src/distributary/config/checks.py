@@ -87,6 +87,13 @@ def rule(text: str) -> str:
     return text
 
 
+def function(text: str) -> str:
+    """Check the import path of a Python function."""
+    if not _FUNCTION.fullmatch(text):
+        raise ValueError('expected a function as "package.module:function"')
+    return text
+
+
 def _url(text: str, schemes: tuple[str, ...], example: str) -> str:
     if not text:
         return text

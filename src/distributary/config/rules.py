@@ -10,8 +10,10 @@ from distributary.config.reader import Draft, Reader
 
 def check_view(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
     """Note what does not fit together in one view."""
-    if "feed" not in draft.refused and draft.get("feed") not in feeds:
-        _unknown_feed(reader, draft, feeds)
+    for name in ("feed", "events"):
+        if name not in draft.refused and draft.get(name) not in (*feeds, None):
+            _unknown_feed(reader, draft, feeds, name)
+    _check_events(reader, draft)
     if draft.get("replay") is True:
         _check_replay(reader, draft)
     if draft.refused & {"reduce", "aggregates"}:
@@ -45,13 +47,30 @@ def check_feed(reader: Reader, draft: Draft) -> None:
         reader.note(draft, "publish_key", f'needs format = "json"; this feed has "{draft.get("format")}"')
 
 
-def _unknown_feed(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
-    feed = draft.get("feed")
+def _check_events(reader: Reader, draft: Draft) -> None:
+    """An event feed goes with functions for both feeds."""
+    if draft.refused & {"reduce", "events", "reduce_events"}:
+        return
+    events, function, rule = (draft.get(name) for name in ("events", "reduce_events", "reduce"))
+    if events is None:
+        if function is not None:
+            reader.note(draft, "reduce_events", 'needs events = "…", the feed whose records it folds')
+        return
+    if function is None:
+        reader.note(draft, "events", 'needs reduce_events, such as reduce_events = "rules:tick"')
+    if ":" not in rule:
+        reader.note(draft, "events", f'needs a function as reduce; this view has reduce = "{rule}"')
+    if events == draft.get("feed"):
+        reader.note(draft, "events", "is the view's feed already: events come from a feed of their own")
+
+
+def _unknown_feed(reader: Reader, draft: Draft, feeds: Collection[str], name: str) -> None:
+    feed = draft.get(name)
     near = nearest(feed, feeds)
     said = f'there is no feed "{feed}"'
     if not near:
         said += f" (there are {', '.join(sorted(feeds))})" if feeds else "; describe one under [[feeds]]"
-    reader.note(draft, "feed", said, near=near)
+    reader.note(draft, name, said, near=near)
 
 
 def check_ports(reader: Reader, sections: Mapping[str, Draft]) -> None:

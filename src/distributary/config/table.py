@@ -86,6 +86,20 @@ VIEW_NOTES: Mapping[str, Note] = {
         words=checks.RULES,
         check=checks.rule,
     ),
+    "events": Note(
+        "For reduce = a function: a second feed, whose every record is folded into every row. "
+        "Its topic has one partition, also when it is created.",
+        "text",
+        example='"ticks"',
+        optional=True,
+    ),
+    "reduce_events": Note(
+        "For events: the function that folds an event into a row, as package.module:function.",
+        "text",
+        example='"rules:tick"',
+        optional=True,
+        check=checks.function,
+    ),
     "aggregates": Note(
         "For reduce = aggregate: field = fn(expression), fn being count, sum, min, max, avg or last.",
         "table",

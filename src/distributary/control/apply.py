@@ -15,7 +15,8 @@ def apply_config(config: Config, store: WriterStore) -> list[str]:
     done: list[str] = []
     stored = store.views()
     for view in config.views:
-        definition = Definition(view, config.feed(view.feed))
+        events = config.feed(view.events) if view.events else None
+        definition = Definition(view, config.feed(view.feed), events)
         before = stored.get(view.name)
         if before is not None and before.definition == definition.text and not before.next:
             continue

@@ -16,11 +16,11 @@ def read_definition(name: str, body: Mapping[str, Any], feeds: Iterable[Feed]) -
     """Read what a caller sent for the view ``name``; raises BadDefinition with all mistakes.
 
     The body is the view's settings, where ``feed`` is the name of a known feed or a feed in full; or
-    the stored form, ``{"view": {…}, "feed": {…}}``.
+    the stored form, ``{"view": {…}, "feed": {…}, "events": {…}}``.
     """
     if isinstance(body.get("view"), dict):
         view, feed = dict(body["view"]), body.get("feed")
-        extra = set(body) - {"view", "feed", "stale_after"}
+        extra = set(body) - {"view", "feed", "events", "stale_after"}
         if extra:
             raise BadDefinition(f'unknown field "{min(extra)}" beside "view"', hint='put it into "view"')
     else:
@@ -34,13 +34,18 @@ def read_definition(name: str, body: Mapping[str, Any], feeds: Iterable[Feed]) -
         view_feed = view.get("feed")
         document["views"][0]["feed"] = view_feed if isinstance(view_feed, str) else feed.get("name", name)
         document["feeds"][0].setdefault("name", document["views"][0]["feed"])
+    events = body.get("events")
+    if isinstance(events, dict):
+        document.setdefault("feeds", []).append(_without_nulls(events))
+        if not isinstance(view.get("events"), str):
+            document["views"][0]["events"] = events.get("name")
     try:
         found = parse_views(json.dumps(document), known)
     except ConfigError as error:
         raise BadDefinition(error.message, hint=error.hint or "see: distributary help views") from None
     one = found.views[0]
     all_feeds = known | {given.name: given for given in found.feeds}
-    return Definition(one, all_feeds[one.feed])
+    return Definition(one, all_feeds[one.feed], all_feeds[one.events] if one.events else None)
 
 
 def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:

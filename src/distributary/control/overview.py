@@ -11,7 +11,7 @@ from distributary.model.definition import Definition, load_definition
 from distributary.store.base import Beat, BuildInfo, ReaderStore, ViewInfo
 from distributary.store.tail import Build
 
-FIGURES = ("engine", "engine_reason", "rate", "lag", "lag_seconds", "rekeyed", "queries")
+FIGURES = ("engine", "engine_reason", "rate", "lag", "lag_seconds", "events_lag", "rekeyed", "queries")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,12 @@ class ViewState:
     def feed(self) -> str:
         """The name of its feed."""
         return self.definition.feed.name if self.definition else ""
+
+    @property
+    def feeds(self) -> list[str]:
+        """The names of its feed and its event feed."""
+        found = self.definition[1:] if self.definition else ()
+        return [feed.name for feed in found if feed is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def describe_feeds(feeds: Iterable[Feed], overview: Overview) -> list[dict[str, 
             "format": feed.format,
             "partitioned_by": feed.partitioned_by,
             "dead_letters": feed.dead_letter_topic,
-            "views": [name for name, view in overview.views.items() if view.feed == feed.name],
+            "views": [name for name, view in overview.views.items() if feed.name in view.feeds],
         }
         for feed in feeds
     ]
@@ -100,16 +100,20 @@ def known_feeds(context: Context, overview: Overview) -> list[Feed]:
     for view in overview.views.values():
         if view.definition is not None:
             found.setdefault(view.feed, view.definition.feed)
+            if view.definition.events is not None:
+                found.setdefault(view.definition.events.name, view.definition.events)
     return sorted(found.values(), key=lambda feed: feed.name)
 
 
 def _one_feed_a_name(definition: Definition, overview: Overview) -> None:
     """Refuse a feed that other views know under the same name as something else."""
     for name, view in overview.views.items():
-        if name == definition.view.name or view.definition is None or view.feed != definition.feed.name:
+        if name == definition.view.name or view.definition is None:
             continue
-        if view.definition.feed != definition.feed:
-            raise BadDefinition(
-                f'the feed "{definition.feed.name}" is another one in the view "{name}"',
-                hint="give the feed another name, or leave its definition out",
-            )
+        known = {feed.name: feed for feed in view.definition[1:] if feed is not None}
+        for feed in definition[1:]:
+            if feed is not None and known.get(feed.name, feed) != feed:
+                raise BadDefinition(
+                    f'the feed "{feed.name}" is another one in the view "{name}"',
+                    hint="give the feed another name, or leave its definition out",
+                )

@@ -1,4 +1,4 @@
-"""A view's definition as it is stored: the view and the feed it is made from."""
+"""A view's definition as it is stored: the view and the feeds it is made from."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from distributary.model.view import View
 
 
 class Definition(NamedTuple):
-    """A view with the feed it is made from."""
+    """A view with the feed it is made from and, if it has one, its event feed."""
 
     view: View
     feed: Feed
+    events: Feed | None = None
 
     @property
     def build(self) -> str:
         """The id of the build that this definition asks for."""
-        return self.view.build_id(self.feed)
+        return self.view.build_id(self.feed, self.events)
 
     @property
     def text(self) -> str:
         """The stored form; equal definitions have equal text."""
         body = {"view": asdict(self.view), "feed": asdict(self.feed), "stale_after": self.view.stale_after}
+        if self.events is not None:
+            body["events"] = asdict(self.events)
         return json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -32,4 +35,5 @@ def load_definition(text: str) -> Definition:
     """Read a stored definition."""
     body = json.loads(text)
     view = {**body["view"], "index": tuple(body["view"].get("index", ()))}
-    return Definition(View(**view), Feed(**body["feed"]))
+    events = body.get("events")
+    return Definition(View(**view), Feed(**body["feed"]), Feed(**events) if events is not None else None)

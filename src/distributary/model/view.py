@@ -21,7 +21,9 @@ class View:
     ``earliest``, ``now`` or an ISO 8601 time. ``index`` names fields of the
     row by whose values rows can be found without reading all. With ``replay``
     subscribers of the whole view that were away for longer than the log reaches
-    back are served by what Kafka has. Durations are seconds; None means never.
+    back are served by what Kafka has. ``events`` names a second feed whose every
+    record goes to every reducer and is folded into all of its rows by
+    ``reduce_events``, a function like ``reduce``'s. Durations are seconds; None means never.
     """
 
     name: str
@@ -30,6 +32,8 @@ class View:
     select: str | None = None
     where: str | None = None
     reduce: str = "merge"
+    events: str | None = None
+    reduce_events: str | None = None
     aggregates: Mapping[str, str] = field(default_factory=dict)
     window: float | None = None
     time: str | None = None
@@ -41,7 +45,7 @@ class View:
     engine: str = "auto"
     replay: bool = False
 
-    def build_id(self, feed: Feed) -> str:
+    def build_id(self, feed: Feed, events: Feed | None = None) -> str:
         """Name the build of this definition: it changes when the rows would.
 
         Two definitions with the same id may share rows; settings that only
@@ -52,6 +56,10 @@ class View:
             del words[name]
         if not self.index:
             del words["index"]
+        if events is None:
+            del words["events"], words["reduce_events"]
+        else:
+            words["events"] = (events.topic, events.format)
         words["topic"] = feed.topic
         words["format"] = feed.format
         words["partitioned_by"] = feed.partitioned_by

@@ -15,16 +15,19 @@ from distributary.config import Config
 from distributary.errors import BadView, DistributaryError, Superseded
 from distributary.kafka import client, topics
 from distributary.model.definition import Definition
+from distributary.model.feed import Feed
 from distributary.model.position import Mark
 from distributary.reduce import engine
+from distributary.reduce.eventreader import EventFeed
 from distributary.reduce.packed import REKEYED_SQL
-from distributary.reduce.places import Places, Truncated, marks_of, places
+from distributary.reduce.places import Places, Truncated, event_places, marks_of, places
 from distributary.reduce.progress import DRIVER, SILENCE, Progress, ReducerFailed
 from distributary.reduce.rekey import Ground, internal_topic, needs_rekey
 from distributary.reduce.rules import rule_of
 from distributary.reduce.slots import Slots
 from distributary.reduce.sql import Compiler, Plan
 from distributary.reduce.worker import Task, Worker
+from distributary.reduce.world import event_rule_of
 from distributary.store.base import TopicReplaced, WriterStore
 from distributary.store.tail import Build
 
@@ -63,6 +66,8 @@ class Job(threading.Thread):
         self._admin = client.admin(config.kafka)
         self._mirror = client.consumer(config.kafka, f"distributary.{build.view}")
         self._progress = Progress(build, store, self._mirror)
+        self._events_topic: topics.Topic | None = None
+        self._events: EventFeed | None = None
         self.facts = self._progress.facts
         self.settled = threading.Event()
         """Set once the view is served, or is known to take its time or not to come up at all."""
@@ -153,9 +158,11 @@ class Job(threading.Thread):
     def _once(self) -> None:
         """From claim to the end of one query."""
         began = time.monotonic()
-        view, feed = self.definition
+        view, feed, events = self.definition
         try:
             rule_of(view)
+            if events is not None:
+                event_rule_of(view)
         except ValueError as error:
             raise BadView(f"view {view.name}: {error}") from None
         plan = Compiler(self._spark).compile(view, feed)
@@ -163,6 +170,7 @@ class Job(threading.Thread):
             topics.ensure_topic(self._admin, feed.topic, feed.partitions)
         topics.ensure_topic(self._admin, feed.dead_letter_topic, 1)
         source = topics.get_topic(self._admin, feed.topic)
+        self._events_topic = self._prepare_events(events) if events is not None else None
         before = self._store.build(self.build)
         forced = before is not None and before.rekey
         self.facts.rekeyed = needs_rekey(view, feed, source.partitions, forced=forced)
@@ -175,6 +183,7 @@ class Job(threading.Thread):
             self._progress.epoch, self._progress.generation = claimed.epoch, claimed.generation
             found = self._places(ground.read, claimed.marks, internal=self.facts.rekeyed)
             hop = self._places(source, marks_of(claimed.hops)) if self.facts.rekeyed else found
+            lost = self._place_events(bool(claimed.marks))
         except (TopicReplaced, Truncated) as error:
             self._rebuild(f"the topic was replaced ({error})")
             if self.facts.rekeyed:
@@ -183,7 +192,7 @@ class Job(threading.Thread):
         self._pin(hop.starts, claimed.hops if self.facts.rekeyed else claimed.marks)
         info = self._store.build(self.build)
         live = info is not None and info.status == "live"
-        incomplete = {"incomplete": "1"} if hop.incomplete else {}
+        incomplete = {"incomplete": "1"} if hop.incomplete or lost else {}
         self._store.note(self.build, reason="", **incomplete)
         self._compile(source.name, hop.starts, plan)
         log.info("view %s: compiled, %.1f s after its job began", view.name, time.monotonic() - began)
@@ -209,15 +218,44 @@ class Job(threading.Thread):
         total = self._slots.total
         self.facts.engine_reason = (
             f"Real-Time Mode needs {needed} slots, too few of {total} are free (spark.slots)"
+            + ("; events wait for the next record of their partition" if self.definition.events else "")
         )
         log.warning("view %s: runs in micro-batches: %s", self.build.view, self.facts.engine_reason)
         return "microbatch"
+
+    def _prepare_events(self, feed: Feed) -> topics.Topic:
+        """Find or make the topic of the event feed, which has one partition; raises BadView for another."""
+        if feed.create:
+            topics.ensure_topic(self._admin, feed.topic, 1)
+        topics.ensure_topic(self._admin, feed.dead_letter_topic, 1)
+        found = topics.get_topic(self._admin, feed.topic)
+        if found.partitions != 1:
+            raise BadView(
+                f"view {self.build.view}: the topic {found.name} of its event feed has {found.partitions} "
+                "partitions; it must have one, so that every reducer folds the events in the same order"
+            )
+        return found
+
+    def _place_events(self, begun: bool) -> bool:
+        """Decide where the event feed is read from; return whether events that were needed are gone."""
+        topic, feed = self._events_topic, self.definition.events
+        self._events = None
+        if topic is None or feed is None:
+            return False
+        info = self._store.build(self.build)
+        earliest = topics.earliest_offsets(self._admin, topic.name)
+        ends = topics.end_offsets(self._admin, topic.name)
+        first = self._first(earliest, ends, begun, topic.name)
+        memos = info.memos if info is not None else {}
+        found = event_places(self.definition.view, memos, topic.id, earliest[0], ends[0], first[0])
+        self._events = EventFeed(feed, topic.id, earliest[0], found.starts[0])
+        return found.incomplete
 
     def _places(self, topic: topics.Topic, marks: Mapping[int, Mark], internal: bool = False) -> Places:
         """Where to start in a topic; an internal one is always read whole."""
         earliest = topics.earliest_offsets(self._admin, topic.name)
         ends = topics.end_offsets(self._admin, topic.name)
-        first = earliest if internal else self._first(earliest, ends, bool(marks))
+        first = earliest if internal else self._first(earliest, ends, bool(marks), topic.name)
         return places(self.definition.view, marks, earliest, ends, first)
 
     def _run(
@@ -231,7 +269,7 @@ class Job(threading.Thread):
         only_hop: bool = False,
     ) -> None:
         """Start the view's queries and watch them; stop all when one ends."""
-        view, feed = self.definition
+        view, feed, _ = self.definition
         name = f"{self.build.view}-{self.build.id}-{self._progress.generation}-{kind}"
         running: list[engine.Running] = []
         try:
@@ -267,6 +305,9 @@ class Job(threading.Thread):
                     plan.projection,
                     quiet=not live,
                     rekeyed=self.facts.rekeyed,
+                    events=self._events,
+                    live=kind == "realtime",
+                    catching_up=kind == "catch-up",
                 )
                 running.append(engine.reduce(self._spark, self._config, records, Worker(task), kind, name))
             log.info("view %s: started as %s", view.name, ", ".join(one.query.name for one in running))
@@ -295,7 +336,9 @@ class Job(threading.Thread):
             return "catch-up"
         return "realtime"
 
-    def _first(self, earliest: dict[int, int], ends: dict[int, int], begun: bool) -> dict[int, int]:
+    def _first(
+        self, earliest: dict[int, int], ends: dict[int, int], begun: bool, topic: str
+    ) -> dict[int, int]:
         """Where a partition without a mark starts; one that came later is read whole."""
         start = self.definition.view.start
         if start == "earliest" or begun:
@@ -305,7 +348,7 @@ class Job(threading.Thread):
         from datetime import datetime
 
         moment = int(datetime.fromisoformat(start.replace("Z", "+00:00")).timestamp() * 1000)
-        return topics.offsets_at(self._admin, self.definition.feed.topic, moment)
+        return topics.offsets_at(self._admin, topic, moment)
 
     def _pin(self, starts: Mapping[int, int], held: Mapping[int, object]) -> None:
         """Keep where a view began: "now" would be another place when its query starts again."""
@@ -354,7 +397,9 @@ class Job(threading.Thread):
             if ends != last_ends:
                 self._store.fresh(self.build.view)
                 last_ends = ends
-            folded_to = progress.measure(hop.starts, ends)
+            events = self._events_topic
+            events_end = topics.end_offsets(self._admin, events.name)[0] if events is not None else None
+            folded_to = progress.measure(hop.starts, ends, events_end)
             if now - mirrored > MIRROR:
                 mirrored = now
                 progress.mirror(ground.source.name, folded_to)
@@ -370,6 +415,9 @@ class Job(threading.Thread):
                 there = topics.get_topic(self._admin, ground.source.name)
                 if there != ground.source:
                     log.info("view %s: topic %s changed: %s", self.build.view, there.name, there)
+                    return
+                if events is not None and topics.get_topic(self._admin, events.name) != events:
+                    log.info("view %s: its event feed's topic %s changed", self.build.view, events.name)
                     return
                 if kind == "realtime" and now - began > (SILENCE if heard else FIRST_WORD):
                     self._listen(ground.read.partitions)

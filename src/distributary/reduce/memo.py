@@ -1,4 +1,6 @@
-"""What a reducer stores beside a mark: its watermark, and how far each re-keyed source has come. Pure."""
+"""What a reducer stores beside a mark: its watermark, how far each re-keyed source has come, and how far its
+events. Pure.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,52 @@ class Seen(NamedTuple):
     at_part: int
 
 
-def write_memo(watermark: int, sources: dict[int, Seen]) -> str:
-    """What is stored beside a mark: the watermark, and how far each source came."""
-    if not sources:
+class Reached(NamedTuple):
+    """How far a reducer has folded its view's event feed (the topic with this id).
+
+    Every event before ``offset`` is folded into every row, and the event at ``offset`` into the rows up to
+    and with ``key`` (in the order of their keys); None: into none yet.
+    """
+
+    topic: str
+    offset: int
+    key: str | None = None
+
+    @property
+    def order(self) -> tuple[int, bool, str]:
+        """What is further is greater."""
+        return self.offset, self.key is not None, self.key or ""
+
+
+def write_memo(watermark: int, sources: dict[int, Seen], reached: Reached | None = None) -> str:
+    """What is stored beside a mark: the watermark, how far each source came, and how far the events."""
+    if not sources and reached is None:
         return str(watermark) if watermark else ""
     places = ";".join(f"{p}:{','.join(map(str, seen))}" for p, seen in sorted(sources.items()))
-    return f"{watermark} {places}"
+    if reached is None:
+        return f"{watermark} {places}"
+    # A key may hold anything, so it comes last.
+    words = (reached.topic, reached.offset) if reached.key is None else reached
+    return f"{watermark} {places} {':'.join(map(str, words))}"
 
 
 def read_memo(memo: str) -> tuple[int, dict[int, Seen]]:
     """Read what ``write_memo`` wrote."""
-    watermark, _, places = memo.partition(" ")
+    watermark, places, _ = (*memo.split(" ", 2), "", "")[:3]
     sources: dict[int, Seen] = {}
     for place in filter(None, places.split(";")):
         partition, _, numbers = place.partition(":")
         sources[int(partition)] = Seen(*map(int, numbers.split(",")))
     return int(watermark or 0), sources
+
+
+def read_reached(memo: str) -> Reached | None:
+    """Read how far the events are; None when nothing was written since there were any."""
+    words = memo.split(" ", 2)
+    if len(words) < 3:
+        return None
+    topic, offset, *key = words[2].split(":", 2)
+    return Reached(topic, int(offset), *key)
 
 
 def repeated(sources: dict[int, Seen], source: Source) -> bool:

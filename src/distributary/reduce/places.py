@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from distributary.model.position import Mark
 from distributary.model.view import View
-from distributary.reduce.memo import read_memo
+from distributary.reduce.memo import read_memo, read_reached
 
 
 class Places(NamedTuple):
@@ -51,6 +51,29 @@ def places(
         starts[partition] = max(mark.offset, begin)
     waiting = sum(max(0, ends[p] - folded(marks.get(p), at)) for p, at in starts.items())
     return Places(starts, waiting, incomplete)
+
+
+def event_places(
+    view: View, memos: Mapping[int, str], topic: str, earliest: int, end: int, first: int
+) -> Places:
+    """Decide where the event feed starts for partitions that have folded none of it (under partition 0).
+
+    Raises Truncated when a partition stands beyond the end, or in a topic with another id.
+    """
+    reached = [found for memo in memos.values() if (found := read_reached(memo)) is not None]
+    for one in reached:
+        if one.topic != topic or one.offset > end or (one.key is not None and one.offset >= end):
+            raise Truncated(f"the event feed ends at {end}, the view stands at {one.offset}")
+    lost = any(one.offset < earliest for one in reached)
+    if not reached:
+        lost = view.start == "earliest" and earliest > 0
+    return Places({0: max(first, earliest)}, events_lag(memos, end), lost)
+
+
+def events_lag(memos: Mapping[int, str], end: int) -> int:
+    """How many events the slowest partition has still to fold; one without rows waits for none."""
+    reached = [found.offset for memo in memos.values() if (found := read_reached(memo)) is not None]
+    return max(0, end - min(reached, default=end))
 
 
 def marks_of(offsets: Mapping[int, int]) -> dict[int, Mark]:

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from distributary.errors import Superseded
 from distributary.model.position import Mark
 from distributary.reduce import engine
-from distributary.reduce.places import folded, source_places
+from distributary.reduce.places import events_lag, folded, source_places
 from distributary.store.base import BuildInfo, Fenced, WriterStore
 from distributary.store.tail import Build
 
@@ -44,6 +44,7 @@ class Facts:
     lag: int = 0
     lag_seconds: float = 0.0
     dead_letters: int = 0
+    events_lag: int | None = None
     rekeyed: bool = False
     partitions: dict[int, dict[str, int]] = field(default_factory=dict)
 
@@ -99,7 +100,9 @@ class Progress:
         info = self._store.build(self.build)
         return dict(info.marks) if info is not None else {}
 
-    def measure(self, starts: dict[int, int], ends: dict[int, int]) -> dict[int, int]:
+    def measure(
+        self, starts: dict[int, int], ends: dict[int, int], events_end: int | None = None
+    ) -> dict[int, int]:
         """Note lag, rate and dead letters; return the offset before which each source partition is folded."""
         info = self._store.build(self.build)
         if info is None:
@@ -115,6 +118,7 @@ class Progress:
             p: {"offset": reached.get(p, 0), "end": end} for p, end in sorted(ends.items())
         }
         self.facts.lag = sum(max(0, end - reached.get(p, 0)) for p, end in ends.items())
+        self.facts.events_lag = None if events_end is None else events_lag(info.memos, events_end)
         self.facts.dead_letters = info.dead
         now = time.monotonic()
         then, before = self._records

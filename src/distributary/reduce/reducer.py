@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -18,20 +17,26 @@ from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
+from distributary.reduce.group import NOTHING, Held, Making, Step
 from distributary.reduce.match import Matches, QueryIndex
-from distributary.reduce.memo import Seen, read_memo, repeated, write_memo
+from distributary.reduce.memo import Seen, read_memo, read_reached, repeated, write_memo
 from distributary.reduce.moments import Moments
 from distributary.reduce.moves import Moves
 from distributary.reduce.packed import Packed
 from distributary.reduce.projection import Projection
 from distributary.reduce.rows import Fields, Unreadable, describe_change, read_object, write_object
 from distributary.reduce.rules import Record, Rule, window_start
+from distributary.reduce.world import Happening, World
 from distributary.store.base import Behind, Group, NotOwner, Opened, WriterStore
 from distributary.store.tail import Build
 
 CACHE_ROWS = 50_000
 TIMED_ROWS = 2_000
 SCAN_ROWS = 2_000
+EVENT_ROWS, EVENT_CHANGES, EVENT_BYTES = 20_000, 2_000, 4_000_000
+"""How many rows events look at, change and write in one group, about."""
+EVENT_SLICE = 500
+"""After how many rows that is looked at."""
 WHOLE = Projection()
 FUTURE_MS = 24 * 3600 * 1000
 """How far ahead of the clock an event's time may be before it is refused."""
@@ -53,27 +58,6 @@ Bury = Callable[[Sequence[DeadLetter]], None]
 """Gives dead letters to their topic; returns when they are acknowledged (R14)."""
 
 
-_Held = tuple[Fields | None, bytes, int]
-"""A row, its rule's state, and when it expires; a plain tuple, for one is made of each record."""
-_NOTHING: _Held = (None, b"", 0)
-
-
-@dataclass(slots=True)
-class _Step:
-    """One change within a group, kept until the group is written, to match again if asked.
-
-    ``until`` is set where only time passes: the row is the same, the clock is not.
-    """
-
-    key: str
-    time: int
-    old: Fields | None
-    new: Fields | None
-    fields: bytes
-    json: bytes
-    until: int = 0
-
-
 def _local() -> int:
     return int(time.time() * 1000)
 
@@ -93,21 +77,28 @@ class Reducer:
         projection: Projection = WHOLE,
         *,
         quiet: bool = False,
+        world: World | None = None,
+        bury_events: Bury = lambda letters: None,
     ) -> None:
-        """``quiet`` is for a build that nobody may read yet: its rows change, and nothing is told of it."""
+        """``quiet`` is for a build that nobody may read yet: its rows change, and nothing is told of it.
+
+        ``world`` is for a view with an event feed; ``bury_events`` takes that feed's dead letters.
+        """
         self.build = build
         self.partition = partition
         self.generation = generation
         self.index = QueryIndex()
         self.folded = 0
         self.dead = 0
+        self.world = world
+        self._bury_events = bury_events
         self._store = store
         self._view = view
         self._rule = rule
         self._bury = bury
         self._project = projection.apply
         self._quiet = quiet
-        self._cache: dict[str, _Held] = {}
+        self._cache: dict[str, Held] = {}
         self._opened: Opened | None = None
         self._mark: Mark | None = None
         self._written = 0
@@ -134,6 +125,8 @@ class Reducer:
         opened = self._store.open(self.build, self.partition, self.generation)
         if self._mark is not None and (opened.mark is None or opened.mark < self._mark):
             raise StoreWentBack(f"the store is at {opened.mark}, this reducer was at {self._mark}")
+        if self.world is not None and not self.world.open(read_reached(opened.memo)):
+            raise StoreWentBack("the store has fewer events folded than this reducer wrote")
         self._opened = opened
         self._mark = opened.mark
         self._written = 0
@@ -148,6 +141,8 @@ class Reducer:
         self._clock = opened.clock or self._now()
         for query in opened.queries:
             self._add(query.number, query.text)
+        if self.world is not None and opened.mark is not None:
+            self._gather(self.world)
 
     def fold(self, packed: Sequence[Packed]) -> int:
         """Fold records in order and write them as one group; return how many changes came of it.
@@ -158,6 +153,8 @@ class Reducer:
         opened = self._opened
         if opened is None:
             raise RuntimeError("open() comes first")
+        if self.world is not None and self.world.under_way:
+            raise RuntimeError("the event that is under way comes first")
         if not self._moments:
             self._clock = self._now()  # nobody looks at the clock: it may run
         part_of, self_mark, sources = self._part_of, self._mark, dict(self._sources)
@@ -171,6 +168,64 @@ class Reducer:
             self._part_of, self._mark, self._sources = part_of, self_mark, sources
             raise
 
+    def happen(self, events: Sequence[Happening]) -> int:
+        """Fold events in order, each into every row; return how many changes came of it.
+
+        It is one group, so with many rows or events some may be left (``world.fresh``): call again. As
+        with ``fold``, after any exception and a new ``open`` the same events may be given again.
+        """
+        world = self.world
+        assert world is not None
+        group, dead = Making(), list[DeadLetter]()
+        reached, looked = world.reached, 0
+
+        def full() -> bool:
+            return looked >= EVENT_ROWS or group.changed >= EVENT_CHANGES or group.size >= EVENT_BYTES
+
+        for one in world.fresh(events):
+            reached = reached._replace(offset=one.offset + 1, key=None)
+            try:
+                event, keys = world.rule.read(one), world.left(one.offset)
+            except Unreadable as error:
+                dead.append(DeadLetter(0, one.offset, str(error)))
+                continue
+            for at in range(0, len(keys), EVENT_SLICE):
+                some = keys[at : at + EVENT_SLICE]
+                self._load(some)
+                if why := group.happen(world.rule, event, some, self._cache, quiet=self._quiet):
+                    dead.append(DeadLetter(0, one.offset, why))
+                looked += len(some)
+                if full() and at + EVENT_SLICE < len(keys):
+                    reached = reached._replace(offset=one.offset, key=some[-1])
+                    break
+            if full():
+                break
+        if dead:
+            self._bury_events(dead)
+        group.dead = len(dead)
+        before, world.reached = world.reached, reached
+        if self._mark is None or before == reached:
+            return 0  # nothing was ever written here, so there are no rows; the first write brings the place
+        try:
+            self._flush(group, self._mark, 0)
+        except BaseException:
+            world.reached = before
+            raise
+        return len(group.steps)
+
+    def _gather(self, world: World) -> None:
+        """Read all rows of this partition: an event is for every one of them."""
+        cursor = 0
+        while True:
+            cursor, rows = self._store.scan(self.build, cursor, SCAN_ROWS)
+            for key, row in rows:
+                if row.owner == self.partition:
+                    held = read_object(row.json)
+                    self._cache[key] = (held, row.state, row.expires)
+                    world.note(key, held)
+            if not cursor:
+                return
+
     def expire(self) -> int:
         """Remove rows whose time is over: a timed write, fenced like the rest, mark unchanged (R11)."""
         if self._view.ttl is None or self._mark is None:
@@ -179,19 +234,21 @@ class Reducer:
         if not due:
             return 0
         self._load(due)
-        steps: list[_Step] = []
+        steps: list[Step] = []
         moves = Moves(self._view.index)
         rows: dict[str, tuple[int, bytes | None, int, bool]] = {}
         for key in due:
             row = self._cache[key][0]
             if row is not None:
                 rows[key] = (len(steps), None, 0, False)
-                steps.append(_Step(key, now, row, None, b"", b""))
+                steps.append(Step(key, now, row, None, b"", b""))
                 moves.note(key, row, None)
         self._write(steps, rows, self._mark, 0, 0, moves)
         for key in rows:
-            self._cache[key] = _NOTHING
+            self._cache[key] = NOTHING
             self._moments.note(key, None)
+            if self.world is not None:
+                self.world.note(key, None)
         return len(steps)
 
     def tick(self) -> int:
@@ -213,7 +270,7 @@ class Reducer:
             return 0
         self._load(keys)
         steps = [
-            _Step(key, reached, row, row, b"", b"", reached)
+            Step(key, reached, row, row, b"", b"", reached)
             for key in keys
             if (row := self._cache[key][0]) is not None
         ]
@@ -320,9 +377,9 @@ class Reducer:
 
     def _apply(self, records: list[Record], dead: list[DeadLetter], mark: Mark, count: int) -> int:
         self._load({record.key for record in records})
-        steps: list[_Step] = []
+        steps: list[Step] = []
         last: dict[str, int] = {}
-        new_rows: dict[str, _Held] = {}
+        new_rows: dict[str, Held] = {}
         fold = self._rule.fold
         cache = self._cache
         ttl, quiet = self._view.ttl, self._quiet
@@ -357,28 +414,38 @@ class Reducer:
             if same:
                 continue
             last[key] = len(steps)
-            steps.append(_Step(key, record.time, old, row, fields, json))
+            steps.append(Step(key, record.time, old, row, fields, json))
         if dead:
             self._bury(dead)
-        rows = self._rows(new_rows, last, steps)
+        self._flush(Making(new_rows, last, steps, len(dead)), mark, count)
+        return len(steps)
+
+    def _flush(self, group: Making, mark: Mark, count: int) -> None:
+        """Write a group and take its rows into the cache; its letters are buried already."""
+        cache, new_rows = self._cache, group.rows
+        rows = self._rows(new_rows, group.last, group.steps)
         moves = Moves(self._view.index)
         if self._view.index:
             for key, held in new_rows.items():
                 moves.note(key, cache[key][0], held[0])
-        self._write(steps, rows, mark, count, len(dead), moves)
+        self._write(group.steps, rows, mark, count, group.dead, moves)
         cache.update(new_rows)
         if self._moments:
             for key, held in new_rows.items():
                 self._moments.note(key, held[0])
-        if len(cache) > CACHE_ROWS:
-            for key in list(islice(cache, len(cache) - CACHE_ROWS)):
+        most = CACHE_ROWS
+        if self.world is not None:
+            for key, held in new_rows.items():
+                self.world.note(key, held[0])
+            most = max(most, len(self.world))  # the next event wants all of them
+        if len(cache) > most:
+            for key in list(islice(cache, len(cache) - most)):
                 del cache[key]
         self.folded += count
-        self.dead += len(dead)
-        return len(steps)
+        self.dead += group.dead
 
     def _rows(
-        self, held: dict[str, _Held], last: dict[str, int], steps: list[_Step]
+        self, held: dict[str, Held], last: dict[str, int], steps: list[Step]
     ) -> dict[str, tuple[int, bytes | None, int, bool]]:
         """Lay out the rows of a group: each once, as it is after its last change."""
         out: dict[str, tuple[int, bytes | None, int, bool]] = {}
@@ -401,7 +468,7 @@ class Reducer:
             some = missing[at : at + 1000]
             for key, row in zip(some, self._store.rows(self.build, some), strict=True):
                 if row is None:
-                    self._cache[key] = _NOTHING
+                    self._cache[key] = NOTHING
                 elif row.owner != self.partition:
                     raise NotOwner(key, row.owner)
                 else:
@@ -409,7 +476,7 @@ class Reducer:
 
     def _write(
         self,
-        steps: Sequence[_Step],
+        steps: Sequence[Step],
         rows: dict[str, tuple[int, bytes | None, int, bool]],
         mark: Mark,
         records: int,
@@ -419,6 +486,7 @@ class Reducer:
     ) -> int:
         """Match and write a group, again when the registry moved on; return how many changes it has."""
         assert self._opened is not None
+        reached = self.world.reached if self.world is not None else None
         while True:
             queries: dict[int, int] = {}
             changes: list[Change] = []
@@ -436,7 +504,7 @@ class Reducer:
                 self._version,
                 self._mark,
                 mark,
-                write_memo(self._watermark, self._sources),
+                write_memo(self._watermark, self._sources, reached),
                 len(changes),
                 encode_changes(changes) if changes else b"",
                 rows,
@@ -456,10 +524,12 @@ class Reducer:
                 continue
             self._written += 1
             self._mark = mark
+            if self.world is not None:
+                self.world.stored = self.world.reached
             self._clock = self._stored_clock = group.clock or self._clock
             return len(changes)
 
-    def _change(self, step: _Step, index: int, queries: dict[int, int]) -> Change | None:
+    def _change(self, step: Step, index: int, queries: dict[int, int]) -> Change | None:
         if step.until:
             before = self.index.of(step.key, step.old, self._clock)
             after = self.index.of(step.key, step.new, step.until)

@@ -15,10 +15,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import BusyLoadingError, ConnectionError, OutOfMemoryError, ReadOnlyError, TimeoutError
 
@@ -28,10 +28,12 @@ from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reduce.deadletters import DeadLetters
+from distributary.reduce.eventreader import EventFeed, EventReader
 from distributary.reduce.packed import Packed, unpack, unpack_rekeyed
 from distributary.reduce.projection import Projection
 from distributary.reduce.reducer import Reducer
 from distributary.reduce.rules import rule_of
+from distributary.reduce.world import Happening, World, event_rule_of, in_turn
 from distributary.store.base import QueryRow
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
@@ -66,6 +68,10 @@ class Task:
     projection: Projection
     quiet: bool = False
     rekeyed: bool = False
+    events: EventFeed | None = None
+    live: bool = True
+    """Whether it is Real-Time Mode, where a task stays for its partition; in a batch it goes soon."""
+    catching_up: bool = False
 
 
 class Worker:
@@ -116,6 +122,8 @@ class _Pump:
         self._ended = threading.Event()
         self._reducer: Reducer | None = None
         self._store: RedisWriter | None = None
+        self._events: EventReader | None = None
+        self._ticked = 0.0
         self._loop_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -173,6 +181,8 @@ class _Pump:
             # The batch must not wait until a consumer has said good-bye: it is the pause between two batches.
             self._ended.set()
             commands()
+            if self._events is not None:
+                self._events.close()
             if self._store is not None:
                 self._store.close()
 
@@ -187,11 +197,12 @@ class _Pump:
 
     def _loop(self) -> None:
         self._open_if_timed()
+        if self._task.events is not None and self._task.live and self._reducer is None:
+            self._open(self._partition)
         self._tick()
-        ticked = time.monotonic()
         while True:
             with self._condition:
-                while not (self._pending or self._done or self._refresh):
+                while not (self._pending or self._done or self._refresh or self._happens()):
                     if not self._condition.wait(self._patience()):
                         break
                 if self._abandoned:
@@ -202,17 +213,16 @@ class _Pump:
                 refresh, self._refresh = self._refresh, False
                 self._condition.notify_all()
             began = time.monotonic()
-            if records:
-                read = unpack_rekeyed if self._task.rekeyed else unpack
+            read = unpack_rekeyed if self._task.rekeyed else unpack
+            if self._task.events is not None:
+                self._take_turns([read(one) for one in records])
+            elif records:
                 self._fold([read(one) for one in records])
             if refresh:
                 self._open_if_timed()
                 if self._reducer is not None:
                     self._with_store(self._reducer.refresh)
-            if time.monotonic() - ticked >= TICK:
-                ticked = time.monotonic()
-                self._tick()
-            elif self._reducer is not None and self._reducer.waits() == 0.0:
+            if not self._tick_if_due() and self._reducer is not None and self._reducer.waits() == 0.0:
                 self._with_store(self._reducer.tick)
             if finished:
                 # The batch may be declared done only if the store still has all of it.
@@ -237,6 +247,67 @@ class _Pump:
         if some:
             self._with_store(partial(reducer.fold, some))
 
+    def _happens(self) -> bool:
+        """Whether events wait that may be folded without a record."""
+        return self._events is not None and self._task.live and self._events.some()
+
+    def _take_turns(self, records: list[Packed]) -> None:
+        """Fold records and the events that wait, the older first; an event that is under way before all."""
+        if records and (self._reducer is None or self._reducer.partition != records[0].partition):
+            self._open(records[0].partition)
+        if self._reducer is None:
+            return
+        world, reader = self._reducer.world, self._events
+        assert world is not None
+        assert reader is not None
+        while world.under_way:
+            self._until_known(reader)
+            if found := reader.waiting():
+                self._happen(found[:1])
+            else:
+                world.give_up()
+
+        def waiting() -> list[Happening]:
+            if not self._task.live:
+                self._until_known(reader)
+            return reader.waiting()
+
+        for some, events in in_turn(records, waiting, hold=self._task.catching_up):
+            if some:
+                self._fold(list(some))
+            else:
+                self._happen(events)
+            self._tick_if_due()
+
+    def _happen(self, events: Sequence[Happening]) -> None:
+        """Fold events to their last row, however many groups that takes; the task must be heard meanwhile."""
+        reducer, reader = self._reducer, self._events
+        assert reducer is not None
+        assert reader is not None
+        assert reducer.world is not None
+        while reducer.world.fresh(events):
+            self._with_store(partial(reducer.happen, events))
+            self._tick_if_due()
+        reader.done(reducer.world.reached.offset)
+
+    def _until_known(self, reader: EventReader) -> None:
+        """Wait for the first event, or to hear that there is none."""
+        with self._condition:
+            while not reader.known():
+                self._condition.wait(TICK)
+                if self._abandoned:
+                    raise RuntimeError("the task was abandoned")
+
+    def _woken(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
+
+    def _tick_if_due(self) -> bool:
+        if time.monotonic() - self._ticked < TICK:
+            return False
+        self._tick()
+        return True
+
     def _patience(self) -> float:
         """How long to wait for records: not beyond what is due."""
         due = self._reducer.waits() if self._reducer is not None else None
@@ -251,6 +322,7 @@ class _Pump:
                 self._open(self._partition)
 
     def _tick(self) -> None:
+        self._ticked = time.monotonic()
         if self._reducer is None and self._task.view.ttl is not None:
             self._open(self._partition)
         reducer, store = self._reducer, self._connect()
@@ -260,6 +332,8 @@ class _Pump:
             self._with_store(reducer.tick)
             facts |= {**reducer.sizes(), "folded": reducer.folded, "dead": reducer.dead}
             facts["partition"] = reducer.partition
+            if reducer.world is not None:
+                facts["events"] = reducer.world.reached.offset
         name = f"{self._task.build.view}/{self._task.build.id}/{self._partition}"
         beat = partial(store.beat, "reducer", name, json.dumps(facts))
         if reducer is not None:
@@ -285,10 +359,25 @@ class _Pump:
             letters.bury,
             task.projection,
             quiet=task.quiet,
+            **self._world(),
         )
         self._reducer = None
         self._retry(reducer.open)
         self._reducer = reducer
+        if task.events is not None and reducer.world is not None:
+            if self._events is not None:
+                self._events.close()
+            start = reducer.world.reached.offset
+            self._events = EventReader(task.kafka, task.events.feed.topic, start, self._woken).start()
+
+    def _world(self) -> dict[str, Any]:
+        task, events = self._task, self._task.events
+        if events is None:
+            return {}
+        rule = event_rule_of(task.view, events.feed.format)
+        letters = DeadLetters(task.kafka, events.feed.topic, events.feed.dead_letter_topic, task.view.name)
+        world = World(events.topic, events.start, rule, events.earliest)
+        return {"world": world, "bury_events": letters.bury}
 
     def _with_store(self, call: Callable[[], object]) -> None:
         """Do something with the store; when the link breaks, open again and do it again.

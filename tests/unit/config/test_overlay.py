@@ -15,6 +15,9 @@ FILE = """
 [[feeds]]
 name = "my-odds"
 topic = "o"
+[[feeds]]
+name = "my-ticks"
+topic = "t"
 [[views]]
 name = "my-odds"
 feed = "my-odds"
@@ -36,6 +39,8 @@ BY_KEY = {
     "master": "local[2]",
     "bootstrap_servers": "h:1",
     "reduce": "aggregate",
+    "events": "my-ticks",
+    "reduce_events": "m:g",
     "broker_id": "103",
     "hmac_secret": "0123456789abcdef0123456789abcdef",
     "jwks_url": "https://h/keys",
@@ -54,7 +59,10 @@ def test_every_setting_by_environment(load_text: Load, setting: Any) -> None:
         else "abc"
     )
     env = {setting.env_of("my-odds"): text}
-    if setting.section == "views" and setting.name != "replay":  # what goes with aggregates only
+    if setting.name in ("events", "reduce_events"):  # what goes with functions only
+        for name, value in (("REDUCE", "m:f"), ("EVENTS", "my-ticks"), ("REDUCE_EVENTS", "m:g")):
+            env[f"DISTRIBUTARY_VIEWS_MY_ODDS_{name}"] = value
+    elif setting.section == "views" and setting.name != "replay":  # what goes with aggregates only
         env.setdefault("DISTRIBUTARY_VIEWS_MY_ODDS_REDUCE", "aggregate")
         env.setdefault("DISTRIBUTARY_VIEWS_MY_ODDS_AGGREGATES", "n=count()")
     rows = {row.key: row for row in load_text(FILE, env).effective()}

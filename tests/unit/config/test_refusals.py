@@ -14,6 +14,7 @@ from distributary.errors import ConfigError
 Refuse = Callable[..., list[str]]
 
 FEED = '[[feeds]]\nname = "odds"\ntopic = "o"\n'
+TICKS = '[[feeds]]\nname = "ticks"\ntopic = "t"\n'
 VIEW = FEED + '[[views]]\nname = "odds"\nfeed = "odds"\n'  # the next line is 7
 
 
@@ -75,6 +76,18 @@ def test_the_message_of_the_brief(refuse_text: Refuse) -> None:
          '7: views.odds.window: needs reduce = "aggregate"; this view has reduce = "merge"'),
         (VIEW + 'reduce = "mrege"',
          '7: views.odds.reduce: expected merge, latest, aggregate or a function as "package.module:function", got the text "mrege" (did you mean "merge"?)'),
+        (VIEW + 'reduce = "m:f"\nevents = "ods"\nreduce_events = "m:g"',
+         '8: views.odds.events: there is no feed "ods" (did you mean "odds"?)'),
+        (VIEW + 'reduce = "m:f"\nevents = "odds"\nreduce_events = "m:g"',
+         "8: views.odds.events: is the view's feed already: events come from a feed of their own"),
+        (TICKS + VIEW + 'reduce = "m:f"\nevents = "ticks"',
+         '11: views.odds.events: needs reduce_events, such as reduce_events = "rules:tick"'),
+        (TICKS + VIEW + 'events = "ticks"\nreduce_events = "m:g"',
+         '10: views.odds.events: needs a function as reduce; this view has reduce = "merge"'),
+        (VIEW + 'reduce = "m:f"\nreduce_events = "m:g"',
+         '8: views.odds.reduce_events: needs events = "…", the feed whose records it folds'),
+        (VIEW + 'reduce_events = "merge"',
+         '7: views.odds.reduce_events: expected a function as "package.module:function", got the text "merge"'),
         (VIEW + 'start = "noon"',
          '7: views.odds.start: expected "earliest", "now" or an ISO 8601 time such as "2026-01-31T08:00:00Z"'),
         (VIEW + 'ttl = "1 parsec"',

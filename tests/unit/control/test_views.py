@@ -83,6 +83,13 @@ async def test_one_name_is_one_feed(api: Api) -> None:
     body = {"feed": {"name": "odds", "topic": "another"}}
     error = await api.call("PUT", "/v1/views/more", body, 400)
     assert 'the feed "odds" is another one in the view "odds"' in error["message"]
+    rules: dict[str, Any] = {"reduce": "m:f", "reduce_events": "m:g"}
+    body = {"feed": {"name": "moves", "topic": "m"}, "events": {"name": "odds", "topic": "another"}, **rules}
+    error = await api.call("PUT", "/v1/views/more", body, 400)
+    assert 'the feed "odds" is another one in the view "odds"' in error["message"]
+    await api.call("PUT", "/v1/views/more", body | {"events": {"name": "ticks", "topic": "t"}}, 202)
+    feeds = {feed["name"]: feed["views"] for feed in (await api.call("GET", "/v1/feeds"))["feeds"]}
+    assert feeds == {"odds": ["odds"], "moves": ["more"], "ticks": ["more"]}
 
 
 async def test_a_view_is_removed_with_everything(api: Api) -> None:

@@ -132,7 +132,7 @@ def test_javascript_can_be_parsed(block: Block) -> None:
 
 
 def test_examples_can_be_compiled() -> None:
-    found = list((ROOT / "examples").glob("*.py"))
+    found = list((ROOT / "examples").rglob("*.py"))
     assert found
     for path in found:
         compile(path.read_text(), str(path), "exec")

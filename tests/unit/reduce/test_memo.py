@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.reduce.memo import Seen, read_memo, repeated, write_memo
+from distributary.reduce.memo import Reached, Seen, read_memo, read_reached, repeated, write_memo
 from distributary.reduce.packed import Source
 
 
@@ -48,3 +48,20 @@ def test_any_restarts_of_the_hop_give_each_row_once(
         assert before is None or sources[0][1:3] >= before[1:3], "never goes back"
     first = kept[0]
     assert kept == [o for o, _ in rows if o >= first]
+
+
+@given(
+    st.integers(0, 2**60),
+    st.dictionaries(st.integers(0, 50), st.tuples(*[st.integers(0, 2**60)] * 5)),
+    st.tuples(st.sampled_from(["AbC_-9x", "t"]), st.integers(0, 2**60), st.none() | st.text()),
+)
+def test_how_far_the_events_are_reads_back(
+    watermark: int,
+    seen: dict[int, tuple[int, int, int, int, int]],
+    reached: tuple[str, int, str | None],
+) -> None:
+    sources = {p: Seen(*numbers) for p, numbers in seen.items()}
+    memo = write_memo(watermark, sources, Reached(*reached))
+    assert read_memo(memo) == (watermark, sources)
+    assert read_reached(memo) == Reached(*reached)
+    assert read_reached(write_memo(watermark, sources)) is None

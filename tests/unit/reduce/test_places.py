@@ -6,7 +6,16 @@ import pytest
 
 from distributary.model.position import Mark
 from distributary.model.view import View
-from distributary.reduce.places import Places, Truncated, folded, places, source_places
+from distributary.reduce.memo import Reached, write_memo
+from distributary.reduce.places import (
+    Places,
+    Truncated,
+    event_places,
+    events_lag,
+    folded,
+    places,
+    source_places,
+)
 
 VIEW = View("v", "f")
 
@@ -45,3 +54,19 @@ def test_a_record_in_parts_counts_as_done() -> None:
 def test_a_rekeyed_view_stands_where_its_reducers_saw_its_source() -> None:
     memos = {0: "0 0:1,41,0,41,0;1:1,3,0,3,0", 1: "0 0:1,39,0,39,0"}
     assert source_places(memos, {0: 10, 1: 10}, {0: 0, 1: 0, 2: 5}) == {0: 42, 1: 10, 2: 5}
+
+
+def test_events_begin_where_the_view_does_and_go_on_from_what_is_stored() -> None:
+    memos = {0: write_memo(0, {}, Reached("t", 5)), 1: write_memo(3, {}, Reached("t", 7, "k")), 2: ""}
+    assert event_places(VIEW, {}, "t", 0, 9, 0) == Places({0: 0}, 0, False)
+    assert event_places(VIEW, memos, "t", 0, 9, 2) == Places({0: 2}, 4, False)
+    assert event_places(VIEW, memos, "t", 6, 9, 0) == Places({0: 6}, 4, True)
+    assert event_places(VIEW, {}, "t", 6, 9, 0).incomplete
+    assert not event_places(View("v", "f", start="now"), {}, "t", 6, 9, 9).incomplete
+    assert (events_lag(memos, 9), events_lag(memos, 4), events_lag({}, 9)) == (4, 0, 0)
+
+
+def test_another_topic_of_events_is_seen() -> None:
+    for reached, end in ((Reached("old", 5), 9), (Reached("t", 10), 9), (Reached("t", 9, "k"), 9)):
+        with pytest.raises(Truncated):
+            event_places(VIEW, {0: write_memo(0, {}, reached)}, "t", 0, end, 0)

@@ -111,11 +111,10 @@ class Inlet:
         for view in await self._store.views():
             info = await self._store.view(view)
             try:
-                feed = load_definition(info.definition).feed if info is not None else None
+                feeds = load_definition(info.definition)[1:] if info is not None else ()
             except (ValueError, KeyError, TypeError):
                 continue  # of another version
-            if feed is not None:
-                found[feed.name] = feed
+            found.update({feed.name: feed for feed in feeds if feed is not None})
         return found
 
 

@@ -38,6 +38,7 @@ TARGETS = {
     "rest_rows_ms": Target("<=", 1_000),
     "rest_arrow_ms": Target("<=", 1_000),
     "pace_p99_ratio": Target("<=", 2),
+    "cycles_rss_growth": Target("<=", 0.02),
 }
 
 SHARES = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}

@@ -27,6 +27,7 @@ TITLES = {
     "match": "live queries",
     "rows": "first rows",
     "pace": "beside slow readers",
+    "cycles": "subscribe and end",
 }
 
 

@@ -89,6 +89,19 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class Cycles:
+    """Each connection does ``cycles`` in a round; for the weights it holds ``held`` queries at once."""
+
+    connections: int = 100
+    cycles: int = 1_000
+    rounds: int = 2
+    warm_up: int = 20
+    held: int = 100
+    rows: int = 1_000
+    partitions: int = 2
+
+
+@dataclass(frozen=True)
 class Spec:
     """All scenarios."""
 
@@ -99,6 +112,7 @@ class Spec:
     match: Match = field(default_factory=Match)
     rows: Rows = field(default_factory=Rows)
     pace: Pace = field(default_factory=Pace)
+    cycles: Cycles = field(default_factory=Cycles)
 
 
 FULL = Spec()
@@ -111,4 +125,5 @@ QUICK = Spec(
     Match(queries=4_000, changes=300, rounds=2),
     Rows(rows=5_000, rounds=1),
     Pace(readers=20, rate=200, rounds=1, seconds=2.0, warm_up=1.0),
+    Cycles(connections=10, cycles=100, held=50, rows=100),
 )

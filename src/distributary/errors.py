@@ -41,6 +41,7 @@ The tree::
     ├── TopicError               a topic is missing, or cannot be created or read
     │   └── TopicMissing         there is no topic of that name
     ├── StoreUnavailable         the store server does not answer
+    ├── SparkUnavailable         Spark does not start, or its master does not answer
     ├── StackError               `up` cannot run the stack
     │   ├── DataFolderError      the data folder cannot be used as it is
     │   │   ├── DataFolderBusy   another `up` runs in it
@@ -358,6 +359,13 @@ class StoreUnavailable(DistributaryError):
     """The store server does not answer."""
 
     code = "store-unavailable"
+    retry = True
+
+
+class SparkUnavailable(DistributaryError):
+    """Spark does not start, or its master does not answer."""
+
+    code = "spark-unavailable"
     retry = True
 
 

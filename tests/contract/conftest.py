@@ -1,4 +1,4 @@
-"""Every store under one suite: in memory, on Valkey, on Redis."""
+"""Every store under one suite: in memory, on Valkey, on Redis, on several servers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 from distributary.setup.valkey import bundled
 from distributary.store.memory import MemoryStore
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.shards import open_reader, open_writer
 from tests.support.servers import StoreServer
 
-KINDS = ("memory", "valkey", "redis")
+KINDS = ("memory", "valkey", "redis", "shards")
 
 
 @dataclass
@@ -34,7 +34,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
     def get(kind: str) -> StoreServer:
         if kind not in running:
-            binary = str(bundled()) if kind == "valkey" else shutil.which("redis-server")
+            binary = shutil.which("redis-server") if kind == "redis" else str(bundled())
             if binary is None:
                 pytest.skip("redis-server is not installed (make test installs it on Debian as root)")
             running[kind] = StoreServer(Path(binary), tmp_path_factory.mktemp(kind), fsync="always")
@@ -52,18 +52,22 @@ async def store(request: pytest.FixtureRequest, servers: Callable[[str], StoreSe
         memory = MemoryStore(log_keep=50)
         yield Faces(memory.writer, memory.reader, lambda: memory.writer, memory.restart)
         return
-    server = servers(request.param)
-    server.flush()
-    writers = [RedisWriter(server.url, log_keep=50)]
-    reader = RedisReader(server.url)
+    names = ("valkey", "another") if request.param == "shards" else (request.param,)
+    behind = [servers(name) for name in names]
+    addresses = [server.url for server in behind]
+    for server in behind:
+        server.flush()
+    writers = [open_writer(addresses, log_keep=50)]
+    reader = open_reader(addresses)
 
-    def another() -> RedisWriter:
-        writers.append(RedisWriter(server.url, log_keep=50))
+    def another() -> Any:
+        writers.append(open_writer(addresses, log_keep=50))
         return writers[-1]
 
     def restart() -> None:
-        server.kill()
-        server.start()
+        for server in behind:
+            server.kill()
+            server.start()
 
     yield Faces(writers[0], reader, another, restart)
     for writer in writers:

@@ -52,6 +52,14 @@ def test_the_same_group_again_is_a_success_and_changes_nothing(store: Faces) -> 
     assert store.writer.build(B).seq == 1
 
 
+async def test_hundreds_who_ask_at_once_are_all_answered(store: Faces) -> None:
+    begin(store)
+    found = await asyncio.gather(
+        *(store.reader.register("odds", f"q{n}", "text", f"s{n}", 60_000, True) for n in range(300))
+    )
+    assert len({one.number for one in found}) == 300
+
+
 def test_an_older_token_is_fenced(store: Faces) -> None:
     claimed, opened = begin(store)
     store.another_writer().open(B, 0, claimed.generation)

@@ -68,6 +68,16 @@ class StoreServer:
         client.flushall()
         client.close()
 
+    def set(self, name: str, value: str) -> None:
+        """Change a setting of the server."""
+        with redis.Redis(port=self.port) as client:
+            client.config_set(name, value)
+
+    def names(self) -> list[str]:
+        """Name all keys."""
+        with redis.Redis(port=self.port) as client:
+            return [key.decode() for key in client.scan_iter("*", 1_000)]
+
     def kill(self) -> None:
         """As a crash would: SIGKILL."""
         assert self._process is not None

@@ -63,6 +63,8 @@ THROUGH = {
     "store.keys": "tests/contract/test_store.py",
     "store.reader": "tests/contract/test_store.py",
     "store.redis": "tests/contract/test_store.py",
+    "store.sharded_reader": "tests/integration/store/test_shards.py",
+    "store.sharded_writer": "tests/integration/store/test_shards.py",
     "store.wire": "tests/contract/test_store.py",
     "store.writer": "tests/contract/test_store.py",
 }

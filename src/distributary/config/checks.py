@@ -59,6 +59,11 @@ def store_url(text: str) -> str:
     return _url(text, ("redis", "rediss", "unix"), "redis://host:6379/0, rediss://… or unix:///path")
 
 
+def shard(text: str) -> str:
+    """Check the address of one of several servers."""
+    return store_url(not_blank(text))
+
+
 def public_url(text: str) -> str:
     """Check an address that subscribers are given. "" means the one listened on."""
     return _url(text, ("ws", "wss", "http", "https"), "wss://stream.example.com")

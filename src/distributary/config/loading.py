@@ -116,6 +116,7 @@ def load(
         rules.check_feed(reader, feed)
     for view in views:
         rules.check_view(reader, view, [feed.item for feed in feeds])
+    rules.check_store(reader, sections["store"])
     rules.check_ports(reader, sections)
     problems.finish()
     folder = file.parent if text is not None else Path()

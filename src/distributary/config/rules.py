@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from distributary.config.problem import nearest
 from distributary.config.reader import Draft, Reader
+from distributary.model.shard import identity
 
 
 def check_view(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
@@ -71,6 +72,18 @@ def _unknown_feed(reader: Reader, draft: Draft, feeds: Collection[str], name: st
     if not near:
         said += f" (there are {', '.join(sorted(feeds))})" if feeds else "; describe one under [[feeds]]"
     reader.note(draft, name, said, near=near)
+
+
+def check_store(reader: Reader, draft: Draft) -> None:
+    """Note a store with both one address and several, and a server that is named twice."""
+    if draft.refused & {"url", "shards"}:
+        return
+    if draft.get("url") and draft.get("shards"):
+        reader.note(draft, "shards", "takes the place of url: name the server in one of the two")
+    names = [identity(address) for address in draft.get("shards")]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            reader.note(draft, "shards", f"the server {name.replace(' ', ', database ')} is named twice")
 
 
 def check_ports(reader: Reader, sections: Mapping[str, Draft]) -> None:

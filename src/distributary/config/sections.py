@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from distributary.config import checks
 from distributary.config.setting import Section, setting
+from distributary.model.shard import shard_of
 
 ENGINES = ("auto", "realtime", "microbatch")
 
@@ -71,6 +72,13 @@ class Store(Section):
         secret=True,
         check=checks.store_url,
     )
+    shards: tuple[str, ...] = setting(
+        (),
+        "Addresses of several servers, in place of url: each view lives on one of them, chosen by its name.",
+        example='["redis://redis-1:6379/0", "redis://redis-2:6379/0"]',
+        secret=True,
+        check=checks.shard,
+    )
     port: int = _port(6379, "Port of the embedded server; when it is busy a free one is taken.")
     log_keep: int = setting(
         100_000,
@@ -89,6 +97,15 @@ class Store(Section):
     start_timeout: float = setting(
         30.0, "How long to wait until the store answers.", unit="s", low=0.001, example='"1 minute"'
     )
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All servers; none when an embedded one is to be started."""
+        return self.shards or ((self.url,) if self.url else ())
+
+    def address_of(self, view: str) -> str:
+        """The server that a view lives on."""
+        return shard_of(view, self.addresses)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -22,7 +22,7 @@ from distributary.errors import DistributaryError, KafkaUnavailable, PortTaken
 from distributary.kafka import client
 from distributary.kafka.commands import CommandsProducer
 from distributary.permit import check_exposure
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.shards import open_reader, open_writer
 
 log = logging.getLogger("distributary.control")
 
@@ -37,7 +37,7 @@ async def serve(config: Config) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    reader, writer = RedisReader(config.store.url), RedisWriter(config.store.url)
+    reader, writer = open_reader(config.store.addresses), open_writer(config.store.addresses)
     commands = CommandsProducer(config.kafka)
     context = Context(config, reader, writer, commands)
     context.checks |= {"store": reader.ping, "kafka": _kafka_check(config)}
@@ -85,7 +85,7 @@ def _complete(config: Config) -> Config:
     kafka, store = config.kafka, config.store
     if not kafka.bootstrap_servers:
         kafka = replace(kafka, bootstrap_servers=f"127.0.0.1:{kafka.port}")
-    if not store.url:
+    if not store.addresses:
         store = replace(store, url=f"redis://127.0.0.1:{store.port}/0")
     return replace(config, kafka=kafka, store=store)
 

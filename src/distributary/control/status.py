@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
@@ -13,6 +14,7 @@ from distributary.control.overview import Overview, describe_view, read_overview
 from distributary.control.views import describe_feeds, known_feeds
 from distributary.operate.state import StackState
 from distributary.operate.state import read as read_state
+from distributary.store.base import ServerState
 
 SILENT_MS = 15_000
 
@@ -48,19 +50,21 @@ async def status(context: Context) -> dict[str, Any]:
     stack = read_state(context.config.data_dir)
     views = [describe_view(overview, name) for name in overview.views]
     parts = describe_parts(stack, overview)
+    stores = await context.reader.servers()
     publishers = [said.stats for said in overview.of_part("publisher")]
     return {
         "stack": stack.stack if stack is not None else "",
         "version": __version__,
         "time": int(time.time() * 1000),
         "parts": parts,
+        "stores": [one._asdict() for one in stores],
         "feeds": describe_feeds(known_feeds(context, overview), overview),
         "views": views,
         "publishers": {
             figure: sum(stats.get(figure) or 0 for stats in publishers)
             for figure in ("connections", "channels", "subscribers")
         },
-        "problems": problems(parts, views),
+        "problems": [*silent(stores), *problems(parts, views)],
     }
 
 
@@ -102,6 +106,16 @@ def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[st
                 }
             )
     return parts
+
+
+def silent(stores: Iterable[ServerState]) -> list[str]:
+    """Say which servers of the store do not answer, and what is not served without them."""
+    return [
+        f"the store at {store.address} does not answer: "
+        + (f"not served: {', '.join(store.views)}" if store.views else "its views are not served")
+        for store in stores
+        if not store.answers
+    ]
 
 
 def problems(parts: list[dict[str, Any]], views: list[dict[str, Any]]) -> list[str]:

@@ -37,7 +37,7 @@ allow what is asked.
 DETAILS = {
     "GET /v1": "Gives `publisher` (the WebSocket's address), `http` (SSE, page, metrics) and `resources`.",
     "GET /v1/status": "All that `distributary status` shows: `parts`, `feeds`, `views` (rate, lag, position, "
-    "subscribers, dead letters, delays), `publishers` and `problems`.",
+    "subscribers, dead letters, delays), `publishers` and `problems`; and `stores`, the store's servers.",
     "GET /v1/feeds": "The feeds, with the views that are made of each.",
     "GET /v1/views": "All views, each as its status below.",
     "GET /v1/views/{name}": "Parameters: `where`, or `key` (repeated) or `keys` (separated by commas); "

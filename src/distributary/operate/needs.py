@@ -46,7 +46,7 @@ def check(config: Config, services: Sequence[Service], say: Callable[[str], None
         jars.ensure(name)
     broker = BrokerTools(runtime.path, jars.ensure("kafka")) if runtime and own_kafka else None
     server = None
-    if not config.store.url:
+    if not config.store.addresses:
         found = valkey.find()
         server = ServerTools(found.path, found.kind)
     return Found(broker, server, runtime.home if runtime else None)

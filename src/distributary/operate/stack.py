@@ -24,8 +24,8 @@ from distributary.operate.parts import Service, kafka_part, service_part, servic
 from distributary.operate.ports import Ports
 from distributary.operate.state import StackState
 from distributary.operate.supervisor import Supervisor
-from distributary.store.redis import RedisWriter
 from distributary.store.server import Server, wait_for_store
+from distributary.store.shards import open_writer
 
 SERVICE_LIMIT = 120.0
 """Seconds that a Python service may take to be ready once Kafka and the store are: Spark starts a JVM."""
@@ -141,7 +141,7 @@ class Stack:
         try:
             await ground
             await asyncio.to_thread(create_topics, self.config)
-            for line in await asyncio.to_thread(apply, self.config, self.config.store.url):
+            for line in await asyncio.to_thread(apply, self.config):
                 self._note(line)
             await supervisor.start([part for soon, part in parts if not soon])
             await early
@@ -178,8 +178,11 @@ class Stack:
 
     async def _external_store(self) -> None:
         store = self.config.store
-        part = self._running().external("store", {"store": mask_text(store.url)})
-        await wait_for_store(store.url, store.start_timeout, self._waiter("store"))
+        names = [f"store-{n}" for n in range(1, len(store.shards) + 1)] or ["store"]
+        at = {name: mask_text(address) for name, address in zip(names, store.addresses, strict=True)}
+        part = self._running().external("store", at)
+        wait = self._waiter("store")
+        await asyncio.gather(*(wait_for_store(one, store.start_timeout, wait) for one in store.addresses))
         part.state = "ready"
         self._say(Event("ready", "store", "not ours", part.addresses))
 
@@ -190,6 +193,8 @@ class Stack:
             "DISTRIBUTARY_DATA_DIR": str(config.data_dir),
             "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": config.kafka.bootstrap_servers,
             "DISTRIBUTARY_STORE_URL": config.store.url,
+            # A comma would end an address.
+            "DISTRIBUTARY_STORE_SHARDS": ",".join(one.replace(",", "%2C") for one in config.store.shards),
             "DISTRIBUTARY_CONTROL_PORT": str(config.control.port),
             "DISTRIBUTARY_PUBLISHER_PORT": str(config.publisher.port),
             "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(config.publisher.http_port),
@@ -222,9 +227,9 @@ def create_topics(config: Config) -> None:
         topics.ensure_topic(admin, feed.dead_letter_topic, 1, {"retention.ms": str(30 * DAY_MS)})
 
 
-def apply(config: Config, store_url: str) -> list[str]:
+def apply(config: Config) -> list[str]:
     """Write the configuration's views into the store, where the other parts find them; say what was done."""
-    writer = RedisWriter(store_url, log_keep=config.store.log_keep)
+    writer = open_writer(config.store.addresses, log_keep=config.store.log_keep)
     try:
         return apply_config(config, writer)
     finally:
@@ -237,7 +242,7 @@ def _choose_ports(config: Config, ports: Ports) -> Config:
     if not kafka.bootstrap_servers:
         port = ports.choose("kafka", kafka.port)
         kafka = replace(kafka, port=port, bootstrap_servers=f"127.0.0.1:{port}")
-    if not store.url:
+    if not store.addresses:
         port = ports.choose("store", store.port)
         store = replace(store, port=port, url=f"redis://127.0.0.1:{port}/0")
     control = replace(control, port=ports.choose("control", control.port, control.host))

@@ -22,7 +22,7 @@ from distributary.publish.access.door import Door
 from distributary.publish.connection.inlet import Inlet
 from distributary.publish.connection.producer import RecordProducer
 from distributary.publish.server import Publisher
-from distributary.store.redis import RedisReader
+from distributary.store.shards import open_reader
 
 
 async def serve(config: Config) -> None:
@@ -31,7 +31,7 @@ async def serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    store = RedisReader(config.store.url)
+    store = open_reader(config.store.addresses)
     commands = CommandsProducer(config.kafka) if config.kafka.bootstrap_servers else None
     records = RecordProducer(config.kafka) if config.kafka.bootstrap_servers else None
     publisher = Publisher(
@@ -79,7 +79,7 @@ def main() -> int:
     logging.getLogger("picows").setLevel(logging.CRITICAL)  # a line for every connection otherwise
     try:
         config = load(env=os.environ)
-        if not config.store.url:
+        if not config.store.addresses:
             raise DistributaryError(
                 "the publisher has no store",
                 hint="set DISTRIBUTARY_STORE_URL, or start it with: distributary up",

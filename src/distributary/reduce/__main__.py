@@ -14,8 +14,8 @@ from distributary.kafka.topics import wait_for_kafka
 from distributary.reduce.driver import Driver
 from distributary.reduce.engine import spark_session
 from distributary.setup.jars import ensure
-from distributary.store.redis import RedisWriter
-from distributary.store.server import wait_for_store
+from distributary.store.server import wait_for_stores
+from distributary.store.shards import settle
 
 SUPERSEDED = 3
 
@@ -28,13 +28,17 @@ def main() -> int:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         config = load()
+        if not config.store.addresses:
+            raise DistributaryError(
+                "the reducers have no store",
+                hint="set DISTRIBUTARY_STORE_URL, or start them with: distributary up",
+            )
         # First of all: it takes longest, and Kafka and the store may well be starting too.
         spark = spark_session(config, ensure("spark"))
         wait_for_kafka(config.kafka, config.kafka.start_timeout, say=logging.info)
-        asyncio.run(wait_for_store(config.store.url, config.store.start_timeout, logging.info))
-        store = RedisWriter(config.store.url)
-        store.check()
-        store.close()
+        asyncio.run(wait_for_stores(config.store.addresses, config.store.start_timeout, logging.info))
+        for line in settle(config.store.addresses):
+            logging.warning(line)
     except DistributaryError as error:
         print(f"distributary reducers: {error}", file=sys.stderr)
         return 1

@@ -14,6 +14,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from distributary.config import Config
+from distributary.config.secrets import mask_text
 from distributary.errors import Superseded
 from distributary.model.definition import Definition, load_definition
 from distributary.reduce import engine
@@ -35,10 +36,11 @@ class Driver:
     def __init__(self, config: Config, spark: Any) -> None:
         self._config = config
         self._spark = spark
-        self._store = RedisWriter(config.store.url, log_keep=config.store.log_keep)
+        self._stores = {at: RedisWriter(at, log_keep=config.store.log_keep) for at in config.store.addresses}
+        self._silent: set[str] = set()
         self._jobs: dict[Build, Job] = {}
         self._known: dict[Build, Definition] = {}
-        self._slots = Slots(engine.slots(config, spark))
+        self._slots = Slots(lambda: engine.slots(config, spark))
         self._stopping = threading.Event()
         self.superseded: Superseded | None = None
 
@@ -53,14 +55,10 @@ class Driver:
         """
         beaten, waiting = 0.0, time.monotonic() + PATIENCE
         while not self._stopping.is_set():
-            try:
-                self._reconcile()
-                if time.monotonic() - beaten > 1.0:
-                    beaten = time.monotonic()
-                    self._store.beat("reducers", str(os.getpid()), json.dumps(self.stats()))
-            except (RedisError, OSError) as error:
-                log.warning("the store does not answer: %s", error)
-                self._store.close()
+            due = time.monotonic() - beaten > 1.0
+            beaten = time.monotonic() if due else beaten
+            for address in self._stores:
+                self._look(address, beat=due)
             if waiting and (self._settled() or time.monotonic() > waiting):
                 waiting = 0.0
                 ready()
@@ -69,7 +67,21 @@ class Driver:
             job.stop()
         for job in self._jobs.values():
             job.join(timeout=8)
-        self._store.close()
+        for store in self._stores.values():
+            store.close()
+
+    def _look(self, address: str, *, beat: bool) -> None:
+        """Keep the jobs of one server's views in step with it; one that is down keeps no other waiting."""
+        store = self._stores[address]
+        try:
+            self._reconcile(address, store)
+            if beat:
+                store.beat("reducers", str(os.getpid()), json.dumps(self.stats()))
+            self._silent.discard(address)
+        except (RedisError, OSError) as error:
+            log.warning("the store at %s does not answer: %s", mask_text(address), error)
+            self._silent.add(address)
+            store.close()
 
     def stats(self) -> dict[str, Any]:
         """What each view's live job says of itself."""
@@ -85,30 +97,36 @@ class Driver:
     def _settled(self) -> bool:
         """Whether every view that is configured or known has settled."""
         there = {build.view for build in self._jobs}
-        configured = {view.name for view in self._config.views}
+        place = self._config.store.address_of
+        configured = {view.name for view in self._config.views if place(view.name) not in self._silent}
         return configured <= there and all(job.settled.is_set() for job in self._jobs.values())
 
-    def _reconcile(self) -> None:
-        if self._known and self._store.flushed():
+    def _reconcile(self, address: str, store: RedisWriter) -> None:
+        def here(view: str) -> bool:
+            return self._config.store.address_of(view) == address
+
+        known = {build: found for build, found in self._known.items() if here(build.view)}
+        if known and store.flushed():
             log.warning("the store is empty: all views are defined again and rebuilt")
-            for build, definition in self._known.items():
-                self._store.define(build.view, build.id, definition.text)
+            for build, definition in known.items():
+                store.define(build.view, build.id, definition.text)
         wanted: dict[Build, Definition] = {}
-        for name, info in self._store.views().items():
+        for name, info in store.views().items():
             for id in filter(None, (info.live, info.next)):
                 build = Build(name, id)
-                found = self._store.build(build)
-                if found is not None and found.definition:
+                found = store.build(build)
+                if found is not None and found.definition and here(name):
                     wanted[build] = load_definition(found.definition)
-        self._known = wanted
-        for build in [b for b in self._jobs if b not in wanted or self._changed(b, wanted[b])]:
+        self._known = {b: d for b, d in self._known.items() if b not in known} | wanted
+        mine = [build for build in self._jobs if here(build.view)]
+        for build in [b for b in mine if b not in wanted or self._changed(b, wanted[b])]:
             job = self._jobs.pop(build)
             job.stop()
             job.join(timeout=30)
         for build, definition in wanted.items():
             if build not in self._jobs:
-                store = RedisWriter(self._config.store.url, log_keep=self._config.store.log_keep)
-                job = Job(self._spark, self._config, build, definition, store, self._slots, self._give_up)
+                own = RedisWriter(address, log_keep=self._config.store.log_keep)
+                job = Job(self._spark, self._config, build, definition, own, self._slots, self._give_up)
                 self._jobs[build] = job
                 job.start()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from distributary.config import Config
+from distributary.errors import SparkUnavailable
 from distributary.reduce.packed import rekey_sql
 from distributary.reduce.sql import Plan
 from distributary.reduce.worker import Worker
@@ -38,9 +39,11 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
     from pyspark.sql import SparkSession
 
     slots = config.spark.slots or LOCAL_SLOTS
-    if not config.spark.master:
-        # The workers are this same Python, with this same package; PySpark reads only the variable.
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Workers run this same Python, with this same package: on other machines, at the same place unless a
+    # property names another. PySpark reads only the variable.
+    named = config.spark.properties.get("spark.pyspark.python") if config.spark.master else None
+    if named or not config.spark.master or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = named or sys.executable
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -67,6 +70,9 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
     files = sorted(map(str, jars.glob("*.jar")))
     if config.spark.master:
         settings["spark.jars"] = ",".join(files)
+        if config.spark.slots and config.spark.master.startswith("spark://"):
+            # A core is a slot there, and Spark would take all.
+            settings["spark.cores.max"] = str(config.spark.slots)
     else:
         # On the class path they are part of the archive; jars that Spark hands out are not.
         settings["spark.driver.extraClassPath"] = ":".join(files)
@@ -80,16 +86,29 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
     builder = SparkSession.builder.master(config.spark.master or f"local[{slots}]").appName("distributary")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:  # Py4J's, with the JVM's whole trace for its text
+        raise SparkUnavailable(
+            f"Spark at {config.spark.master or 'this machine'} does not start: {_first_line(str(error))}",
+            hint="Check spark.master, and the logs of Spark's master and workers",
+        ) from None
     spark.sparkContext.setLogLevel("WARN")
     return spark
 
 
+def _first_line(text: str) -> str:
+    """What the JVM says went wrong, without where."""
+    lines = [line.strip(": ") for line in text.splitlines() if line.strip()] or [""]
+    return next((line for line in lines if "Exception:" in line or "Error:" in line), lines[0])[:300]
+
+
 def slots(config: Config, spark: Any) -> int:
-    """How many tasks may run at once: as configured, or all that there are."""
-    if config.spark.slots or not config.spark.master:
+    """How many tasks may run at once: as configured, or as many as there are now."""
+    if not config.spark.master:
         return config.spark.slots or LOCAL_SLOTS
-    return int(spark.sparkContext.defaultParallelism)
+    there = int(spark.sparkContext.defaultParallelism)
+    return min(config.spark.slots, there) if config.spark.slots else there
 
 
 def read(spark: Any, config: Config, topic: str, starts: Mapping[int, int], engine: Engine) -> Any:
@@ -189,7 +208,7 @@ def start(config: Config, writer: Any, engine: Engine, name: str) -> Running:
     scratch = config.data_dir / "checkpoints"
     scratch.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
-    writer = writer.option("checkpointLocation", str(folder)).queryName(name)
+    writer = writer.option("checkpointLocation", folder.as_uri()).queryName(name)
     if engine == "realtime":
         writer = writer.outputMode("update").trigger(realTime=f"{config.spark.batch:.0f} seconds")
     elif engine == "catch-up":

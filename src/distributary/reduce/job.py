@@ -62,6 +62,7 @@ class Job(threading.Thread):
         self._store = store
         self._slots = slots
         self._on_superseded = on_superseded
+        self._lacks = 0  # slots that Real-Time Mode would need, while it is not for want of them
         self._stopping = threading.Event()
         self._admin = client.admin(config.kafka)
         self._mirror = client.consumer(config.kafka, f"distributary.{build.view}")
@@ -203,6 +204,7 @@ class Job(threading.Thread):
         if kind != "catch-up" and not live and not found.waiting:
             self._go_live()
             live = True
+        self._lacks = 0
         if kind == "realtime":
             kind = self._if_slots(ground.read.partitions * (2 if self.facts.rekeyed else 1))
         try:
@@ -215,7 +217,7 @@ class Job(threading.Thread):
         if self._slots.take(self.build, needed):
             self.facts.engine_reason = ""
             return "realtime"
-        total = self._slots.total
+        self._lacks, total = needed, self._slots.total
         self.facts.engine_reason = (
             f"Real-Time Mode needs {needed} slots, too few of {total} are free (spark.slots)"
             + ("; events wait for the next record of their partition" if self.definition.events else "")
@@ -298,7 +300,7 @@ class Job(threading.Thread):
                     feed,
                     self.build,
                     self._progress.generation,
-                    self._config.store.url,
+                    self._config.store.address_of(view.name),
                     self._config.store.log_keep,
                     self._config.kafka,
                     feed.topic,
@@ -418,6 +420,9 @@ class Job(threading.Thread):
                     return
                 if events is not None and topics.get_topic(self._admin, events.name) != events:
                     log.info("view %s: its event feed's topic %s changed", self.build.view, events.name)
+                    return
+                if self._lacks and self._slots.take(self.build, self._lacks):
+                    log.info("view %s: there are slots for Real-Time Mode now", self.build.view)
                     return
                 if kind == "realtime" and now - began > (SILENCE if heard else FIRST_WORD):
                     self._listen(ground.read.partitions)

@@ -7,17 +7,26 @@ partitions leaves some unread for ever. One slot is kept for micro-batches, on w
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from distributary.store.tail import Build
 
 
 class Slots:
-    """Counts slots that are taken for long; every method may be called from any thread."""
+    """Counts slots that are taken for long; every method may be called from any thread.
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    ``count`` says how many there are now: on a cluster they come and go with its workers.
+    """
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count = count
         self._taken: dict[Build, int] = {}
         self._lock = threading.Lock()
+
+    @property
+    def total(self) -> int:
+        """How many there are, taken or not."""
+        return self._count()
 
     def take(self, build: Build, count: int) -> bool:
         """Take slots in place of what a build had; False, with nothing taken, when too few are free."""

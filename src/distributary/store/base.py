@@ -21,7 +21,7 @@ Promises every implementation keeps, held by one suite in ``tests/contract``:
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -278,6 +278,24 @@ class Beat(NamedTuple):
     age_ms: int
 
 
+def youngest(beats: Iterable[Beat]) -> list[Beat]:
+    """Join what several servers were told: of each process its last word."""
+    found: dict[tuple[str, str], Beat] = {}
+    for beat in beats:
+        known = found.get((beat.part, beat.id))
+        if known is None or beat.age_ms < known.age_ms:
+            found[beat.part, beat.id] = beat
+    return sorted(found.values())
+
+
+class ServerState(NamedTuple):
+    """One server of the store: its address without a password, and the views there (last known, if down)."""
+
+    address: str
+    answers: bool
+    views: list[str]
+
+
 class WriterStore(Protocol):
     """What reducers and their driver use (blocking; one owner, one connection)."""
 
@@ -363,8 +381,11 @@ class WriterStore(Protocol):
 class ReaderStore(Protocol):
     """What publishers and the control API use (asyncio)."""
 
+    async def servers(self) -> list[ServerState]:
+        """Say of each server of the store whether it answers; never raises."""
+
     async def views(self) -> list[str]:
-        """Name all views."""
+        """Name all views; those on a server that does not answer are left out, while another does."""
 
     async def view(self, view: str) -> ViewInfo | None:
         """Read a view's state; None when there is none of that name."""

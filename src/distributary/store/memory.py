@@ -30,6 +30,7 @@ from distributary.store.base import (
     Registered,
     RegistryChange,
     Row,
+    ServerState,
     Subscription,
     TopicReplaced,
     ViewInfo,
@@ -399,6 +400,9 @@ class MemoryReader:
 
     async def ping(self) -> None:
         """Always answers."""
+
+    async def servers(self) -> list[ServerState]:
+        return [ServerState("memory", True, sorted(self._store.all))]
 
     async def views(self) -> list[str]:
         return sorted(self._store.all)

@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import redis.asyncio as redis
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
+from distributary.config.secrets import mask_text
 from distributary.store import index, keys, wire
 from distributary.store.base import (
     Beat,
@@ -20,6 +21,7 @@ from distributary.store.base import (
     QueryRow,
     QueryState,
     Registered,
+    ServerState,
     Subscription,
     ViewInfo,
 )
@@ -27,13 +29,26 @@ from distributary.store.follow import follow
 from distributary.store.keys import BuildKeys, ViewKeys
 from distributary.store.tail import Build, TailEvent
 
+CONNECTIONS = 32
+"""Calls that are under way at once; more wait for their turn, in place of an error."""
+
+TURN = 30.0
+"""Seconds that a call waits for its turn: longer than a server that hangs holds up those before it."""
+
 
 class RedisReader:
     """Implements ``ReaderStore`` on Redis or Valkey."""
 
     def __init__(self, url: str, *, timeout: float = 10.0) -> None:
         self._url = url
-        self._redis: Any = redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=5)
+        pool = redis.BlockingConnectionPool.from_url(
+            url,
+            max_connections=CONNECTIONS,
+            timeout=TURN,
+            socket_timeout=timeout,
+            socket_connect_timeout=5,
+        )
+        self._redis: Any = redis.Redis.from_pool(pool)
         self._shas: dict[str, str] = {}
 
     async def close(self) -> None:
@@ -53,6 +68,12 @@ class RedisReader:
     async def ping(self) -> None:
         """Raise unless the server answers."""
         await self._redis.ping()
+
+    async def servers(self) -> list[ServerState]:
+        try:
+            return [ServerState(mask_text(self._url), True, await self.views())]
+        except (RedisError, OSError):
+            return [ServerState(mask_text(self._url), False, [])]
 
     async def views(self) -> list[str]:
         return sorted(name.decode() for name in await self._redis.smembers(keys.VIEWS))
@@ -160,8 +181,9 @@ class RedisReader:
         asked: list[wire.Value] = ["seq", seq] if seq is not None else ["time", time or 0]
         return wire.place(await self._run("placed", [BuildKeys(build).places], asked))
 
-    async def revoke(self, user: str) -> int:
-        return int(await self._run("revoke", [keys.REVOKED], [user]))
+    async def revoke(self, user: str, moment: int = 0) -> int:
+        """Note it as of ``moment`` (ms), which another server gave, or as of now."""
+        return int(await self._run("revoke", [keys.REVOKED], [user, moment]))
 
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
 from distributary.config.secrets import mask_text
 from distributary.errors import StoreUnavailable
+from distributary.store.writer import RedisWriter
 
 HOST = "127.0.0.1"
 
@@ -108,6 +109,35 @@ async def wait_for_store(url: str, limit: float, say: Callable[[str], None] = la
             f"the store at {shown} did not answer within {limit:g} s ({mask_text(trouble)})",
             hint="Check that it runs, that store.url names it, and that this machine may reach it",
         ) from None
+
+
+async def wait_for_stores(
+    addresses: Sequence[str], limit: float, say: Callable[[str], None] = lambda line: None
+) -> None:
+    """Wait for all servers of a store and refuse one that would lose rows.
+
+    One of several that does not answer within ``limit`` seconds is said and left: the views of the others
+    need not wait for it. Raises `StoreUnavailable` when none answers.
+    """
+    waits = (_wait_and_check(address, limit, say) for address in addresses)
+    silent = [error for error in await asyncio.gather(*waits) if error is not None]
+    if len(silent) == len(addresses):
+        raise silent[0]
+    for error in silent:
+        say(error.message)
+
+
+async def _wait_and_check(address: str, limit: float, say: Callable[[str], None]) -> StoreUnavailable | None:
+    try:
+        await wait_for_store(address, limit, say)
+    except StoreUnavailable as error:
+        return error
+    writer = RedisWriter(address)
+    try:
+        await asyncio.to_thread(writer.check)
+    finally:
+        writer.close()
+    return None
 
 
 @contextlib.asynccontextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import redis
@@ -41,19 +42,26 @@ class RedisWriter:
     """Implements ``WriterStore`` on Redis or Valkey."""
 
     def __init__(self, url: str, *, log_keep: int = 100_000, timeout: float = 30.0) -> None:
-        self._redis: Any = redis.Redis.from_url(
-            url,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=timeout,
-            socket_connect_timeout=5,
-            single_connection_client=True,
-        )
+        self._url = url
+        self._timeout = timeout
         self._keep = log_keep
         self._shas: dict[str, str] = {}
 
+    @cached_property
+    def _redis(self) -> Any:
+        """The connection, made at its first use: a server that is down keeps no process from starting."""
+        return redis.Redis.from_url(
+            self._url,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=self._timeout,
+            socket_connect_timeout=5,
+            single_connection_client=True,
+        )
+
     def close(self) -> None:
         """Give the connection back."""
-        self._redis.close()
+        if "_redis" in self.__dict__:
+            self._redis.close()
 
     def _run(self, name: str, names: Sequence[str], args: Sequence[wire.Value]) -> Any:
         text = wire.script(name)
@@ -177,6 +185,16 @@ class RedisWriter:
 
     def beats(self) -> list[Beat]:
         return wire.beats(self._redis.hgetall(keys.BEATS), self._now())[0]
+
+    def revocations(self) -> dict[str, int]:
+        """Read of all users who was ever revoked, and when last (ms)."""
+        found: dict[bytes, bytes] = self._redis.hgetall(keys.REVOKED)
+        return {user.decode(): int(moment) for user, moment in found.items()}
+
+    def revoke(self, moments: Mapping[str, int]) -> None:
+        """Note revocations that another server gave the moment of; a later one that is here stays."""
+        for user, moment in moments.items():
+            self._run("revoke", [keys.REVOKED], [user, moment])
 
     def check(self) -> None:
         """Refuse a server that would throw rows away by itself (R6)."""

@@ -142,6 +142,10 @@ async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
                 while [_count(writer, build) for build in builds] != [sent, sent]:
                     await asyncio.sleep(0.1)
             assert sorted(_engines(writer).values()) == ["microbatch", "realtime"]
+            first = next(name for name, engine in engines.items() if engine == "realtime")
+            writer.drop_view(first)
+            while set(_engines(writer).values()) != {"realtime"} or first in _engines(writer):
+                await asyncio.sleep(0.1)
     finally:
         drivers.stop()
         writer.close()

@@ -35,6 +35,7 @@ TEXTS = {
 BY_KEY = {
     "feed": "my-odds",
     "url": "redis://h:1",
+    "shards": "redis://h:1, redis://h:2",
     "advertised_url": "wss://h",
     "master": "local[2]",
     "bootstrap_servers": "h:1",

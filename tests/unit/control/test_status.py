@@ -5,9 +5,10 @@ from typing import Any
 
 from tests.unit.control.conftest import Api
 
-from distributary.control.status import problems
+from distributary.control.status import problems, silent
 from distributary.operate.state import PartState, StackState
 from distributary.operate.state import write as write_state
+from distributary.store.base import ServerState
 
 
 async def test_parts_feeds_and_views_in_one_reply(api: Api) -> None:
@@ -30,6 +31,7 @@ async def test_parts_feeds_and_views_in_one_reply(api: Api) -> None:
     assert status["publishers"] == {"connections": 3, "channels": 2, "subscribers": 5}
     assert [feed["views"] for feed in status["feeds"]] == [["odds"]]
     assert [view["name"] for view in status["views"]] == ["odds"]
+    assert status["stores"] == [{"address": "memory", "answers": True, "views": ["odds"]}]
     assert status["problems"] == []
 
 
@@ -48,6 +50,11 @@ def test_silence_and_failure_are_problems() -> None:
         {"name": "reducers", "state": "ready", "beat_age_ms": 20_000, "error": ""},
     ]
     assert problems(parts, []) == ["kafka is failed: no memory", "reducers has said nothing for 20 s"]
+
+
+def test_a_server_of_the_store_that_does_not_answer_is_a_problem() -> None:
+    stores = [ServerState("redis://a", True, ["x"]), ServerState("redis://b", False, ["y", "z"])]
+    assert silent(stores) == ["the store at redis://b does not answer: not served: y, z"]
 
 
 async def test_the_index_says_where_the_publisher_is(api: Api) -> None:

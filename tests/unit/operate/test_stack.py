@@ -81,7 +81,7 @@ async def test_services_are_told_the_addresses_the_ports_and_whose_they_are(
     monkeypatch.setattr(stack, "wait_for_store", there)
     monkeypatch.setattr(topics, "wait_for_kafka", lambda *args: "cluster")
     monkeypatch.setattr(stack, "create_topics", lambda config: None)
-    monkeypatch.setattr(stack, "apply", lambda config, url: ["view odds: new"])
+    monkeypatch.setattr(stack, "apply", lambda config: ["view odds: new"])
     found = needs.Found(None, None, Path("/java"))
     monkeypatch.setattr(needs, "check", lambda *args: found)
     given = replace(config(tmp_path), path=tmp_path / "distributary.toml")
@@ -101,6 +101,7 @@ async def test_services_are_told_the_addresses_the_ports_and_whose_they_are(
         "DISTRIBUTARY_DATA_DIR": str(given.data_dir),
         "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": given.kafka.bootstrap_servers,
         "DISTRIBUTARY_STORE_URL": given.store.url,
+        "DISTRIBUTARY_STORE_SHARDS": "",
         "DISTRIBUTARY_CONTROL_PORT": str(chosen.control.port),
         "DISTRIBUTARY_PUBLISHER_PORT": str(chosen.publisher.port),
         "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(chosen.publisher.http_port),

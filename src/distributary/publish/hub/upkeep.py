@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from distributary.publish.hub.follower import Follower
 from distributary.publish.hub.hub import Hub
@@ -44,12 +44,14 @@ class Upkeep:
 
     async def renew(self) -> None:
         """Push the expiry of every subscription here ahead; whoever was forgotten subscribes again."""
-        for follower in list(self._hub.followers.values()):
-            held = dict(follower.members)
-            if held:
-                for id in await self._hub.store.renew(follower.view, list(held), self._hub.ttl_ms):
-                    if follower.members.get(id) is held[id]:
-                        follower.release(held[id], codes.INSUFFICIENT)
+        await _all(self._renew(follower) for follower in list(self._hub.followers.values()))
+
+    async def _renew(self, follower: Follower) -> None:
+        held = dict(follower.members)
+        if held:
+            for id in await self._hub.store.renew(follower.view, list(held), self._hub.ttl_ms):
+                if follower.members.get(id) is held[id]:
+                    follower.release(held[id], codes.INSUFFICIENT)
 
     async def sweep(self) -> None:
         """Remove lapsed subscriptions of all views, also of those that nobody here listens to."""
@@ -64,14 +66,16 @@ class Upkeep:
         for view, follower in list(self._hub.followers.items()):
             if follower.gone or self._idle(follower, now):
                 self._hub.stop_following(view)
-                continue
-            info = await self._hub.store.view(view)
-            if info is not None:
-                follower.learn(info)
-            for id in [id for id, member in follower.members.items() if member.waiting]:
-                found = await self._hub.store.subscription(view, id)
-                if found is not None and found.begun:
-                    self._hub.begun(follower, id)
+        await _all(self._watch(view, follower) for view, follower in list(self._hub.followers.items()))
+
+    async def _watch(self, view: str, follower: Follower) -> None:
+        info = await self._hub.store.view(view)
+        if info is not None:
+            follower.learn(info)
+        for id in [id for id, member in follower.members.items() if member.waiting]:
+            found = await self._hub.store.subscription(view, id)
+            if found is not None and found.begun:
+                self._hub.begun(follower, id)
 
     def _idle(self, follower: Follower, now: float) -> bool:
         if not follower.idle:
@@ -79,3 +83,10 @@ class Upkeep:
         elif follower.idle_since is None:
             follower.idle_since = now
         return follower.idle_since is not None and now - follower.idle_since >= self._linger
+
+
+async def _all(calls: Iterable[Awaitable[None]]) -> None:
+    """Make all calls, for one to a server that is down must not keep the others; raise the first failure."""
+    for result in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.publish.hubs import ALL, F, hub_of, register, sizes
+from typing import Any
+
+import pytest
+from tests.unit.publish.hubs import ALL, F, Gate, hub_of, register, sizes
 from tests.unit.publish.sinks import FoldingSink
 from tests.unit.publish.world import VIEW, World, until
 
@@ -12,6 +15,7 @@ from distributary.publish.hub.channel import Initial
 from distributary.publish.hub.hub import Wish
 from distributary.publish.hub.upkeep import Upkeep
 from distributary.publish.wire import codes
+from distributary.store.tail import Build
 
 
 async def test_a_lost_connection_lapses_and_is_swept() -> None:
@@ -36,6 +40,32 @@ async def test_a_lost_connection_lapses_and_is_swept() -> None:
         assert len(world.store.all[VIEW].queries) == 1
         # The reducers of a view without writes hear of it only so.
         assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.subscription)]
+
+
+async def test_a_view_whose_server_is_down_keeps_no_other_from_being_renewed() -> None:
+    world = World()
+    clock = [1000.0]
+    world.store.clock = lambda: clock[0]
+    world.writer.define("other", "b1", "{}")
+    world.writer.claim(Build("other", "b1"), "topic", 1)
+    world.writer.go_live(Build("other", "b1"))
+
+    class Half(Gate):
+        """A store of which one view's server does not answer."""
+
+        async def renew(self, view: str, *args: Any) -> Any:
+            if view == "other":
+                raise ConnectionError("no answer")
+            return await world.reader.renew(view, *args)
+
+    async with hub_of(world, ttl=10, store=Half(world.reader)) as hub:
+        await hub.join(Wish(names.parse("other")), FoldingSink())
+        kept = await hub.join(Wish(ALL), FoldingSink())
+        clock[0] += 9
+        with pytest.raises(ConnectionError):
+            await Upkeep(hub).renew()
+        clock[0] += 9
+        assert await world.reader.subscription(VIEW, kept.subscription)
 
 
 async def test_the_figures_of_a_view_go_with_it() -> None:

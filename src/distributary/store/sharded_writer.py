@@ -1,0 +1,117 @@
+"""Several servers as one store, for those who write: each view is on the one that its name chooses.
+
+What belongs to a view goes to its server alone. The rest is asked of all, and one that does not answer is an
+error: whoever can go on with the others holds a writer for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from distributary.model.shard import shard_of
+from distributary.store.base import (
+    Beat,
+    BuildInfo,
+    Claimed,
+    Group,
+    Opened,
+    QueryRow,
+    Row,
+    ViewInfo,
+    youngest,
+)
+from distributary.store.tail import Build
+from distributary.store.writer import RedisWriter
+
+
+class ShardedWriter:
+    """Implements ``WriterStore`` on several servers."""
+
+    def __init__(self, addresses: Sequence[str], *, log_keep: int = 100_000) -> None:
+        self._addresses = tuple(addresses)
+        self._shards = {address: RedisWriter(address, log_keep=log_keep) for address in addresses}
+
+    def close(self) -> None:
+        """Give all connections back."""
+        for shard in self._shards.values():
+            shard.close()
+
+    def _of(self, view: str) -> RedisWriter:
+        return self._shards[shard_of(view, self._addresses)]
+
+    def define(self, view: str, build: str, definition: str) -> None:
+        self._of(view).define(view, build, definition)
+
+    def claim(self, build: Build, topic: str, partitions: int, driver: str = "") -> Claimed:
+        return self._of(build.view).claim(build, topic, partitions, driver)
+
+    def open(self, build: Build, partition: int, generation: int) -> Opened:
+        return self._of(build.view).open(build, partition, generation)
+
+    def write(self, group: Group) -> int:
+        return self._of(group.build.view).write(group)
+
+    def advance(
+        self, build: Build, epoch: str, generation: int, ends: Mapping[int, int], *, hop: bool = False
+    ) -> bool:
+        return self._of(build.view).advance(build, epoch, generation, ends, hop=hop)
+
+    def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
+        return self._of(build.view).rows(build, keys)
+
+    def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
+        return self._of(build.view).scan(build, cursor, count)
+
+    def now(self) -> int:
+        return max(shard.now() for shard in self._shards.values())
+
+    def expired(self, build: Build, partition: int, limit: int) -> tuple[int, list[str]]:
+        return self._of(build.view).expired(build, partition, limit)
+
+    def registry(self, view: str) -> tuple[int, list[QueryRow]]:
+        return self._of(view).registry(view)
+
+    def go_live(self, build: Build, *, fence: bool = False) -> str:
+        return self._of(build.view).go_live(build, fence=fence)
+
+    def rebuild(self, build: Build, reason: str = "") -> None:
+        self._of(build.view).rebuild(build, reason)
+
+    def drop(self, build: Build) -> None:
+        self._of(build.view).drop(build)
+
+    def note(self, build: Build, **fields: str) -> None:
+        self._of(build.view).note(build, **fields)
+
+    def fresh(self, view: str) -> None:
+        self._of(view).fresh(view)
+
+    def drop_view(self, view: str) -> None:
+        self._of(view).drop_view(view)
+
+    def beat(self, part: str, id: str, stats: str) -> None:
+        for shard in self._shards.values():
+            shard.beat(part, id, stats)
+
+    def beats(self) -> list[Beat]:
+        return youngest(beat for shard in self._shards.values() for beat in shard.beats())
+
+    def check(self) -> None:
+        """Refuse a server that would throw rows away by itself (R6)."""
+        for shard in self._shards.values():
+            shard.check()
+
+    def flushed(self) -> bool:
+        return all(shard.flushed() for shard in self._shards.values())
+
+    def views(self) -> dict[str, ViewInfo]:
+        """Read all views, each where it lives; what another list of servers left elsewhere is not seen."""
+        return {
+            name: info
+            for shard in self._shards.values()
+            for name, info in shard.views().items()
+            if self._of(name) is shard
+        }
+
+    def build(self, build: Build) -> BuildInfo | None:
+        return self._of(build.view).build(build)

@@ -1,0 +1,75 @@
+"""Two thousand subscriptions come and go, all different: nothing of them is left, anywhere."""
+
+from __future__ import annotations
+
+import pytest
+from bench import held
+from bench.ask import connect
+from bench.held import Held
+from tests.support.clock import LIMIT
+from tests.support.stack import Feeding
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * LIMIT)]
+
+CONNECTIONS, CYCLES = 20, 50
+ROOM = 24 * 2**20
+"""Bytes that a second thousand may add to the first; loose, because allocators keep what they once took."""
+
+ROWS = {f"k{n}": {"id": f"k{n}", "n": n} for n in range(50)}
+
+
+async def rested(feeding: Feeding, view: str) -> Held:
+    """What is held when nobody asks; a reducer says so once a record came to it."""
+
+    async def look() -> Held:
+        feeding.produce(ROWS.items())
+        return await held.read(feeding.stack.config.store.url, view)
+
+    found = await eventually(look, lambda found: len(found.reducers) == 2)
+    assert not any(sum(said) for said in found.reducers.values())
+    return found
+
+
+async def test_two_thousand_cycles_leave_nothing(feeding: Feeding) -> None:
+    stack = feeding.stack
+    view = await feeding.view(key="id", feed={"partitions": 2, "partitioned_by": "id"})
+
+    async def look() -> Held:
+        return await held.read(stack.config.store.url, view)
+
+    def resident() -> int:
+        pids = [part.pid for part in stack.stack.state.parts if part.pid is not None]
+        return held.resident(pids, jvm=False)
+
+    before = await rested(feeding, view)
+    after: list[int] = []
+    swarm = await connect(stack.addresses["websocket"], view, CONNECTIONS)
+    try:
+        for number in range(2):
+            await swarm.cycle(number * 1_000_000, CYCLES)
+            await eventually(look, lambda found: found == before)
+            after.append(resident())
+    finally:
+        swarm.close()
+    assert after[1] - after[0] < ROOM, after
+
+
+async def test_what_is_held_shows_and_goes_with_the_connections(feeding: Feeding) -> None:
+    stack = feeding.stack
+    view = await feeding.view(key="id", feed={"partitions": 2, "partitioned_by": "id"})
+
+    async def look() -> Held:
+        return await held.read(stack.config.store.url, view)
+
+    before = await rested(feeding, view)
+    one, other = [await connect(stack.addresses["websocket"], view, 3) for _ in range(2)]
+    await one.hold(0, 8)
+    await other.shared(0, 8)
+    await eventually(look, lambda found: {said[0] for said in found.reducers.values()} == {24})
+    found = await eventually(look, lambda found: found.publishers[1] == 48)
+    assert found.stored[f"d:{{{view}}}:s:subscriptions"] == 48
+    await other.leave()
+    other.close()
+    one.close()
+    await eventually(look, lambda found: found == before, 40)

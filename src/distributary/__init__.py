@@ -2,7 +2,7 @@
 
 ::
 
-    1  produce    records are written to a Kafka topic, the feed
+    1  produce    records are written to a Kafka topic, the feed (``Producer``, or any Kafka client)
     2  kafka      keeps them, ordered by record key, until they are read
     3  reduce     a Spark task a partition folds each record into its row (a view is a set of rows)
     4  store      row, change and offset are written to Redis/Valkey together, or not at all
@@ -12,7 +12,8 @@
        cli        ``distributary up`` runs it all on one machine
 
 From Python: ``async with distributary.subscribe("odds") as changes: async for change in changes: …``,
-or ``subscribe_sync`` without asyncio.
+or ``subscribe_sync`` without asyncio. ``Producer`` and ``Consumer`` (``AsyncProducer``, ``AsyncConsumer``)
+are Kafka clients from one JSON configuration.
 """
 
 from __future__ import annotations
@@ -21,10 +22,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from distributary.client import AsyncConsumer, AsyncProducer, Consumer, Producer
     from distributary.subscribe.client import subscribe
     from distributary.subscribe.sync import subscribe_sync
 
-__all__ = ["__version__", "subscribe", "subscribe_sync"]
+__all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Consumer",
+    "Producer",
+    "__version__",
+    "subscribe",
+    "subscribe_sync",
+]
 
 __version__ = "0.1.0"
 
@@ -35,4 +45,6 @@ def __getattr__(name: str) -> Any:
         return import_module("distributary.subscribe")  # a package that can be called
     if name == "subscribe_sync":
         return import_module("distributary.subscribe.sync").subscribe_sync
+    if name in ("AsyncConsumer", "AsyncProducer", "Consumer", "Producer"):
+        return getattr(import_module("distributary.client"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

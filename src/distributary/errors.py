@@ -40,6 +40,13 @@ The tree::
     ├── KafkaUnavailable         the brokers do not answer
     ├── TopicError               a topic is missing, or cannot be created or read
     │   └── TopicMissing         there is no topic of that name
+    ├── KafkaClientError         a producer or consumer cannot go on with what it was asked
+    │   ├── RecordRefused        Kafka does not take a record as it is
+    │   ├── KafkaRefused         Kafka does not let this client in, or not do this
+    │   ├── GroupRefused         a consumer group refuses a consumer or its commit
+    │   ├── OffsetMissing        there is no record at the position, and nothing says where else to begin
+    │   ├── TransactionFailed    a transaction was given up; nothing of it counts
+    │   └── ProducerFenced       another producer has taken over the transactional id
     ├── StoreUnavailable         the store server does not answer
     ├── SparkUnavailable         Spark does not start, or its master does not answer
     ├── StackError               `up` cannot run the stack
@@ -353,6 +360,49 @@ class TopicMissing(TopicError):
     """There is no topic of that name."""
 
     code = "topic-missing"
+
+
+class KafkaClientError(DistributaryError):
+    """A producer or consumer cannot go on with what it was asked."""
+
+    code = "kafka-client"
+
+
+class RecordRefused(KafkaClientError):
+    """Kafka does not take a record as it is; the message names the record."""
+
+    code = "record-refused"
+
+
+class KafkaRefused(KafkaClientError):
+    """Kafka does not let this client in, or does not let it do this."""
+
+    code = "kafka-refused"
+
+
+class GroupRefused(KafkaClientError):
+    """A consumer group refuses a consumer or its commit."""
+
+    code = "group-refused"
+
+
+class OffsetMissing(KafkaClientError):
+    """There is no record at the position to read from, and nothing says where else to begin."""
+
+    code = "offset-missing"
+
+
+class TransactionFailed(KafkaClientError):
+    """A transaction was given up; nothing of it counts."""
+
+    code = "transaction-failed"
+    retry = True
+
+
+class ProducerFenced(KafkaClientError):
+    """Another producer has taken over the transactional id; this one can only be closed."""
+
+    code = "producer-fenced"
 
 
 class StoreUnavailable(DistributaryError):

@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "distributary"
 TESTS = ROOT / "tests"
 
 BASE = ("errors", "model", "config")
-STAGES = ("setup", "kafka", "store", "permit", "reduce", "publish", "subscribe")
+STAGES = ("setup", "kafka", "client", "store", "permit", "reduce", "publish", "subscribe")
 BESIDE = ("control", "operate", "demo", "cli", "docs")
 
 SEES = {
@@ -33,11 +33,16 @@ THROUGH = {
     "cli.parsers": "tests/unit/cli/test_main.py",
     "cli.settings_text": "tests/unit/cli/test_help.py",
     "cli.up": "tests/e2e/test_up.py",
+    "client.connecting": "tests/integration/client/test_producer.py",
+    "client.outlet": "tests/integration/client/test_producer.py",
+    "client.start": "tests/integration/client/test_consumer.py",
+    "client.transaction": "tests/integration/client/test_exactly_once.py",
     "config.checks": "tests/unit/config/test_refusals.py",
     "config.effective": "tests/unit/cli/test_config.py",
     "config.reader": "tests/unit/config/test_loading.py",
     "config.rules": "tests/unit/config/test_refusals.py",
     "control.overview": "tests/unit/control/test_status.py",
+    "docs.client": "tests/unit/docs/test_reference.py",
     "publish.wire.commands": "tests/unit/publish/connection/test_session.py",
     "publish.access.door": "tests/integration/publish/test_permission.py",
     "publish.connection.connection": "tests/integration/publish/test_limits.py",

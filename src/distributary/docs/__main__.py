@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from distributary.docs import commands, configuration, errors, metrics, protocol, rest
+from distributary.docs import client, commands, configuration, errors, metrics, protocol, rest
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/configuration.md": configuration.page,
     "docs/reference/cli.md": commands.page,
+    "docs/reference/client.md": client.page,
     "docs/reference/rest.md": rest.page,
     "docs/reference/protocol.md": protocol.page,
     "docs/reference/errors.md": errors.page,

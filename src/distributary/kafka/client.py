@@ -15,7 +15,10 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from distributary.config.convert import Faults
+from distributary.config.problem import Problems
 from distributary.config.sections import Kafka
+from distributary.kafka.translate import translate as translated
 
 log = logging.getLogger(__name__)
 librdkafka = logging.getLogger("distributary.librdkafka")
@@ -24,20 +27,6 @@ librdkafka.addHandler(logging.NullHandler())
 Properties = dict[str, Any]
 Client = TypeVar("Client", AdminClient, Consumer, Producer)
 
-_JAVA_ONLY = re.compile(
-    r"(key|value)\.(de)?serializer|partitioner\.class|producer\.type|interceptor\.classes|metric\.reporters"
-    r"|metrics\..*|max\.poll\.records|buffer\.memory|max\.block\.ms|default\.api\.timeout\.ms|client\.dns\.lookup"
-    r"|ssl\.(protocol|provider|trustmanager\.algorithm|keymanager\.algorithm|secure\.random\.implementation)"
-    r"|ssl\.(keystore|truststore)\.type|ssl\.truststore\.password|security\.providers"
-    r"|sasl\.(client\.callback\.handler|login\.class|login\.callback\.handler)\S*"
-)
-_RENAMED = {
-    "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-}
-_JAAS = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;]+))")
 _UNKNOWN = re.compile(r'No such configuration property: "([^"]+)"')
 
 
@@ -51,24 +40,17 @@ def properties(kafka: Kafka, **more: Any) -> Properties:
 
 def translate(java: Mapping[str, str]) -> Properties:
     """Turn the Java client's properties into librdkafka's; log what is left out and why."""
-    chosen: Properties = {}
-    for name, value in java.items():
-        if name == "sasl.jaas.config":
-            chosen.update(_credentials(value))
-        elif name == "ssl.truststore.location":
-            if java.get("ssl.truststore.type", "PEM").upper() == "PEM":
-                chosen["ssl.ca.location"] = value
-            else:
-                log.warning("kafka property %s is ignored: only PEM trust stores are read here", name)
-        elif name in _RENAMED:
-            chosen[_RENAMED[name]] = value
-        elif name == "ssl.endpoint.identification.algorithm":
-            chosen[name] = value or "none"
-        elif _JAVA_ONLY.fullmatch(name):
-            log.info("kafka property %s is ignored: only the Java client has it", name)
-        else:
-            chosen[name] = value
-    return chosen
+    try:
+        found = translated(java)
+    except Faults as faults:
+        problems = Problems()
+        for name, message in faults.entries:
+            problems.add(message, key=f"kafka.properties.{name}")
+        problems.finish()
+        raise  # not reached: there is a fault
+    for level, line in found.said:
+        log.log(level, line)
+    return dict(found.librdkafka)
 
 
 def admin(kafka: Kafka, on_error: Callable[[str], None] | None = None) -> AdminClient:
@@ -98,7 +80,7 @@ def make(kind: type[Client], chosen: Properties, on_error: Callable[[str], None]
 
     while True:
         try:
-            final: dict[str, Any] = {**chosen, **_quiet(), "error_cb": heard}
+            final: dict[str, Any] = {**chosen, **quiet(), "error_cb": heard}
             return kind(final)
         except KafkaException as error:
             unknown = _UNKNOWN.search(str(error))
@@ -108,14 +90,10 @@ def make(kind: type[Client], chosen: Properties, on_error: Callable[[str], None]
             del chosen[unknown[1]]
 
 
-def _quiet() -> Properties:
+def quiet() -> Properties:
+    """The properties that keep librdkafka's own words from standard error."""
     # A logger only hears what poll() brings it, and an unpolled client would pile it up: so nothing is
     # said at the source unless somebody listens.
     if librdkafka.isEnabledFor(logging.DEBUG):
         return {"logger": librdkafka}
     return {"log_level": 0}
-
-
-def _credentials(jaas: str) -> Properties:
-    found = {name: a or b or c for name, a, b, c in _JAAS.findall(jaas)}
-    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", value) for name, value in found.items()}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from distributary.config.sections import Kafka
 from distributary.kafka import client
+from distributary.kafka.letters import letter_headers
 from distributary.reduce.reducer import DeadLetter
 
 log = logging.getLogger(__name__)
@@ -57,20 +59,20 @@ class DeadLetters:
         originals = self._originals({(one.partition, one.offset) for one in letters})
         for one in letters:
             original = originals.get((one.partition, one.offset))
-            headers: list[tuple[str, str | bytes | None]] = [
-                ("distributary-reason", one.reason),
-                ("distributary-view", self._view),
-                ("distributary-topic", self._topic),
-                ("distributary-partition", str(one.partition)),
-                ("distributary-offset", str(one.offset)),
-            ]
-            value = None
+            key, value, timestamp = None, None, None
+            own: Any = ()
             if original is not None:
-                value = original.value()
-                key = original.key()
-                headers.append(("distributary-key", key))
-                headers.append(("distributary-timestamp", str(original.timestamp()[1])))
-                headers += dict(original.headers() or ()).items()
+                key, value, timestamp = original.key(), original.value(), original.timestamp()[1]
+                own = original.headers() or ()
+            headers = letter_headers(
+                one.reason,
+                self._topic,
+                view=self._view,
+                place=(one.partition, one.offset),
+                key=key,
+                timestamp=timestamp,
+                original=own,
+            )
             self._producer.produce(
                 self._target,
                 key=f"{self._topic}/{one.partition}/{one.offset}",

@@ -71,7 +71,7 @@ def test_tests_and_files_that_are_named_exist(page: str) -> None:
     for path in re.findall(r"`((?:src|bench|examples)/[\w/.-]+)`", text):
         assert (ROOT / path).exists(), f"{page}: {path}"
     for path in re.findall(
-        r"`((?:store|reduce|publish|subscribe|kafka|model|control|operate)/[\w/]*[\w.]*)`", text
+        r"`((?:store|reduce|publish|subscribe|kafka|client|model|control|operate)/[\w/]*[\w.]*)`", text
     ):
         assert (ROOT / "src" / "distributary" / path).exists(), f"{page}: {path}"
 

@@ -15,6 +15,7 @@ from distributary.config.table import SETTINGS
 from distributary.control import health
 from distributary.docs import errors, metrics, protocol, rest
 from distributary.docs.__main__ import PAGES, main
+from distributary.kafka.properties import PROPERTIES
 from distributary.publish import figures
 from distributary.publish.wire import codes
 from distributary.publish.wire.commands import Command
@@ -95,6 +96,13 @@ def test_a_metric_is_read_with_its_labels() -> None:
         metrics.Metric("a_ms", "histogram", "How long.", ("view",)),
         metrics.Metric("b_total", "counter", "How many.", ()),
     ]
+
+
+def test_every_property_of_a_client() -> None:
+    text = page("client")
+    for row in PROPERTIES.values():
+        assert f"| `{row.name}` | {row.side} | {row.kind} |" in text or row.how == "librdkafka"
+        assert f"`{row.name}`" in text
 
 
 def test_every_route() -> None:

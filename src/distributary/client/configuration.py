@@ -1,0 +1,250 @@
+"""One JSON configuration for every Kafka client: read, checked, and given to each in its own words.
+
+::
+
+    {"Type": "KafkaProducerConfig",
+     "Properties": {"bootstrap.servers": "localhost:9092", "acks": "all", "linger.ms": 1},
+     "Topics": {"orders": {"Schema": …, "Routes": […], "DeadLetters": "…"}}}
+
+``Properties`` bear the Java client's names. ``Topics`` is ours, for producers; Java is not shown it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from distributary.config import checks
+from distributary.config.convert import Faults
+from distributary.config.problem import Problem, Problems, nearest
+from distributary.config.secrets import mask_property
+from distributary.errors import ConfigError, ConfigMissing
+from distributary.kafka.properties import PROPERTIES
+from distributary.kafka.translate import Said, translate
+
+log = logging.getLogger(__name__)
+
+Kind = Literal["producer", "consumer"]
+Source = str | Path | Mapping[str, Any]
+
+TYPES: Mapping[str, Kind] = {"KafkaProducerConfig": "producer", "KafkaConsumerConfig": "consumer"}
+
+_HERE = "the configuration"
+
+_DEFAULTS: Mapping[Kind, Mapping[str, str]] = {
+    # What librdkafka does otherwise than Java when nothing is said, brought to Java's way.
+    "producer": {"delivery.timeout.ms": "120000", "linger.ms": "0", "partitioner": "murmur2_random"},
+    # Records of a transaction that was given up are nobody's business: here librdkafka's default stays.
+    "consumer": {"isolation.level": "read_committed", "enable.auto.offset.store": "false"},
+}
+_IDEMPOTENT: tuple[tuple[str, Callable[[str], bool], str], ...] = (
+    ("acks", lambda value: value in ("all", "-1"), "acks is all"),
+    ("retries", lambda value: int(value) > 0, "retries is over 0"),
+    ("max.in.flight.requests.per.connection", lambda value: int(value) <= 5, "at most 5 are in flight"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A configuration that was read and is good. Printing it shows no secret.
+
+    ``given`` are the properties as they were written, the last of a repeated one; ``librdkafka`` and
+    ``ours`` what becomes of them; ``said`` what there is to tell of it; ``topics`` the part of that name,
+    in which files are named from ``folder``.
+    """
+
+    kind: Kind
+    given: Mapping[str, Any] = field(repr=False)
+    librdkafka: Mapping[str, str] = field(repr=False)
+    ours: Mapping[str, Any]
+    said: tuple[Said, ...]
+    topics: Mapping[str, Any]
+    place: str
+    folder: Path = Path()
+
+    def __str__(self) -> str:
+        shown = {name: mask_property(name, str(value)) for name, value in self.given.items()}
+        return f"{self.place} ({self.kind}): {json.dumps(shown)}"
+
+    def java(self) -> dict[str, str]:
+        """The properties for a Java client (Spark's), all as text; a null is left out."""
+        return {name: _java(value) for name, value in self.given.items() if value is not None}
+
+    @property
+    def servers(self) -> str:
+        """The addresses, for messages."""
+        return self.librdkafka["bootstrap.servers"]
+
+
+def read_configuration(source: Source, kind: Kind) -> Configuration:
+    """Read a configuration: JSON text (it begins with a brace), the path of such a file, or a dict.
+
+    Says in the log what is ignored and why. Raises `ConfigError` with every mistake in it, `ConfigMissing`
+    where there is no such file.
+    """
+    document, repeated, place, folder = _document(source)
+    problems = Problems(place)
+    said = [Said(logging.WARNING, f"{name} is given twice in {place}: the last stands") for name in repeated]
+    found = _checked(document, kind, place, folder, problems, said)
+    for level, line in found.said:
+        log.log(level, line)
+    return found
+
+
+def _checked(
+    document: Mapping[str, Any], kind: Kind, place: str, folder: Path, problems: Problems, said: list[Said]
+) -> Configuration:
+    parts = ("Type", "Properties", "Topics") if kind == "producer" else ("Type", "Properties")
+    for name in document:
+        if name not in parts:
+            near = nearest(name, parts)
+            problems.add(f"unknown part (there are {', '.join(parts)})", key=name, nearest=near)
+    wanted = next(name for name, one in TYPES.items() if one == kind)
+    given = document.get("Type")
+    if given != wanted:
+        problems.add(f'expected "{wanted}", got {json.dumps(given)}', key="Type")
+    properties = document.get("Properties")
+    if not isinstance(properties, Mapping):
+        problems.add("missing: an object with the client's properties", key="Properties")
+        properties = {}
+    topics = document.get("Topics", {})
+    if not isinstance(topics, Mapping):
+        problems.add("expected an object with the topics", key="Topics")
+        topics = {}
+    for name in properties:
+        if name not in PROPERTIES:
+            said_of = "no Kafka client has such a property"
+            problems.add(said_of, key=f"Properties.{name}", nearest=nearest(name, PROPERTIES))
+    librdkafka, ours = _translated(properties, kind, problems, said)
+    problems.finish()
+    return Configuration(kind, dict(properties), librdkafka, ours, tuple(said), dict(topics), place, folder)
+
+
+def _translated(
+    properties: Mapping[str, Any], kind: Kind, problems: Problems, said: list[Said]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    try:
+        found = translate({name: value for name, value in properties.items() if name in PROPERTIES}, kind)
+    except Faults as faults:
+        for name, message in faults.entries:
+            problems.add(message, key=f"Properties.{name}")
+        return {}, {}
+    said += found.said
+    librdkafka = {**_DEFAULTS[kind], **found.librdkafka}
+    _servers(librdkafka, problems)
+    if found.ours.get("producer.type", "sync") not in ("sync", "async"):
+        problems.add("expected sync or async", key="Properties.producer.type")
+    if kind == "producer":
+        _idempotence(librdkafka, problems, said)
+        _delivery(librdkafka, said)
+        return librdkafka, found.ours
+    if "fetch.max.bytes" in librdkafka and "message.max.bytes" not in librdkafka:
+        # librdkafka wants the one not to be under the other, which a consumer has no use for.
+        fetch = max(1000, int(librdkafka["fetch.max.bytes"]))
+        librdkafka.update({"fetch.max.bytes": str(fetch), "message.max.bytes": str(min(fetch, 1_000_000))})
+    if not librdkafka.get("group.id"):
+        problems.add(
+            'missing; a consumer reads as one of a group, such as "billing"', key="Properties.group.id"
+        )
+    return librdkafka, found.ours
+
+
+def _servers(librdkafka: dict[str, str], problems: Problems) -> None:
+    text = librdkafka.pop("metadata.broker.list", "")
+    text = librdkafka.setdefault("bootstrap.servers", text)
+    key = "Properties.bootstrap.servers"
+    if not text.strip():
+        problems.add('missing; write for example "localhost:9092"', key=key)
+        return
+    try:
+        librdkafka["bootstrap.servers"] = checks.servers(text)
+    except ValueError as error:
+        problems.add(str(error), key=key)
+
+
+def _idempotence(librdkafka: dict[str, str], problems: Problems, said: list[Said]) -> None:
+    """As in Java: on, unless something that it needs was set otherwise; an error if it was asked for."""
+    asked = librdkafka.get("enable.idempotence")
+    if asked is None and "transactional.id" in librdkafka:
+        asked = "true"
+    against = [
+        (name, why) for name, fits, why in _IDEMPOTENT if name in librdkafka and not fits(librdkafka[name])
+    ]
+    if asked == "true":
+        for name, why in against:
+            problems.add(f"enable.idempotence and transactions need that {why}", key=f"Properties.{name}")
+    elif asked is None:
+        librdkafka["enable.idempotence"] = "false" if against else "true"
+        for name, why in against:
+            line = f"enable.idempotence is off because of {name}: it needs that {why}"
+            said.append(Said(logging.INFO, line))
+
+
+def _delivery(librdkafka: dict[str, str], said: list[Said]) -> None:
+    """librdkafka, other than Java, wants a record's time to end before its transaction's."""
+    most = int(librdkafka.get("transaction.timeout.ms", 60_000))
+    given = int(librdkafka["delivery.timeout.ms"])
+    if "transactional.id" in librdkafka and given > most:
+        librdkafka["delivery.timeout.ms"] = str(most)
+        line = f"kafka property delivery.timeout.ms is {most} instead of {given}: transactions end then"
+        said.append(Said(logging.INFO, line))
+
+
+def _document(source: Source) -> tuple[Mapping[str, Any], list[str], str, Path]:
+    if isinstance(source, Mapping):
+        return source, [], _HERE, Path()
+    if isinstance(source, Path) or not source.lstrip().startswith("{"):
+        path = Path(source)
+        try:
+            text, place, folder = path.read_text(encoding="utf-8-sig"), str(path), path.parent
+        except FileNotFoundError:
+            raise ConfigMissing(
+                f"there is no client configuration {path}",
+                hint="Give the path of a JSON file, JSON text that begins with a brace, or a dict",
+            ) from None
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "not UTF-8 text"
+            raise ConfigError(f"{path}: cannot be read: {why}") from None
+    else:
+        text, place, folder = source, _HERE, Path()
+    repeated: list[str] = []
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        for name, value in found:
+            if name in names:
+                repeated.append(name)
+            names[name] = value
+        return names
+
+    try:
+        document = json.loads(text, object_pairs_hook=pairs)
+    except json.JSONDecodeError as error:
+        _refuse(place, text, error)
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{place}: not usable JSON: nested too deeply, or a number is too long") from None
+    if not isinstance(document, dict):
+        raise ConfigError(f"{place}: expected an object with Type and Properties")
+    return document, repeated, place, folder
+
+
+def _refuse(place: str, text: str, error: json.JSONDecodeError) -> NoReturn:
+    line = text.splitlines()[error.lineno - 1] if text.splitlines() else ""
+    rest = line[error.colno - 1 :].lstrip()
+    message = f"not valid JSON: {error.msg}"
+    if rest.startswith(("//", "/*", "#")):
+        message = "not valid JSON: comments are not allowed; remove them"
+    problem = Problem(message, "", place, error.lineno)
+    refused = ConfigError(str(problem))
+    refused.problems = (problem,)
+    raise refused from None
+
+
+def _java(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,107 @@
+"""What every producer here is made of: records go in, and each comes to an acknowledgement or an error."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+
+from distributary.client.configuration import Configuration, Source, read_configuration
+from distributary.client.connecting import connect, count_partitions
+from distributary.client.failing import Trouble, named
+from distributary.client.record import Draft, Sent
+from distributary.errors import DistributaryError
+from distributary.kafka import topics
+from distributary.kafka.client import quiet
+
+Done = Callable[[Sent | DistributaryError], None]
+"""Hears what became of a record; called in whatever thread polls."""
+
+KEEP_MS = 30 * 24 * 3600 * 1000
+"""How long dead letters are kept, unless somebody created their topic otherwise."""
+
+LOOK_AGAIN = 60.0
+"""How old a topic's count of partitions may be, in seconds."""
+
+
+class Outlet:
+    """A librdkafka producer with topics that are known to be there. All of its methods are thread-safe."""
+
+    def __init__(self, source: Source) -> None:
+        self.config: Configuration = read_configuration(source, "producer")
+        self.trouble = Trouble()
+        self.handle = connect(Producer, self.config, self.trouble)
+        self.max_block = float(self.config.ours.get("max.block.ms", 60_000)) / 1000
+        self.initialised = False
+        """Whether transactions can begin."""
+        self.dead = False
+        """Whether librdkafka has met an error after which it does nothing more."""
+        self._round_robin = bool(self.config.ours.get("round robin"))
+        self._turns: dict[str, itertools.count[int]] = {}
+        self._known: dict[str, tuple[int, float]] = {}
+
+    def knows(self, topic: str) -> bool:
+        """Whether a record for this topic can be queued at once."""
+        count, until = self._known.get(topic, (0, 0.0))
+        return count > 0 and (not self._round_robin or time.monotonic() < until)
+
+    def look_up(self, draft: Draft) -> None:
+        """Find a record's topic, waiting up to ``max.block.ms``; a dead-letter topic is created.
+
+        Raises `TopicMissing`, `KafkaUnavailable` or `KafkaRefused`.
+        """
+        topic = draft.topic
+        if draft.reason:
+            chosen: dict[str, Any] = {**quiet(), **self.config.librdkafka, "error_cb": self.trouble}
+            topics.ensure_topic(AdminClient(chosen), topic, 1, {"retention.ms": str(KEEP_MS)})
+        count = count_partitions(
+            self.handle,
+            topic,
+            f"writing {draft}",
+            self.config,
+            self.trouble,
+            self.max_block,
+            lambda: self.handle.poll(0),
+        )
+        self._known[topic] = count, time.monotonic() + LOOK_AGAIN
+
+    def queue(self, draft: Draft, done: Done) -> bool:
+        """Queue a record for a topic that is known; False when there is no room for it now.
+
+        Records are queued in the order of the calls. Raises for a record that is refused at once.
+        """
+        servers = self.config.servers
+
+        def heard(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                done(named(error, f"writing {draft}", servers))
+                return
+            offset = message.offset()
+            place = int(message.partition() or 0), -1 if offset is None else int(offset)
+            done(Sent(draft.topic, *place, draft.reason))
+
+        try:
+            self.handle.produce(
+                draft.topic,
+                draft.value,
+                draft.key,
+                self._partition(draft),
+                on_delivery=heard,
+                timestamp=draft.timestamp,
+                headers=list(draft.headers),
+            )
+        except BufferError:
+            return False
+        except KafkaException as error:
+            raise named(error.args[0], f"writing {draft}", servers) from None
+        return True
+
+    def _partition(self, draft: Draft) -> int:
+        if draft.partition >= 0 or not self._round_robin:
+            return draft.partition
+        turn = next(self._turns.setdefault(draft.topic, itertools.count()))
+        return turn % self._known[draft.topic][0]

@@ -1,0 +1,111 @@
+"""What goes through a client: a record that was read, and where one that was sent has come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from confluent_kafka import Message
+
+Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
+"""A name may come several times in a sequence."""
+
+
+class Record(NamedTuple):
+    """One record as it was read. ``timestamp`` is in milliseconds since 1970, -1 where there is none."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: int = -1
+
+    @property
+    def text(self) -> str:
+        """The value as UTF-8 text, "" where there is none. Raises UnicodeDecodeError."""
+        return (self.value or b"").decode()
+
+    def header(self, name: str) -> bytes | None:
+        """The last header of that name."""
+        return next((value for one, value in reversed(self.headers) if one == name), None)
+
+
+class Sent(NamedTuple):
+    """Where an acknowledged record is. ``reason`` is not "" where it is a dead letter, and says why."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str = ""
+
+
+class Draft(NamedTuple):
+    """A record that is to be sent. ``partition`` -1 leaves the choice, ``timestamp`` 0 means now."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = -1
+    headers: tuple[tuple[str, bytes | str | None], ...] = ()
+    timestamp: int = 0
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """Name the record for messages: enough to find it, little enough to print."""
+        place = f"topic {self.topic}" + (f" partition {self.partition}" if self.partition >= 0 else "")
+        key = "without a key" if self.key is None else f"with key {_short(self.key)}"
+        size = "with no value" if self.value is None else f"of {len(self.value)} bytes"
+        return f"the record {size} {key} for {place}"
+
+
+def draft(
+    topic: str,
+    value: bytes | None,
+    key: bytes | str | None = None,
+    partition: int | None = None,
+    headers: Headers | None = None,
+    timestamp: int | datetime | None = None,
+) -> Draft:
+    """Check and shape what a caller wants to send. Raises TypeError and ValueError as Python's own do."""
+    if value is not None and not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError(f"a value is bytes, not {type(value).__name__}; use send_string for text")
+    pairs: Iterable[tuple[str, Any]] = headers.items() if isinstance(headers, Mapping) else headers or ()
+    at = timestamp
+    if isinstance(at, datetime):
+        at = round(at.timestamp() * 1000)
+    if partition is not None and partition < 0:
+        raise ValueError(f"a partition is 0 or more, not {partition}")
+    return Draft(
+        topic,
+        None if value is None else bytes(value),
+        key.encode() if isinstance(key, str) else key,
+        -1 if partition is None else partition,
+        tuple((name, held) for name, held in pairs),
+        at or 0,
+    )
+
+
+def record(message: Message) -> Record:
+    """A message of librdkafka's as a record."""
+    headers: Any = message.headers() or ()
+    return Record(
+        str(message.topic()),
+        int(message.partition() or 0),
+        int(message.offset() or 0),
+        _bytes(message.key()),
+        _bytes(message.value()),
+        tuple((name, _bytes(value)) for name, value in headers),
+        message.timestamp()[1],
+    )
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _short(key: bytes) -> str:
+    text = repr(key)[1:]
+    return text if len(text) <= 60 else text[:57] + "…'"

@@ -1,0 +1,205 @@
+"""The producer against a real broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.integration.client.conftest import Configurations, NewTopic
+from tests.support.servers import free_port
+from tests.support.stack import RunningStack
+
+from distributary.client import Consumer, Producer, Record
+from distributary.errors import (
+    ConfigError,
+    DistributaryError,
+    KafkaClientError,
+    KafkaUnavailable,
+    RecordRefused,
+    TopicError,
+    TopicMissing,
+)
+
+pytestmark = pytest.mark.slow
+
+
+def all_of(configure: Configurations, topic: str, count: int) -> list[Record]:
+    found: list[Record] = []
+    with Consumer(configure.consumer()) as consumer:
+        consumer.subscribe(topic)
+        while len(found) < count:
+            records = consumer.receive(20)
+            assert records
+            found += records
+    return found
+
+
+def test_a_record_is_there_when_send_returns(configure: Configurations, topic: str) -> None:
+    moment = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    with Producer(configure.producer()) as producer:
+        sent = producer.send(
+            topic,
+            b"\x00\xff",
+            key=b"k",
+            partition=2,
+            headers=[("a", b"1"), ("a", b"2"), ("n", None)],
+            timestamp=moment,
+        )
+        assert sent == (topic, 2, 0, "")
+        assert producer.sendString(topic, "é", key="k", partition=2, headers={"h": "x"}) == (topic, 2, 1, "")
+        assert producer.send(topic, None, key="gone", partition=2) == (topic, 2, 2, "")
+    first, second, third = all_of(configure, topic, 3)
+    assert first[:5] == (topic, 2, 0, b"k", b"\x00\xff")
+    assert first.headers == (("a", b"1"), ("a", b"2"), ("n", None))
+    assert first.header("a") == b"2"
+    assert first.timestamp == moment.timestamp() * 1000
+    assert (second.text, second.header("h")) == ("é", b"x")
+    assert (third.key, third.value) == (b"gone", None)
+
+
+def test_round_robin_takes_each_partition_in_turn(configure: Configurations, topic: str) -> None:
+    name = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+    with Producer(configure.producer(partitioner_class=name)) as producer:
+        sent = [producer.send(topic, b"x", key="same") for _ in range(6)]
+    assert [one.partition for one in sent if one] == [0, 1, 2, 0, 1, 2]
+
+
+def test_errors_name_the_record_the_place_and_the_way_out(configure: Configurations, topic: str) -> None:
+    cases: list[tuple[type[DistributaryError], str, object, dict[str, object], list[str]]] = [
+        (
+            RecordRefused,
+            topic,
+            b"x" * 2_000_000,
+            {"key": "big"},
+            ["2000000 bytes", "'big'", "max.request.size"],
+        ),
+        (TopicError, topic, b"x", {"partition": 9}, [f"{topic} partition 9", "no such partition"]),
+        (TopicMissing, topic + "-none", b"x", {}, [topic + "-none", configure.servers]),
+        (TopicError, "not a name!", b"x", {}, ["not a name!", "no name for a topic"]),
+    ]
+    with Producer(configure.producer(max_block_ms=5000)) as producer:
+        for kind, to, value, words, said in cases:
+            with pytest.raises(kind) as caught:
+                producer.send(to, value, **words)  # type: ignore[arg-type]
+            assert all(text in str(caught.value) for text in said), str(caught.value)
+        with pytest.raises(TypeError, match="send_string"):
+            producer.send(topic, "text")  # type: ignore[arg-type]
+        assert producer.send(topic, b"still there", partition=0) == (topic, 0, 0, "")
+    with pytest.raises(KafkaClientError, match="closed"):
+        producer.send(topic, b"x")
+
+
+def test_a_wrong_address_is_named_with_its_reason(configure: Configurations) -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    with Producer(configure.producer(bootstrap_servers=nowhere, max_block_ms=300)) as producer:
+        with pytest.raises(KafkaUnavailable) as caught:
+            producer.send("t", b"x")
+        assert nowhere in str(caught.value)
+        assert "refused" in str(caught.value)
+        assert caught.value.retry
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"compression_type": "zip"}, "Properties.compression.type"),
+        ({"linger_ms": 5000, "delivery_timeout_ms": 100}, "Properties.delivery.timeout.ms"),
+    ],
+)
+def test_a_value_that_librdkafka_refuses_is_told_by_javas_name(
+    configure: Configurations, words: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Producer(configure.producer(**words))  # type: ignore[arg-type]
+    assert said in str(caught.value)
+
+
+def test_async_tells_of_an_error_at_the_next_call_and_at_the_end(
+    configure: Configurations, topic: str, stack: RunningStack
+) -> None:
+    # The broker refuses what the client lets pass.
+    words = {"producer_type": "async", "max_request_size": 50_000_000}
+    producer = Producer(configure.producer(**words))  # type: ignore[arg-type]
+    assert producer.send(topic, b"x" * 5_000_000, key="too big") is None
+    with pytest.raises(RecordRefused, match="too big"):
+        producer.flush()
+    assert producer.send(topic, b"good", partition=0) is None
+    producer.send(topic, b"x" * 5_000_000, key="again")
+    producer.send(topic, b"x" * 5_000_000, key="and again")
+    with pytest.raises(RecordRefused, match="and 1 more"):
+        producer.close()
+    producer.close()
+    assert [one.value for one in all_of(configure, topic, 1)] == [b"good"]
+
+
+def test_leaving_the_block_sends_what_is_queued(configure: Configurations, topic: str) -> None:
+    with Producer(configure.producer(producer_type="async", linger_ms=60_000)) as producer:
+        for number in range(100):
+            producer.send(topic, str(number).encode(), partition=0)
+    assert [int(one.text) for one in all_of(configure, topic, 100)] == list(range(100))
+
+
+def test_threads_may_share_one(configure: Configurations, topic: str) -> None:
+    with Producer(configure.producer()) as producer:
+
+        def write(name: str) -> None:
+            for number in range(20):
+                assert producer.send(topic, f"{name}{number}".encode(), key=name)
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    found = [one.text for one in all_of(configure, topic, 80)]
+    for name in "abcd":
+        assert [text for text in found if text[0] == name] == [f"{name}{n}" for n in range(20)]
+
+
+def test_a_record_that_does_not_fit_is_a_dead_letter_and_routes_choose_the_topic(
+    configure: Configurations, new_topic: NewTopic
+) -> None:
+    orders, large = new_topic(1), new_topic(1)
+    schema = {"type": "object", "required": ["price"], "properties": {"price": {"type": "number"}}}
+    rules = {
+        orders: {
+            "Schema": {"Type": "JSON", "Definition": schema},
+            "Routes": [{"Where": "price > 100", "Topic": large}],
+        }
+    }
+    with Producer(configure.producer(rules)) as producer:
+        assert producer.send(orders, b'{"price": 7}') == (orders, 0, 0, "")
+        assert producer.send(orders, b'{"price": 700}', partition=0) == (large, 0, 0, "")
+        sent = producer.send(orders, b'{"price": "dear"}', key="k", headers={"own": "1"})
+        assert sent is not None
+        assert sent.topic == f"{orders}.dead-letters"
+        assert "$.price" in sent.reason
+    (letter,) = all_of(configure, sent.topic, 1)
+    assert letter.value == b'{"price": "dear"}'
+    assert letter.key == b"k"
+    headers = dict(letter.headers)
+    assert headers["distributary-reason"] == sent.reason.encode()
+    assert headers["distributary-topic"] == orders.encode()
+    assert headers["own"] == b"1"
+
+
+@pytest.fixture
+def interrupted() -> Iterator[float]:
+    """Ctrl-C comes half a second after the test has begun; gives that time."""
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    yield time.monotonic()
+    timer.join()
+
+
+def test_ctrl_c_ends_a_wait_for_ever(configure: Configurations, topic: str, interrupted: float) -> None:
+    with Consumer(configure.consumer()) as consumer:
+        consumer.subscribe(topic)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(-1)
+        assert 0.4 < time.monotonic() - interrupted < 5

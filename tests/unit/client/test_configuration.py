@@ -1,0 +1,175 @@
+"""The one configuration: read, checked, and told apart from what is nearly one."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.client.configuration import read_configuration
+from distributary.errors import ConfigError, ConfigMissing
+
+EXAMPLE = """
+{"Type": "KafkaProducerConfig",
+ "Properties": {"bootstrap.servers": "localhost:9092", "acks": "all", "retries": 0, "batch.size": 16384,
+                "linger.ms": 1}}
+"""
+
+
+def producer(**words: Any) -> dict[str, Any]:
+    names = {name.replace("_", "."): value for name, value in words.items()}
+    return {"Type": "KafkaProducerConfig", "Properties": {"bootstrap.servers": "a:9092", **names}}
+
+
+def test_text_file_and_dict_are_one(tmp_path: Path) -> None:
+    path = tmp_path / "client.json"
+    path.write_text(EXAMPLE)
+    found = [
+        read_configuration(source, "producer") for source in (EXAMPLE, path, str(path), json.loads(EXAMPLE))
+    ]
+    for one in found:
+        assert one.librdkafka == {
+            "bootstrap.servers": "localhost:9092",
+            "acks": "all",
+            "retries": "0",
+            "batch.size": "16384",
+            "linger.ms": "1",
+            "delivery.timeout.ms": "120000",
+            "partitioner": "murmur2_random",
+            "enable.idempotence": "false",  # as in Java, which cannot have it without retries
+        }
+        assert one.java()["linger.ms"] == "1"
+    assert found[1].folder == tmp_path
+
+
+def test_a_property_given_twice_is_a_warning_and_the_last_stands(caplog: pytest.LogCaptureFixture) -> None:
+    text = EXAMPLE.replace('"linger.ms": 1', '"linger.ms": 1, "linger.ms": 7')
+    with caplog.at_level(logging.WARNING):
+        assert read_configuration(text, "producer").librdkafka["linger.ms"] == "7"
+    assert "linger.ms is given twice in the configuration: the last stands" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("written", "near"),
+    [
+        ("bootstrap.server", "bootstrap.servers"),
+        ("linger.msec", "linger.ms"),
+        ("Compression-Type", "compression.type"),
+        ("queue.buffering.max.message", "queue.buffering.max.messages"),
+    ],
+)
+def test_a_slip_is_refused_with_the_nearest_name(written: str, near: str) -> None:
+    config = producer()
+    config["Properties"][written] = "x"
+    with pytest.raises(ConfigError) as caught:
+        read_configuration(config, "producer")
+    assert f'Properties.{written}: no Kafka client has such a property (did you mean "{near}"?)' in str(
+        caught.value
+    )
+
+
+BAD: list[tuple[Any, str, str]] = [
+    ("{", "producer", "the configuration:1: not valid JSON"),
+    ('{"Type": 1, // this\n}', "producer", "the configuration:1: not valid JSON: comments are not allowed"),
+    ('{\n# this\n"Type": 1}', "producer", "the configuration:2: not valid JSON: comments are not allowed"),
+    ("{" * 100_000, "producer", "not valid JSON"),
+    ('{"Type":' * 100_000, "producer", "nested too deeply"),
+    (json.loads(EXAMPLE), "consumer", 'Type: expected "KafkaConsumerConfig", got "KafkaProducerConfig"'),
+    ({"Type": "KafkaProducerConfig"}, "producer", "Properties: missing"),
+    ({"Type": "KafkaProducerConfig", "Properties": []}, "producer", "Properties: missing"),
+    ({**producer(), "Propertys": {}}, "producer", "Propertys: unknown part"),
+    ({**producer(), "Topics": []}, "producer", "Topics: expected an object"),
+    (
+        producer(bootstrap_servers="nowhere"),
+        "producer",
+        'bootstrap.servers: expected addresses such as "host:9092"',
+    ),
+    (producer(bootstrap_servers=None), "producer", "bootstrap.servers: missing"),
+    (producer(linger_ms="soon"), "producer", 'linger.ms: expected an integer, got the text "soon"'),
+    (producer(producer_type="slow"), "producer", "producer.type: expected sync or async"),
+    (producer(enable_idempotence=True, acks=1), "producer", "acks: enable.idempotence and transactions need"),
+    (
+        producer(transactional_id="t", retries=0),
+        "producer",
+        "retries: enable.idempotence and transactions need",
+    ),
+    (
+        {"Type": "KafkaConsumerConfig", "Properties": {"bootstrap.servers": "a:1"}},
+        "consumer",
+        "group.id: missing; a consumer reads as one of a group",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "kind", "said"), BAD)
+def test_bad_input_is_named(source: Any, kind: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_configuration(source, kind)
+    assert said in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_all_mistakes_come_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_configuration({"Type": "X", "Properties": {"a.b": 1, "linger.ms": "x"}}, "producer")
+    assert [problem.key for problem in caught.value.problems] == [
+        "Type",
+        "Properties.a.b",
+        "Properties.linger.ms",
+    ]
+
+
+def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+    with pytest.raises(ConfigMissing, match=r"no client configuration .*none\.json"):
+        read_configuration(tmp_path / "none.json", "producer")
+    (tmp_path / "bytes").write_bytes(b"{\xff}")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_configuration(tmp_path / "bytes", "producer")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(ConfigError, match="expected an object"):
+        read_configuration(tmp_path / "list.json", "producer")
+
+
+def test_no_secret_is_shown() -> None:
+    line = 'org.X required username="me" password="hunter2";'
+    found = read_configuration(producer(sasl_jaas_config=line, ssl_key_password="hunter2"), "producer")
+    assert found.librdkafka["sasl.password"] == "hunter2"
+    assert "hunter2" not in str(found) + repr(found) + str(found.said)
+
+
+@pytest.mark.parametrize(
+    ("words", "on"),
+    [({}, "true"), ({"acks": 1}, "false"), ({"max.in.flight.requests.per.connection": 6}, "false")],
+)
+def test_idempotence_is_on_unless_something_is_against_it(words: dict[str, Any], on: str) -> None:
+    assert read_configuration(producer(**words), "producer").librdkafka["enable.idempotence"] == on
+
+
+def test_what_java_allows_and_librdkafka_does_not_is_brought_together() -> None:
+    found = read_configuration(producer(transactional_id="t"), "producer")
+    assert found.librdkafka["delivery.timeout.ms"] == "60000"
+    properties = {"bootstrap.servers": "a:1", "group.id": "g", "fetch.max.bytes": 5}
+    consumer = read_configuration({"Type": "KafkaConsumerConfig", "Properties": properties}, "consumer")
+    assert consumer.librdkafka["fetch.max.bytes"] == consumer.librdkafka["message.max.bytes"] == "1000"
+    assert consumer.librdkafka["isolation.level"] == "read_committed"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["Type", "Properties", "Topics", "x"]), JSON)
+    | st.text().map(lambda t: "{" + t)
+)
+def test_anything_is_read_or_refused_by_name(source: Any) -> None:
+    with pytest.raises(ConfigError):
+        read_configuration(source, "producer")

@@ -25,6 +25,9 @@ processes = 2
 
 [store]
 subscription_ttl = "3 s"
+
+[socketio]
+port = 8003
 """
 
 

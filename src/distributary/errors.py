@@ -42,11 +42,15 @@ The tree::
     │   └── TopicMissing         there is no topic of that name
     ├── KafkaClientError         a producer or consumer cannot go on with what it was asked
     │   ├── RecordRefused        Kafka does not take a record as it is
-    │   ├── KafkaRefused         Kafka does not let this client in, or not do this
+    │   ├── KafkaRefused         Kafka answered, and does not do what was asked
     │   ├── GroupRefused         a consumer group refuses a consumer or its commit
     │   ├── OffsetMissing        there is no record at the position, and nothing says where else to begin
     │   ├── TransactionFailed    a transaction was given up; nothing of it counts
     │   └── ProducerFenced       another producer has taken over the transactional id
+    ├── GroupError               a consumer group cannot be read or changed
+    │   ├── GroupMissing         there is no group of that name
+    │   └── GroupBusy            the group has live members
+    ├── NameRefused              a topic's or a group's name does not follow the convention
     ├── StoreUnavailable         the store server does not answer
     ├── SparkUnavailable         Spark does not start, or its master does not answer
     ├── StackError               `up` cannot run the stack
@@ -363,7 +367,7 @@ class TopicMissing(TopicError):
 
 
 class KafkaClientError(DistributaryError):
-    """A producer or consumer cannot go on with what it was asked."""
+    """A producer, a consumer or an operator's command cannot go on with what it was asked."""
 
     code = "kafka-client"
 
@@ -375,7 +379,7 @@ class RecordRefused(KafkaClientError):
 
 
 class KafkaRefused(KafkaClientError):
-    """Kafka does not let this client in, or does not let it do this."""
+    """Kafka answered, and does not let this client in, or does not do what was asked."""
 
     code = "kafka-refused"
 
@@ -403,6 +407,29 @@ class ProducerFenced(KafkaClientError):
     """Another producer has taken over the transactional id; this one can only be closed."""
 
     code = "producer-fenced"
+class GroupError(DistributaryError):
+    """A consumer group cannot be read or changed."""
+
+    code = "group"
+
+
+class GroupMissing(GroupError):
+    """There is no group of that name."""
+
+    code = "group-missing"
+
+
+class GroupBusy(GroupError):
+    """The group has live members, so its offsets or its name are not free."""
+
+    code = "group-busy"
+    retry = True
+
+
+class NameRefused(DistributaryError):
+    """A topic's or a group's name does not follow the configured convention."""
+
+    code = "name-refused"
 
 
 class StoreUnavailable(DistributaryError):

@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "distributary"
 TESTS = ROOT / "tests"
 
 BASE = ("errors", "model", "config")
-STAGES = ("setup", "kafka", "client", "store", "permit", "reduce", "publish", "subscribe")
+STAGES = ("setup", "kafka", "client", "store", "permit", "reduce", "publish", "subscribe", "relay")
 BESIDE = ("control", "operate", "demo", "cli", "docs")
 
 SEES = {
@@ -41,8 +41,16 @@ THROUGH = {
     "config.effective": "tests/unit/cli/test_config.py",
     "config.reader": "tests/unit/config/test_loading.py",
     "config.rules": "tests/unit/config/test_refusals.py",
+    "config.names": "tests/integration/cli/test_topics.py",
     "control.overview": "tests/unit/control/test_status.py",
     "docs.client": "tests/unit/docs/test_reference.py",
+    "cli.kafka_options": "tests/integration/cli/test_topics.py",
+    "kafka.acls": "tests/integration/cli/test_acls.py",
+    "kafka.configs": "tests/integration/cli/test_configs.py",
+    "kafka.records": "tests/integration/cli/test_records.py",
+    "kafka.raw": "tests/integration/cli/test_quotas.py",
+    "kafka.topic_details": "tests/integration/cli/test_topics.py",
+    "kafka.trouble": "tests/integration/cli/test_topics.py",
     "publish.wire.commands": "tests/unit/publish/connection/test_session.py",
     "publish.access.door": "tests/integration/publish/test_permission.py",
     "publish.connection.connection": "tests/integration/publish/test_limits.py",
@@ -63,6 +71,9 @@ THROUGH = {
     "reduce.names": "tests/integration/reduce/test_sql.py",
     "reduce.progress": "tests/integration/reduce/test_topics.py",
     "reduce.rekey": "tests/integration/reduce/test_flow.py",
+    "relay.messages": "tests/unit/relay/test_upstream.py",
+    "relay.client": "tests/integration/relay/test_loss.py",
+    "relay.server": "tests/integration/relay/test_clients.py",
     "reduce.worker": "tests/integration/reduce/test_flow.py",
     "store.follow": "tests/contract/test_store.py",
     "store.keys": "tests/contract/test_store.py",

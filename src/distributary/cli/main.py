@@ -72,6 +72,7 @@ def _dispatch(command: Command, words: list[str], args: argparse.Namespace) -> i
             words = ["--json", *words]
         status: int = module.main(words)  # type: ignore[attr-defined]
         return status
+    words = getattr(module, "habits", list)(words)
     command_parser(command, module).parse_args(words, args)
     return module.run(args)
 

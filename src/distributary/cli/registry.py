@@ -45,8 +45,22 @@ COMMANDS: tuple[Command, ...] = (
     Command("view", "list, show, apply and remove views", "distributary.cli.view"),
     Command("subscribe", "follow a view's rows in the terminal", "distributary.cli.subscribe"),
     Command("token", "make, explain and revoke tokens, and make API keys", "distributary.cli.token"),
+    Command("topics", "make, list, describe, change and delete topics", "distributary.cli.topics"),
+    Command("produce", "write lines as records to a topic", "distributary.cli.produce"),
+    Command("consume", "print the records of a topic", "distributary.cli.consume"),
+    Command("groups", "list, describe, set back and delete consumer groups", "distributary.cli.groups"),
+    Command("quotas", "list, set and delete quotas of users and client ids", "distributary.cli.quotas"),
+    Command("configs", "show and change settings of topics, brokers and groups", "distributary.cli.configs"),
+    Command("acls", "list, add and remove access control lists", "distributary.cli.acls"),
+    Command("records", "delete the oldest records of a topic", "distributary.cli.records"),
+    Command("reassign", "move replicas between brokers", "distributary.cli.reassign"),
+    Command("plan", "reckon how many partitions and brokers a topic needs", "distributary.cli.plan"),
+    Command("socketio", "run the socket.io gateway before a stack's publishers", "distributary.cli.socketio"),
     Command("config", "check the configuration and print the settings in force", "distributary.cli.config"),
     Command("setup", "fetch what the embedded stack needs", "distributary.setup.__main__", main=True),
+    Command(
+        "completion", "print what bash, zsh or fish needs to complete commands", "distributary.cli.completion"
+    ),
     Command("help", "explain a command, a section or a setting", "distributary.cli.help"),
 )
 

@@ -60,7 +60,8 @@ def up(
     from distributary.permit import check_exposure
 
     check_exposure(config)
-    wanted = parts.services(config.publisher.processes) if services is None else services
+    whole = parts.services(config.publisher.processes, socketio=bool(config.socketio.port))
+    wanted = whole if services is None else services
     say = _printer(as_json, quiet)
     try:
         with _terminable():  # fetching may take minutes and must end at a signal, so it is not in the loop

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from distributary.config import overlay, rules
 from distributary.config.effective import Effective, effective
 from distributary.config.lines import Lines
+from distributary.config.names import Names
 from distributary.config.permit import Permit
 from distributary.config.problem import Problem, Problems, nearest
 from distributary.config.reader import Origin, Reader
 from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
+from distributary.config.socketio import Socketio
 from distributary.config.table import SECTIONS
 from distributary.errors import ConfigError, ConfigMissing
 from distributary.model.feed import Feed
@@ -60,6 +62,8 @@ class Config:
     publisher: Publisher = field(default_factory=Publisher)
     control: Control = field(default_factory=Control)
     permit: Permit = field(default_factory=Permit)
+    socketio: Socketio = field(default_factory=Socketio)
+    names: Names = field(default_factory=Names)
     feeds: tuple[Feed, ...] = ()
     views: tuple[View, ...] = ()
     data_dir: Path = Path(".distributary")
@@ -127,6 +131,8 @@ def load(
         publisher=Publisher(**sections["publisher"].values),
         control=Control(**sections["control"].values),
         permit=Permit(**sections["permit"].values),
+        socketio=Socketio(**sections["socketio"].values),
+        names=Names(**sections["names"].values),
         feeds=tuple(Feed(**feed.values) for feed in feeds),
         views=tuple(View(**view.values) for view in views),
         data_dir=Path(os.path.abspath(folder / Path(sections[""].get("data_dir")).expanduser())),

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from distributary.config import checks
+from distributary.config.names import Names
 from distributary.config.permit import Permit
 from distributary.config.sections import ENGINES, Control, Kafka, Publisher, Spark, Store
 from distributary.config.setting import Note, Section, Setting, describe
+from distributary.config.socketio import Socketio
 from distributary.model.feed import Feed
 from distributary.model.view import View
 
@@ -20,6 +22,8 @@ SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
         "publisher": Publisher,
         "control": Control,
         "permit": Permit,
+        "socketio": Socketio,
+        "names": Names,
     }
 )
 

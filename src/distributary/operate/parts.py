@@ -29,13 +29,14 @@ class Service:
     early: bool = False
 
 
-def services(publishers: int = 1) -> list[Service]:
+def services(publishers: int = 1, *, socketio: bool = False) -> list[Service]:
     """The services of a whole stack, in the order they start."""
     names = ["publisher"] if publishers == 1 else [f"publisher-{n + 1}" for n in range(publishers)]
     return [
         Service("control", _module("control")),
         Service("reducers", _module("reduce"), jars=("spark",), early=True),
         *(Service(name, _module("publish")) for name in names),
+        *([Service("socketio", _module("relay"))] if socketio else []),
     ]
 
 

@@ -12,6 +12,7 @@ _WIDTH = 12
 _OPEN = {
     "http": "page, SSE and metrics",
     "websocket": "WebSocket",
+    "socketio": "socket.io",
     "control": "control API",
     "kafka": "Kafka",
     "store": "store",

@@ -66,7 +66,7 @@ class Stack:
             await leftovers.clear(folder.id, folder.path, self._note)
             wanted = self._services
             if wanted is None:
-                wanted = services(self._given.publisher.processes)
+                wanted = services(self._given.publisher.processes, socketio=bool(self._given.socketio.port))
             found = await asyncio.to_thread(needs.check, self._given, wanted, self._note)
             ports = Ports(folder.path / "ports.json")
             self._exit.callback(ports.close)
@@ -198,6 +198,7 @@ class Stack:
             "DISTRIBUTARY_CONTROL_PORT": str(config.control.port),
             "DISTRIBUTARY_PUBLISHER_PORT": str(config.publisher.port),
             "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(config.publisher.http_port),
+            "DISTRIBUTARY_SOCKETIO_PORT": str(config.socketio.port),
         }
         if config.path is not None:
             env["DISTRIBUTARY_CONFIG"] = str(Path(config.path).absolute())
@@ -251,4 +252,7 @@ def _choose_ports(config: Config, ports: Ports) -> Config:
         port=ports.choose("publisher", publisher.port, publisher.host),
         http_port=ports.choose("publisher-http", publisher.http_port, publisher.host),
     )
-    return replace(config, kafka=kafka, store=store, control=control, publisher=publisher)
+    socketio = config.socketio
+    if socketio.port:
+        socketio = replace(socketio, port=ports.choose("socketio", socketio.port, socketio.host))
+    return replace(config, kafka=kafka, store=store, control=control, publisher=publisher, socketio=socketio)

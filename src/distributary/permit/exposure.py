@@ -13,6 +13,8 @@ def check_exposure(config: Config) -> None:
     if config.permit.on:
         return
     hosts = {"control.host": config.control.host, "publisher.host": config.publisher.host}
+    if config.socketio.port:
+        hosts["socketio.host"] = config.socketio.host
     open_ones = [f'{name} = "{host}"' for name, host in hosts.items() if not is_loopback(host)]
     if open_ones:
         raise ConfigError(

@@ -23,6 +23,7 @@ from distributary.store.base import (
     Found,
     LogRead,
     Page,
+    Place,
     QueryRow,
     QueryState,
     Registered,
@@ -160,6 +161,9 @@ class ShardedReader:
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         return await self._of(build.view).log(build, after, limit)
+
+    async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
+        return await self._of(build.view).place(build, seq=seq, time=time)
 
     async def revoke(self, user: str) -> int:
         """Note it on every server; raises when one does not take it, and may be called again."""

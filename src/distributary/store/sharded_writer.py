@@ -62,6 +62,9 @@ class ShardedWriter:
     def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
         return self._of(build.view).scan(build, cursor, count)
 
+    def place(self, build: Build, every_ms: int, keep: int) -> None:
+        self._of(build.view).place(build, every_ms, keep)
+
     def now(self) -> int:
         return max(shard.now() for shard in self._shards.values())
 

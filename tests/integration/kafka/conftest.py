@@ -23,7 +23,9 @@ from distributary.setup import jars, java
 class RunningBroker:
     """An embedded broker, run by hand."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: str = "") -> None:
+        """``more`` are further lines for its properties."""
+        self._more = more
         self.broker = Broker(
             folder, folder / "kafka.log", java.find().path, jars.ensure("kafka"), free_port(), free_port()
         )
@@ -32,7 +34,10 @@ class RunningBroker:
 
     def start(self) -> str:
         """Start it; return the id of the cluster that answers."""
-        for command in self.broker.prepare():
+        before = self.broker.prepare()
+        with (self.broker.folder / "server.properties").open("a") as properties:
+            properties.write(self._more)
+        for command in before:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60 * LIMIT)
         self._process = subprocess.Popen(
             self.broker.command(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT

@@ -23,6 +23,7 @@ def test_the_services_of_a_whole_stack() -> None:
         "distributary.reduce",
         "distributary.publish",
     ]
+    assert services(socketio=True)[-1].argv[-1] == "distributary.relay"
 
 
 async def test_another_cluster_on_the_port_is_not_taken_for_ours(

@@ -1,0 +1,143 @@
+"""The few bytes of Kafka's protocol that confluent-kafka has no call for: reading and writing them. Pure.
+
+Only "flexible" versions of requests: sizes are unsigned varints (of length + 1, 0 for null), and every
+structure ends with its tagged fields, of which there are none here; those of others are skipped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+CLIENT_ID = "distributary"
+
+
+class BadFrame(ValueError):
+    """What came is not the answer that was asked for."""
+
+
+class Writer:
+    """Puts values one after the other."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def number(self, form: str, value: float) -> Writer:
+        """Write a number: ``b`` ``h`` ``i`` ``q`` are whole ones of 8 to 64 bits, ``d`` is a double."""
+        self._parts.append(struct.pack(f">{form}", value))
+        return self
+
+    def flag(self, value: bool) -> Writer:
+        """Write true or false."""
+        return self.number("b", int(value))
+
+    def text(self, value: str | None) -> Writer:
+        """Write a text, or null."""
+        raw = None if value is None else value.encode()
+        self._size(raw)
+        self._parts.append(raw or b"")
+        return self
+
+    def each(self, items: Iterable[T] | None, write: Callable[[Writer, T], object]) -> Writer:
+        """Write an array, or null."""
+        found = None if items is None else list(items)
+        self._size(found)
+        for item in found or ():
+            write(self, item)
+        return self
+
+    def end(self) -> Writer:
+        """Write that a structure has no tagged fields."""
+        self._parts.append(b"\0")
+        return self
+
+    def written(self) -> bytes:
+        """All that was written."""
+        return b"".join(self._parts)
+
+    def _size(self, value: bytes | list[T] | None) -> None:
+        self._parts.append(varint(0 if value is None else len(value) + 1))
+
+
+class Reader:
+    """Takes values one after the other; raises BadFrame where there are none."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self, form: str) -> float:
+        """Read a number, as Writer has them."""
+        (value,) = struct.unpack(f">{form}", self._take(struct.calcsize(f">{form}")))
+        return float(value) if form == "d" else int(value)
+
+    def whole(self, form: str) -> int:
+        """Read a whole number."""
+        return int(self.number(form))
+
+    def text(self) -> str | None:
+        """Read a text, or null."""
+        size = self._varint() - 1
+        try:
+            return None if size < 0 else self._take(size).decode()
+        except UnicodeDecodeError:
+            raise BadFrame("a text is not UTF-8") from None
+
+    def each(self, read: Callable[[Reader], T]) -> list[T]:
+        """Read an array; null is an empty one."""
+        count = self._varint() - 1
+        if count > len(self._data) - self._at:
+            raise BadFrame("an array is longer than the answer")
+        return [read(self) for _ in range(max(0, count))]
+
+    def end(self) -> None:
+        """Skip a structure's tagged fields."""
+        for _ in range(self._varint()):
+            self._varint()
+            self._take(self._varint())
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            (byte,) = self._take(1)
+            value |= (byte & 0x7F) << shift
+            if not byte & 0x80:
+                return value
+            shift += 7
+            if shift > 35:
+                raise BadFrame("a number is too long")
+
+    def _take(self, size: int) -> bytes:
+        if size < 0 or self._at + size > len(self._data):
+            raise BadFrame("the answer ends too early")
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+
+def varint(value: int) -> bytes:
+    """Write an unsigned number in groups of seven bits, the lowest first."""
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def request(api: int, version: int, correlation: int, body: bytes) -> bytes:
+    """Make a whole frame: its size, the header, the body."""
+    client = CLIENT_ID.encode()
+    head = struct.pack(">hhih", api, version, correlation, len(client)) + client + b"\0"
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def response(frame: bytes, correlation: int) -> Reader:
+    """Read the header of an answer; raises BadFrame when it answers something else."""
+    reader = Reader(frame)
+    if reader.number("i") != correlation:
+        raise BadFrame("the answer is to another request")
+    reader.end()
+    return reader

@@ -1,0 +1,133 @@
+"""Topics as an operator sees them: made, described by partition, changed, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import NewPartitions, NewTopic  # type: ignore[attr-defined]
+
+from distributary.errors import TopicMissing
+from distributary.kafka import configs, topics, trouble
+from distributary.kafka.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Where one partition is; ``leader`` is None while it has none."""
+
+    number: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    first: int | None = None
+    end: int | None = None
+
+    @property
+    def under_replicated(self) -> bool:
+        """Whether a replica is behind."""
+        return len(self.in_sync) < len(self.replicas)
+
+
+@dataclass(frozen=True)
+class Detail:
+    """All of a topic. ``settings`` are those that were set for it."""
+
+    name: str
+    id: str
+    internal: bool
+    partitions: tuple[Partition, ...]
+    settings: Mapping[str, str]
+
+    @property
+    def replication(self) -> int:
+        """How many replicas a partition has."""
+        return max((len(one.replicas) for one in self.partitions), default=0)
+
+
+def create(
+    cluster: Cluster,
+    name: str,
+    partitions: int,
+    replication: int,
+    settings: Mapping[str, str],
+    *,
+    validate_only: bool = False,
+) -> None:
+    """Make a topic; -1 leaves partitions or replication to the brokers. Raises what they refuse it for."""
+    wanted = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
+    asked = cluster.admin.create_topics(
+        [wanted], validate_only=validate_only, request_timeout=trouble.LIMIT, operation_timeout=trouble.LIMIT
+    )
+    try:
+        asked[name].result(trouble.LIMIT + 5)
+    except KafkaException as error:
+        raise configs.refused(cluster, error, f"topic {name}", settings) from None
+
+
+def listing(cluster: Cluster, *, internal: bool = False) -> list[Detail]:
+    """All topics with their partitions, by name; those of Kafka itself only where asked for."""
+    try:
+        names = sorted(cluster.admin.list_topics(timeout=trouble.LIMIT).topics)
+    except KafkaException as error:
+        raise trouble.named(error, "the topics cannot be listed", cluster.servers) from None
+    found = _described(cluster, names) if names else {}
+    return [one for one in found.values() if internal or not one.internal]
+
+
+def describe(cluster: Cluster, names: Sequence[str]) -> list[Detail]:
+    """Describe topics with settings and offsets. Raises TopicMissing for the first that is not there."""
+    found = []
+    for name, one in _described(cluster, names).items():
+        settings = {row.name: row.value or "" for row in configs.describe(cluster, "topic", name) if row.own}
+        first, end = topics.earliest_offsets(cluster.admin, name), topics.end_offsets(cluster.admin, name)
+        partitions = tuple(
+            Partition(p.number, p.leader, p.replicas, p.in_sync, first.get(p.number), end.get(p.number))
+            for p in one.partitions
+        )
+        found.append(Detail(name, one.id, one.internal, partitions, settings))
+    return found
+
+
+def add_partitions(cluster: Cluster, name: str, count: int) -> None:
+    """Raise a topic's count of partitions."""
+    asked = cluster.admin.create_partitions([NewPartitions(name, count)], request_timeout=trouble.LIMIT)
+    cluster.ask(asked[name], f"topic {name}: {count} partitions")
+
+
+def delete(cluster: Cluster, names: Iterable[str], *, if_exists: bool = False) -> list[str]:
+    """Delete topics with their records; give the names of those that were there."""
+    asked = cluster.admin.delete_topics(
+        list(names), request_timeout=trouble.LIMIT, operation_timeout=trouble.LIMIT
+    )
+    done = []
+    for name, future in asked.items():
+        try:
+            cluster.ask(future, f"topic {name}")
+            done.append(name)
+        except TopicMissing:
+            if not if_exists:
+                raise
+    return done
+
+
+def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Detail]:
+    asked = cluster.admin.describe_topics(TopicCollection(list(names)), request_timeout=trouble.LIMIT)
+    found = {}
+    for name, future in asked.items():
+        seen = cluster.ask(future, f"topic {name}")
+        partitions = tuple(_partition(one) for one in sorted(seen.partitions, key=lambda one: int(one.id)))
+        found[name] = Detail(name, str(seen.topic_id), bool(seen.is_internal), partitions, {})
+    return found
+
+
+def _partition(seen: Any) -> Partition:
+    leader = None if seen.leader is None else int(seen.leader.id)
+    return Partition(
+        int(seen.id),
+        leader,
+        tuple(int(node.id) for node in seen.replicas),
+        tuple(sorted(int(node.id) for node in seen.isr)),
+    )

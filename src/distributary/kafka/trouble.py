@@ -1,0 +1,86 @@
+"""What Kafka answers when it does not do something, as errors that say where and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from distributary.errors import (
+    DistributaryError,
+    GroupBusy,
+    GroupMissing,
+    KafkaRefused,
+    KafkaUnavailable,
+    TopicError,
+    TopicMissing,
+)
+
+LIMIT = 20.0
+"""How long one request may take, in seconds."""
+
+_SILENT = frozenset(
+    (
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._RESOLVE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+    )
+)
+_KINDS: Mapping[int, type[DistributaryError]] = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART: TopicMissing,
+    KafkaError._UNKNOWN_TOPIC: TopicMissing,
+    KafkaError.TOPIC_ALREADY_EXISTS: TopicError,
+    KafkaError.TOPIC_EXCEPTION: TopicError,
+    KafkaError.NON_EMPTY_GROUP: GroupBusy,
+    KafkaError.UNKNOWN_MEMBER_ID: GroupBusy,
+    KafkaError.GROUP_ID_NOT_FOUND: GroupMissing,
+    KafkaError.GROUP_SUBSCRIBED_TO_TOPIC: GroupBusy,
+}
+_STOP = "Stop its members first: distributary groups describe GROUP --members"
+_HINTS: Mapping[int, str] = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "List the topics with: distributary topics list",
+    KafkaError._UNKNOWN_TOPIC: "List the topics with: distributary topics list",
+    KafkaError.TOPIC_ALREADY_EXISTS: "Change it with: distributary topics alter, or give --if-not-exists",
+    KafkaError.TOPIC_EXCEPTION: "A name has up to 249 of a-z A-Z 0-9 . _ -",
+    KafkaError.INVALID_REPLICATION_FACTOR: "There must be as many brokers as replicas",
+    KafkaError.INVALID_PARTITIONS: "Partitions can be added, not taken away",
+    KafkaError.INVALID_REPLICA_ASSIGNMENT: "Name brokers that there are, each once a partition",
+    KafkaError.NON_EMPTY_GROUP: _STOP,
+    KafkaError.UNKNOWN_MEMBER_ID: _STOP,
+    KafkaError.GROUP_SUBSCRIBED_TO_TOPIC: _STOP,
+    KafkaError.GROUP_ID_NOT_FOUND: "List the groups with: distributary groups list",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "The user of kafka.properties lacks an ACL on the topic",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "The user of kafka.properties lacks an ACL on the group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "The user of kafka.properties lacks an ACL on the cluster",
+    KafkaError.SECURITY_DISABLED: "The brokers have no authorizer: set authorizer.class.name on them",
+    KafkaError.OFFSET_OUT_OF_RANGE: "See which offsets there are: distributary topics describe TOPIC",
+    KafkaError.INVALID_CONFIG: "List the settings with: distributary configs describe",
+    KafkaError.MSG_SIZE_TOO_LARGE: "Raise max.message.bytes of the topic and message.max.bytes of the client",
+}
+
+
+def named(error: KafkaException | KafkaError, what: str, servers: str) -> DistributaryError:
+    """Turn Kafka's answer into an error; ``what`` names the topic, group, partition or property."""
+    cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
+    code, text = cause.code(), cause.str().rstrip(".")
+    if code in _SILENT:
+        return KafkaUnavailable(
+            f"{what}: Kafka at {servers} does not answer ({text})",
+            hint="Check that it runs, and that --bootstrap-server or kafka.bootstrap_servers names it",
+        )
+    return _KINDS.get(code, KafkaRefused)(f"{what}: {text}", hint=_HINTS.get(code, ""))
+
+
+def result(future: Future[Any], what: str, servers: str) -> Any:
+    """Wait for an answer; raises the named error for a refusal."""
+    try:
+        return future.result(LIMIT + 5)
+    except KafkaException as error:
+        raise named(error, what, servers) from None
+    except TimeoutError:
+        raise KafkaUnavailable(f"{what}: Kafka at {servers} does not answer", hint="Try again") from None

@@ -1,0 +1,73 @@
+"""``python -m distributary.relay``: the socket.io gateway as a process of a stack."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import uvloop
+
+from distributary.config import Config, load
+from distributary.errors import CommandMissing, DistributaryError
+from distributary.permit import check_exposure
+from distributary.subscribe.find import websocket_url
+
+NEEDS = CommandMissing(
+    'the socket.io gateway needs the package "python-socketio", which is not installed',
+    hint="Install it: pip install 'distributary[socketio]'",
+)
+
+
+def publishers_of(config: Config) -> list[str]:
+    """The publishers to use: those that are configured, else the one of the stack."""
+    if config.socketio.publishers:
+        return [websocket_url(one) for one in config.socketio.publishers]
+    host = config.publisher.host
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return [websocket_url(f"{shown}:{config.publisher.port}")]
+
+
+async def serve(config: Config, publishers: Sequence[str]) -> None:
+    """Serve until SIGTERM or SIGINT; says on stdout when it is ready. Raises CommandMissing, PortTaken."""
+    try:
+        from distributary.relay.server import PATH, Gateway
+    except ModuleNotFoundError as error:
+        if error.name not in ("socketio", "engineio"):
+            raise
+        raise NEEDS from None
+    check_exposure(config)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    gateway = Gateway(config.socketio, config.publisher, publishers)
+    await gateway.start()
+    try:
+        host = f"[{config.socketio.host}]" if ":" in config.socketio.host else config.socketio.host
+        addresses = {"socketio": f"http://{host}:{gateway.port}{PATH}"}
+        print(json.dumps({"ready": True, "part": "socketio", "addresses": addresses}), flush=True)
+        await stop.wait()
+    finally:
+        await gateway.stop()
+
+
+def main() -> int:
+    """Run; a DistributaryError is one line on stderr and exit status 1."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        config = load(env=os.environ, required=False)
+        uvloop.run(serve(config, publishers_of(config)))
+    except DistributaryError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from tests.integration.cli.conftest import Run
+
+
+def test_shown_and_changed(run: Run, topic: str) -> None:
+    run("topics", "create", topic).good()
+    one = ("topic", topic)
+    assert "--all" in run("configs", "describe", *one).good().err
+    run(
+        "configs", "alter", *one, "--set", "retention.ms=1000", "--set", "cleanup.policy=[compact,delete]"
+    ).good()
+    rows = {
+        line.split()[0]: line.split()[1:] for line in run("configs", "describe", *one).good().out.splitlines()
+    }
+    assert rows["cleanup.policy"] == ["compact,delete", "dynamic-topic"]
+    run("configs", "alter", *one, "--unset", "retention.ms,cleanup.policy", "--dry-run").good()
+    assert len(run("configs", "describe", *one, "--json").good().json["settings"]) == 2
+    run("configs", "alter", *one, "--unset", "retention.ms,cleanup.policy").good()
+    whole = run("configs", "describe", *one, "--all", "--json").good().json["settings"]
+    (retention,) = [row for row in whole if row["name"] == "retention.ms"]
+    assert (retention["value"], retention["source"]) == ("604800000", "default")
+    assert "log.dirs" in run("configs", "describe", "broker", "101", "--all").good().out
+
+
+def test_what_users_of_kafkas_tools_type(run: Run, topic: str) -> None:
+    run("topics", "create", topic).good()
+    entity = ("--entity-type", "topics", "--entity-name", topic)
+    run("configs", "--alter", *entity, "--add-config", "retention.ms=5,segment.ms=7").good()
+    out = run("configs", "--describe", *entity).good().out
+    assert "segment.ms" in out
+    run("configs", "--alter", "--topic", topic, "--delete-config", "segment.ms").good()
+    assert "segment.ms" not in run("configs", "--describe", "--topic", topic).good().out
+    run("configs", "--describe", "--entity-type", "users", "--entity-name", "ann").bad("quotas", status=2)
+
+
+def test_what_is_refused(run: Run, topic: str) -> None:
+    run("topics", "create", topic).good()
+    run("configs", "describe", "topic", topic + "-nope").bad(topic + "-nope")
+    run("configs", "describe").bad("of what?", status=2)
+    run("configs", "alter", "topic", topic).bad("nothing to alter", status=2)
+    run("configs", "alter", "topic", topic, "--set", "retention.mss=1").bad('Did you mean "retention.ms"?')
+    run("configs", "describe", "broker", "one").bad("id", status=2)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from tests.integration.cli.conftest import Run
+
+from distributary.config.sections import Kafka
+from distributary.errors import KafkaRefused
+from distributary.kafka import quotas
+from distributary.kafka.cluster import Cluster
+
+
+@pytest.fixture
+def who(run: Run) -> Iterator[str]:
+    """A name that nobody else has."""
+    name = f"who-{uuid.uuid4().hex[:8]}"
+    yield name
+    for kind in ("--user", "--client-id"):
+        run("quotas", "delete", kind, name)
+
+
+def test_set_listed_and_deleted(run: Run, who: str) -> None:
+    run(
+        "quotas", "set", "--client-id", who, "--producer-byte-rate", "1048576", "--consumer-byte-rate", "2e6"
+    ).good()
+    run("quotas", "set", "--user", who, "--client-id", who, "--request-percentage", "12.5").good()
+    rows = [line for line in run("quotas", "list").good().out.splitlines() if who in line]
+    assert sorted(row.split("  ")[-1].strip() for row in rows) == ["1,048,576", "12.5", "2,000,000"]
+    (one,) = run("quotas", "list", "--client-id", who, "--json").good().json
+    assert one == {
+        "of": {"client": who},
+        "values": {"producer_byte_rate": 1048576.0, "consumer_byte_rate": 2e6},
+    }
+    run("quotas", "set", "--client-id", who, "--producer-byte-rate", "5").good()
+    run("quotas", "delete", "--client-id", who, "consumer_byte_rate").good()
+    (one,) = run("quotas", "list", "--client-id", who, "--json").good().json
+    assert one["values"] == {"producer_byte_rate": 5.0}, "the others stay as they are"
+    run("quotas", "delete", "--client-id", who).good()
+    run("quotas", "delete", "--user", who, "--client-id", who).good()
+    assert who not in run("quotas", "list").good().out
+
+
+def test_defaults(run: Run) -> None:
+    run("quotas", "set", "--user-default", "--controller-mutation-rate", "1000").good()
+    assert "user (default)" in run("quotas", "list").good().out
+    run("quotas", "delete", "--user-default").good()
+
+
+def test_what_is_refused(run: Run, who: str) -> None:
+    run("quotas", "set", "--producer-byte-rate", "1").bad("of whom?", status=2)
+    run("quotas", "set", "--client-id", who).bad("which quota?", status=2)
+    run("quotas", "set", "--client-id", who, "--producer-byte-rate", "much").bad("much", status=2)
+    run("quotas", "set", "--client-id", who, "--set", "producer_bite_rate=1").bad(
+        "producer_byte_rate", status=2
+    )
+    run("quotas", "set", "--ip", "127.0.0.1", "--user", who, "--request-percentage", "1").bad(
+        "address", status=2
+    )
+    run("quotas", "set", "--ip", "127.0.0.1", "--request-percentage", "1").bad("ip 127.0.0.1")
+    run("quotas", "set", "--user", who, "--user-default", "--request-percentage", "1").bad(
+        "not both", status=2
+    )
+    run("quotas", "delete", "--client-id", who).bad("no quota of client", "quotas list")
+
+
+def test_a_connection_that_is_not_plain_is_not_tried() -> None:
+    secured = Kafka(bootstrap_servers="127.0.0.1:1", properties={"security.protocol": "SASL_SSL"})
+    with pytest.raises(KafkaRefused, match=r"plain connections only.*SASL_SSL"):
+        quotas.describe(Cluster(secured, None))  # type: ignore[arg-type]

@@ -1,0 +1,47 @@
+"""One broker has nowhere to move anything to: what can be asked of it is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.integration.cli.conftest import Run
+from tests.support.stack import RunningStack
+
+from distributary.errors import KafkaRefused
+from distributary.kafka import reassign
+from distributary.kafka.cluster import connect
+
+
+def test_shown_asked_and_listed(run: Run, topic: str, tmp_path: Path) -> None:
+    run("topics", "create", topic, "--partitions", "2").good()
+    shown = run("reassign", topic, "--brokers", "101").good()
+    assert "nothing has to move" in shown.err
+    rows = {"version": 1, "partitions": [{"topic": topic, "partition": 1, "replicas": [101]}]}
+    (tmp_path / "plan.json").write_text(json.dumps(rows))
+    run("reassign", "--reassignment-json-file", "plan.json", "--execute").good()
+    assert run("reassign", "--list", "--json").good().json == []
+    assert run("reassign", topic, "--cancel", "--json").good().json == {"cancelled": 0}
+
+
+def test_a_broker_answers(stack: RunningStack, run: Run, topic: str) -> None:
+    run("topics", "create", topic).good()
+    cluster = connect(stack.config.kafka, 10)
+    reassign.alter(cluster, {topic: {0: [101]}})
+    with pytest.raises(KafkaRefused, match=f"{topic}, partition 0"):
+        reassign.alter(cluster, {topic: {0: [999]}})
+    with pytest.raises(KafkaRefused, match=f"{topic}, partition 0"):
+        reassign.alter(cluster, {topic: {0: None}})
+    assert reassign.moving(cluster) == []
+
+
+def test_what_is_refused(run: Run, topic: str, tmp_path: Path) -> None:
+    run("topics", "create", topic).good()
+    run("reassign", topic).bad("what should go where?", status=2)
+    run("reassign", topic, "--brokers", "101,102").bad("no broker 102", "101", status=2)
+    run("reassign", topic, "--brokers", "101", "--replication-factor", "2").bad("2 replicas", status=2)
+    run("reassign", topic, "--brokers", "a").bad("ids", status=2)
+    run("reassign", topic + "-nope", "--brokers", "101").bad(topic + "-nope")
+    (tmp_path / "plan.json").write_text("[]")
+    run("reassign", "--reassignment-json-file", "plan.json").bad("plan.json", status=2)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.servers import free_port
+
+from distributary.cli.main import main
+from distributary.config import load
+from distributary.relay.__main__ import publishers_of
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISTRIBUTARY_CONFIG", raising=False)
+    return tmp_path
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("distributary.relay.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "socketio", None)
+    assert main(["socketio", "--publisher", "127.0.0.1:1"]) == 1
+    assert "pip install 'distributary[socketio]'" in capsys.readouterr().err
+
+
+def test_without_a_stack_it_says_so(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "distributary.toml").write_text("")
+    assert main(["socketio"]) == 1
+    assert "distributary up" in capsys.readouterr().err
+
+
+def test_a_bad_port_and_an_open_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["socketio", "--port", "70000", "--publisher", "127.0.0.1:1"]) == 2
+    assert "socketio.port" in capsys.readouterr().err
+    assert main(["socketio", "--host", "0.0.0.0", "--publisher", "127.0.0.1:1"]) == 2
+    assert "socketio.host" in capsys.readouterr().err
+
+
+def test_a_taken_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", free_port()))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert main(["socketio", "--port", port, "--publisher", "127.0.0.1:1"]) == 1
+    said = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1:{port}" in said
+    assert "Traceback" not in said
+
+
+def test_the_publishers_of_a_stack(folder: Path) -> None:
+    path = folder / "distributary.toml"
+    path.write_text('[publisher]\nhost = "0.0.0.0"\nport = 8123\n')
+    assert publishers_of(load(path, env={})) == ["ws://127.0.0.1:8123/connection/websocket"]
+    path.write_text('[socketio]\npublishers = ["wss://stream.example.com"]\n')
+    assert publishers_of(load(path, env={})) == ["wss://stream.example.com/connection/websocket"]

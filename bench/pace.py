@@ -68,7 +68,7 @@ async def measure(spec: Pace, folder: Path, say: Say) -> dict[str, Any]:
         beside: list[float] = []
         for round_ in range(spec.rounds):
             alone += await _turn(writer, listener, spec, folder)
-            with Others(url, spec.readers) as others:
+            with await asyncio.to_thread(Others, url, spec.readers) as others:
                 sipping = asyncio.create_task(others.sip())
                 await writer.run(spec.warm_up)  # until what may wait for them does
                 beside += await _turn(writer, listener, spec, folder)
@@ -113,11 +113,12 @@ async def _all(writer: Writer, listener: Child, spec: Pace) -> int:
 class Others:
     """Connections that subscribe with a pace; half of them never read, the others take a sip now and then."""
 
-    def __init__(self, url: str, count: int) -> None:
+    def __init__(self, url: str, count: int, view: str = stacks.VIEW) -> None:
         self._url = urlsplit(url)
+        self._view = view
         self._sockets: list[socket.socket] = []
         for n in range(count):
-            self._sockets.append(self._subscribed(OPTIONS[n % 2]))
+            self._subscribe(OPTIONS[n % 2])
 
     def __enter__(self) -> Others:
         return self
@@ -137,8 +138,9 @@ class Others:
                 except BlockingIOError:
                     continue
 
-    def _subscribed(self, options: dict[str, str]) -> socket.socket:
+    def _subscribe(self, options: dict[str, str]) -> None:
         made = socket.socket()
+        self._sockets.append(made)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         made.settimeout(10)
         made.connect((self._url.hostname, self._url.port))
@@ -148,14 +150,20 @@ class Others:
             "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
         )
         hello = {"id": 1, "connect": {}}
-        asked = {"id": 2, "subscribe": {"channel": stacks.VIEW, "data": options}}
+        asked = {"id": 2, "subscribe": {"channel": self._view, "data": options}}
         made.sendall(frame(f"{json.dumps(hello)}\n{json.dumps(asked)}".encode()))
-        while b'"subscribe":{' not in made.recv(65_536):  # the rest of the reply stays where it is
-            pass
+        reply = b""
+        while b'"subscribe":{' not in reply:  # the rest of it stays where it is
+            more = made.recv(4_096)
+            if not more or b'"error":{' in more:
+                self.__exit__()
+                raise BenchError(f"a subscriber with a pace was refused: {more.decode(errors='replace')}")
+            reply += more
         made.setblocking(False)
-        return made
 
 
 def frame(payload: bytes) -> bytes:
-    """A text frame as a client sends it, masked with zeros."""
-    return bytes((0x81, 0x80 | 126)) + len(payload).to_bytes(2, "big") + bytes(4) + payload
+    """A text frame as a client sends it, masked with zeros; up to 65,535 bytes."""
+    size = len(payload)
+    length = bytes((0x80 | size,)) if size < 126 else bytes((0x80 | 126,)) + size.to_bytes(2, "big")
+    return b"\x81" + length + bytes(4) + payload

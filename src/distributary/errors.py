@@ -407,6 +407,8 @@ class ProducerFenced(KafkaClientError):
     """Another producer has taken over the transactional id; this one can only be closed."""
 
     code = "producer-fenced"
+
+
 class GroupError(DistributaryError):
     """A consumer group cannot be read or changed."""
 

@@ -32,7 +32,7 @@ def check_view(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
 
 def _check_replay(reader: Reader, draft: Draft) -> None:
     """Replay is exact only where a row has its record's key, and changes by its records alone."""
-    for name, why in (("key", "is made of the record key"), ("ttl", "never ends by itself")):
+    for name, why in (("key", "has the key of its records"), ("ttl", "never ends by itself")):
         if name not in draft.refused and draft.get(name) is not None:
             reader.note(draft, "replay", f"needs a view whose row {why}: leave {name} out, or replay")
     rule = draft.get("reduce")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -60,8 +62,9 @@ def find_columns(rows: Iterator[tuple[str, bytes]]) -> dict[str, str]:
     seen: dict[str, int] = {}
     for some in chunks(rows):
         found = _read(some)
-        for name in set[str]().union(*found):
-            seen[name] = seen.get(name, 0) | _kinds([row.get(name) for row in found])
+        names = sorted(set[str]().union(*found))
+        for name, values in zip(names, _columns(found, names), strict=True):
+            seen[name] = seen.get(name, 0) | _kinds(values)
     return {name: _column(kinds) for name, kinds in sorted(seen.items())}
 
 
@@ -77,7 +80,15 @@ def _column(kinds: int) -> str:
     return "json"
 
 
-def _kinds(values: list[Any]) -> int:
+def _columns(rows: list[dict[str, Any]], names: list[str]) -> list[Sequence[Any]]:
+    """The values of each field; rows that all have the same fields are turned in one go."""
+    if len(names) > 1:
+        with contextlib.suppress(KeyError):
+            return list(zip(*map(itemgetter(*names), rows), strict=True))
+    return [[row.get(name) for row in rows] for name in names]
+
+
+def _kinds(values: Sequence[Any]) -> int:
     """All kinds that there are among the values."""
     found = 0
     for kind in set(map(type, values)):

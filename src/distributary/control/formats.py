@@ -28,6 +28,8 @@ text_of = msgspec.json.Decoder(str).decode
 
 _odd = re.compile(r'[,"\r\n]').search
 
+_NULL = b"null"
+
 CHUNK = 2_000
 """Rows that are read in one go."""
 
@@ -142,9 +144,9 @@ def write_csv(part: Part) -> bytes:
     names = part.shape("csv", _names)
     assert isinstance(names, dict)
     lines = [",".join(["key", *(_quoted(column_of(name, names)) for name in names)])]
-    shown = list(part.rows())
+    shown, cells = list(part.rows()), _Cells()
     for (key, _), found in zip(shown, read_rows([row for _, row in shown]), strict=True):
-        lines.append(",".join([_quoted(key), *(_cell(found.get(name)) for name in names)]))
+        lines.append(",".join([_quoted(key), *[cells[bytes(found.get(name, _NULL))] for name in names]]))
     return "\r\n".join([*lines, ""]).encode()
 
 
@@ -155,14 +157,16 @@ def _names(rows: Iterator[tuple[str, bytes]]) -> dict[str, None]:
     return dict.fromkeys(sorted(names))
 
 
-def _cell(raw: msgspec.Raw | None) -> str:
-    """Write a value: texts as they are, null as nothing, everything else as its JSON."""
-    if raw is None:
-        return ""
-    value = bytes(raw)
-    if value == b"null":
-        return ""
-    return _quoted(text_of(value) if value[:1] == b'"' else value.decode())
+class _Cells(dict[bytes, str]):
+    """Values as a CSV has them, each written once: many come again and again."""
+
+    def __missing__(self, value: bytes) -> str:
+        """Write a value: texts as they are, null as nothing, everything else as its JSON."""
+        cell = ""
+        if value != _NULL:
+            cell = _quoted(text_of(value) if value[:1] == b'"' else value.decode())
+        self[value] = cell
+        return cell
 
 
 def _quoted(text: str) -> str:

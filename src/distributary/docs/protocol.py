@@ -28,7 +28,11 @@ and the same changes.
 | `odds` | the whole view |
 | `odds?where=sport%20%3D%20'football'` | the rows that match a [filter](../how-to/filters.md) |
 | `odds?keys=m1,m2` or `odds?key=m1&key=m2` | rows by key; each key percent-encoded |
+| `odds?order=price%20desc&limit=10` | the [first rows](../how-to/first-rows-and-pace.md) of any of these |
 | `q:odds:2adfbea73d6193d1` | a query that the control API registered |
+
+Any of them may choose fields: `odds?where=…&fields=price,score.home`, `q:odds:2adfbea73d6193d1?fields=price`.
+Then rows and changes have these alone, and a change of others is not sent.
 
 Literals are texts in quotes, numbers, `true`, `false` and `null`; a field that a row does not have equals
 `null`. Numbers are compared by value (`1.5` matches `1.50`).
@@ -38,7 +42,7 @@ Literals are texts in quotes, numbers, `true`, `false` and `null`; a field that 
 A snapshot is the reply's data (WebSocket) or comes in pages (SSE, and a subscription that was begun):
 
 ```json
-{{"op": "snapshot", "rows": [["m1", {{"market_id": "m1", "price": 1.55}}]], "stale": false}}
+{{"op": "snapshot", "rows": [["m1", {{"id": "m1", "price": 1.55}}]], "stale": false, "tier": "snapshot"}}
 ```
 
 `incomplete: true` says that Kafka no longer has records that the view's rule needs; `more: true` that another
@@ -50,7 +54,11 @@ page follows. Changes carry their position (`offset` in a publication, `id` in a
 {{"op": "remove", "key": "m1", "time": 1767225602000}}
 ```
 
-`time` is the record's timestamp in ms. Notices have no position:
+An `add` for a row that one has replaces it: so come rows to who asked for a pace. With an order, `"at": 2`
+says where the row stands now, counted from 0.
+
+`time` is the record's timestamp in ms. Where one was away, an `add` may be of a row that one has, without a
+time: it is the whole row as it is now; and a `remove` of one that one has not. Notices have no position:
 `{{"op": "stale", "since": 1767225600000}}` when the view's source has been silent for `stale_after`, and
 `{{"op": "fresh"}}` when it speaks again. A position is `epoch:seq`; `seq`
 counts the changes of the whole view, so the numbers of one channel have gaps. Numbers in rows are the
@@ -76,8 +84,11 @@ code 108, and `send` is ignored. Several may come in one frame, also with `conne
   end with 2502 (subscribe again: it will be a snapshot), those of a view that it does not allow with 2001.
 - A `subscribe` with a `token` is served what both that and the connection allow, until that ends;
   `sub_refresh` shows another. Where permission is off both are answered, and change nothing.
-- A `subscribe` with `recover`, `epoch` and `offset` gets `recovered: true` with exactly what it missed, or
-  `recovered: false` with a snapshot; with `flag` 2 it gets error 112 instead of the latter.
+- A `subscribe` with `recover`, `epoch` and `offset` gets `recovered: true` with exactly what it missed and
+  the data `{{"op": "resumed", "tier": "log"}}` (or `"replay"`: [tiers](../explanation/positions.md#tiers)),
+  or `recovered: false` with a snapshot; with `flag` 2 it gets error 112 instead of the latter.
+- A `subscribe` whose `data` has `from`, a position (`"epoch:seq"`) or a time (ISO 8601 or ms), is answered
+  the same way; it counts only without `recover`.
 - `history` reads a channel that one is subscribed to: at most `limit` publications (0: none, only the
   position; below 0, or over 1,000: 1,000) after `since`, or from the oldest that the log has. With `reverse`
   they are those before `since`, or from the newest, and the newest comes first. Error 112 when some after
@@ -88,7 +99,9 @@ code 108, and `send` is ignored. Several may come in one frame, also with `conne
 
 A `subscribe` whose `data` is `{{"subscription": ID}}` follows a subscription of the control API. Until that
 is begun the reply's data is `{{"op": "waiting"}}`; then come the snapshot's pages,
-`{{"op": "ready", "position": "epoch:seq"}}`, and changes.
+`{{"op": "ready", "position": "epoch:seq", "tier": "snapshot"}}`, and changes. The same `data` may hold
+`conflate`, `max_rate`, `max_bytes` and `slow`:
+[a pace of one's own](../how-to/first-rows-and-pace.md#a-pace-of-your-own).
 
 ### Limits
 
@@ -103,7 +116,9 @@ is begun the reply's data is `{{"op": "waiting"}}`; then come the snapshot's pag
 | `publish`, `rpc` and refreshes under way | {pending} for each connection | error 111 |
 | `history` under way | 1 for each connection | error 111 |
 | commands a second | `publisher.max_rate` or the token's `rate`, and one a channel | error 111, then 3013 |
-| what waits for a reader | `publisher.queue_bytes` | closed with 3008 |
+| what waits for a reader | `publisher.queue_bytes` | closed with 3008; with a pace: the newest rows |
+| `limit` of an order | `publisher.top_rows` | error 107 |
+| rows of a query with an order or a pace | `publisher.kept_rows` | error 106 |
 | an unanswered ping | until the next, `publisher.ping` later | closed with 3012 |
 
 ### Error codes
@@ -133,15 +148,16 @@ one that uses WebSocket extensions which were not agreed on. permessage-deflate 
 ## Server-sent events
 
 `GET /v1/views/VIEW/events` on the HTTP port. Only `ready` and `change` carry an `id`, so a stream that breaks
-inside a snapshot begins again with a snapshot, and one that breaks later resumes. With
+inside a snapshot begins again with a snapshot, and one that breaks later resumes. The parameters are in
+[the API](rest.md#publisher). With
 `Accept: application/x-ndjson` the same comes as lines, `{{"event": …, "id": …, "data": …}}`, and
 `{{"event": "heartbeat"}}` where nothing else does.
 
 | event | data |
 |---|---|
 | `snapshot` | a page of rows |
-| `ready` | `{{"op": "ready", "position": …, "recovered": …}}`: the rows are whole from here on |
-| `change` | a change, as above |
+| `ready` | `{{"op": "ready", "position": …, "recovered": …, "tier": …}}`: the rows are whole from here on |
+| `change` | a change, as above; without an id where all up to `ready` belong together |
 | `stale` | a notice: stale or fresh |
 | `waiting` | the subscription waits to be begun |
 | `end` | `{{"code": …, "reason": …}}`: the codes above; the stream ends, and a browser comes back by itself |

@@ -50,10 +50,12 @@ DETAILS = {
     "A feed that the stack does not know is given in full: "
     '`{"view": {…}, "feed": {"name": …, "topic": …}}`. Gives `build`, `state` and `changed`.',
     "POST /v1/subscriptions": 'The body is `{"view": "odds"}` with `"where": "sport = \'football\'"` or '
-    '`"keys": ["m1", "m2"]`. Gives 201 with `id`, `channel` and `publisher` (for a WebSocket), `events` (for '
-    "SSE), `state` and `expires_in`: a subscription that nobody follows lapses after "
-    "`store.subscription_ttl`. 503 while the view is being built.",
-    "GET /v1/subscriptions/{id}": "The same for one that exists. 404 when it ended or lapsed.",
+    '`"keys": ["m1", "m2"]`, for the first rows `"order": "price desc", "limit": 10`, and perhaps '
+    '`"fields": "price,score.home"`. Gives 201 with `id`, `channel` and `publisher` (for a WebSocket), '
+    "`events` (for SSE), which carry the fields, `state` and `expires_in`: a subscription that nobody "
+    "follows lapses after `store.subscription_ttl`. 503 while the view is being built.",
+    "GET /v1/subscriptions/{id}": "The same for one that exists; `pace` tells what it was not sent one "
+    "by one, where it has [a pace](../how-to/first-rows-and-pace.md). 404 when it ended or lapsed.",
     "DELETE /v1/subscriptions/{id}": "Ends it at once. 204, or 404 when there is none.",
     "POST /v1/subscriptions/{id}/begin": "Whoever follows it gets the rows, then the changes. 409 when "
     "it was begun already.",
@@ -61,6 +63,9 @@ DETAILS = {
     "GET /v1/views/{view}/events": "A view's rows and changes as server-sent events, or as lines of JSON "
     "with `Accept: application/x-ndjson`. Parameters: `where`, or `key` (repeated) "
     "or `keys` (separated by commas), or `subscription` (the id of one that the control API made); "
+    "`fields` (only these); `from` (a position or a time: only what is newer); "
+    "`order` and `limit`, `conflate`, `max_rate`, `max_bytes` and `slow` "
+    "([how](../how-to/first-rows-and-pace.md)); "
     "`last_event_id` where the header `Last-Event-ID` cannot be sent, and `token` where `Authorization` "
     "cannot. The events are described in "
     "[the protocol](protocol.md#server-sent-events).",

@@ -1,7 +1,7 @@
 """One request to a broker over a socket of our own, where confluent-kafka has no call for it.
 
 Any broker will do: it hands requests for the controller on. Plain connections only: why, is told in
-docs/decisions/0009-quotas-by-kafkas-own-protocol.md.
+docs/decisions/0011-quotas-by-kafkas-own-protocol.md.
 """
 
 from __future__ import annotations

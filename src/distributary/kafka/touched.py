@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -15,6 +18,8 @@ from distributary.kafka import client, topics
 from distributary.model.position import Mark
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LIMIT = 10.0
 """Seconds after which reading is given up."""
@@ -47,7 +52,7 @@ class TouchedKeys:
             return set()
         try:
             async with asyncio.timeout(self._limit), self._slots:
-                return await asyncio.to_thread(self._read, topic, id, spans, most)
+                return await _aside(lambda: self._read(topic, id, spans, most))
         except TimeoutError:
             log.warning("topic %s was not read again within %g s", topic, self._limit)
         except (DistributaryError, KafkaException) as error:
@@ -73,6 +78,32 @@ class TouchedKeys:
             consumer.close()
         # Asked last: it was this topic all the while, since an id does not come back.
         return found if topics.get_topic(admin, topic).id == id else None
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """Do blocking work in a thread that nobody waits for: one that is stuck must not keep a process alive."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        found, error = None, None
+        try:
+            found = work()
+        except Exception as trouble:
+            error = trouble
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
+            loop.call_soon_threadsafe(settle, found, error)
+
+    threading.Thread(target=run, name="replay", daemon=True).start()
+    return await done
 
 
 def _keys(consumer: Consumer, ends: dict[int, int], most: int, limit: float) -> set[str] | None:

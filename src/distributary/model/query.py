@@ -153,7 +153,7 @@ class Query:
     @cached_property
     def _sieve(self) -> Sieve:
         assert self.filter is not None
-        return Sieve(self.filter, self._test)
+        return Sieve(self.filter)
 
     @cached_property
     def _keys(self) -> frozenset[str]:

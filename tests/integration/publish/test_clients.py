@@ -76,12 +76,14 @@ async def test_python_recovers_after_a_disconnect_and_an_epoch(protobuf: bool) -
         await client.connect()
         await until(lambda: len(notes.subscribed) == 2)
         assert notes.subscribed[1].recovered
+        assert notes.states[1] == {"op": "resumed", "tier": "log"}
         await until(lambda: [offset for offset, _ in notes.pubs] == [2, 3, 4])
         world.crash()
         await until(lambda: len(notes.subscribed) == 3)
         assert notes.subscribed[2].was_recovering
         assert not notes.subscribed[2].recovered
         assert dict(notes.states[2]["rows"]) == world.rows()
+        assert notes.states[2]["tier"] == "snapshot"
         world.put(("b", {"n": 5}))
         await until(lambda: len(notes.pubs) == 4)
         assert notes.pubs[-1][1]["changed"] == {"n": 5}
@@ -112,6 +114,35 @@ async def test_python_goes_on_at_another_publisher(protobuf: bool) -> None:
             await client.disconnect()
             world.put(("a", {"n": -1}))
         assert seen == [0, 1, 2, 3]
+
+
+@protobuf
+async def test_python_begins_from_a_position_with_some_fields(protobuf: bool) -> None:
+    world = World(exact=True)
+    world.put(("a", {"n": 1, "z": 0}), ("b", {"n": 2, "z": 0}))
+    position = f"{world.epoch}:{world.seq}"
+    world.put(("a", {"n": 5, "z": 1}), ("b", None))
+    async with serving(world) as publisher:
+        client = Client(publisher.addresses["websocket"], min_reconnect_delay=0.01, use_protobuf=protobuf)
+        notes = Notes()
+        await client.connect()
+        data = packed({"from": position}, protobuf)
+        await client.new_subscription(f"{VIEW}?fields=n", notes, data=data).subscribe()
+        await until(lambda: notes.subscribed)
+        assert notes.states[0] == {"op": "resumed", "tier": "log"}
+        await until(lambda: len(notes.pubs) == 2)
+        told = {said["key"]: said.get("row") for _, said in notes.pubs}
+        assert told == {"a": {"n": 5}, "b": None}
+        world.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
+        await until(lambda: notes.pubs[-1][1].get("changed") == {"n": 6})
+        assert len(notes.pubs) == 3, "a change of another field is not sent"
+        # It comes back with its own position, though it still says from where it began.
+        await client.disconnect()
+        world.put(("a", {"n": 7, "z": 2}))
+        await client.connect()
+        await until(lambda: len(notes.pubs) == 4)
+        assert notes.pubs[-1][1]["changed"] == {"n": 7}
+        await client.disconnect()
 
 
 @protobuf
@@ -297,12 +328,14 @@ async def test_node(protobuf: bool) -> None:
             await say("connect")
             again = await heard("subscribed")
             assert (again["wasRecovering"], again["recovered"]) == (True, True)
+            assert again["data"] == {"op": "resumed", "tier": "log"}
             assert (await heard("publication"))["offset"] == 3
             world.crash()
             assert (await heard("subscribing"))["code"] == 2500
             again = await heard("subscribed")
             assert (again["wasRecovering"], again["recovered"]) == (True, False)
             assert again["data"]["rows"] == [["a", {"n": 2}]]
+            assert again["data"]["tier"] == "snapshot"
             world.put(("a", {"n": 3}))
             await heard("publication")
             await say("history")

@@ -11,6 +11,8 @@ from tests.integration.publish.serving import WAIT, raw, serving
 from tests.unit.publish.wires import WIRES, write
 from tests.unit.publish.world import VIEW, World, until
 
+from distributary.publish.figures import describe
+from distributary.publish.server import Publisher
 from distributary.publish.wire.json_wire import JSON
 from distributary.publish.wire.protobuf_wire import PROTOBUF
 from distributary.publish.wire.wire import Wire
@@ -131,3 +133,39 @@ async def test_whoever_subscribes_to_all_it_may_is_no_flood(wire: Wire) -> None:
         )
         said = [await client.next() for _ in range(129)]
         assert not [one for one in said if "error" in one]
+
+
+def left(publisher: Publisher) -> tuple[int, ...]:
+    said = describe(publisher.hub, publisher.stats, "")
+    return tuple(said[name] for name in ("connections", "subscribers", "queries"))
+
+
+async def test_10_000_subscriptions_on_one_connection() -> None:
+    """The usual limit refuses them; with the setting raised they are served, and leave nothing behind."""
+    world = World()
+    world.put(("k1", {"n": 1}))
+    many = 10_000
+    async with serving(world) as publisher, raw(publisher) as client:
+        await client.connect()
+        await client.send(*({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 132)))
+        replies = [await client.next() for _ in range(130)]
+        assert sorted(one["error"]["code"] for one in replies if "error" in one) == [106, 106]
+    async with serving(world, max_channels=many) as publisher:
+        async with raw(publisher) as client:
+            await client.connect()
+            for start in range(0, many, 1_000):
+                channels = [f"odds?keys=k{n}" for n in range(start, start + 1_000)]
+                await client.send(
+                    *({"id": n, "subscribe": {"channel": name}} for n, name in enumerate(channels, 2))
+                )
+                for _ in channels:
+                    assert "subscribe" in await client.next()
+            await client.send({"id": 9, "subscribe": {"channel": "odds?keys=more"}})
+            assert (await client.next())["error"]["code"] == 106
+            assert left(publisher) == (1, many, many)
+            world.put(("k1", {"n": 2}), ("k9999", {"n": 3}))
+            assert {(await client.next())["push"]["channel"] for _ in range(2)} == {
+                "odds?keys=k1",
+                "odds?keys=k9999",
+            }
+        await until(lambda: left(publisher) == (0, 0, 0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket as sockets
 import time
 from collections.abc import AsyncIterator
@@ -12,7 +11,9 @@ from typing import Any
 
 import aiohttp
 import pytest
+from centrifuge import Client
 from tests.integration.publish.serving import WAIT, Raw, raw, serving
+from tests.integration.publish.test_clients import Notes, packed
 from tests.integration.publish.test_sse import stream
 from tests.support.servers import StoreServer
 from tests.unit.publish.wires import WIRES
@@ -56,6 +57,10 @@ async def stuck(publisher: Publisher, **data: Any) -> AsyncIterator[Raw]:
             yield client
         finally:
             client.socket.transport.resume_reading()
+
+
+def rows(first: int, count: int, keys: int) -> list[tuple[str, dict[str, object] | None]]:
+    return [(f"k{n % keys}", {"n": n + 1}) for n in range(first, first + count)]
 
 
 def left(publisher: Publisher) -> tuple[int, ...]:
@@ -191,6 +196,59 @@ async def test_a_reader_that_stops_is_not_closed_and_gets_the_newest(data: dict[
         await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
 
 
+async def test_a_stream_that_is_not_read_is_not_cut_off_and_gets_the_newest() -> None:
+    world = World()
+    async with serving(world, queue_bytes=200_000) as publisher:
+        slow = sockets.socket()
+        slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+        slow.setblocking(False)
+        loop = asyncio.get_running_loop()
+        with slow:
+            await loop.sock_connect(slow, ("127.0.0.1", publisher.http.port))
+            slow.send(b"GET /v1/views/odds/events?conflate=20ms HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await until(lambda: publisher.stats.streams)
+            for n in range(300):
+                world.put(("a", {"n": n, "filler": "x" * 50_000}))
+                await asyncio.sleep(0)
+            await until(lambda: publisher.hub.followers[VIEW].seq == world.seq)
+            assert publisher.stats.slow == 0
+            read = b""
+            async with asyncio.timeout(WAIT):
+                while b'"n":299,' not in read[-120_000:]:
+                    read += await loop.sock_recv(slow, 65_536)
+            assert len(read) < 250 * 50_000
+        await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("protobuf", [False, True], ids=["json", "protobuf"])
+async def test_the_sdk_with_an_order_and_a_pace(protobuf: bool) -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}))
+    async with serving(world) as publisher:
+        client = Client(publisher.addresses["websocket"], min_reconnect_delay=0.01, use_protobuf=protobuf)
+        top, paced = Notes(), Notes()
+        await client.connect()
+        await client.new_subscription(f"{VIEW}?order=n&limit=1", top).subscribe()
+        data = packed({"conflate": "20ms"}, protobuf)
+        await client.new_subscription(VIEW, paced, data=data).subscribe()
+        await until(lambda: top.subscribed and paced.subscribed)
+        world.put(("b", {"n": 0}), ("b", {"n": 5}))
+        await until(lambda: [said["key"] for _, said in top.pubs] == ["a", "b", "b", "a"])
+        assert [offset for offset, _ in top.pubs] == [3, 3, 4, 4]
+        await until(lambda: paced.pubs and paced.pubs[-1][0] == 4)
+        await client.disconnect()
+        for n in range(5):
+            world.put(("a", {"n": n}), ("c", {"n": n}))
+        await client.connect()
+        await until(lambda: len(top.subscribed) == 2 and len(paced.subscribed) == 2)
+        assert (top.subscribed[1].recovered, top.states[1]["rows"]) == (False, [["a", {"n": 4}]])
+        assert paced.subscribed[1].recovered
+        await until(lambda: paced.pubs[-1][0] == world.seq)
+        held = {key: row for _, said in paced.pubs for key, row in [(said["key"], said["row"])]}
+        assert held == world.rows()
+        await client.disconnect()
+
+
 async def test_readers_that_never_read_do_not_hold_the_others() -> None:
     """Some have a pace and some have not; a plain reader beside them gets every change, in order."""
     world = World()
@@ -218,7 +276,7 @@ async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store
     world = World(writer=RedisWriter(store.url))
     reader = RedisReader(store.url)
     keys, changes, seconds = 40, 2_000, 4.5
-    world.put(*((f"k{n}", {"n": 0}) for n in range(keys)))  # type: ignore[arg-type]
+    world.put(*rows(0, keys, keys))
     async with serving(world, reader=reader) as publisher:
         url = publisher.addresses["websocket"]
         async with (
@@ -244,7 +302,7 @@ async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store
 
                 def write(count: int) -> None:
                     nonlocal sent
-                    world.put(*((f"k{(sent + n) % keys}", {"n": sent + n + 1}) for n in range(count)))  # type: ignore[arg-type]
+                    world.put(*rows(sent, count, keys))
                     sent += count
 
                 while (now := time.monotonic() - began) < seconds:
@@ -265,37 +323,5 @@ async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store
         assert plain.rows == world.rows()
         assert len(got) <= 5 * keys
         assert said["conflated"] == sent - len(got)
-        assert sent > seconds * changes / 2, "the machine is too busy to show anything"
+        assert sent > seconds * changes / 4, "the machine is too busy to show anything"
     await reader.close()
-
-
-async def test_10_000_subscriptions_on_one_connection() -> None:
-    """The usual limit refuses them; with the setting raised they are served, and leave nothing behind."""
-    world = World()
-    world.put(("k1", {"n": 1}))
-    many = 10_000
-    async with serving(world) as publisher, raw(publisher) as client:
-        await client.connect()
-        await client.send(*({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 132)))
-        replies = [await client.next() for _ in range(130)]
-        assert sorted(one["error"]["code"] for one in replies if "error" in one) == [106, 106]
-    async with serving(world, max_channels=many) as publisher:
-        async with raw(publisher) as client:
-            await client.connect()
-            for start in range(0, many, 1_000):
-                channels = [f"odds?keys=k{n}" for n in range(start, start + 1_000)]
-                await client.send(
-                    *({"id": n, "subscribe": {"channel": name}} for n, name in enumerate(channels, 2))
-                )
-                for _ in channels:
-                    assert "subscribe" in await client.next()
-            await client.send({"id": 9, "subscribe": {"channel": "odds?keys=more"}})
-            assert (await client.next())["error"]["code"] == 106
-            assert left(publisher)[:3] == (1, many, many)
-            world.put(("k1", {"n": 2}), ("k9999", {"n": 3}))
-            assert {(await client.next())["push"]["channel"] for _ in range(2)} == {
-                "odds?keys=k1",
-                "odds?keys=k9999",
-            }
-        await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
-        assert json.dumps(describe(publisher.hub, publisher.stats, ""))

@@ -42,11 +42,15 @@ async def test_state_ready_changes() -> None:
             assert (headers["Cache-Control"], headers["X-Accel-Buffering"]) == ("no-store", "no")
             state, ready = await events.next(), await events.next()
             assert state == Event(
-                "snapshot", {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False}, ""
+                "snapshot",
+                {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False, "tier": "snapshot"},
+                "",
             )
             position = f"{world.epoch}:2"
             assert ready == Event(
-                "ready", {"op": "ready", "position": position, "recovered": False}, position
+                "ready",
+                {"op": "ready", "position": position, "recovered": False, "tier": "snapshot"},
+                position,
             )
             world.put(("b", {"s": "f"}))
             change = await events.next()
@@ -78,12 +82,12 @@ async def test_lines_of_json() -> None:
             position = f"{world.epoch}:2"
             assert state == {
                 "event": "snapshot",
-                "data": {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False},
+                "data": {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False, "tier": "snapshot"},
             }
             assert ready == {
                 "event": "ready",
                 "id": position,
-                "data": {"op": "ready", "position": position, "recovered": False},
+                "data": {"op": "ready", "position": position, "recovered": False, "tier": "snapshot"},
             }
             world.put(("b", {"s": "f"}))
             (change,) = await lines(events, 1)
@@ -273,3 +277,41 @@ async def test_not_ready_without_a_store() -> None:
         async with session.get("/readyz") as reply:
             assert reply.status == 503
             assert (await reply.json())["error"]["code"] == "store-unavailable"
+
+
+async def test_some_fields_from_a_position() -> None:
+    world = World(exact=True)
+    world.put(("a", {"n": 1, "z": 0}), ("b", {"n": 2, "z": 0}))
+    position = f"{world.epoch}:{world.seq}"
+    world.put(("a", {"n": 5, "z": 1}), ("b", None))
+    async with serving(world) as publisher:
+        async with stream(publisher, f"fields=n&from={position}") as events:
+            missed = [await events.next(), await events.next()]
+            assert [(one.id, one.data["key"], one.data.get("row")) for one in missed] == [
+                ("", "a", {"n": 5}),
+                ("", "b", None),
+            ]
+            ready = await events.next()
+            assert ready.data["tier"] == "log"
+            world.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
+            change = await events.next()
+            assert change.data["changed"] == {"n": 6}
+        # What a browser has seen last stands over where its address began.
+        world.put(("a", {"n": 7, "z": 2}))
+        async with stream(publisher, f"fields=n&from={position}", Last_Event_ID=change.id) as events:
+            again = await events.next()
+            assert again.data["changed"] == {"n": 7}
+            assert (await events.next()).data["tier"] == "log"
+
+
+async def test_bad_fields_and_bad_starts_are_named() -> None:
+    async with serving(World()) as publisher:
+        for query, said in (
+            ("fields=", "character 1"),
+            ("fields=a,,b", "character 3"),
+            ("fields=a&fields=b", "given 2 times"),
+            ("from=yesterday", "neither a position nor a time"),
+        ):
+            async with stream(publisher, query) as events:
+                assert events.response.status == 400
+                assert said in (await events.response.json())["error"]["message"]

@@ -48,7 +48,7 @@ async def test_subscribe_follow_and_leave(wire: Wire) -> None:
                     "positioned": True,
                     "epoch": world.epoch,
                     "offset": 1,
-                    "data": {"op": "snapshot", "rows": [["a", {"n": 1}]], "stale": False},
+                    "data": {"op": "snapshot", "rows": [["a", {"n": 1}]], "stale": False, "tier": "snapshot"},
                 },
             }
             world.time = 5
@@ -213,7 +213,8 @@ async def test_two_steps_with_pages(wire: Wire) -> None:
         assert sorted(rows) == sorted(world.rows())
         assert pages > 1
         assert "more" not in last
-        assert pub == {"data": {"op": "ready", "position": f"{world.epoch}:40"}, "offset": 40}
+        ready = {"op": "ready", "position": f"{world.epoch}:40", "tier": "snapshot"}
+        assert pub == {"data": ready, "offset": 40}
         world.put(("k00", {"s": "g"}))
         assert (await client.next())["push"]["pub"]["data"]["op"] == "remove"
 

@@ -45,12 +45,15 @@ def in_reducers(found: Held) -> set[tuple[int, int]]:
 async def held(stack: RunningStack, view: str) -> Held:
     """Ask the store, the reducers and the publishers.
 
-    Of the rows and the log only that they are there; the two short logs of what befell the registry stay.
+    Of the rows and the log only that they are there; the short logs of what befell the registry, and of
+    where the view stood, stay.
     """
     reader, store = stack.reader(), redis.Redis.from_url(stack.config.store.url)
     try:
         names = sorted(name.decode() for name in store.scan_iter(f"d:{{{view}}}:*", 1_000))
-        sizes = {name: _size(store, name) for name in names if not name.endswith((":q:steps", ":ctl"))}
+        sizes = {
+            name: _size(store, name) for name in names if not name.endswith((":q:steps", ":ctl", ":places"))
+        }
         reducers, subscribers, queries = {}, 0, 0
         for beat in await reader.beats():
             said = json.loads(beat.stats)
@@ -157,7 +160,8 @@ async def test_from_subscribe_to_nothing_left(feeding: Feeding, commands: list[C
             football = {key: row for key, row in rows.items() if row["sport"] == "f"}
             assert dict(got["data"]["rows"]) == football
             ready = (await client.next())["push"]["pub"]
-            assert ready["data"] == {"op": "ready", "position": f"{reply['epoch']}:{ready['offset']}"}
+            position = f"{reply['epoch']}:{ready['offset']}"
+            assert ready["data"] == {"op": "ready", "position": position, "tier": "snapshot"}
             assert ready["offset"] == len(TEAMS) + 2, "the position counts the whole view's changes"
 
             seqs = [ready["offset"]]

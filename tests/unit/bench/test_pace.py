@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import pytest
 from bench.child import BenchError
 from bench.pace import Others
-from tests.integration.publish.serving import serving
-from tests.unit.publish.world import World, until
+from tests.integration.publish.serving import WAIT, serving
+from tests.unit.publish.world import VIEW, World
 
 
-async def test_the_others_subscribe_and_are_told_when_they_are_closed() -> None:
-    world = World()
-    world.put(("k", {"n": 1}))
+async def test_the_others_subscribe_and_say_when_they_are_closed() -> None:
     async with serving(World()) as publisher:
-        url = publisher.addresses["websocket"]
-        others = await asyncio.to_thread(Others, url, 4)
-        with others:
-            await until(lambda: publisher.hub.followers)
-            (follower,) = publisher.hub.followers.values()
-            assert len(follower.members) == 4
-    with contextlib.suppress(asyncio.CancelledError), others, pytest.raises(BenchError, match="was closed"):
-        await others.sip()
+        others = await asyncio.to_thread(Others, publisher.addresses["websocket"], 4, VIEW)
+        (follower,) = publisher.hub.followers.values()
+        assert len(follower.members) == 4
+    with others, pytest.raises(BenchError, match="was closed"):
+        async with asyncio.timeout(WAIT):
+            await others.sip()
+
+
+async def test_a_subscriber_that_is_refused() -> None:
+    async with serving(World()) as publisher:
+        with pytest.raises(BenchError, match="unknown channel"):
+            await asyncio.to_thread(Others, publisher.addresses["websocket"], 1, "nothing")

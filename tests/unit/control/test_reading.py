@@ -17,6 +17,7 @@ from distributary.errors import ResultTooLarge
 from distributary.model.query import Query
 from distributary.publish.hub.snapshot import Moved, belongs
 from distributary.store.base import Page
+from distributary.store.index import entry
 
 BUCKETS = 8
 MOST = 1 << 30
@@ -176,3 +177,18 @@ async def test_too_many_bytes_are_refused_before_all_are_read() -> None:
         await read(store, world.build, Query(VIEW), most=1_000)
     assert len(store.calls) < BUCKETS
     assert len((await read(store, world.build, Query.parse(VIEW, "n = 1"), most=1_000)).rows) == 1
+
+
+async def test_rows_are_found_by_an_indexed_value() -> None:
+    world = filled(30)
+    build = world.store.all[VIEW].builds["b1"]
+    build.index.update(entry("s", f"s{row['s']}", key) for key, row in world.rows().items())  # type: ignore[index]
+    store: Any = Meddling(world, lambda name: None)
+    query = Query.parse(VIEW, "s = 'f' and n > 9")
+    found = await read(store, world.build, query, most=MOST, index=["s"])
+    assert (store.calls, shown(found), found.seq) == (["find"], matching(world, query), world.seq)
+    assert found.size == counted(found)
+    for text, index in (("s = 'f'", ["n"]), ("s != 'g'", ["s"])):
+        store.calls.clear()
+        await read(store, world.build, Query.parse(VIEW, text), most=MOST, index=index)
+        assert "find" not in store.calls

@@ -17,7 +17,7 @@ texts = st.text("ab ?&=%,'+é/<\"", min_size=1)
 @given(texts, st.none() | texts)
 def test_a_view_and_a_filter_become_the_channel_that_says_so(view: str, where: str | None) -> None:
     asked = read("subscribe", ({"view": view, "where": where},))
-    assert decode_channel(asked.channel) == (view, where, None)
+    assert decode_channel(asked.channel)[:3] == (view, where, None)
 
 
 def test_options_go_into_their_places() -> None:

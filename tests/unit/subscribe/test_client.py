@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from tests.support.clock import LIMIT
@@ -137,3 +139,29 @@ def test_the_package_is_the_function_however_it_was_imported() -> None:
     assert callable(distributary.subscribe_sync)
     with pytest.raises(AttributeError):
         distributary.unsubscribe  # noqa: B018
+
+
+async def test_fields_and_a_start_are_asked_for(publisher: TinyPublisher) -> None:
+    options: list[Any] = ["price,b.c", ["price", "b.c"]]
+    for fields in options:
+        async with subscribe("odds", where="a = 1", fields=fields, url=publisher.url) as changes:
+            assert changes.channel == "odds?where=a%20%3D%201&fields=price,b.c"
+    moments: list[Any] = [
+        "2026-01-31",
+        datetime(2026, 1, 31, tzinfo=UTC),
+        datetime(2026, 1, 31),
+        1769817600000,
+    ]
+    for moment in moments:
+        async with subscribe("odds", url=publisher.url, from_position=moment) as changes:
+            assert publisher.requests[-1]["data"] == {"from": 1769817600000}
+            assert [change.op for change in await changes.take()] == ["snapshot"]
+    wrong: list[dict[str, Any]] = [
+        {"fields": ""},
+        {"fields": []},
+        {"fields": "a,"},
+        {"from_position": "soon"},
+    ]
+    for bad in wrong:
+        with pytest.raises(BadQuery):
+            subscribe("odds", **bad)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distributary.model.position import Position
 from distributary.subscribe.change import SubscribedChange
 from distributary.subscribe.protocol import Action, Deliver, Fail, Reconnect, RefreshIn, Send, Session
 
@@ -417,3 +418,69 @@ def test_what_came_before_nonsense_is_delivered() -> None:
     assert isinstance(change, Deliver)
     assert isinstance(after, Reconnect)
     assert str(session.position) == "e1:6"
+
+
+def started(start: Any, rows: Any = None, **reply: Any) -> tuple[Session, list[SubscribedChange]]:
+    session = Session(CHANNEL, start=start, rows=rows)
+    session.opened()
+    session.received('{"id":1,"connect":{"client":"c"}}')
+    told = {"epoch": "e1", "offset": 9, "was_recovering": True, **reply}
+    return session, delivered(session.received(json.dumps({"id": 2, "subscribe": told})))
+
+
+def row(key: str, value: Any, offset: int) -> dict[str, Any]:
+    op = {"op": "remove"} if value is None else {"op": "add", "row": value}
+    return {"data": {"key": key, **op}, "offset": offset}
+
+
+def test_it_begins_from_a_position_with_the_rows_of_then() -> None:
+    pubs = [row("a", {"n": 2}, 9), row("b", None, 9), row("never", None, 9)]
+    session, changes = started(
+        Position("e1", 4),
+        {"a": {"n": 1}, "b": {"n": 1}, "c": {"n": 1}},
+        recovered=True,
+        publications=pubs,
+        data={"op": "resumed", "tier": "log"},
+    )
+    first, *rest = changes
+    assert (first.op, first.tier, set(first.rows), str(first.position)) == (
+        "resumed",
+        "log",
+        set("abc"),
+        "e1:4",
+    )
+    assert [(change.op, change.key) for change in rest] == [("change", "a"), ("remove", "b")]
+    assert session.rows == {"a": {"n": 2}, "c": {"n": 1}}
+    assert (str(session.position), session.tier) == ("e1:9", "log")
+    (again,) = [said for said in sent(session.opened()) if "subscribe" in said]
+    assert again["subscribe"] == {"channel": CHANNEL, "recover": True, "epoch": "e1", "offset": 9}
+
+
+def test_it_says_from_where_until_that_is_answered() -> None:
+    session = Session(CHANNEL, start=1_700_000_000_000)
+    for _ in range(2):
+        assert sent(session.opened())[1]["subscribe"]["data"] == {"from": 1_700_000_000_000}
+    assert sent(Session(CHANNEL, start=Position("e", 3)).opened())[1]["subscribe"]["data"] == {"from": "e:3"}
+
+
+def test_without_the_rows_of_then_changes_come_without_a_row() -> None:
+    told = {"data": {"op": "change", "key": "a", "changed": {"n": 2}, "gone": ["m"]}, "offset": 5}
+    session, (first, change) = started(
+        Position("e1", 4), recovered=True, publications=[told], data={"op": "resumed", "tier": "log"}
+    )
+    assert (first.op, change.row, change.changed, change.gone) == ("resumed", None, {"n": 2}, ("m",))
+    (removed,) = delivered(session.received(push({"op": "remove", "key": "x"}, 12)))
+    assert removed.key == "x"
+
+
+def test_where_nothing_can_be_had_from_there_it_is_a_snapshot() -> None:
+    session, (first,) = started(
+        Position("old", 4), {"x": {}}, recovered=False, data=snapshot({"a": {"n": 1}}, tier="snapshot")
+    )
+    assert (first.op, first.tier, first.rows, session.tier) == (
+        "snapshot",
+        "snapshot",
+        {"a": {"n": 1}},
+        "snapshot",
+    )
+    assert "data" not in sent(session.opened())[1]["subscribe"]

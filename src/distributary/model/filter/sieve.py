@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from distributary.model.filter.compile import Test
+from distributary.model.filter.compile import compiled
 from distributary.model.filter.form import Every, Filter, Some
 from distributary.model.filter.row import Row
 
@@ -19,15 +19,19 @@ FEW = 100
 
 
 class Sieve:
-    """Says of rows whether they belong to a filter, which ``test`` is made of."""
+    """Says of rows whether they belong to a filter.
 
-    def __init__(self, filter: Filter, test: Test) -> None:
-        self._test = test
+    Terms are asked one after the other, of the rows that they may still decide; one that looks at a single
+    field is asked once of each value, for there are often few.
+    """
+
+    def __init__(self, filter: Filter) -> None:
+        self._filter = filter
+        self._test = compiled(filter)
         self._names = tuple(sorted(set(_looked(filter))))
 
     def sift(self, rows: Sequence[bytes], now_ms: int = 0) -> list[bool]:
         """Say it of each row's JSON, at a time; a row that is no object has no fields."""
-        test = self._test
         if len(rows) >= FEW:
             try:
                 found = _decoder(self._names).decode(b"[%b]" % b",".join(rows))
@@ -35,26 +39,34 @@ class Sieve:
                 pass
             else:
                 if len(found) == len(rows):
-                    return self._ask(found, now_ms)
-        return [test(Row(_read(row), now_ms)) for row in rows]
+                    return _ask(self._filter, found, Row({}, now_ms))
+        return [self._test(Row(_read(row), now_ms)) for row in rows]
 
-    def _ask(self, found: Sequence[Any], now_ms: int) -> list[bool]:
-        """Ask one row after the other, all in one place: to make one costs more than to ask most filters."""
-        test, row, out = self._test, Row({}, now_ms), []
-        if len(self._names) != 1:
-            for fields in found:
-                row.turn(fields)
-                out.append(test(row))
-            return out
-        known: dict[bytes, bool] = {}  # of one field there are often few values
-        for fields in found:
-            value = bytes(fields.f0 or b"")
-            belongs = known.get(value)
-            if belongs is None:
-                row.turn(fields)
-                belongs = known[value] = test(row)
-            out.append(belongs)
+
+def _ask(term: Filter, found: Sequence[Any], row: Row) -> list[bool]:
+    """Ask a term of rows, each put into ``row``: to make one costs more than to ask most terms."""
+    names = set(_looked(term))
+    if isinstance(term, (Every, Some)) and len(names) != 1:
+        every = isinstance(term, Every)
+        left: Sequence[int] = range(len(found))
+        for one in term.terms:
+            said = _ask(one, [found[at] for at in left], row)
+            left = [at for at, belongs in zip(left, said, strict=True) if belongs is every]
+        out = [not every] * len(found)
+        for at in left:
+            out[at] = every
         return out
+    test, (name,) = compiled(term), names
+    known: dict[bytes, bool] = {}
+    said = []
+    for fields in found:
+        value = bytes(fields.get(name) or b"")
+        belongs = known.get(value)
+        if belongs is None:
+            row.turn(fields)
+            belongs = known[value] = test(row)
+        said.append(belongs)
+    return said
 
 
 def _read(row: bytes) -> dict[str, msgspec.Raw]:

@@ -207,13 +207,16 @@ class Channel:
         if self.kept is None:
             self.kept = Kept(joining, most, self.query.order)
 
-    def enter(self, member: Member) -> Paced | None:
-        """Let a member in whose state is the kept rows as they are; one with a pace must be started."""
+    def enter(self, member: Member, after: int = 0) -> Paced | None:
+        """Let a member in that has the kept rows as they are, or those at ``after``.
+
+        One with a pace must be started.
+        """
         if member.pace is None or self.kept is None:
             self.go_live(member)
             return None
         self.joining.pop(member, None)
-        found = self.paced[member] = Paced(member, self, self.kept, member.pace)
+        found = self.paced[member] = Paced(member, self, self.kept, member.pace, after)
         return found
 
     def hold_back(self, member: Member) -> None:

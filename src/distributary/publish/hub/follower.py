@@ -208,7 +208,7 @@ class Follower:
                 for write in outlet.live.values():
                     write(frame)
             for member, paced in channel.paced.items():
-                if not paced.direct:
+                if member.told and not paced.direct:
                     member.sink.write(member.sink.outlet().notice(data))
 
     # --- who listens ------------------------------------------------------------------------------------

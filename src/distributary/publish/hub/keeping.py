@@ -51,7 +51,7 @@ async def recover(store: ReaderStore, member: Member, position: Position, most: 
     channel, kept = await _rows(store, member, most)
     if channel.query.order is not None:
         return False
-    paced = channel.enter(member)
+    paced = channel.enter(member, position.seq)
     assert paced is not None
     since = kept.at(follower.seq)
     found = await reading.missed(store, follower.build, channel.query, position)

@@ -153,14 +153,16 @@ class RowQueue:
     """Implements ``Queue`` over rows that belong to somebody else.
 
     ``conflated`` counts changes that a later one of the same row overtook, ``dropped`` those of rows that
-    came and went unseen: with what was sent and what waits they are all that were touched.
+    came and went unseen: with what was sent and what waits they are all that were touched. What is at or
+    before ``after`` the subscriber has already, though it may come past here later.
     """
 
-    def __init__(self, rows: Mapping[str, bytes]) -> None:
+    def __init__(self, rows: Mapping[str, bytes], after: int = 0) -> None:
         self.conflated = 0
         self.dropped = 0
         self._rows = rows
-        self._seen = 0
+        self._after = after
+        self._doubt = 0
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
 
     @property
@@ -171,25 +173,27 @@ class RowQueue:
     def touch(self, step: Step) -> None:
         """Take note of a change. The first one of a row says whether the subscriber has it."""
         found = self._waiting.get(step.key)
+        if step.seq <= self._after:
+            return
         if found is None:
-            held = step.op != "add" or step.seq <= self._seen
+            held = step.op != "add" or step.seq <= self._doubt
             self._waiting[step.key] = _Waiting(step.seq, held, step.time)
         else:
             found.time = step.time
             self.conflated += 1
 
-    def precede(self, steps: Iterable[Step], seen: int) -> None:
+    def precede(self, steps: Iterable[Step], top: int) -> None:
         """Take note of changes that came before all that were touched: what a resume missed.
 
-        Rows are sent as they are, so a subscriber may have had one from beyond its position, at most from
-        ``seen``: up to there it may have any row, and is told when one is gone.
+        The subscriber may hold rows that are newer than its position, though not than ``top``. So a row that
+        comes before that may be one that it has: if it goes again, that is told.
         """
-        self._seen = seen
+        self._doubt = top
         later, self._waiting = self._waiting, OrderedDict()
         for step in steps:
             self.touch(step)
         for key, waiting in later.items():
-            waiting.held = waiting.held or waiting.first <= seen
+            waiting.held = waiting.held or waiting.first <= top
             found = self._waiting.setdefault(key, waiting)
             if found is not waiting:
                 found.time = waiting.time

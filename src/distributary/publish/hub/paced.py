@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -24,13 +25,13 @@ class Paced:
     ``direct``: it keeps up and gets every change, as others do; only with a pace that is for slowness alone.
     """
 
-    def __init__(self, member: Member, channel: Channel, kept: Kept, pace: Pace) -> None:
+    def __init__(self, member: Member, channel: Channel, kept: Kept, pace: Pace, after: int = 0) -> None:
         self.direct = False
         self.pace = pace
         self._member = member
         self._channel = channel
         self._kept = kept
-        self._queue = self._fresh()
+        self._queue = self._fresh(after)
         self._before = (0, 0)
         self._counted = (0, 0)
         self._next = 0.0
@@ -39,9 +40,9 @@ class Paced:
         self._timer: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
 
-    def _fresh(self) -> Queue:
+    def _fresh(self, after: int = 0) -> Queue:
         kept = self._kept
-        return RowQueue(kept.rows) if kept.top is None else TopQueue(kept.top, kept.rows)
+        return RowQueue(kept.rows, after) if kept.top is None else TopQueue(kept.top, kept.rows)
 
     @property
     def conflated(self) -> int:
@@ -53,14 +54,13 @@ class Paced:
         """Changes of rows that came and went between two sends."""
         return self._before[1] + self._queue.dropped
 
-    def start(self, missed: Iterable[Step] = (), seen: int = 0) -> None:
-        """Begin to send; ``missed`` came before everything that was taken so far.
-
-        A subscriber that resumes may have seen rows up to the number ``seen``.
-        """
+    def start(self, missed: Iterable[Step] = (), top: int = 0) -> None:
+        """Begin to send. ``missed`` came before all that was taken so far; the log went up to ``top``."""
         if isinstance(self._queue, RowQueue):
-            self._queue.precede(missed, seen)
+            self._queue.precede(missed, top)
         self._held = False
+        # Others of the same pace came at the same moment, or wait for the same change: they take turns.
+        self._next = self._loop.time() + random.random() * self.pace.interval
         self._arm()
 
     def stop(self) -> None:

@@ -479,3 +479,25 @@ def test_options_of_a_subscription(wire: Wire) -> None:
         )
         assert reply["error"]["code"] == 107
         assert reason in reply["error"]["message"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_subscribe_may_say_from_where(wire: Wire) -> None:
+    session = make(max_channels=9, wire=wire)
+    session.receive(write(wire, {"id": 1, "connect": {}}))
+    for id, (said, since) in enumerate(
+        [("e:7", Position("e", 7)), ("2026-01-31", 1769817600000), (1769817600000, 1769817600000)], 2
+    ):
+        (join,) = session.receive(
+            write(wire, {"id": id, "subscribe": {"channel": f"o{id}", "data": {"from": said}}})
+        )
+        assert isinstance(join, Join)
+        assert (join.since, join.position) == (since, None)
+    (refused,) = session.receive(
+        write(wire, {"id": 9, "subscribe": {"channel": "x", "data": {"from": "soon"}}})
+    )
+    assert isinstance(refused, Send)
+    (reply,) = read(wire, refused.payload)
+    assert (reply["id"], reply["error"]["code"]) == (9, 107)
+    assert "neither a position nor a time" in reply["error"]["message"]
+    assert session.channels == 3

@@ -48,7 +48,8 @@ def _history(start: Rows, puts: list[tuple[str, dict[str, Any] | None, int]]) ->
 def histories(most: int = 25) -> st.SearchStrategy[History]:
     """Histories that begin at number 100."""
     puts = st.tuples(KEYS, st.none() | FIELDS, st.integers(0, 2))
-    return st.builds(_history, st.dictionaries(KEYS, FIELDS), st.lists(puts, max_size=most))
+    few_or_many = st.lists(puts, max_size=most) | st.lists(puts, min_size=most // 2, max_size=most)
+    return st.builds(_history, st.dictionaries(KEYS, FIELDS), few_or_many)
 
 
 def text(rows: Rows) -> list[tuple[str, bytes]]:

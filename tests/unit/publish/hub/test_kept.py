@@ -17,7 +17,7 @@ from distributary.publish.hub.step import step_of
 def test_the_fold_of_all_publications(history: History, held: int, read: int, batch: int) -> None:
     """The hub holds after ``held`` publications; the state is of ``read``, which may be ahead of the hub."""
     pubs, states = history
-    held, read = min(held, len(pubs)), min(read, len(pubs))
+    held, read = held % (len(pubs) + 1), read % (len(pubs) + 1)
     at = [100, *(seq for seq, _ in pubs)]
     kept = Kept(Joining("e", at[held]), 100)
     before = max(held, min(read, held + batch))

@@ -120,10 +120,8 @@ async def _weigh(
         await _tell(one, "leave")
     return {
         **{f"bytes_per_query_{part}": (queries[part] - empty[part]) / count for part in empty},
-        **{
-            f"bytes_per_subscription_{part}": (subscriptions[part] - queries[part]) / count
-            for part in ("publisher", "store")
-        },
+        "bytes_per_subscription": (subscriptions["publisher"] - queries["publisher"]) / count,
+        "bytes_per_subscription_store": (subscriptions["store"] - queries["store"]) / count,
     }
 
 

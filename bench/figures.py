@@ -39,6 +39,8 @@ TARGETS = {
     "rest_arrow_ms": Target("<=", 1_000),
     "pace_p99_ratio": Target("<=", 2),
     "cycles_rss_growth": Target("<=", 0.02),
+    "bytes_per_query_publisher": Target("<=", 8_000),
+    "bytes_per_subscription": Target("<=", 4_000),
 }
 
 SHARES = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}

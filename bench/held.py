@@ -32,6 +32,7 @@ async def read(url: str, view: str) -> Held:
         names = sorted([name.decode() async for name in store.scan_iter(f"d:{{{view}}}:*", 1_000)])
         # The two short logs of what befell the registry are kept, and bounded.
         sizes = {name: await _size(store, name) for name in names if not name.endswith((":q:steps", ":ctl"))}
+        sizes = {name: size for name, size in sizes.items() if size}
         reducers, queries, subscribers = {}, 0, 0
         for beat in await reader.beats():
             said = json.loads(beat.stats)
@@ -50,7 +51,8 @@ async def _size(store: Any, name: str) -> int:
     kind = name.split(":", 2)[2]
     if kind.startswith(("q:", "s:")) or kind.endswith((":last", ":since")):
         count = {b"hash": store.hlen, b"zset": store.zcard, b"list": store.llen, b"stream": store.xlen}
-        return int(await count[await store.type(name)](name))
+        of_kind = count.get(await store.type(name))  # none: it went since it was named
+        return int(await of_kind(name)) if of_kind is not None else 0
     return 1
 
 

@@ -60,6 +60,21 @@ async def test_hundreds_who_ask_at_once_are_all_answered(store: Faces) -> None:
     assert len({one.number for one in found}) == 300
 
 
+async def test_what_the_registry_has_more_is_told_step_by_step(store: Faces) -> None:
+    begin(store)
+    assert store.writer.missed("odds", 0) is None
+    first = await store.reader.register("odds", "q1", "one", "s1", 60_000, True)
+    second = await store.reader.register("odds", "q2", "two", "s2", 60_000, True)
+    told = store.writer.missed("odds", first.version)
+    assert [(c.number, c.id, c.text) for c in told.changes] == [(second.number, "q2", "two")]
+    await store.reader.end("odds", "s1")
+    told = store.writer.missed("odds", second.version)
+    assert [(c.number, c.id, c.text) for c in told.changes] == [(first.number, "q1", None)]
+    assert store.writer.missed("odds", told.version) is None
+    known = {c.id: c.text for c in store.writer.missed("odds", -1).changes}
+    assert known == {"q1": None, "q2": "two"}
+
+
 def test_an_older_token_is_fenced(store: Faces) -> None:
     claimed, opened = begin(store)
     store.another_writer().open(B, 0, claimed.generation)

@@ -310,7 +310,13 @@ class Reducer:
         return max(self._clock, _local() + self._ahead)
 
     def refresh(self) -> None:
-        """Read the registry now, ahead of the write that would be sent back for it."""
+        """Read what the registry has more, ahead of the write that would be sent back for it."""
+        missed = self._store.missed(self.build.view, self._version)
+        if missed is not None:
+            self._catch_up(missed)
+
+    def _read_whole(self) -> None:
+        """Read the whole registry, where its log of steps does not reach back to what we know."""
         version, queries = self._store.registry(self.build.view)
         wanted = {query.number: query for query in queries}
         for number in [n for n in self.index.numbers() if n not in wanted]:
@@ -549,7 +555,7 @@ class Reducer:
     def _catch_up(self, behind: Behind) -> None:
         """Take in what the registry had more than we knew (R15)."""
         if behind.changes is None:
-            self.refresh()
+            self._read_whole()
             return
         for change in behind.changes:
             if change.text is None:

@@ -34,7 +34,6 @@ from distributary.reduce.projection import Projection
 from distributary.reduce.reducer import Reducer
 from distributary.reduce.rules import rule_of
 from distributary.reduce.world import Happening, World, event_rule_of, in_turn
-from distributary.store.base import QueryRow
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 
@@ -118,6 +117,7 @@ class _Pump:
         self._done = False
         self._abandoned = False
         self._refresh = False
+        self._looked = -1  # the registry's version when it was last looked at for timed queries
         self._failure: BaseException | None = None
         self._ended = threading.Event()
         self._reducer: Reducer | None = None
@@ -316,10 +316,21 @@ class _Pump:
     def _open_if_timed(self) -> None:
         """Open the partition though no record came yet: time passes for its rows, too."""
         if self._reducer is None:
-            found: list[tuple[int, list[QueryRow]]] = []
-            self._retry(lambda: found.append(self._connect().registry(self._task.build.view)))
-            if any(Query.load(self._task.build.view, row.text).timed for row in found[0][1]):
+            view = self._task.build.view
+            found: list[list[str]] = []
+            self._retry(lambda: found.append(self._new_queries(view)))
+            if any(Query.load(view, text).timed for text in found[0]):
                 self._open(self._partition)
+
+    def _new_queries(self, view: str) -> list[str]:
+        """The texts of queries that came since the last look."""
+        missed = self._connect().missed(view, self._looked)
+        if missed is None:
+            return []
+        self._looked = missed.version
+        if missed.changes is None:
+            return [query.text for query in self._connect().registry(view)[1]]
+        return [change.text for change in missed.changes if change.text is not None]
 
     def _tick(self) -> None:
         self._ticked = time.monotonic()

@@ -341,6 +341,9 @@ class WriterStore(Protocol):
     def registry(self, view: str) -> tuple[int, list[QueryRow]]:
         """Read the registry whole, with its version."""
 
+    def missed(self, view: str, version: int) -> Behind | None:
+        """Say what the registry has more than at a version; None when that is where it is."""
+
     def go_live(self, build: Build, *, fence: bool = False) -> str:
         """Make a caught-up build the live one; return the build it replaced ('' when none).
 

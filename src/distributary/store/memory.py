@@ -222,7 +222,7 @@ class MemoryWriter:
         if p.number != group.number - 1 or p.mark != group.follows:
             raise Fenced(f"FENCED group {p.number} mark {p.mark}")
         if (group.count or group.clock) and view.version != group.version:
-            raise Behind(view.version, [s for s in view.steps if s.version > group.version])
+            raise _behind(view, group.version)
         for key, (_, json, _, new) in group.rows.items():
             held = b.rows.get(key)
             if new and json is not None and held is not None and held.owner != group.partition:
@@ -291,6 +291,10 @@ class MemoryWriter:
     def registry(self, view: str) -> tuple[int, list[QueryRow]]:
         v = self._store.all[view]
         return v.version, list(v.queries.values())
+
+    def missed(self, view: str, version: int) -> Behind | None:
+        v = self._store.all[view]
+        return _behind(v, version) if v.version != version else None
 
     def go_live(self, build: Build, *, fence: bool = False) -> str:
         view = self._store.all[build.view]
@@ -383,6 +387,10 @@ class MemoryWriter:
         for n, end in build.ends.items():
             found[n] = max(found.get(n, Mark(0)), Mark(end))
         return found
+
+
+def _behind(view: _View, version: int) -> Behind:
+    return Behind(view.version, [step for step in view.steps if step.version > version])
 
 
 class MemoryReader:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from distributary.model.shard import shard_of
 from distributary.store.base import (
     Beat,
+    Behind,
     BuildInfo,
     Claimed,
     Group,
@@ -73,6 +74,9 @@ class ShardedWriter:
 
     def registry(self, view: str) -> tuple[int, list[QueryRow]]:
         return self._of(view).registry(view)
+
+    def missed(self, view: str, version: int) -> Behind | None:
+        return self._of(view).missed(view, version)
 
     def go_live(self, build: Build, *, fence: bool = False) -> str:
         return self._of(build.view).go_live(build, fence=fence)

@@ -107,17 +107,22 @@ def write_args(group: Group, keep: int) -> list[Value]:
 
 def written(reply: Any) -> int:
     """Read write.lua's answer; raises Behind."""
-    if not isinstance(reply, list):
-        return int(reply)
+    if isinstance(reply, list):
+        raise behind(reply)
+    return int(reply)
+
+
+def behind(reply: Any) -> Behind:
+    """Read what behind.lua gave."""
     version = int(reply[1])
     if reply[0] == b"whole":
-        raise Behind(version, None)
+        return Behind(version, None)
     steps = []
     for at in range(2, len(reply), 3):
         name, id = reply[at + 1].decode().split(" ", 1)
         text = reply[at + 2].decode() if name[0] == "+" else None
         steps.append(RegistryChange(int(reply[at]), int(name[1:]), id, text))
-    raise Behind(version, steps)
+    return Behind(version, steps)
 
 
 def not_owner(message: str) -> NotOwner:

@@ -20,6 +20,7 @@ from distributary.errors import StoreUnsuitable
 from distributary.store import keys, wire
 from distributary.store.base import (
     Beat,
+    Behind,
     BuildInfo,
     Claimed,
     Fenced,
@@ -141,6 +142,11 @@ class RedisWriter:
         version, numbers, texts = pipe.execute()
         rows = [QueryRow(int(n), id.decode(), texts[id].decode()) for id, n in numbers.items()]
         return int(version or 0), rows
+
+    def missed(self, view: str, version: int) -> Behind | None:
+        v = ViewKeys(view)
+        reply = self._run("missed", [v.view, v.steps, v.texts], [version])
+        return wire.behind(reply) if reply is not None else None
 
     def go_live(self, build: Build, *, fence: bool = False) -> str:
         v = ViewKeys(build.view)

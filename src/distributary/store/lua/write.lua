@@ -7,6 +7,7 @@
 --       17 expiries e, 18 queries q, 19 index entries that come, 20 and that go, 21 clock (0: as it is); then n × (key, index, new?,
 --       tail of the value), r × key, e × (expiry, key), q × (number, index), entries that come, entries that go.
 -- Returns the seq of the last change, or {'behind', version, steps…}, or {'whole', version}, or an error reply.
+#include behind.lua
 local p = ARGV[1]
 local meta = redis.call('HMGET', KEYS[1], 'epoch', 'gen', 't:' .. p, 'g:' .. p, 'm:' .. p, 's:' .. p, 'seq')
 if meta[1] ~= ARGV[2] then return redis.error_reply('FENCED epoch ' .. tostring(meta[1])) end
@@ -16,22 +17,10 @@ if meta[4] == ARGV[5] and (meta[5] or '') == ARGV[8] then return meta[6] end
 if tonumber(meta[4]) ~= tonumber(ARGV[5]) - 1 then return redis.error_reply('FENCED group ' .. tostring(meta[4])) end
 if (meta[5] or '') ~= ARGV[7] then return redis.error_reply('FENCED mark ' .. tostring(meta[5])) end
 
-local version = redis.call('HGET', KEYS[6], 'version') or '0'
 local count = tonumber(ARGV[10])
-if (count > 0 or ARGV[21] ~= '0') and version ~= ARGV[6] then
-  local oldest = redis.call('ZRANGE', KEYS[7], 0, 0, 'WITHSCORES')
-  if redis.call('ZCARD', KEYS[7]) >= 10000 and tonumber(oldest[2]) > ARGV[6] + 1 then
-    return {'whole', version}
-  end
-  local steps = redis.call('ZRANGEBYSCORE', KEYS[7], '(' .. ARGV[6], '+inf', 'WITHSCORES')
-  local reply = {'behind', version}
-  for i = 1, #steps, 2 do
-    local id = string.match(steps[i], '^%S+ (%S+)')
-    reply[#reply + 1] = steps[i + 1]
-    reply[#reply + 1] = steps[i]
-    reply[#reply + 1] = redis.call('HGET', KEYS[8], id) or ''
-  end
-  return reply
+if count > 0 or ARGV[21] ~= '0' then
+  local late = behind(KEYS[6], KEYS[7], KEYS[8], ARGV[6])
+  if late then return late end
 end
 
 local n, r, e, q = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])

@@ -112,7 +112,7 @@ async def test_orders_and_paces_that_are_refused() -> None:
             error = (await client.next())["error"]
             assert error["code"] == code
             assert said in error["message"]
-        for query, status in (("order=n+down&limit=1", 400), ("conflate=never", 400), ("conflate=1", 400)):
+        for query, status in (("order=n+down&limit=1", 400), ("conflate=never", 400), ("conflate=1", 429)):
             async with stream(publisher, query) as events:
                 assert events.response.status == status
         assert left(publisher) == (1, 0, 0, 0, 0)

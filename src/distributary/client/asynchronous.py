@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -34,7 +35,7 @@ class AsyncProducer:
     def __init__(self, source: Source) -> None:
         self._outlet = Outlet(source)
         self._gate = Gate(self._outlet.config)
-        self._looking = asyncio.Lock()
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="async-producer", daemon=True)
         self._thread.start()
@@ -53,10 +54,6 @@ class AsyncProducer:
         if self._closing.is_set():
             raise KafkaClientError("the producer is closed", hint="Make another one")
         one = self._gate.pass_on(draft(topic, value, key, partition, headers, timestamp))
-        if not self._outlet.knows(one.topic):
-            async with self._looking:  # in turn, so that the order of the calls stays
-                if not self._outlet.knows(one.topic):
-                    await asyncio.to_thread(self._outlet.look_up, one)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Sent] = loop.create_future()
 
@@ -72,14 +69,17 @@ class AsyncProducer:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, result)
 
-        deadline = time.monotonic() + self._outlet.max_block
-        while not self._outlet.queue(one, heard):
-            if time.monotonic() > deadline:
-                raise KafkaUnavailable(
-                    f"writing {one} failed: there was no room for it within {self._outlet.max_block:g} s",
-                    hint="Check that Kafka answers, or raise buffer.memory or max.block.ms",
-                )
-            await asyncio.sleep(SLICE / 10)
+        async with self._turns[one.topic]:  # in turn, so that the order of the calls stays
+            if not self._outlet.knows(one.topic):
+                await asyncio.to_thread(self._outlet.look_up, one)
+            deadline = time.monotonic() + self._outlet.max_block
+            while not self._outlet.queue(one, heard):
+                if time.monotonic() > deadline:
+                    raise KafkaUnavailable(
+                        f"writing {one} failed: there was no room for it within {self._outlet.max_block:g} s",
+                        hint="Check that Kafka answers, or raise buffer.memory or max.block.ms",
+                    )
+                await asyncio.sleep(SLICE / 10)
         return await done
 
     async def send_string(self, topic: str, text: str, **words: Any) -> Sent:

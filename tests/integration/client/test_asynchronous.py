@@ -44,6 +44,16 @@ async def test_many_sends_at_once_keep_their_order(configure: Configurations, to
     assert found[7].header("n") == b"7"
 
 
+async def test_a_topic_that_becomes_known_lets_nobody_overtake(
+    configure: Configurations, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with AsyncProducer(configure.producer()) as producer:
+        answers = iter([False, False])  # whoever asks after the first two may go at once
+        monkeypatch.setattr(producer._outlet, "knows", lambda name: next(answers, True))
+        sent = await asyncio.gather(*(producer.send_string(topic, str(n), key="k") for n in range(50)))
+    assert [one.offset for one in sent] == list(range(50))
+
+
 async def test_a_cancelled_receive_loses_nothing(configure: Configurations, topic: str) -> None:
     settings = configure.consumer(enable_auto_commit=False)
     async with AsyncConsumer(settings) as consumer, AsyncProducer(configure.producer()) as producer:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.flaky import Flaky
 
 from distributary.model.position import Mark
 from distributary.model.query import Query
@@ -18,7 +19,7 @@ from distributary.reduce.packed import Packed
 from distributary.reduce.projection import Pick, Projection
 from distributary.reduce.reducer import DeadLetter, Reducer, StoreWentBack
 from distributary.reduce.rules import rule_of
-from distributary.store.base import Fenced, Group
+from distributary.store.base import Fenced
 from distributary.store.memory import MemoryStore
 from distributary.store.tail import Build
 
@@ -80,26 +81,6 @@ def test_a_record_in_several_rows_resumes_within_itself() -> None:
     assert one.reducer.mark == Mark(7, 2)
     one.again().fold([*parts, packed(8, "a", {"total": 1})])
     assert [one.row(k)["count"] for k in "abc"] == [2, 1, 1]
-
-
-class Flaky:
-    """A store whose link breaks before or after a write is applied."""
-
-    def __init__(self, inner: Any, plan: list[str]) -> None:
-        self._inner = inner
-        self._plan = plan
-
-    def write(self, group: Group) -> int:
-        step = self._plan.pop(0) if self._plan else "ok"
-        if step == "before":
-            raise ConnectionError("before the write")
-        seq: int = self._inner.write(group)
-        if step == "after":
-            raise ConnectionError("after the write")
-        return seq
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
 
 @settings(max_examples=200)

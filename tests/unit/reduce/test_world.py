@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.flaky import Flaky
 
 from distributary.model.query import Query
 from distributary.model.view import View
@@ -19,7 +20,7 @@ from distributary.reduce.reducer import DeadLetter, Reducer, StoreWentBack
 from distributary.reduce.rows import Unreadable
 from distributary.reduce.rules import Function
 from distributary.reduce.world import EventRule, Happening, World, event_rule_of, in_turn
-from distributary.store.base import Fenced, Group
+from distributary.store.base import Fenced
 from distributary.store.memory import MemoryStore
 from distributary.store.tail import Build
 
@@ -82,26 +83,6 @@ class Setup:
 
     def rows(self) -> dict[str, Any]:
         return {key: json.loads(row.json)["n"] for key, row in self.store.writer.scan(B, 0, 10_000)[1]}
-
-
-class Flaky:
-    """A store whose link breaks before or after a write is applied."""
-
-    def __init__(self, inner: Any, plan: list[str]) -> None:
-        self._inner = inner
-        self._plan = plan
-
-    def write(self, group: Group) -> int:
-        step = self._plan.pop(0) if self._plan else "ok"
-        if step == "before":
-            raise ConnectionError("before the write")
-        seq: int = self._inner.write(group)
-        if step == "after":
-            raise ConnectionError("after the write")
-        return seq
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
 
 Op = tuple[str, int]

@@ -268,7 +268,7 @@ class Session:
             self._error(id, codes.LIMIT_EXCEEDED, out)
         else:
             try:
-                since = start_of(asked.data)
+                since = start_of(data)
             except BadQuery as error:
                 return self._error(id, codes.bad_request(str(error)), out)
             ticket = self._channels[asked.channel] = Ticket(id, asked.channel)

@@ -155,8 +155,6 @@ def read_data(data: msgspec.Raw) -> SubscribeData | None:
         return None
 
 
-def start_of(data: msgspec.Raw) -> Start | None:
-    """Read from where on a subscribe's data wants something; None: it wants the state. Raises BadQuery."""
-    text = bytes(data)
-    since = _data.decode(text).since if text and text != b"null" else ""
-    return read_start(since) if since != "" else None
+def start_of(data: SubscribeData) -> Start | None:
+    """Say from where on a subscribe's data wants something; None: it wants the state. Raises BadQuery."""
+    return read_start(data.since) if data.since != "" else None

@@ -94,6 +94,28 @@ async def test_the_first_rows(wire: Wire) -> None:
         await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
 
 
+@both
+async def test_some_fields_of_the_first_rows_and_of_the_newest(wire: Wire) -> None:
+    world = World()
+    world.put(("a", {"n": 1, "m": "x"}), ("b", {"n": 2, "m": "y"}))
+    async with serving(world) as publisher:
+        async with raw(publisher, wire) as client:
+            reply = await subscribed(client, f"{VIEW}?order=n+desc&limit=1&fields=m")
+            assert reply["data"]["rows"] == [["b", {"m": "y"}]]
+            world.put(("a", {"n": 9, "m": "x"}))
+            out, in_ = await pub(client), await pub(client)
+            assert (out["data"]["key"], in_["data"]["key"], in_["data"]["row"]) == ("b", "a", {"m": "x"})
+        async with raw(publisher, wire) as client:
+            await client.connect()
+            asked = {"channel": f"{VIEW}?fields=m", "data": {"conflate": "50ms"}}
+            await client.send({"id": 2, "subscribe": asked})
+            rows = dict((await client.next())["subscribe"]["data"]["rows"])
+            assert rows == {"a": {"m": "x"}, "b": {"m": "y"}}
+            world.put(("a", {"n": 10, "m": "z"}))
+            said = (await pub(client))["data"]
+            assert (said["key"], said["row"]) == ("a", {"m": "z"})
+
+
 async def test_orders_and_paces_that_are_refused() -> None:
     world = World()
     world.put(("a", {"n": 1}), ("b", {"n": 2}))

@@ -186,6 +186,25 @@ async def test_positions_history_and_resume_are_of_the_own_rows(wire: Wire) -> N
                 ] == 112
 
 
+@both
+async def test_a_start_counts_only_under_the_filter_that_it_was_told_under(wire: Wire) -> None:
+    world = two_rows()
+    async with serving(world, permit=PERMIT) as publisher:
+        async with connected(publisher, german(), wire) as ann:
+            reply = (await ann.ask(2, subscribe={"channel": VIEW}))["subscribe"]
+        world.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}))
+        since = {"channel": VIEW, "data": {"from": f"{reply['epoch']}:{reply['offset']}"}}
+        async with connected(publisher, german(), wire) as ann:
+            newer = (await ann.ask(2, subscribe=since))["subscribe"]
+            assert newer["recovered"]
+            assert [pub["data"]["key"] for pub in newer["publications"]] == ["de"]
+        for shown, rows in ((french("ann"), ["fr"]), (token(), ["de", "fr"])):
+            async with connected(publisher, shown, wire) as ann:
+                anew = (await ann.ask(2, subscribe=since))["subscribe"]
+                assert not anew.get("recovered")
+                assert [key for key, _ in anew["data"]["rows"]] == rows
+
+
 async def test_a_subscription_is_its_makers_alone() -> None:
     world = two_rows()
     query = Query.parse(VIEW, "c = 'DE'")

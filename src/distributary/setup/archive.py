@@ -75,14 +75,35 @@ def ensure(java: Java, say: Callable[[str], None]) -> Path | None:
 
 def _facts(java: Java) -> dict[str, str]:
     """All that an archive depends on."""
+    spark = str(spark_home())
+    return {"java": f"{java.home} {java.version}", "spark": spark, "jars": _stamp(Path(spark, "jars"))}
+
+
+def spark_home() -> Path:
+    """The folder of PySpark, which its jars are in."""
     spec = find_spec("pyspark")
-    spark = str(Path(spec.origin).parent) if spec is not None and spec.origin else ""
-    return {"java": f"{java.home} {java.version}", "spark": spark, "jars": jar_set("spark").digest}
+    return Path(spec.origin).parent if spec is not None and spec.origin else Path()
+
+
+def _stamp(spark: Path) -> str:
+    """Names, sizes and times of all jars: Java refuses an archive when one of them has another time.
+
+    A virtual environment that was made anew in the same place has the same jars, at another time.
+    """
+    ours = cache_root() / "jars" / f"spark-{jar_set('spark').digest}"
+    facts = [
+        (str(jar), jar.stat().st_size, int(jar.stat().st_mtime))
+        for folder in (spark, ours)
+        for jar in sorted(folder.glob("*.jar"))
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _prune(folder: Path) -> None:
-    """Remove archives of virtual environments that are gone."""
+    """Remove archives that no environment would start from any more: it is gone, or has other jars now."""
     for note in folder.glob("*.json"):
-        if not Path(json.loads(note.read_text())["spark"]).exists():
+        facts = json.loads(note.read_text())
+        spark = Path(facts["spark"])
+        if not spark.exists() or facts.get("jars") != _stamp(spark / "jars"):
             note.with_suffix(".jsa").unlink(missing_ok=True)
             note.unlink()

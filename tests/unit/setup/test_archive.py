@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,22 @@ def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_java_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
     assert archive.file(JAVA) != archive.file(Java(JAVA.path, "21.0.1"))
+
+
+def test_an_environment_made_anew_in_the_same_place_has_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = tmp_path / "pyspark" / "jars" / "a.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"a")
+    os.utime(jar, (1_000, 1_000))
+    monkeypatch.setattr(archive, "spark_home", lambda: jar.parent.parent)
+    monkeypatch.setattr(subprocess, "run", made)
+    first = archive.ensure(JAVA, lambda line: None)
+    os.utime(jar, (2_000, 2_000))
+    second = archive.ensure(JAVA, lambda line: None)
+    assert second != first
+    assert list(archive.file(JAVA).parent.glob("*.jsa")) == [second]
 
 
 def test_one_that_cannot_be_made_is_said_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

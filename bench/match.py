@@ -14,6 +14,7 @@ import random
 import time
 import tracemalloc
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench.child import BenchError
@@ -31,7 +32,10 @@ Change = tuple[str, Fields, Fields]
 
 
 async def measure(spec: Match, folder: Path, say: Say) -> dict[str, Any]:
-    """Match the same number of changes with many and with few queries, in turns; the best round counts."""
+    """Match the same number of changes with many and with few queries, in turns; the median round counts.
+
+    The ratio is that of neighbours in time: whatever else the machine does slows both.
+    """
     say(f"writing {spec.queries:,} queries")
     many, few = texts(spec.queries), texts(spec.few)
     began = time.thread_time()
@@ -40,17 +44,17 @@ async def measure(spec: Match, folder: Path, say: Say) -> dict[str, Any]:
     sides = [(index, changes(spec.queries, spec.changes)), (hold(few), changes(spec.few, spec.changes))]
     matches = [check(*side) / spec.changes for side in sides]
     say(f"{matches[0]:.1f} and {matches[1]:.1f} matches a change with {spec.queries:,} and {spec.few:,}")
-    best = [0.0, 0.0]
+    seconds: list[tuple[float, float]] = []
     for _ in range(spec.rounds):
-        for at, side in enumerate(sides):
-            best[at] = max(best[at], spec.changes / cost(*side))
-            await asyncio.sleep(0)  # so that Ctrl-C is heard
-    say(f"{best[0]:,.0f} and {best[1]:,.0f} changes/s; weighing the queries")
+        seconds.append((cost(*sides[0]), cost(*sides[1])))
+        await asyncio.sleep(0)  # so that Ctrl-C is heard
+    rates = [spec.changes / median(side) for side in zip(*seconds, strict=True)]
+    say(f"{rates[0]:,.0f} and {rates[1]:,.0f} changes/s; weighing the queries")
     del index, sides
     return {
-        "match_changes_s": round(best[0], 1),
-        "match_few_changes_s": round(best[1], 1),
-        "match_cost_ratio": round(best[1] / best[0], 3),
+        "match_changes_s": round(rates[0], 1),
+        "match_few_changes_s": round(rates[1], 1),
+        "match_cost_ratio": round(median(many / few for many, few in seconds), 3),
         "match_bytes_per_query": round(weight(many), 1),
         "match_adds_s": round(added, 1),
         "match_per_change": round(matches[0], 2),

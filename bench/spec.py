@@ -59,12 +59,12 @@ class FanOut:
 
 @dataclass(frozen=True)
 class Match:
-    """``few`` is what the cost at ``queries`` is compared with; the best of ``rounds`` counts."""
+    """``few`` is what the cost at ``queries`` is compared with; the median of ``rounds`` counts."""
 
     queries: int = 100_000
     few: int = 1_000
     changes: int = 5_000
-    rounds: int = 7
+    rounds: int = 15
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,18 @@ def ensure_topic(
     return found
 
 
+def fresh_topic(admin: AdminClient, name: str, partitions: int) -> Topic:
+    """Return a new topic of this name, without the records of one that was there."""
+    if (old := find_topic(admin, name)) is not None:
+        delete_topic(admin, name)
+        deadline = time.monotonic() + TIMEOUT
+        while (found := find_topic(admin, name)) is not None and found.id == old.id:  # as in ensure_topic
+            if time.monotonic() > deadline:
+                raise TopicError(f"topic {name} was deleted but is still seen", hint="Try again")
+            time.sleep(0.02)
+    return ensure_topic(admin, name, partitions)
+
+
 def find_topic(admin: AdminClient, name: str) -> Topic | None:
     """Describe a topic; None when there is none."""
     try:

@@ -177,8 +177,10 @@ class Job(threading.Thread):
         self.facts.rekeyed = needs_rekey(view, feed, source.partitions, forced=forced)
         ground = Ground(source, source)
         if self.facts.rekeyed:
-            internal = topics.ensure_topic(self._admin, internal_topic(self.build), source.partitions)
-            ground = Ground(source, internal)
+            # What a build of the same name left there (before a FLUSHALL, a delete) has attempts of its own.
+            begun = before is not None and before.generation > 0
+            make = topics.ensure_topic if begun else topics.fresh_topic
+            ground = Ground(source, make(self._admin, internal_topic(self.build), source.partitions))
         try:
             claimed = self._store.claim(self.build, source.id, source.partitions, DRIVER)
             self._progress.epoch, self._progress.generation = claimed.epoch, claimed.generation

@@ -210,3 +210,24 @@ async def test_records_without_a_row_key_are_dead_letters(feeding: Feeding) -> N
         (plain, f"{feeding.topic}/0/0".encode()): b"no row key: the record has no key",
         (by_id, f"{feeding.topic}/0/1".encode()): b"no row key: id is null or missing",
     }
+
+
+async def test_a_rekeyed_view_that_is_deleted_and_made_again_loses_no_record(feeding: Feeding) -> None:
+    """What its first life left on the internal topic must not make its second life look like a zombie."""
+    settings: dict[str, Any] = {"key": "sport", "reduce": "aggregate", "aggregates": {"bets": "count()"}}
+    view = await feeding.view(**settings, feed={"partitions": 2})
+    feeding.produce((f"u{n}", {"sport": "x"}) for n in range(10))
+    await feeding.rows_become(view, {"x": {"sport": "x", "bets": 10}})
+    writer = feeding.stack.writer()
+    try:
+        for _ in range(20):  # as many new generations, as after as many starts of its driver
+            writer.rebuild(Build(view, writer.views()[view].live), "a test")
+    finally:
+        writer.close()
+    feeding.produce((f"u{n}", {"sport": "x"}) for n in range(10))
+    await feeding.rows_become(view, {"x": {"sport": "x", "bets": 20}})
+    await feeding.drop()
+    await feeding.until(view, lambda said: "status" not in said)
+    again = await feeding.view(name=view, **settings, feed={"partitions": 2})
+    feeding.produce((f"u{n}", {"sport": "x"}) for n in range(10))
+    await feeding.rows_become(again, {"x": {"sport": "x", "bets": 30}})

@@ -13,6 +13,11 @@ from distributary.store.tail import Build
 
 FIGURES = ("engine", "engine_reason", "rate", "lag", "lag_seconds", "events_lag", "rekeyed", "queries")
 
+WHOLE = frozenset(
+    ("rows", "records", "dead_letters", "rate", "lag", "queries", "position", "subscribers", "published")
+)
+"""Figures that tell of all rows, also of those that somebody may not see."""
+
 
 @dataclass(frozen=True, slots=True)
 class ViewState:
@@ -92,8 +97,22 @@ def _read(beat: Beat) -> Said:
     return Said(beat, stats if isinstance(stats, dict) else {})
 
 
-def describe_view(overview: Overview, name: str) -> dict[str, Any]:
-    """Say everything of one view, as the API sends it. Figures nobody reports are null."""
+def describe_view(overview: Overview, name: str, *, partly: bool = False) -> dict[str, Any]:
+    """Say everything of one view, as the API sends it. Figures nobody reports are null.
+
+    So are those that count all rows, for somebody who sees it only ``partly``.
+    """
+    said = _describe(overview, name)
+    return _without_counts(said) if partly else said
+
+
+def _without_counts(said: Mapping[str, Any]) -> dict[str, Any]:
+    hidden = {name: None if name in WHOLE else value for name, value in said.items()}
+    following = said.get("next")
+    return {**hidden, "next": _without_counts(following)} if following else hidden
+
+
+def _describe(overview: Overview, name: str) -> dict[str, Any]:
     state = overview.views[name]
     info, live = state.info, state.live
     driver = _of_build(overview, name, info.live)

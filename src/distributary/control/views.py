@@ -20,17 +20,21 @@ from distributary.store.base import ViewInfo
 
 async def index(request: web.Request) -> web.Response:
     """``GET /v1/views``."""
-    overview, sees = await read_overview(request.app[CONTEXT].reader), grant_of(request).sees
-    return web.json_response(
-        {"views": [describe_view(overview, name) for name in overview.views if sees(name)]}
-    )
+    overview, grant = await read_overview(request.app[CONTEXT].reader), grant_of(request)
+    said = [
+        describe_view(overview, name, partly=bool(grant.filters(name)))
+        for name in overview.views
+        if grant.sees(name)
+    ]
+    return web.json_response({"views": said})
 
 
 async def show(request: web.Request) -> web.Response:
     """``GET /v1/views/{name}/status``."""
     context, name = request.app[CONTEXT], request.match_info["name"]
     await require_view(context, name)
-    return web.json_response(describe_view(await read_overview(context.reader, [name]), name))
+    partly = bool(grant_of(request).filters(name))
+    return web.json_response(describe_view(await read_overview(context.reader, [name]), name, partly=partly))
 
 
 async def define(request: web.Request) -> web.Response:

@@ -29,6 +29,7 @@ from tests.unit.publish.world import VIEW, World
 from distributary.config import Config
 from distributary.control.app import make_app
 from distributary.control.context import Context
+from distributary.control.overview import WHOLE
 from distributary.docs.rest import control_app, publisher_app, routes
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
@@ -169,7 +170,8 @@ async def _of_all(stand: Stand) -> None:
 async def _views(stand: Stand) -> None:
     text = await stand.ask("control", "GET /v1/views")
     hers(text)
-    assert [view["name"] for view in json.loads(text)["views"]] == [VIEW]
+    (said,) = json.loads(text)["views"]
+    assert (said["name"], said["rows"]) == (VIEW, None)
 
 
 @case("control GET /v1/views/{name}")
@@ -195,7 +197,13 @@ async def _rows(stand: Stand) -> None:
 
 @case("control GET /v1/views/{name}/status")
 async def _view_status(stand: Stand) -> None:
-    hers(await stand.ask("control", f"GET /v1/views/{VIEW}/status"))
+    text = await stand.ask("control", f"GET /v1/views/{VIEW}/status")
+    hers(text)
+    said = json.loads(text)
+    assert said["epoch"]
+    assert {said[figure] for figure in WHOLE} == {None}, "how many rows are not hers"
+    whole = await stand.json("control", f"GET /v1/views/{VIEW}/status", shown=token("boss"))
+    assert whole["rows"] == 2
     await stand.ask("control", "GET /v1/views/bets/status", 403)
 
 

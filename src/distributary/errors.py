@@ -34,6 +34,7 @@ The tree::
     │   ├── PageGone             the rest of a result is not kept any more
     │   ├── ResultTooLarge       more rows than may be held for one request
     │   └── ViewBusy             the view changes faster than its rows can be read
+    ├── GatewayError             the gateway cannot do what was asked; `number` is what its clients know it by
     ├── PortTaken                a part cannot listen on its address
     ├── SubscribeError           the publisher refused a subscriber for good
     ├── StackNotRunning          nothing answers where the stack should be
@@ -317,6 +318,20 @@ class ViewBusy(RequestError):
 
     code = "view-busy"
     retry = True
+
+
+# --- gateway: what clients of Kafka over HTTP meet ------------------------------------------------------
+
+
+class GatewayError(DistributaryError):
+    """The gateway cannot do what was asked.
+
+    ``number`` is the ``error_code`` of the reply, by which clients of a REST proxy or a schema registry tell
+    errors apart; its first three digits are the HTTP status.
+    """
+
+    code = "gateway"
+    number: int = 500
 
 
 # --- publish: what stops a publisher --------------------------------------------------------------------

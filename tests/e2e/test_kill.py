@@ -66,7 +66,7 @@ class Up:
     def state(self) -> str:
         found = self._read()
         mine = self._process is not None and found.get("pid") == self._process.pid
-        ready = mine and all(part["state"] == "ready" for part in found["parts"]) and len(found["parts"]) == 6
+        ready = mine and all(part["state"] == "ready" for part in found["parts"]) and len(found["parts"]) == 7
         return "ready" if ready else "starting"
 
     def _read(self) -> dict[str, Any]:

@@ -15,16 +15,17 @@ TESTS = ROOT / "tests"
 
 BASE = ("errors", "model", "config")
 STAGES = ("setup", "kafka", "client", "store", "permit", "reduce", "publish", "subscribe", "relay")
-BESIDE = ("control", "operate", "demo", "cli", "docs")
+BESIDE = ("control", "gateway", "operate", "demo", "cli", "docs")
 
 SEES = {
     **{name: set(BASE) for name in BASE},
     **{stage: {*BASE, *STAGES[:at]} for at, stage in enumerate(STAGES)},
     "control": {*BASE, *STAGES, "operate"},
+    "gateway": {*BASE, *STAGES, "control"},
     "operate": {*BASE, *STAGES, "control"},
     "demo": {*BASE, *STAGES, "control", "operate"},
-    "cli": {*BASE, *STAGES, "control", "operate", "demo"},
-    "docs": {*BASE, *STAGES, "control", "operate", "demo", "cli"},
+    "cli": {*BASE, *STAGES, "control", "gateway", "operate", "demo"},
+    "docs": {*BASE, *STAGES, "control", "gateway", "operate", "demo", "cli"},
 }
 """What each part may import, besides itself and the package's own version."""
 
@@ -39,6 +40,7 @@ THROUGH = {
     "client.transaction": "tests/integration/client/test_exactly_once.py",
     "config.checks": "tests/unit/config/test_refusals.py",
     "config.effective": "tests/unit/cli/test_config.py",
+    "config.gateway": "tests/unit/config/test_overlay.py",
     "config.reader": "tests/unit/config/test_loading.py",
     "config.rules": "tests/unit/config/test_refusals.py",
     "config.names": "tests/integration/cli/test_topics.py",
@@ -52,6 +54,20 @@ THROUGH = {
     "kafka.topic_details": "tests/integration/cli/test_topics.py",
     "kafka.trouble": "tests/integration/cli/test_topics.py",
     "control.paces": "tests/unit/control/test_subscriptions.py",
+    "gateway.health": "tests/integration/gateway/test_process.py",
+    "gateway.proxy.consuming": "tests/integration/gateway/proxy/test_v2.py",
+    "gateway.proxy.instances": "tests/integration/gateway/proxy/test_bad_input.py",
+    "gateway.proxy.messages": "tests/integration/gateway/proxy/test_bad_input.py",
+    "gateway.proxy.metadata": "tests/integration/gateway/proxy/test_node.py",
+    "gateway.proxy.producer": "tests/integration/gateway/proxy/test_bad_input.py",
+    "gateway.proxy.producing": "tests/integration/gateway/proxy/test_v2.py",
+    "gateway.proxy.records": "tests/integration/gateway/proxy/test_v3.py",
+    "gateway.proxy.schemas": "tests/integration/gateway/proxy/test_v2.py",
+    "gateway.refuse": "tests/integration/gateway/proxy/test_bad_input.py",
+    "gateway.replies": "tests/integration/gateway/schemas/test_registry.py",
+    "gateway.schemas.routes": "tests/integration/gateway/schemas/test_registry.py",
+    "gateway.stream.follow": "tests/integration/gateway/stream/test_stream.py",
+    "gateway.stream.routes": "tests/integration/gateway/stream/test_stream.py",
     "publish.wire.commands": "tests/unit/publish/connection/test_session.py",
     "publish.access.door": "tests/integration/publish/test_permission.py",
     "publish.connection.connection": "tests/integration/publish/test_limits.py",

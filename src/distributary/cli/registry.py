@@ -41,6 +41,9 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command("up", "run the whole stack on this machine, or connect it to yours", "distributary.cli.up"),
     Command("demo", "run the stack with a live example feed and page", "distributary.cli.demo"),
+    Command(
+        "gateway", "serve Kafka over HTTP and a schema registry, beside any Kafka", "distributary.cli.gateway"
+    ),
     Command("status", "show what runs, how far behind it is, and what is wrong", "distributary.cli.status"),
     Command("view", "list, show, apply and remove views", "distributary.cli.view"),
     Command("subscribe", "follow a view's rows in the terminal", "distributary.cli.subscribe"),

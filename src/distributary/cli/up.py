@@ -36,7 +36,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.description = (
         f"{parser.description}\nStarts Kafka and the store (unless kafka.bootstrap_servers and store.url "
-        "name yours),\nthe control API, the reducers and the publishers; a part that dies is started again.\n"
+        "name yours),\nthe control API, the gateway, the reducers and the publishers; a part that dies is "
+        "started again.\n"
         "What it keeps is in data_dir, and is there again at the next start."
     )
     parser.add_argument("--quiet", action="store_true", help="say only what goes wrong")

@@ -2,6 +2,7 @@
 
 from distributary.config.aggregates import parse_aggregate
 from distributary.config.effective import Effective
+from distributary.config.gateway import Gateway
 from distributary.config.loading import EXAMPLE, FILE, Config, Fragment, load, parse_views
 from distributary.config.permit import Permit
 from distributary.config.problem import Problem
@@ -18,6 +19,7 @@ __all__ = [
     "Control",
     "Effective",
     "Fragment",
+    "Gateway",
     "Kafka",
     "Origin",
     "Permit",

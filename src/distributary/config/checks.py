@@ -69,6 +69,11 @@ def public_url(text: str) -> str:
     return _url(text, ("ws", "wss", "http", "https"), "wss://stream.example.com")
 
 
+def web_url(text: str) -> str:
+    """Check an address that clients of a server are given. "" means the one listened on."""
+    return _url(text, ("http", "https"), "https://kafka.example.com/rest")
+
+
 def master(text: str) -> str:
     """Check a Spark master. "" means local."""
     if text and not _MASTER.fullmatch(text):

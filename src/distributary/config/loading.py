@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from distributary.config import overlay, rules
 from distributary.config.effective import Effective, effective
+from distributary.config.gateway import Gateway
 from distributary.config.lines import Lines
 from distributary.config.names import Names
 from distributary.config.permit import Permit
@@ -61,6 +62,7 @@ class Config:
     spark: Spark = field(default_factory=Spark)
     publisher: Publisher = field(default_factory=Publisher)
     control: Control = field(default_factory=Control)
+    gateway: Gateway = field(default_factory=Gateway)
     permit: Permit = field(default_factory=Permit)
     socketio: Socketio = field(default_factory=Socketio)
     names: Names = field(default_factory=Names)
@@ -130,6 +132,7 @@ def load(
         spark=Spark(**sections["spark"].values),
         publisher=Publisher(**sections["publisher"].values),
         control=Control(**sections["control"].values),
+        gateway=Gateway(**sections["gateway"].values),
         permit=Permit(**sections["permit"].values),
         socketio=Socketio(**sections["socketio"].values),
         names=Names(**sections["names"].values),

@@ -89,7 +89,8 @@ def check_store(reader: Reader, draft: Draft) -> None:
 def check_ports(reader: Reader, sections: Mapping[str, Draft]) -> None:
     """Note two listeners with the same port, at the one that was given (of two, the later)."""
     taken: dict[int, tuple[Draft, str]] = {}
-    for section, name in (("publisher", "port"), ("publisher", "http_port"), ("control", "port")):
+    listeners = (("publisher", "port"), ("publisher", "http_port"), ("control", "port"), ("gateway", "port"))
+    for section, name in listeners:
         draft = sections[section]
         if name in draft.refused:
             continue

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from distributary.config import checks
+from distributary.config.gateway import Gateway
 from distributary.config.names import Names
 from distributary.config.permit import Permit
 from distributary.config.sections import ENGINES, Control, Kafka, Publisher, Spark, Store
@@ -21,6 +22,7 @@ SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
         "spark": Spark,
         "publisher": Publisher,
         "control": Control,
+        "gateway": Gateway,
         "permit": Permit,
         "socketio": Socketio,
         "names": Names,

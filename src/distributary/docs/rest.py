@@ -1,4 +1,4 @@
-"""The page of all HTTP addresses, from the two applications' own routes.
+"""The page of all HTTP addresses, from the three applications' own routes.
 
 What a route does is its handler's docstring; what to send and what comes back is told here. A route that has
 neither is an error, so no address is left without a word.
@@ -15,6 +15,7 @@ from distributary.config import Config
 from distributary.config.sections import Publisher
 from distributary.control.app import make_app
 from distributary.control.context import Context
+from distributary.gateway.app import make_app as make_gateway
 from distributary.publish.hub.hub import Hub
 from distributary.publish.stats import Stats
 from distributary.publish.stream.http import HttpServer
@@ -23,15 +24,15 @@ from distributary.store.memory import MemoryStore
 _INTRO = """\
 # HTTP
 
-<!-- Made by `python -m distributary.docs` from the routes of src/distributary/control/app.py and
-     src/distributary/publish/stream/http.py. Do not edit. -->
+<!-- Made by `python -m distributary.docs` from the routes of src/distributary/control/app.py,
+     src/distributary/publish/stream/http.py and src/distributary/gateway/. Do not edit. -->
 
-Two parts of a stack speak HTTP: the control API (port 8080 unless it is taken) and each publisher (port
-8001). `distributary up` prints both addresses. Bodies are JSON. Every error is one object,
-`{"error": {"code", "message", "hint", "retry"}}`: see [errors](errors.md). A browser page of another site
-is refused (403) unless `publisher.origins` names it. Where [permission](../how-to/permission.md) is on, every
-address but the open ones needs a token or an API key: 401 without one that counts, 403 where it does not
-allow what is asked.
+Three parts of a stack speak HTTP: the control API (port 8080 unless it is taken), each publisher (port
+8001) and the gateway (port 8082). `distributary up` prints their addresses. Bodies are JSON. Every error is
+one object, `{"error": {"code", "message", "hint", "retry"}}`: see [errors](errors.md); those of the gateway
+are `{"error_code", "message"}`, as its clients expect. A browser page of another site is refused (403)
+unless `publisher.origins` names it. Where [permission](../how-to/permission.md) is on, every address but the
+open ones needs a token or an API key: 401 without one that counts, 403 where it does not allow what is asked.
 """
 
 DETAILS = {
@@ -81,11 +82,29 @@ OF_PUBLISHER = {
 }
 
 
+_GATEWAY = """\
+## Gateway
+
+How to use it: [Kafka over HTTP](../how-to/kafka-over-http.md), [schemas](../how-to/schemas.md).
+"""
+
+OF_GATEWAY = {
+    "POST /topics/{topic}": 'The body is `{"records": [{"key", "value", "partition"}]}`, with `value_schema` '
+    "or `value_schema_id` (and likewise for keys) where the format has schemas. The format is in the "
+    "`Content-Type`.",
+    "GET /v1/topics/{topic}/stream": "Parameters: one of `from` (`earliest`, `latest`), `offset`, `offsets` "
+    "(`0:12,1:40`), `time` (ISO 8601, or ms) and `group` (what it committed); `partition` (repeated), "
+    "`format` (`json`, `binary`, `avro`, `jsonschema`) and `last_event_id` where the header `Last-Event-ID` "
+    "cannot be sent.",
+}
+
+
 def page() -> str:
     """The whole page."""
     control = [_entry(name, handler, DETAILS) for name, handler in routes(control_app())]
     publisher = [_entry(name, None, {**DETAILS, **OF_PUBLISHER}) for name, _ in routes(publisher_app())]
-    return "\n".join([_INTRO, "## Control API\n", *control, "## Publisher\n", *publisher])
+    gateway = [_entry(name, handler, OF_GATEWAY) for name, handler in routes(gateway_app())]
+    return "\n".join([_INTRO, "## Control API\n", *control, "## Publisher\n", *publisher, _GATEWAY, *gateway])
 
 
 def control_app() -> web.Application:
@@ -100,6 +119,11 @@ def publisher_app() -> web.Application:
     stats = Stats()
     hub = Hub(MemoryStore().reader, ttl=60, hold_bytes=1, stats=stats)
     return HttpServer(hub, Publisher(), stats, "1").app()
+
+
+def gateway_app() -> web.Application:
+    """The gateway's application, which asks nobody as long as it is not used."""
+    return make_gateway(Config(), MemoryStore().reader.revoked)
 
 
 def routes(app: web.Application) -> list[tuple[str, Any]]:

@@ -34,6 +34,7 @@ def services(publishers: int = 1, *, socketio: bool = False) -> list[Service]:
     names = ["publisher"] if publishers == 1 else [f"publisher-{n + 1}" for n in range(publishers)]
     return [
         Service("control", _module("control")),
+        Service("gateway", _module("gateway")),
         Service("reducers", _module("reduce"), jars=("spark",), early=True),
         *(Service(name, _module("publish")) for name in names),
         *([Service("socketio", _module("relay"))] if socketio else []),

@@ -14,6 +14,7 @@ _OPEN = {
     "websocket": "WebSocket",
     "socketio": "socket.io",
     "control": "control API",
+    "gateway": "Kafka over HTTP",
     "kafka": "Kafka",
     "store": "store",
 }

@@ -94,7 +94,7 @@ class Stack:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where each part can be reached: ``kafka``, ``store``, ``control``, ``websocket``, ``http``."""
+        """Where each part can be reached: ``kafka``, ``store``, ``control``, ``gateway``, ``websocket``, …"""
         return dict(self.state.addresses)
 
     async def wait_ready(self) -> None:
@@ -196,6 +196,7 @@ class Stack:
             # A comma would end an address.
             "DISTRIBUTARY_STORE_SHARDS": ",".join(one.replace(",", "%2C") for one in config.store.shards),
             "DISTRIBUTARY_CONTROL_PORT": str(config.control.port),
+            "DISTRIBUTARY_GATEWAY_PORT": str(config.gateway.port),
             "DISTRIBUTARY_PUBLISHER_PORT": str(config.publisher.port),
             "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(config.publisher.http_port),
             "DISTRIBUTARY_SOCKETIO_PORT": str(config.socketio.port),
@@ -247,6 +248,8 @@ def _choose_ports(config: Config, ports: Ports) -> Config:
         port = ports.choose("store", store.port)
         store = replace(store, port=port, url=f"redis://127.0.0.1:{port}/0")
     control = replace(control, port=ports.choose("control", control.port, control.host))
+    gateway = config.gateway
+    gateway = replace(gateway, port=ports.choose("gateway", gateway.port, gateway.host))
     publisher = replace(
         publisher,
         port=ports.choose("publisher", publisher.port, publisher.host),
@@ -255,4 +258,12 @@ def _choose_ports(config: Config, ports: Ports) -> Config:
     socketio = config.socketio
     if socketio.port:
         socketio = replace(socketio, port=ports.choose("socketio", socketio.port, socketio.host))
-    return replace(config, kafka=kafka, store=store, control=control, publisher=publisher, socketio=socketio)
+    return replace(
+        config,
+        kafka=kafka,
+        store=store,
+        control=control,
+        gateway=gateway,
+        publisher=publisher,
+        socketio=socketio,
+    )

@@ -12,7 +12,11 @@ def check_exposure(config: Config) -> None:
     """Raise ConfigError when the stack would be open to others: an address of the network, no permission."""
     if config.permit.on:
         return
-    hosts = {"control.host": config.control.host, "publisher.host": config.publisher.host}
+    hosts = {
+        "control.host": config.control.host,
+        "publisher.host": config.publisher.host,
+        "gateway.host": config.gateway.host,
+    }
     if config.socketio.port:
         hosts["socketio.host"] = config.socketio.host
     open_ones = [f'{name} = "{host}"' for name, host in hosts.items() if not is_loopback(host)]

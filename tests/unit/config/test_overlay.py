@@ -37,6 +37,7 @@ BY_KEY = {
     "url": "redis://h:1",
     "shards": "redis://h:1, redis://h:2",
     "advertised_url": "wss://h",
+    "gateway.advertised_url": "https://h",
     "master": "local[2]",
     "bootstrap_servers": "h:1",
     "reduce": "aggregate",
@@ -51,7 +52,7 @@ BY_KEY = {
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.name != "name"], ids=lambda s: s.key)
 def test_every_setting_by_environment(load_text: Load, setting: Any) -> None:
-    text = BY_KEY.get(setting.name) or TEXTS.get(setting.note.kind)
+    text = BY_KEY.get(setting.key) or BY_KEY.get(setting.name) or TEXTS.get(setting.note.kind)
     text = text or (
         setting.note.choices[-1]
         if setting.note.choices

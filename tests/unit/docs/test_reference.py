@@ -107,12 +107,16 @@ def test_every_property_of_a_client() -> None:
 
 def test_every_route() -> None:
     text = page("rest")
-    both = rest.routes(rest.control_app()) + rest.routes(rest.publisher_app())
+    both = [
+        route
+        for app in (rest.control_app(), rest.publisher_app(), rest.gateway_app())
+        for route in rest.routes(app)
+    ]
     assert len(both) > 15
     for name, _ in both:
         assert f"### `{name}`\n" in text
     known = {name for name, _ in both}
-    assert set(rest.DETAILS) | set(rest.OF_PUBLISHER) <= known, "a route that is described is gone"
+    assert {*rest.DETAILS, *rest.OF_PUBLISHER, *rest.OF_GATEWAY} <= known, "a route that is described is gone"
 
 
 def test_every_code_and_command_of_the_protocol() -> None:

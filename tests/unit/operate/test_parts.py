@@ -16,10 +16,11 @@ from distributary.operate.parts import kafka_part, services
 
 
 def test_the_services_of_a_whole_stack() -> None:
-    assert [service.name for service in services()] == ["control", "reducers", "publisher"]
-    assert [service.name for service in services(2)][2:] == ["publisher-1", "publisher-2"]
+    assert [service.name for service in services()] == ["control", "gateway", "reducers", "publisher"]
+    assert [service.name for service in services(2)][3:] == ["publisher-1", "publisher-2"]
     assert [service.argv[-1] for service in services()] == [
         "distributary.control",
+        "distributary.gateway",
         "distributary.reduce",
         "distributary.publish",
     ]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.permit.signed import SECRET
 
-from distributary.config import Config, Control, Permit, Publisher
+from distributary.config import Config, Control, Gateway, Permit, Publisher
 from distributary.errors import ConfigError
 from distributary.permit.exposure import check_exposure, is_loopback
 
@@ -21,13 +21,24 @@ def test_an_open_stack_may_listen_on_this_machine(host: str) -> None:
     "host", ["0.0.0.0", "::", "10.0.0.1", "192.168.1.1", "example.com", "localhost.example.com", ""]
 )
 def test_an_open_stack_may_not_listen_elsewhere(host: str) -> None:
-    for config in (Config(control=Control(host=host)), Config(publisher=Publisher(host=host))):
+    for config in (
+        Config(control=Control(host=host)),
+        Config(publisher=Publisher(host=host)),
+        Config(gateway=Gateway(host=host)),
+    ):
         with pytest.raises(ConfigError) as caught:
             check_exposure(config)
         assert f'host = "{host}"' in caught.value.message
         assert "permit.hmac_secret" in caught.value.hint
     permit = Permit(hmac_secret=SECRET)
-    check_exposure(Config(control=Control(host=host), publisher=Publisher(host=host), permit=permit))
+    check_exposure(
+        Config(
+            control=Control(host=host),
+            publisher=Publisher(host=host),
+            gateway=Gateway(host=host),
+            permit=permit,
+        )
+    )
 
 
 @given(st.ip_addresses())

@@ -1,0 +1,65 @@
+"""The section ``[gateway]``: Kafka over HTTP and the schema registry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distributary.config import checks
+from distributary.config.setting import Section, setting
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Gateway(Section):
+    """Kafka over HTTP (REST proxy and topic streams) and the schema registry."""
+
+    host: str = setting(
+        "127.0.0.1",
+        'The address to listen on; "0.0.0.0" listens on all of the machine\'s.',
+        example='"0.0.0.0"',
+        check=checks.not_blank,
+    )
+    port: int = setting(8082, "Port of the gateway.", low=1, high=65535)
+    advertised_url: str = setting(
+        "",
+        "Address that clients are told in base_uri, with its path, when a proxy stands before the gateway. "
+        "Empty: what X-Forwarded-* says, else host and port.",
+        example='"https://kafka.example.com/rest"',
+        check=checks.web_url,
+    )
+    schemas_topic: str = setting(
+        "distributary.schemas",
+        "Compacted topic that holds the registry's schemas.",
+        example='"prod.distributary.schemas"',
+        check=checks.topic,
+    )
+    max_body: int = setting(
+        10_485_760,
+        "Largest body of a request, and most of what one read gives.",
+        kind="size",
+        unit="bytes",
+        low=1024,
+        high=1 << 30,
+        example='"1 MiB"',
+    )
+    max_instances: int = setting(
+        256,
+        "Consumer instances and streams that there may be at a time; each is a Kafka client.",
+        low=1,
+        high=100_000,
+        example="1000",
+    )
+    instance_timeout: float = setting(
+        300.0,
+        "After how long without a request a consumer instance is closed.",
+        unit="s",
+        low=0.1,
+        example='"1 minute"',
+    )
+    poll_wait: float = setting(
+        1.0,
+        "How long a read waits for records when the request does not say.",
+        unit="s",
+        low=0,
+        high=60,
+        example='"5 s"',
+    )

@@ -1,0 +1,64 @@
+"""The gateway put together: every address in one table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from distributary.config import Config
+from distributary.gateway import health
+from distributary.gateway.access import CONFIG, GATE, permitted, prefix_of
+from distributary.gateway.proxy import consuming, messages, metadata, producing, records
+from distributary.gateway.proxy.cluster import Cluster
+from distributary.gateway.proxy.instances import Instances
+from distributary.gateway.proxy.producer import TopicWriter
+from distributary.gateway.replies import one_shape
+from distributary.gateway.schemas import routes as schemas
+from distributary.gateway.schemas.log import SchemaLog
+from distributary.gateway.stream import routes as streams
+from distributary.permit import Gate
+from distributary.permit.revoked import Read
+
+
+def make_app(config: Config, revoked: Read) -> web.Application:
+    """Make the application; it talks to Kafka from its first request on.
+
+    ``revoked`` is ``ReaderStore.revoked``. Raises ConfigError when the keys of ``[permit]`` cannot be used.
+    """
+    app = web.Application(middlewares=[one_shape, permitted], client_max_size=config.gateway.max_body)
+    app[CONFIG] = config
+    app[GATE] = Gate(config, revoked)
+    app[schemas.LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
+    app[metadata.CLUSTER] = Cluster(config.kafka)
+    app[producing.WRITER] = TopicWriter(config.kafka)
+    app[consuming.INSTANCES] = Instances(config.kafka, config.gateway)
+    app.cleanup_ctx.append(_closing)
+    app[streams.OPEN] = set()
+    app.on_shutdown.append(_stopping)
+    parts = (health, schemas, metadata, producing, records, consuming, messages, streams)
+    table = [route for part in parts for route in part.routes()]
+    app.add_routes(table)
+    prefix = prefix_of(config)
+    # A proxy may or may not take the prefix off, and some clients put it before base_uri's path once more.
+    for before in (prefix, prefix * 2) if prefix else ():
+        app.add_routes([web.route(one.method, before + one.path, one.handler) for one in table])
+    return app
+
+
+async def _stopping(app: web.Application) -> None:
+    """End what would wait for long, so that the process ends soon; clients come back."""
+    app[consuming.INSTANCES].stop_waiting()
+    for task in app[streams.OPEN].copy():
+        task.cancel()
+
+
+async def _closing(app: web.Application) -> AsyncIterator[None]:
+    keeping = asyncio.create_task(app[consuming.INSTANCES].keep())
+    yield
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    await asyncio.gather(
+        app[consuming.INSTANCES].close(), app[producing.WRITER].close(), app[schemas.LOG].close()
+    )

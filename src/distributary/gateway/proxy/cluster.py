@@ -1,0 +1,126 @@
+"""What the proxy tells of the cluster: brokers, topics, partitions, their offsets. Blocking calls."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from distributary.config.sections import Kafka
+from distributary.errors import KafkaUnavailable
+from distributary.gateway.refuse import PARTITION, TOPIC, refuse
+from distributary.kafka import client, topics
+
+SECONDS = 5.0
+"""How long the brokers may take to say what there is."""
+_KEPT = 5.0
+"""Seconds for which a topic's number of partitions is taken as known when records are written."""
+
+
+class Cluster:
+    """Asks Kafka; raises GatewayError for topics and partitions that are not there."""
+
+    def __init__(self, kafka: Kafka, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kafka = kafka
+        self._clock = clock
+        self._counts: dict[str, tuple[int, float]] = {}
+
+    def id(self) -> str:
+        """Give the cluster's id."""
+        return str(self._metadata().cluster_id)
+
+    def brokers(self) -> list[int]:
+        """List the brokers' ids."""
+        return sorted(self._metadata().brokers)
+
+    def topics(self) -> list[str]:
+        """Name the topics, Kafka's own left out."""
+        return topics.list_topics(self.admin())
+
+    def topic(self, name: str) -> dict[str, Any]:
+        """Describe a topic with its settings."""
+        partitions = self.partitions(name)
+        return {
+            "name": name,
+            "configs": topics.topic_config(self.admin(), name),
+            "partitions": partitions,
+        }
+
+    def partitions(self, name: str) -> list[dict[str, Any]]:
+        """Describe a topic's partitions: leader and replicas."""
+        found = self._metadata().topics.get(name)
+        if found is None or found.error is not None:
+            raise missing(name)
+        return [
+            {
+                "partition": number,
+                "leader": one.leader,
+                "replicas": [
+                    {"broker": broker, "leader": broker == one.leader, "in_sync": broker in one.isrs}
+                    for broker in one.replicas
+                ],
+            }
+            for number, one in sorted(found.partitions.items())
+        ]
+
+    def partition(self, name: str, number: int) -> dict[str, Any]:
+        """Describe one partition."""
+        for one in self.partitions(name):
+            if one["partition"] == number:
+                return one
+        raise no_partition(name, number)
+
+    def offsets(self, name: str, number: int) -> tuple[int, int]:
+        """Give a partition's first offset and its end."""
+        self.check(name, number)
+        admin = self.admin()
+        return (
+            topics.earliest_offsets(admin, name).get(number, 0),
+            topics.end_offsets(admin, name).get(number, 0),
+        )
+
+    def check(self, name: str, number: int | None = None) -> int:
+        """Give how many partitions a topic has; raises unless there are topic and partition."""
+        count, until = self._counts.get(name, (0, 0.0))
+        if until < self._clock() or (number is not None and number >= count):
+            found = topics.find_topic(self.admin(), name) if _possible(name) else None
+            if found is None:
+                self._counts.pop(name, None)
+                raise missing(name)
+            count = found.partitions
+            self._counts[name] = (count, self._clock() + _KEPT)
+        if number is not None and not 0 <= number < count:
+            raise no_partition(name, number)
+        return count
+
+    @functools.cache  # noqa: B019 - there is one for a process
+    def admin(self) -> AdminClient:
+        """Give the client that asks."""
+        return client.admin(self._kafka)
+
+    def _metadata(self) -> Any:
+        try:
+            return self.admin().list_topics(timeout=SECONDS)
+        except KafkaException as error:
+            raise KafkaUnavailable(
+                f"Kafka at {self._kafka.bootstrap_servers} does not answer ({error.args[0].str()})",
+                hint="Check that it runs",
+            ) from None
+
+
+def missing(name: str) -> Exception:
+    """Make the error of a topic that is not there."""
+    return refuse(TOPIC, f"there is no topic {name[:249]!r}", "create it, or correct the name")
+
+
+def no_partition(name: str, number: int) -> Exception:
+    """Make the error of a partition that is not there."""
+    return refuse(PARTITION, f"the topic {name!r} has no partition {number}", f"see GET /topics/{name}")
+
+
+def _possible(name: str) -> bool:
+    return 0 < len(name) < 250 and all(one.isascii() and (one.isalnum() or one in "._-") for one in name)

@@ -1,0 +1,259 @@
+"""Consuming by versions 1 and 2: instances under ``/consumers/{group}``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
+
+from distributary.errors import GatewayError
+from distributary.gateway import refuse as numbers
+from distributary.gateway.access import CONFIG
+from distributary.gateway.proxy import bodies, metadata
+from distributary.gateway.proxy.cluster import Cluster
+from distributary.gateway.proxy.formats import decode
+from distributary.gateway.proxy.instance import Instance
+from distributary.gateway.proxy.instances import Instances
+from distributary.gateway.proxy.joining import base_uri, wish
+from distributary.gateway.proxy.media import Media, of_accept, of_body
+from distributary.gateway.proxy.schemas import finder
+from distributary.gateway.refuse import refuse
+from distributary.gateway.replies import number, read_json
+from distributary.gateway.schemas.routes import LOG
+
+INSTANCES: web.AppKey[Instances] = web.AppKey("instances", Instances)
+
+_ONE = "/consumers/{group}/instances/{instance}"
+MAX_WAIT = 60_000
+
+
+def routes() -> list[web.RouteDef]:
+    """List the addresses for consuming."""
+    return [
+        web.post("/consumers/{group}", create),
+        web.delete(_ONE, delete),
+        web.get(_ONE + "/topics/{topic}", read_topic),
+        web.get(_ONE + "/records", read_records),
+        web.post(_ONE + "/offsets", commit),
+        web.get(_ONE + "/offsets", committed),
+        web.post(_ONE + "/subscription", subscribe),
+        web.get(_ONE + "/subscription", subscription),
+        web.delete(_ONE + "/subscription", unsubscribe),
+        web.post(_ONE + "/assignments", assign),
+        web.get(_ONE + "/assignments", assignment),
+        web.post(_ONE + "/positions", seek),
+        web.post(_ONE + "/positions/beginning", seek_to_beginning),
+        web.post(_ONE + "/positions/end", seek_to_end),
+    ]
+
+
+async def create(request: web.Request) -> web.Response:
+    """Make a consumer instance in a group; gives ``instance_id`` and ``base_uri``, under which it is used."""
+    group = request.match_info["group"]
+    if len(group) > 255 or not group.isprintable():
+        raise refuse(numbers.CONSUMER_CONFIG, "the group is no name", "use at most 255 characters")
+    made = await request.app[INSTANCES].create(group, wish(await read_json(request, empty={})))
+    said = base_uri(
+        group,
+        made.name,
+        advertised=request.app[CONFIG].gateway.advertised_url,
+        host=request.host,
+        scheme=request.scheme,
+        headers=request.headers,
+    )
+    return metadata.reply(request, {"instance_id": made.name, "base_uri": said})
+
+
+async def delete(request: web.Request) -> web.Response:
+    """Close an instance; others of its group take over its partitions."""
+    await request.app[INSTANCES].remove(request.match_info["group"], request.match_info["instance"])
+    return web.Response(status=204)
+
+
+async def read_topic(request: web.Request) -> web.Response:
+    """Read a topic (version 1): the first read subscribes to it. Waits for records; ``[]`` if none came."""
+    topic = request.match_info["topic"]
+    async with _instance(request) as instance:
+        if instance.topics not in ((), (topic,)):
+            raise refuse(
+                numbers.SUBSCRIBED,
+                f"the instance reads {', '.join(instance.topics)}",
+                "make another for this",
+            )
+        if not instance.topics:
+            await metadata.ask(request, Cluster.check, topic)
+            await request.app[INSTANCES].run(instance.subscribe, [topic])
+        return await _read(request, instance, 1)
+
+
+async def read_records(request: web.Request) -> web.Response:
+    """Read what is subscribed or assigned (version 2). Parameters: ``timeout`` in ms, ``max_bytes``."""
+    async with _instance(request) as instance:
+        if not instance.topics and not await request.app[INSTANCES].run(instance.assignment):
+            raise refuse(
+                numbers.STATE,
+                "the instance has neither a subscription nor assignments",
+                "make one by POST …/subscription",
+            )
+        return await _read(request, instance, 2)
+
+
+async def _read(request: web.Request, instance: Instance, version: int) -> web.Response:
+    wanted = of_accept(request.headers.get("Accept", "")).format or instance.wish.format
+    if wanted != instance.wish.format:
+        raise refuse(
+            numbers.FORMAT,
+            f"the instance was made for {instance.wish.format}, not {wanted}",
+            "accept its format, or make another",
+        )
+    settings = request.app[CONFIG].gateway
+    usual = settings.poll_wait if instance.wish.wait is None else instance.wish.wait
+    wait = number(request, "timeout", -1, low=-1, high=MAX_WAIT)
+    limit = number(request, "max_bytes", settings.max_body, low=-1)
+    await request.app[INSTANCES].run_until(instance.fetch, usual if wait < 0 else wait / 1000)
+    shown = instance.peek(min(limit, settings.max_body) if limit > 0 else settings.max_body)
+    records = await told(request, shown, wanted, with_topic=version == 2)
+    instance.take(len(records))
+    return records_reply(records, Media(version, wanted))
+
+
+async def told(
+    request: web.Request, messages: list[Message], format: str, *, with_topic: bool
+) -> list[dict[str, Any]]:
+    """Write records for a reply; what stands before one that cannot be read is told first."""
+    find = await finder(request.app[LOG], messages) if format in ("avro", "jsonschema") else _no_schema
+    found: list[dict[str, Any]] = []
+    for message in messages:
+        where = f"record {message.offset()} of partition {message.partition()} of {message.topic()!r}"
+        try:
+            key = decode(format, message.key(), find, f"the key of {where}")
+            value = decode(format, message.value(), find, f"the value of {where}")
+        except GatewayError:
+            if found:
+                return found
+            raise
+        said = {"key": key, "value": value, "partition": message.partition(), "offset": message.offset()}
+        found.append({"topic": message.topic(), **said} if with_topic else said)
+    return found
+
+
+def _no_schema(number: int) -> None:
+    return None
+
+
+def records_reply(records: list[dict[str, Any]], media: Media) -> web.Response:
+    """Make a reply of records."""
+    return web.Response(body=msgspec.json.encode(records), content_type=media.text)
+
+
+async def commit(request: web.Request) -> web.Response:
+    """Commit what replies took, or what the body says: ``offsets`` with ``topic, partition, offset``."""
+    body = await read_json(request, empty={})
+    given = bodies.places(body, "offsets", "offset") if "offsets" in body else None
+    async with _instance(request) as instance:
+        chosen = None if given is None else [(topic, part, at or 0) for topic, part, at in given]
+        await request.app[INSTANCES].run(instance.commit, chosen)
+        said = [
+            {
+                "topic": topic,
+                "partition": part,
+                "consumed": at,
+                "committed": instance.committed.get((topic, part)),
+            }
+            for (topic, part), at in instance.consumed.items()
+        ]
+    version = of_body(request.headers.get("Content-Type", "")).version
+    return metadata.reply(request, said if version == 1 else [])
+
+
+async def committed(request: web.Request) -> web.Response:
+    """Give what the group committed for the ``partitions`` of the body."""
+    places = _partitions(await read_json(request))
+    async with _instance(request) as instance:
+        found = await request.app[INSTANCES].run(instance.committed_offsets, places)
+    said = [
+        {"topic": one.topic, "partition": one.partition, "offset": one.offset, "metadata": one.metadata or ""}
+        for one in found
+    ]
+    return metadata.reply(request, {"offsets": said})
+
+
+async def subscribe(request: web.Request) -> web.Response:
+    """Subscribe to ``topics``, or to those that a ``topic_pattern`` fits, in place of those of before."""
+    body = await read_json(request)
+    names, pattern = body.get("topics"), body.get("topic_pattern")
+    if isinstance(pattern, str) and pattern and names is None:
+        wanted = [pattern if pattern.startswith("^") else f"^{pattern}"]
+    elif isinstance(names, list) and names and all(isinstance(one, str) for one in names):
+        wanted = names
+        for one in names:
+            await metadata.ask(request, Cluster.check, one)
+    else:
+        raise refuse(numbers.UNPROCESSABLE, "the body names no topics", 'send {"topics": ["…"]}')
+    async with _instance(request) as instance:
+        await request.app[INSTANCES].run(instance.subscribe, wanted)
+    return web.Response(status=204)
+
+
+async def subscription(request: web.Request) -> web.Response:
+    """Name the topics that are subscribed to."""
+    async with _instance(request) as instance:
+        return metadata.reply(request, {"topics": list(instance.topics)})
+
+
+async def unsubscribe(request: web.Request) -> web.Response:
+    """Give up the subscription, and with it the partitions."""
+    async with _instance(request) as instance:
+        await request.app[INSTANCES].run(instance.unsubscribe)
+    return web.Response(status=204)
+
+
+async def assign(request: web.Request) -> web.Response:
+    """Read the ``partitions`` of the body, outside of the group's giving out."""
+    places = _partitions(await read_json(request))
+    for place in places:
+        await metadata.ask(request, Cluster.check, *place)
+    async with _instance(request) as instance:
+        await request.app[INSTANCES].run(instance.assign, places)
+    return web.Response(status=204)
+
+
+async def assignment(request: web.Request) -> web.Response:
+    """List the partitions that are read now."""
+    async with _instance(request) as instance:
+        found = await request.app[INSTANCES].run(instance.assignment)
+    return metadata.reply(request, {"partitions": [{"topic": topic, "partition": at} for topic, at in found]})
+
+
+async def seek(request: web.Request) -> web.Response:
+    """Read on from ``offsets``: each with ``topic``, ``partition`` and ``offset``."""
+    found = bodies.places(await read_json(request), "offsets", "offset")
+    return await _seek(request, [(topic, part, at or 0) for topic, part, at in found])
+
+
+async def seek_to_beginning(request: web.Request) -> web.Response:
+    """Read the ``partitions`` of the body from their first record."""
+    places = _partitions(await read_json(request))
+    return await _seek(request, [(*place, OFFSET_BEGINNING) for place in places])
+
+
+async def seek_to_end(request: web.Request) -> web.Response:
+    """Read the ``partitions`` of the body from what comes next."""
+    places = _partitions(await read_json(request))
+    return await _seek(request, [(*place, OFFSET_END) for place in places])
+
+
+async def _seek(request: web.Request, offsets: list[tuple[str, int, int]]) -> web.Response:
+    async with _instance(request) as instance:
+        await request.app[INSTANCES].run(instance.seek, offsets)
+    return web.Response(status=204)
+
+
+def _partitions(body: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(topic, part) for topic, part, _ in bodies.places(body, "partitions")]
+
+
+def _instance(request: web.Request) -> Any:
+    return request.app[INSTANCES].use(request.match_info["group"], request.match_info["instance"])

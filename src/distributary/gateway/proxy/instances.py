@@ -1,0 +1,167 @@
+"""All consumer instances of a gateway: bounded in number, closed when nobody uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaException
+
+from distributary.config.gateway import Gateway
+from distributary.config.sections import Kafka
+from distributary.gateway import refuse as numbers
+from distributary.gateway.proxy.instance import Instance, Wish, refused
+from distributary.gateway.refuse import refuse
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Entry:
+    """An instance with its lock, and when it was last used."""
+
+    def __init__(self, instance: Instance, now: float) -> None:
+        self.instance = instance
+        self.lock = asyncio.Lock()
+        self.used = now
+        self.closed = False
+
+
+class Instances:
+    """For one event loop. Blocking calls of instances run in as many threads as there may be instances."""
+
+    def __init__(self, kafka: Kafka, settings: Gateway, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kafka = kafka
+        self._settings = settings
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(settings.max_instances, thread_name_prefix="gateway")
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._others = 0
+        self._waiting: set[threading.Event] = set()
+
+    def __len__(self) -> int:
+        return len(self._entries) + self._others
+
+    async def create(self, group: str, wish: Wish) -> Instance:
+        """Make an instance; raises GatewayError: the name is taken, or there are too many."""
+        name = wish.name or f"i-{uuid.uuid4().hex}"
+        if (group, name) in self._entries:
+            raise refuse(
+                numbers.INSTANCE_TAKEN, f"the group {group!r} has an instance {name!r}", "take another name"
+            )
+        self._check_room()
+        instance = Instance(self._kafka, group, name, wish)
+        self._entries[group, name] = Entry(instance, self._clock())
+        return instance
+
+    @contextlib.asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Hold a place for a reader that is no instance, such as a stream; raises GatewayError if none is."""
+        self._check_room()
+        self._others += 1
+        try:
+            yield
+        finally:
+            self._others -= 1
+
+    @contextlib.asynccontextmanager
+    async def use(self, group: str, name: str) -> AsyncIterator[Instance]:
+        """Have an instance to oneself; raises GatewayError when there is none."""
+        entry = self._entries.get((group, name))
+        if entry is not None:
+            entry.used = self._clock()
+            async with entry.lock:
+                if not entry.closed:
+                    try:
+                        yield entry.instance
+                    except KafkaException as error:
+                        raise refused(error.args[0], f"the group {group}") from None
+                    finally:
+                        entry.used = self._clock()
+                    return
+        raise refuse(
+            numbers.INSTANCE,
+            f"the group {group!r} has no instance {name!r} here",
+            f"make one by POST /consumers/{group}; {self._settings.instance_timeout:g} s unused end it",
+        )
+
+    async def run(self, call: Callable[..., T], *args: Any) -> T:
+        """Run a blocking call in a thread; one that was begun is waited for, whoever gave up."""
+        work = asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait([work])
+            raise
+
+    async def run_until(self, call: Callable[..., T], *args: Any) -> T:
+        """Run a blocking call that takes an event last and ends soon after it is set: when nobody waits."""
+        gave_up = threading.Event()
+        self._waiting.add(gave_up)
+        work = asyncio.ensure_future(self.run(call, *args, gave_up))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            gave_up.set()
+            await asyncio.wait([work])
+            raise
+        finally:
+            self._waiting.discard(gave_up)
+
+    def stop_waiting(self) -> None:
+        """End the waits that are under way, because the gateway stops."""
+        for one in self._waiting:
+            one.set()
+
+    async def remove(self, group: str, name: str) -> None:
+        """Close an instance; raises GatewayError when there is none."""
+        async with self.use(group, name):
+            entry = self._entries.pop((group, name))
+            entry.closed = True
+            await self.run(entry.instance.close)
+
+    async def keep(self) -> None:
+        """Look after all instances for ever: those in use stay in their groups, the others are closed."""
+        while True:
+            await asyncio.sleep(min(1.0, self._settings.instance_timeout / 4))
+            await asyncio.gather(*(self._look(*key) for key in list(self._entries)))
+
+    async def close(self) -> None:
+        """Close all."""
+        entries, self._entries = self._entries, {}
+        await asyncio.gather(*(self.run(one.instance.close) for one in entries.values()))
+        self._pool.shutdown(wait=False)
+
+    async def _look(self, group: str, name: str) -> None:
+        entry = self._entries.get((group, name))
+        if entry is None or entry.lock.locked():
+            return
+        async with entry.lock:
+            if entry.closed:
+                return
+            try:
+                if self._clock() - entry.used < self._settings.instance_timeout:
+                    await self.run(entry.instance.idle)
+                    return
+                self._entries.pop((group, name), None)
+                entry.closed = True
+                log.info("the instance %s of the group %s was not used any more and is closed", name, group)
+                await self.run(entry.instance.close)
+            except (KafkaException, RuntimeError) as error:
+                log.warning("the instance %s of the group %s: %s", name, group, error)
+
+    def _check_room(self) -> None:
+        if len(self) >= self._settings.max_instances:
+            raise refuse(
+                numbers.BUSY,
+                f"there are {len(self)} consumer instances and streams, and no more are allowed",
+                "try again later, delete instances that are done with, or raise gateway.max_instances",
+            )

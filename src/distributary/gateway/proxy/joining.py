@@ -1,0 +1,84 @@
+"""What a request to make a consumer instance says, and the address that it is told. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from distributary.gateway.proxy.instance import Wish
+from distributary.gateway.proxy.media import FORMATS
+from distributary.gateway.refuse import CONSUMER_CONFIG, refuse
+
+RESETS = {
+    "earliest": "earliest",
+    "smallest": "earliest",
+    "latest": "latest",
+    "largest": "latest",
+    "none": "error",
+}
+_SETTINGS = ("format", "auto.offset.reset", "auto.commit.enable", "consumer.request.timeout.ms")
+_IGNORED = ("fetch.min.bytes",)
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+_PREFIX = re.compile(r"(/[A-Za-z0-9._~%-]+)*/?")
+
+
+def wish(body: Mapping[str, Any]) -> Wish:
+    """Read the settings of a new instance: version 1 calls its name ``id``, version 2 ``name``."""
+    names = ("id", "name", *_SETTINGS, *_IGNORED)
+    for name in body:
+        if name not in names:
+            raise refuse(CONSUMER_CONFIG, f"{name[:80]!r} is no setting", f"there are {', '.join(names)}")
+    name = body.get("name") or body.get("id") or ""
+    if not isinstance(name, str) or (name and not _NAME.fullmatch(name)):
+        raise refuse(CONSUMER_CONFIG, f"{str(name)[:80]!r} is no name", "use letters, digits, . _ and -")
+    format = _text(body, "format", "binary")
+    if format not in FORMATS:
+        raise refuse(
+            CONSUMER_CONFIG, f"the format {format[:40]!r} is not known", f"it is {', '.join(FORMATS)}"
+        )
+    reset = _text(body, "auto.offset.reset", "latest")
+    if reset not in RESETS:
+        raise refuse(
+            CONSUMER_CONFIG, f"auto.offset.reset = {reset[:40]!r} is not known", f"it is {', '.join(RESETS)}"
+        )
+    commit = str(body.get("auto.commit.enable", "true")).lower()
+    if commit not in ("true", "false"):
+        raise refuse(CONSUMER_CONFIG, "auto.commit.enable is neither true nor false")
+    wait = body.get("consumer.request.timeout.ms")
+    if wait is not None:
+        if not str(wait).isdigit() or int(wait) > 60_000:
+            raise refuse(CONSUMER_CONFIG, "consumer.request.timeout.ms is no number from 0 to 60000")
+        wait = int(wait) / 1000
+    return Wish(name, format, RESETS[reset], commit == "true", wait)
+
+
+def _text(body: Mapping[str, Any], name: str, usual: str) -> str:
+    found = body.get(name)
+    return usual if found is None else str(found).lower()
+
+
+def base_uri(
+    group: str, name: str, *, advertised: str, host: str, scheme: str, headers: Mapping[str, str]
+) -> str:
+    """Say where an instance is found: as the configuration says, else as a proxy says, else as was asked."""
+    if advertised:
+        base = advertised.rstrip("/")
+    else:
+        proto = _forwarded(headers, "X-Forwarded-Proto", re.compile("https?")) or scheme
+        place = _forwarded(headers, "X-Forwarded-Host", _HOST) or (
+            host if _HOST.fullmatch(host) else "localhost"
+        )
+        port = _forwarded(headers, "X-Forwarded-Port", re.compile("[0-9]{1,5}"))
+        if port and "X-Forwarded-Host" in headers and not re.search(r":[0-9]+$", place):
+            place += "" if port == {"http": "80", "https": "443"}[proto] else f":{port}"
+        base = f"{proto}://{place}" + _forwarded(headers, "X-Forwarded-Prefix", _PREFIX).rstrip("/")
+    return f"{base}/consumers/{quote(group, safe='')}/instances/{quote(name, safe='')}"
+
+
+def _forwarded(headers: Mapping[str, str], name: str, pattern: re.Pattern[str]) -> str:
+    """Read the first value of a proxy's header; what cannot be one is left out."""
+    said = headers.get(name, "").partition(",")[0].strip()
+    return said if pattern.fullmatch(said) else ""

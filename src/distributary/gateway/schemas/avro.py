@@ -1,0 +1,216 @@
+"""Avro schemas: reading them strictly, and whether data of one can be read with another. Pure.
+
+The rules are those of schema resolution in the Avro specification, with two that keep readers from wrong
+values: names are compared with their namespace (a reader's aliases count), and logical types must agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import fastavro.schema
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WIDER = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+"""What a value of a primitive type may be read as, besides itself."""
+
+_NAMED = ("record", "error", "enum", "fixed")
+_MAX_STEPS = 200_000
+
+
+class Avro(NamedTuple):
+    """A schema that was read: names are whole in it, and ``named`` finds what they stand for."""
+
+    schema: Any
+    named: dict[str, Any]
+
+
+def read(document: Any) -> Avro:
+    """Read a schema from its JSON; raises ValueError with what is wrong."""
+    named: dict[str, Any] = {}
+    try:
+        _check_raw(document)
+        schema = fastavro.schema.parse_schema(document, named_schemas=named)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except fastavro.schema.UnknownType as error:
+        raise ValueError(f"there is no type {error.name}") from None
+    except ValueError:
+        raise
+    except KeyError as error:
+        raise ValueError(f"{error} is missing") from None
+    except Exception as error:  # fastavro raises what the data happen to raise
+        raise ValueError(str(error) or "it is no Avro schema") from None
+    return Avro(schema, named)
+
+
+def _check_raw(node: Any) -> None:
+    """Refuse what the parser lets pass and other readers do not."""
+    if isinstance(node, list):
+        kinds = [_branch(one) for one in _each(node)]
+        if len(set(kinds)) < len(kinds):
+            raise ValueError("a union has the same type twice")
+        return
+    if not isinstance(node, dict):
+        if not isinstance(node, str):
+            raise ValueError("a schema is a text, an object or an array")
+        return
+    kind = node.get("type")
+    if kind in _NAMED:
+        name = node.get("name")
+        if not isinstance(name, str) or not all(_NAME.fullmatch(part) for part in name.split(".")):
+            raise ValueError(f"{name!r} is no name")
+    if kind in ("record", "error"):
+        fields = node.get("fields")
+        if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+            raise ValueError("a record has a list of fields")
+        names = [field.get("name") for field in fields]
+        if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
+            raise ValueError("a field has no name, or one that is none")
+        if len(set(names)) < len(names):
+            raise ValueError("a record has two fields of one name")
+        for field in fields:
+            _check_raw(field["type"])
+    elif kind == "enum":
+        symbols = node.get("symbols")
+        if not isinstance(symbols, list) or not all(
+            isinstance(one, str) and _NAME.fullmatch(one) for one in symbols
+        ):
+            raise ValueError("an enum has a list of symbols")
+    elif kind == "fixed":
+        if not isinstance(node.get("size"), int) or node["size"] < 0:
+            raise ValueError("a fixed has a size")
+    elif kind == "array":
+        _check_raw(node["items"])
+    elif kind == "map":
+        _check_raw(node["values"])
+
+
+def _each(union: list[Any]) -> Iterator[Any]:
+    for branch in union:
+        if isinstance(branch, list):
+            raise ValueError("a union is directly in a union")
+        _check_raw(branch)
+        yield branch
+
+
+def _branch(schema: Any) -> str:
+    if isinstance(schema, str):
+        return schema
+    if "name" not in schema:
+        return str(schema.get("type"))
+    return f"{schema.get('namespace', '')}.{schema['name']}"
+
+
+def unreadable(reader: Avro, writer: Avro) -> list[str]:
+    """Say why data of ``writer`` cannot all be read with ``reader``; nothing when they can."""
+    try:
+        return _Pair(reader.named, writer.named).check(reader.schema, writer.schema, "")
+    except RecursionError:
+        return ["/: the schemas are too large or nested too deeply to be compared"]
+
+
+class _Pair:
+    """One comparison; pairs of names that were begun are taken as good, so that recursion ends."""
+
+    def __init__(self, readers: dict[str, Any], writers: dict[str, Any]) -> None:
+        self._readers, self._writers = readers, writers
+        self._begun: set[tuple[str, str]] = set()
+        self._steps = 0
+
+    def check(self, reader: Any, writer: Any, path: str) -> list[str]:
+        self._steps += 1
+        if self._steps > _MAX_STEPS:
+            raise RecursionError
+        reader, writer = _resolved(reader, self._readers), _resolved(writer, self._writers)
+        if isinstance(writer, list):
+            return [why for branch in writer for why in self.check(reader, branch, path)]
+        if isinstance(reader, list):
+            return self._of_union(reader, writer, path)
+        read, written = _kind(reader), _kind(writer)
+        if read != written:
+            if isinstance(read, str) and read in _WIDER.get(written, ()):
+                return self._logical(reader, writer, path)
+            return [f"{path or '/'}: {_called(writer)} cannot be read as {_called(reader)}"]
+        if read in _NAMED:
+            return self._of_named(reader, writer, path)
+        if read == "array":
+            return self.check(reader["items"], writer["items"], f"{path}/items")
+        if read == "map":
+            return self.check(reader["values"], writer["values"], f"{path}/values")
+        return self._logical(reader, writer, path)
+
+    def _of_union(self, reader: list[Any], writer: Any, path: str) -> list[str]:
+        # Pairs that are begun in a branch that fails prove nothing for the next.
+        for branch in reader:
+            before = set(self._begun)
+            if not self.check(branch, writer, path):
+                return []
+            self._begun = before
+        return [f"{path or '/'}: {_called(writer)} is in no branch of the reader's union"]
+
+    def _of_named(self, reader: Any, writer: Any, path: str) -> list[str]:
+        if writer["name"] != reader["name"] and writer["name"] not in _aliases(reader):
+            return [f"{path or '/'}: {writer['name']} is called {reader['name']} by the reader"]
+        if reader["type"] == "fixed":
+            if reader["size"] != writer["size"]:
+                return [f"{path or '/'}: the size of {writer['name']} is {reader['size']} for the reader"]
+            return self._logical(reader, writer, path)
+        if reader["type"] == "enum":
+            lost = [one for one in writer["symbols"] if one not in reader["symbols"]]
+            if lost and "default" not in reader:
+                return [f"{path or '/'}: the reader does not know the symbols {', '.join(lost)}"]
+            return []
+        pair = (reader["name"], writer["name"])
+        if pair in self._begun:
+            return []
+        self._begun.add(pair)
+        return [why for field in reader["fields"] for why in self._of_field(field, writer, path)]
+
+    def _of_field(self, field: Any, writer: Any, path: str) -> list[str]:
+        place = f"{path}/{field['name']}"
+        written = {one["name"]: one for one in writer["fields"]}
+        for name in (field["name"], *field.get("aliases", ())):
+            if name in written:
+                return self.check(field["type"], written[name]["type"], place)
+        return [] if "default" in field else [f"{place}: the writer has no such field, and no default is set"]
+
+    def _logical(self, reader: Any, writer: Any, path: str) -> list[str]:
+        read, written = _logic(reader), _logic(writer)
+        if read == written or not read or not written:
+            return []
+        return [f"{path or '/'}: {written} cannot be read as {read}"]
+
+
+def _resolved(schema: Any, named: dict[str, Any]) -> Any:
+    return named.get(schema, schema) if isinstance(schema, str) else schema
+
+
+def _kind(schema: Any) -> str:
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    return "record" if kind == "error" else str(kind)
+
+
+def _called(schema: Any) -> str:
+    return str(schema["name"]) if isinstance(schema, dict) and "name" in schema else _kind(schema)
+
+
+def _aliases(schema: Any) -> set[str]:
+    space = schema["name"].rpartition(".")[0]
+    return {alias if "." in alias or not space else f"{space}.{alias}" for alias in schema.get("aliases", ())}
+
+
+def _logic(schema: Any) -> str:
+    if not isinstance(schema, dict) or "logicalType" not in schema:
+        return ""
+    if schema["logicalType"] == "decimal":
+        return f"decimal({schema.get('precision')},{schema.get('scale', 0)})"
+    return str(schema["logicalType"])

@@ -1,0 +1,49 @@
+"""Gateways of a test's own, in its event loop, on the shared Kafka."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.support.stack import RunningStack
+
+from distributary.config import Config
+from distributary.gateway.__main__ import listen
+from distributary.gateway.app import make_app
+from distributary.store.memory import MemoryStore
+
+Start = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def settings(stack: RunningStack) -> Config:
+    """A configuration with a schemas topic of the test's own."""
+    gateway = replace(stack.config.gateway, schemas_topic=f"schemas-{uuid.uuid4().hex[:10]}", poll_wait=0.5)
+    return replace(stack.config, gateway=gateway)
+
+
+@pytest.fixture
+async def start(settings: Config) -> AsyncIterator[Start]:
+    """Start a gateway (settings of ``[gateway]`` as keywords) and give its address."""
+    runners: list[web.AppRunner] = []
+
+    async def one(config: Config | None = None, **more: Any) -> str:
+        chosen = config or settings
+        chosen = replace(chosen, gateway=replace(chosen.gateway, **more))
+        runner = await listen(make_app(chosen, MemoryStore().reader.revoked), chosen, 0)
+        runners.append(runner)
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+    yield one
+    for runner in runners:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def url(start: Start) -> str:
+    """One gateway."""
+    return await start()

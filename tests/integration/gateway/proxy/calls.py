@@ -1,0 +1,79 @@
+"""Plain requests to a gateway, as a script would make them."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from typing import Any, NamedTuple
+
+import aiohttp
+
+V2 = "application/vnd.kafka.v2+json"
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def media(format: str, version: int = 2) -> str:
+    return f"application/vnd.kafka.{format}.v{version}+json"
+
+
+class Reply(NamedTuple):
+    """What came back; ``body`` is the JSON, None for none."""
+
+    status: int
+    body: Any
+    type: str
+
+    @property
+    def code(self) -> int:
+        """The number of an error, which every one has."""
+        assert set(self.body) == {"error_code", "message"}, self.body
+        return int(self.body["error_code"])
+
+
+class Calls:
+    """One HTTP session; addresses may be paths or whole."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
+        self.url = url
+        self._http = http
+
+    async def __call__(
+        self, method: str, path: str, body: Any = None, *, type: str = V2, accept: str = "*/*", **headers: str
+    ) -> Reply:
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        said = {"Accept": accept, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        if data is not None:
+            said["Content-Type"] = type
+        address = path if "://" in path else self.url + path
+        sent = None if data is None else io.BytesIO(data)  # aiohttp warns of large bodies in one piece
+        async with self._http.request(method, address, data=sent, headers=said) as reply:
+            raw = await reply.read()
+            return Reply(reply.status, json.loads(raw) if raw else None, reply.content_type)
+
+    async def produce(self, topic: str, *values: Any, format: str = "json", **more: Any) -> Reply:
+        """Write values without keys."""
+        body = {"records": [{"value": value} for value in values], **more}
+        return await self("POST", f"/topics/{topic}", body, type=media(format))
+
+    async def join(self, group: str, **settings: Any) -> str:
+        """Make an instance of version 2 and give its address."""
+        body = {"format": "json", "auto.offset.reset": "earliest", **settings}
+        made = await self("POST", f"/consumers/{group}", body)
+        assert made.status == 200, made
+        found: str = made.body["base_uri"]
+        return found
+
+    async def read(self, base: str, count: int, *, format: str = "json", tries: int = 40) -> list[Any]:
+        """Read until that many records came."""
+        found: list[Any] = []
+        for _ in range(tries):
+            got = await self("GET", f"{base}/records", accept=media(format))
+            assert got.status == 200, got
+            found += got.body
+            if len(found) >= count:
+                return found
+        raise AssertionError(f"only {found}")

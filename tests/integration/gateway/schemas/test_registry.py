@@ -1,0 +1,185 @@
+"""The registry as Confluent's own client sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from tests.integration.gateway.conftest import Start
+
+BET = {
+    "type": "record",
+    "name": "Bet",
+    "namespace": "book",
+    "fields": [{"name": "market", "type": "string"}, {"name": "stake", "type": "long"}],
+}
+BET_2 = {**BET, "fields": [*BET["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
+BET_BAD = {**BET, "fields": [*BET["fields"], {"name": "must", "type": "string"}]}
+PRICE: dict[str, Any] = {
+    "type": "object",
+    "title": "Price",
+    "properties": {"price": {"type": "number"}},
+    "required": ["price"],
+    "additionalProperties": False,
+}
+
+
+def avro(schema: Any) -> Schema:
+    return Schema(json.dumps(schema), "AVRO")
+
+
+def code(call: Any, *args: Any, **more: Any) -> tuple[int, int]:
+    with pytest.raises(SchemaRegistryError) as caught:
+        call(*args, **more)
+    return caught.value.http_status_code, caught.value.error_code
+
+
+async def test_confluents_client_finds_all_it_knows(url: str) -> None:
+    def work() -> None:
+        with SchemaRegistryClient({"url": url}) as client:
+            first = client.register_schema("bets-value", avro(BET))
+            assert client.register_schema("bets-value", avro(BET)) == first
+            second = client.register_schema("bets-value", avro(BET_2))
+            assert second == first + 1
+            assert json.loads(client.get_schema(first).schema_str) == BET
+            assert client.get_subjects() == ["bets-value"]
+            assert client.get_versions("bets-value") == [1, 2]
+            latest = client.get_latest_version("bets-value")
+            assert (latest.version, latest.schema_id) == (2, second)
+            assert client.get_version("bets-value", 1).schema_id == first
+            assert client.lookup_schema("bets-value", avro(BET)).version == 1
+            assert client.register_schema("other", avro(BET)) == first
+            assert {(one.subject, one.version) for one in client.get_schema_versions(first)} == {
+                ("bets-value", 1),
+                ("other", 1),
+            }
+            assert client.test_compatibility("bets-value", avro(BET_BAD)) is False
+            assert code(client.register_schema, "bets-value", avro(BET_BAD)) == (409, 409)
+            assert client.get_compatibility() == "BACKWARD"
+            client.set_compatibility("bets-value", "FORWARD")
+            assert client.get_compatibility("bets-value") == "FORWARD"
+            assert client.test_compatibility("bets-value", avro(BET_BAD)) is True
+            assert code(client.get_compatibility, "other") == (404, 40408)
+            assert client.get_schema_types() == ["AVRO", "JSON"]
+
+    await asyncio.to_thread(work)
+
+
+async def test_what_goes_wrong_has_the_registrys_numbers(url: str) -> None:
+    def work() -> None:
+        with SchemaRegistryClient({"url": url}) as client:
+            assert code(client.get_versions, "nobody") == (404, 40401)
+            assert code(client.get_schema, 999) == (404, 40403)
+            assert code(client.register_schema, "bad", Schema("{", "AVRO")) == (422, 42201)
+            assert code(client.register_schema, "bad", Schema('{"type": "no"}', "JSON")) == (422, 42201)
+            assert code(client.register_schema, "bad", Schema("syntax", "PROTOBUF")) == (422, 42201)
+            assert code(client.set_compatibility, level="SIDEWAYS") == (422, 42203)
+            client.register_schema("s", avro(BET))
+            assert code(client.get_version, "s", 7) == (404, 40402)
+            assert code(client.delete_subject, "s", permanent=True)[1] == 40405
+            assert client.delete_subject("s") == [1]
+            assert code(client.get_versions, "s") == (404, 40401)
+            assert code(client.delete_subject, "s") == (404, 40404)
+            assert client.delete_subject("s", permanent=True) == [1]
+
+    await asyncio.to_thread(work)
+
+
+async def test_avro_serializers_of_two_versions_understand_each_other(url: str) -> None:
+    def work() -> None:
+        with SchemaRegistryClient({"url": url}) as client:
+            context = SerializationContext("bets", MessageField.VALUE)
+            old = AvroSerializer(client, json.dumps(BET))({"market": "m1", "stake": 5}, context)
+            new = AvroSerializer(client, json.dumps(BET_2))(
+                {"market": "m2", "stake": 6, "note": "x"}, context
+            )
+            assert old
+            assert new
+            assert (old[0], int.from_bytes(old[1:5], "big")) == (0, 1)
+            read = AvroDeserializer(client, json.dumps(BET_2))
+            assert read(old, context) == {"market": "m1", "stake": 5, "note": None}
+            assert AvroDeserializer(client, json.dumps(BET))(new, context) == {"market": "m2", "stake": 6}
+
+    await asyncio.to_thread(work)
+
+
+async def test_json_serializers_too(url: str) -> None:
+    def work() -> None:
+        with SchemaRegistryClient({"url": url}) as client:
+            context = SerializationContext("prices", MessageField.VALUE)
+            written = JSONSerializer(json.dumps(PRICE), client)({"price": 1.5}, context)
+            assert JSONDeserializer(json.dumps(PRICE), schema_registry_client=client)(written, context) == {
+                "price": 1.5
+            }
+            wider = {**PRICE, "properties": {**PRICE["properties"], "currency": {"type": "string"}}}
+            assert client.test_compatibility("prices-value", Schema(json.dumps(wider), "JSON"))
+            client.register_schema("prices-value", Schema(json.dumps(wider), "JSON"))
+            narrower = Schema(json.dumps({**wider, "required": ["price", "currency"]}), "JSON")
+            assert code(client.register_schema, "prices-value", narrower) == (409, 409)
+
+    await asyncio.to_thread(work)
+
+
+async def test_a_restart_loses_none_and_gateways_agree(start: Start) -> None:
+    one, other = await start(), await start()
+    async with aiohttp.ClientSession() as http:
+
+        async def register(url: str, subject: str, name: str) -> int:
+            body = {"schema": json.dumps({"type": "fixed", "name": name, "size": 4})}
+            async with http.post(f"{url}/subjects/{subject}/versions", json=body) as reply:
+                assert reply.status == 200, await reply.text()
+                found: int = (await reply.json())["id"]
+                return found
+
+        # Both write at once, the same and different schemas: an id means one schema, whoever gave it.
+        asked = [(one if at % 2 else other, f"s{at}", f"f{at % 5}") for at in range(10)]
+        ids = await asyncio.gather(*(register(*each) for each in asked))
+        assert sorted(set(ids)) == [1, 2, 3, 4, 5]
+        assert len({(found, name) for found, (_, _, name) in zip(ids, asked, strict=True)}) == 5
+        third = await start()
+        for url in (one, other, third):
+            for found, (_, subject, name) in zip(ids, asked, strict=True):
+                async with http.get(f"{url}/subjects/{subject}/versions/latest") as reply:
+                    said = await reply.json()
+                assert (said["id"], json.loads(said["schema"])["name"]) == (found, name)
+
+
+async def test_an_id_is_not_given_again_after_a_schema_is_gone(start: Start) -> None:
+    url = await start()
+    async with aiohttp.ClientSession() as http:
+        async with http.post(f"{url}/subjects/a/versions", json={"schema": '"int"'}) as reply:
+            assert (await reply.json())["id"] == 1
+        for permanent in ("false", "true"):
+            async with http.delete(f"{url}/subjects/a?permanent={permanent}") as reply:
+                assert await reply.json() == [1]
+        async with http.get(f"{url}/schemas/ids/1") as reply:
+            assert reply.status == 404
+        async with http.post(f"{await start()}/subjects/b/versions", json={"schema": '"long"'}) as reply:
+            assert (await reply.json())["id"] == 2
+
+
+async def test_odd_requests_get_one_shape(url: str) -> None:
+    async with aiohttp.ClientSession() as http:
+        for method, path, body, status in [
+            ("GET", "/nowhere", None, 404),
+            ("PATCH", "/subjects", None, 405),
+            ("POST", "/subjects/s/versions", b"", 400),
+            ("POST", "/subjects/s/versions", b"{", 400),
+            ("POST", "/subjects/s/versions", b"[]", 400),
+            ("POST", "/subjects/s/versions", b"[" * 100_000, 400),
+            ("POST", "/subjects/s/versions", b'{"schema": 5}', 422),
+            ("POST", "/subjects/" + "s" * 300 + "/versions", b'{"schema": "\\"int\\""}', 422),
+            ("GET", "/subjects?deleted=perhaps", None, 400),
+            ("GET", "/schemas/ids/x", None, 404),
+        ]:
+            async with http.request(method, url + path, data=body) as reply:
+                said = await reply.json()
+                assert (reply.status, set(said)) == (status, {"error_code", "message"}), (path, said)

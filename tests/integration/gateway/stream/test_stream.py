@@ -1,0 +1,227 @@
+"""A topic pushed: from where it was asked, with nothing missing and nothing twice over a reconnection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+from confluent_kafka import TopicPartition
+from tests.integration.gateway.conftest import Start
+from tests.integration.gateway.proxy.calls import Calls, b64
+from tests.support.clock import LIMIT
+from tests.support.stack import Feeding, RunningStack
+from tests.support.waiting import eventually
+
+from distributary.config import Config, Permit
+from distributary.kafka import client, topics
+from distributary.permit.making import make_token
+
+
+class Event(NamedTuple):
+    name: str
+    id: str
+    data: Any
+
+
+class Stream:
+    """Reads the events of one response."""
+
+    def __init__(self, reply: aiohttp.ClientResponse) -> None:
+        self._reply = reply
+
+    async def next(self) -> Event:
+        fields: dict[str, str] = {}
+        async with asyncio.timeout(20 * LIMIT):
+            while True:
+                line = (await self._reply.content.readline()).decode()
+                assert line, "the stream ended"
+                if line == "\n" and "data" in fields:
+                    return Event(fields.get("event", ""), fields.get("id", ""), json.loads(fields["data"]))
+                name, _, value = line.rstrip("\n").partition(": ")
+                if name and not line.startswith(":"):
+                    fields[name] = value
+
+    async def values(self, count: int) -> list[Any]:
+        return [(await self.next()).data["value"] for _ in range(count)]
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+@pytest.fixture
+def topic(stack: RunningStack, feeding: Feeding) -> str:
+    return topics.ensure_topic(stack.admin(), feeding.topic, 2).name
+
+
+@asynccontextmanager
+async def opened(
+    http: aiohttp.ClientSession, url: str, topic: str, query: str = "", **headers: str
+) -> AsyncIterator[Stream]:
+    said = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with http.get(f"{url}/v1/topics/{topic}/stream?{query}", headers=said) as reply:
+        assert reply.status == 200, await reply.text()
+        assert reply.content_type == "text/event-stream"
+        yield Stream(reply)
+
+
+async def test_what_comes_is_pushed(
+    http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack
+) -> None:
+    stack.produce(topic, [(None, "before")])
+    async with opened(http, url, topic) as stream:
+        assert (await stream.next()).name == "ready"
+        stack.produce(topic, [("k", {"a": 1.10})], partition=1, headers=[("h", b"v")])
+        name, _, data = await stream.next()
+    assert name == ""
+    assert data.pop("timestamp") > 0
+    offset = data.pop("offset")
+    assert offset in (0, 1)
+    assert data == {
+        "partition": 1,
+        "headers": [{"name": "h", "value": b64(b"v")}],
+        "key": "k",
+        "value": {"a": 1.1},
+    }
+
+
+async def test_a_client_that_comes_back_misses_and_repeats_nothing(
+    http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack
+) -> None:
+    stack.produce(topic, [(str(at), at) for at in range(40)])
+    seen: list[int] = []
+    last = ""
+    while len(seen) < 40:
+        headers = {"Last_Event_ID": last} if last else {}
+        async with opened(http, url, topic, "from=earliest", **headers) as stream:
+            await stream.next()
+            for _ in range(min(7, 40 - len(seen))):
+                _, last, data = await stream.next()
+                seen.append(data["value"])
+    assert sorted(seen) == list(range(40))
+    async with opened(http, url, topic, f"last_event_id={last}") as stream:
+        assert (await stream.next()).id == last
+        stack.produce(topic, [(None, "new")])
+        assert await stream.values(1) == ["new"]
+
+
+async def test_every_start(http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack) -> None:
+    for at in range(4):
+        stack.produce(topic, [(None, at)], partition=0, timestamp=1_700_000_000_000 + at * 1000)
+    consumer = client.consumer(stack.config.kafka, f"{topic}-group")
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+    consumer.close()
+    for query, expected in [
+        ("from=earliest", [0, 1, 2, 3]),
+        ("offset=1&partition=0", [1, 2, 3]),
+        ("offsets=0:3", [3]),
+        ("time=1700000002000", [2, 3]),
+        ("time=2023-11-14T22:13:21Z", [1, 2, 3]),
+        (f"group={topic}-group", [2, 3]),
+    ]:
+        async with opened(http, url, topic, query) as stream:
+            await stream.next()
+            assert await stream.values(len(expected)) == expected, query
+
+
+async def test_records_that_are_gone_are_told(
+    http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack
+) -> None:
+    stack.produce(topic, [(None, at) for at in range(5)], partition=0)
+    admin = stack.admin()  # its answers die with it
+    deleted = admin.delete_records([TopicPartition(topic, 0, 3)])
+    assert [one.result(20 * LIMIT).low_watermark for one in deleted.values()] == [3]
+    async with opened(http, url, topic, "offsets=0:1,1:0") as stream:
+        assert (await stream.next()).name == "ready"
+        assert await stream.next() == Event("gap", "0:3,1:0", {"partition": 0, "wanted": 1, "first": 3})
+        assert await stream.values(2) == [3, 4]
+    # Another topic under the same name: its position is beyond the end of this one.
+    async with opened(http, url, topic, "offsets=1:99&partition=1") as stream:
+        await stream.next()
+        assert (await stream.next()).data == {"partition": 1, "wanted": 99, "first": 0}
+
+
+async def test_what_is_not_of_the_format_does_not_stop_the_stream(
+    http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack
+) -> None:
+    stack.produce(topic, [(None, b"\xff"), (None, None), (None, 3)], partition=0)
+    async with opened(http, url, topic, "from=earliest") as stream:
+        await stream.next()
+        bad, null, good = [await stream.next() for _ in range(3)]
+    assert (bad.name, bad.data["value"], bad.id) == ("unreadable", b64(b"\xff"), "0:1,1:0")
+    assert (null.data["value"], good.data["value"]) == (None, 3)
+
+
+async def test_avro_is_told_as_json(http: aiohttp.ClientSession, url: str, topic: str) -> None:
+    sent = await Calls(url, http).produce(
+        topic, {"string": "x"}, format="avro", value_schema='["null", "string"]'
+    )
+    assert sent.status == 200
+    async with opened(http, url, topic, "from=earliest&format=avro") as stream:
+        await stream.next()
+        assert await stream.values(1) == [{"string": "x"}]
+
+
+async def test_by_websocket(http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack) -> None:
+    stack.produce(topic, [("k", {"a": 1})], partition=0)
+    async with http.ws_connect(f"{url}/v1/topics/{topic}/stream?from=earliest") as socket:
+        assert await socket.receive_json() == {
+            "event": "ready",
+            "id": "0:0,1:0",
+            "positions": {"0": 0, "1": 0},
+        }
+        said = await socket.receive_json()
+        assert (said["id"], said["key"], said["value"]) == ("0:1,1:0", "k", {"a": 1})
+        stack.produce(topic, [(None, 2)], partition=1)
+        assert (await socket.receive_json())["id"] == "0:1,1:1"
+
+
+async def test_places_are_bounded_and_given_back(
+    start: Start, http: aiohttp.ClientSession, topic: str
+) -> None:
+    url = await start(max_instances=1)
+    async with opened(http, url, topic) as stream:
+        await stream.next()
+        assert (await Calls(url, http)("GET", f"/v1/topics/{topic}/stream")).code == 50301
+
+    async def status() -> int:
+        async with http.get(f"{url}/v1/topics/{topic}/stream") as reply:
+            return reply.status
+
+    await eventually(status, lambda found: found == 200)
+
+
+async def test_a_stream_does_not_outlive_its_token(
+    start: Start, settings: Config, http: aiohttp.ClientSession, topic: str
+) -> None:
+    permit = Permit(hmac_secret="a secret of the tests, long enough for HS256", leeway=0.0)
+    url = await start(replace(settings, permit=permit))
+    token, _ = make_token(permit, "ann", {"admin": True}, 2)
+    async with opened(http, url, topic, Authorization=f"Bearer {token}") as stream:
+        assert (await stream.next()).name == "ready"
+        name, _, data = await stream.next()
+        assert (name, data["error_code"]) == ("end", 40101)
+
+
+async def test_what_is_refused(http: aiohttp.ClientSession, url: str, topic: str) -> None:
+    call = Calls(url, http)
+    for path, code in [
+        ("nowhere/stream", 40401),
+        (f"{topic}/stream?partition=9", 40402),
+        (f"{topic}/stream?from=middle", 400),
+        (f"{topic}/stream?from=earliest&offset=1", 400),
+        (f"{topic}/stream?offsets=0-1", 400),
+        (f"{topic}/stream?time=noon", 400),
+        (f"{topic}/stream?format=xml", 400),
+        (f"{topic}/stream?form=earliest", 400),
+        (f"{topic}/stream?last_event_id=x", 400),
+    ]:
+        assert (await call("GET", f"/v1/topics/{path}")).code == code, path

@@ -1,0 +1,42 @@
+"""The how-to pages of the gateway, done as they say."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+
+import pytest
+from tests.support.blocks import blocks, missing
+from tests.support.clock import LIMIT
+from tests.support.stack import Feeding, RunningStack
+
+from distributary.kafka import topics
+
+CURL_TIMED_OUT = 28
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize("page", ["docs/how-to/kafka-over-http.md", "docs/how-to/schemas.md"])
+async def test_a_page(page: str, url: str, stack: RunningStack, feeding: Feeding) -> None:
+    topics.ensure_topic(stack.admin(), feeding.topic, 1)
+
+    def here(text: str) -> str:
+        """The page's topic and group are the test's own, and so is the gateway."""
+        text = text.replace("bets", feeding.topic).replace("audit", f"{feeding.topic}-group")
+        return text.replace("http://127.0.0.1:8082", url)
+
+    printed, done = "", 0
+    for block in blocks(page):
+        if block.mark.startswith("run") or block.language == "python":
+            command = ["bash", "-c"] if block.language == "sh" else [sys.executable, "-c"]
+            process = await asyncio.create_subprocess_exec(
+                *command, here(block.text), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+            )
+            said, _ = await asyncio.wait_for(process.communicate(), 60 * LIMIT)
+            printed = said.decode()
+            assert process.returncode in (0, CURL_TIMED_OUT), f"{block.place}: {printed}"
+            done += 1
+        elif block.mark.startswith("shows"):
+            assert not missing(here(block.text), printed), f"{block.place}: {printed}"
+    assert done >= 2

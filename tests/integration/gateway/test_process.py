@@ -1,0 +1,104 @@
+"""The gateway as the stack runs it, and as a command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+from tests.integration.gateway.conftest import Start
+from tests.support.clock import LIMIT
+from tests.support.processes import Process
+from tests.support.stack import Feeding, RunningStack
+
+from distributary.config import Config
+from distributary.gateway.proxy import cluster
+from distributary.kafka import topics
+
+
+def env(stack: RunningStack, **more: str) -> dict[str, str]:
+    return {
+        "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": stack.config.kafka.bootstrap_servers,
+        "DISTRIBUTARY_STORE_URL": stack.config.store.url,
+        "DISTRIBUTARY_GATEWAY_SCHEMAS_TOPIC": f"schemas-{uuid.uuid4().hex[:10]}",
+        **more,
+    }
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+async def test_it_ends_soon_though_requests_wait(
+    stack: RunningStack, feeding: Feeding, tmp_path: Path
+) -> None:
+    topics.ensure_topic(stack.admin(), feeding.topic, 1)
+    port = free_port()
+    process = await asyncio.to_thread(
+        Process, "distributary.gateway", env(stack, DISTRIBUTARY_GATEWAY_PORT=port), tmp_path / "log"
+    )
+    assert (process.part, process.addresses) == ("gateway", {"http": f"http://127.0.0.1:{port}"})
+    url = process.addresses["http"]
+    async with aiohttp.ClientSession() as http:
+        async with http.post(f"{url}/consumers/{feeding.topic}", json={}) as reply:
+            base = (await reply.json())["base_uri"]
+        async with http.post(f"{base}/subscription", json={"topics": [feeding.topic]}) as reply:
+            assert reply.status == 204
+        stream = await http.get(f"{url}/v1/topics/{feeding.topic}/stream")
+        assert await stream.content.readline()
+        waiting = asyncio.create_task(http.get(f"{base}/records?timeout=60000"))
+        async with http.get(f"{url}/readyz") as reply:
+            assert reply.status == 200
+        status, seconds = await asyncio.to_thread(process.stop)
+        assert (status, seconds < 5 * LIMIT) == (0, True), seconds
+        answered = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        assert isinstance(answered, BaseException) or await answered.json() == []
+        stream.close()
+
+
+def test_the_command(stack: RunningStack, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "distributary.cli", "gateway"]
+    port = free_port()
+    with subprocess.Popen(
+        [*command, "--port", port],
+        env={**os.environ, **env(stack)},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith(f"gateway ready at http://127.0.0.1:{port}, for Kafka at ")
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(10 * LIMIT) == 0
+
+
+async def test_kafka_that_is_away_is_told_by_name(
+    start: Start, settings: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "SECONDS", 0.5)
+    away = replace(settings, kafka=replace(settings.kafka, bootstrap_servers="127.0.0.1:1"))
+    async with aiohttp.ClientSession() as http, http.get(f"{await start(away)}/brokers") as reply:
+        said = await reply.json()
+        assert (reply.status, said["error_code"]) == (500, 50003)
+        assert "127.0.0.1:1" in said["message"]
+
+
+def test_the_stack_has_one(stack: RunningStack) -> None:
+    """Asked by a plain client, as a script on the machine would."""
+    with urllib.request.urlopen(f"{stack.addresses['gateway']}/brokers", timeout=20 * LIMIT) as reply:
+        assert json.load(reply)["brokers"]

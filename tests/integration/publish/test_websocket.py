@@ -220,6 +220,38 @@ async def test_two_steps_with_pages(wire: Wire) -> None:
 
 
 @both
+async def test_one_subscription_on_two_connections(wire: Wire) -> None:
+    """Each gets the state and every change of its own; one that leaves does not end the other's."""
+    world = World()
+    world.put(("a", {"s": "f", "n": 0}))
+    query = Query.parse(VIEW, "s = 'f'")
+    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    asked = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
+    async with serving(world) as publisher, raw(publisher, wire) as second:
+        async with raw(publisher, wire) as first:
+            for client in (first, second):
+                await client.connect()
+                await client.send(asked)
+                assert (await client.next())["subscribe"]["data"] == {"op": "waiting"}
+            await second.send({**asked, "id": 3})
+            assert (await second.next())["error"]["code"] == 105, "twice on one connection"
+            await world.reader.begin(VIEW, "G", 60_000)
+            for client in (first, second):
+                pushed = [(await client.next())["push"]["pub"]["data"] for _ in range(2)]
+                assert pushed[0]["rows"] == [["a", {"s": "f", "n": 0}]]
+                assert pushed[1]["op"] == "ready"
+            world.put(("a", {"s": "f", "n": 1}))
+            for client in (first, second):
+                assert (await client.next())["push"]["pub"]["data"]["changed"]["n"] == 1
+            await first.send({"id": 4, "unsubscribe": {"channel": query.channel}})
+            assert "unsubscribe" in await first.next()
+        await until(lambda: publisher.stats.connections == 1)
+        world.put(("a", {"s": "f", "n": 2}))
+        assert (await second.next())["push"]["pub"]["data"]["changed"]["n"] == 2
+        assert await world.reader.subscription(VIEW, "G") is not None
+
+
+@both
 async def test_recover_flag_and_history(wire: Wire) -> None:
     world = World(log_keep=3)
     async with serving(world) as publisher, raw(publisher, wire) as client:

@@ -16,6 +16,7 @@ from distributary.model.query import Query
 from distributary.publish.hub.channel import Channel, Member
 from distributary.publish.hub.join import Overflow
 from distributary.publish.hub.kept import Broken, TooMany
+from distributary.publish.hub.members import Members
 from distributary.publish.stats import Stats
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending
@@ -44,7 +45,7 @@ class Follower:
         self.idle_since: float | None = None
         self.channels: dict[int, Channel] = {}
         self._numbers: dict[str, int] = {}
-        self.members: dict[str, Member] = {}
+        self.members: Members[Member] = Members()
         self.joins = 0
         self._store = store
         self.stats = stats
@@ -236,8 +237,7 @@ class Follower:
 
     def drop(self, member: Member) -> None:
         """Forget a member, and its channel with its last."""
-        if self.members.get(member.subscription) is member:
-            del self.members[member.subscription]
+        self.members.discard(member)
         member.waiting = False
         channel, member.channel = member.channel, None
         if channel is not None:
@@ -256,7 +256,7 @@ class Follower:
 
     def release_all(self, ending: Ending) -> None:
         """Let go of everybody."""
-        for member in [*self.members.values()]:
+        for member in self.members:
             self.release(member, ending)
         for channel in list(self.channels.values()):
             for member in channel.members():

@@ -139,9 +139,12 @@ class Hub:
                 follower.drop(member)
 
     def leave(self, member: Member, *, end: bool) -> None:
-        """Take a member out. With ``end`` its subscription ends at once, else it lapses with its time."""
+        """Take a member out. With ``end`` its subscription ends at once, else it lapses with its time.
+
+        One that another connection has as well goes on.
+        """
         member.follower.drop(member)
-        if end:
+        if end and not member.follower.members.of(member.subscription):
             self._end(member)
 
     async def sweep(self, view: str) -> None:
@@ -180,7 +183,7 @@ class Hub:
         begun = True
         if wish.subscription:
             # Known here before the store is asked: a begin that comes in between is then not missed.
-            member.follower.members[member.subscription] = member
+            member.follower.members.add(member)
             found = await self.store.subscription(view, wish.subscription)
             mine = wish.held.owns(wish.subscription)
             if found is None or not mine or (query_id and found.query_id != query_id):
@@ -212,7 +215,7 @@ class Hub:
     def _hold(self, member: Member, number: int, query: Query) -> None:
         """Begin to hold the channel's changes; the state is read after this."""
         follower = member.follower
-        follower.members[member.subscription] = member
+        follower.members.add(member)
         channel = follower.channel(number, query)
         joining = Joining(follower.epoch, follower.seq, limit=self._hold_bytes)
         if member.pace is not None or query.order is not None:
@@ -287,13 +290,11 @@ class Hub:
 
     def begun(self, follower: Follower, subscription: str) -> None:
         """Take note that a subscription was begun; if it waits here, its state is read and sent."""
-        member = follower.members.get(subscription)
-        if member is None:
-            return
-        member.begun = True
-        if member.waiting:
-            member.waiting = False
-            self._spawn(self._begin(member))
+        for member in follower.members.of(subscription):
+            member.begun = True
+            if member.waiting:
+                member.waiting = False
+                self._spawn(self._begin(member))
 
     async def _begin(self, member: Member) -> None:
         follower = member.follower

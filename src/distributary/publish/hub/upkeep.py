@@ -47,11 +47,12 @@ class Upkeep:
         await _all(self._renew(follower) for follower in list(self._hub.followers.values()))
 
     async def _renew(self, follower: Follower) -> None:
-        held = dict(follower.members)
+        held = list(follower.members)
         if held:
-            for id in await self._hub.store.renew(follower.view, list(held), self._hub.ttl_ms):
-                if follower.members.get(id) is held[id]:
-                    follower.release(held[id], codes.INSUFFICIENT)
+            lapsed = set(await self._hub.store.renew(follower.view, follower.members.ids(), self._hub.ttl_ms))
+            for member in held:
+                if member.subscription in lapsed and member in follower.members:
+                    follower.release(member, codes.INSUFFICIENT)
 
     async def sweep(self) -> None:
         """Remove lapsed subscriptions of all views, also of those that nobody here listens to."""
@@ -72,7 +73,7 @@ class Upkeep:
         info = await self._hub.store.view(view)
         if info is not None:
             follower.learn(info)
-        for id in [id for id, member in follower.members.items() if member.waiting]:
+        for id in {member.subscription for member in follower.members if member.waiting}:
             found = await self._hub.store.subscription(view, id)
             if found is not None and found.begun:
                 self._hub.begun(follower, id)

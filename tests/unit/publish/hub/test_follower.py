@@ -42,7 +42,7 @@ def follower() -> Follower:
 
 def live(to: Follower, number: int, sink: FoldingSink, query: Query | None = None) -> Member:
     member = Member(to, f"s{id(sink)}", sink, ours=True)
-    to.members[member.subscription] = member
+    to.members.add(member)
     to.channel(number, query or Query.of_keys("odds", [str(number)])).hold(member, Joining("e", to.seq))
     assert member.joining is not None
     member.joining.settle("e", to.seq)

@@ -315,7 +315,7 @@ async def test_two_steps() -> None:
         assert sink.rows == world.rows()
         world.put(("c", {"s": "f"}))
         await until(lambda: sink.numbers == [3])
-        hub.leave(hub.followers[VIEW].members["G"], end=True)
+        hub.leave(hub.followers[VIEW].members.of("G")[0], end=True)
         assert sizes(hub) == (0, 0, 0)
 
 
@@ -331,7 +331,7 @@ async def test_a_begin_during_the_join_is_not_missed(door: str) -> None:
         joining = asyncio.create_task(hub.join(Wish(names.parse(channel), "G"), sink))
         await until(lambda: gate.calls.get(door))
         await world.reader.begin(VIEW, "G", 60_000)
-        await until(lambda: hub.followers[VIEW].members["G"].begun)
+        await until(lambda: hub.followers[VIEW].members.of("G")[0].begun)
         gate.shut.pop(door).set()
         await joining
         assert isinstance(sink.outcomes[-1], Initial)

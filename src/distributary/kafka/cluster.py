@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,10 @@ class Cluster:
     def ask(self, future: Future[Any], what: str) -> Any:
         """Wait for one answer; a refusal is an error that begins with ``what``."""
         return trouble.result(future, what, self.servers)
+
+    def ask_group(self, make: Callable[[], Future[Any]], what: str) -> Any:
+        """As `ask`, for what a group's coordinator answers, which may not be there yet."""
+        return trouble.group_result(make, what, self.servers)
 
     def ask_each(self, futures: Mapping[Any, Future[Any]], what: str) -> dict[Any, Any]:
         """Wait for the answers to all; the error of the first refusal names its key."""

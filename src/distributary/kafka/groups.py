@@ -78,9 +78,12 @@ def listing(cluster: Cluster) -> list[tuple[str, str]]:
 
 def describe(cluster: Cluster, name: str) -> Group:
     """Describe a group; one that there is not has the state ``dead``."""
-    asked = cluster.admin.describe_consumer_groups([name], request_timeout=trouble.LIMIT)
+    admin = cluster.admin
     try:
-        seen = cluster.ask(asked[name], f"group {name}")
+        seen = cluster.ask_group(
+            lambda: admin.describe_consumer_groups([name], request_timeout=trouble.LIMIT)[name],
+            f"group {name}",
+        )
     except GroupMissing:
         return Group(name, "dead", "", "", ())
     members = tuple(_member(one) for one in seen.members)
@@ -122,10 +125,11 @@ def progress(cluster: Cluster, group: Group) -> list[Progress]:
 
 def offsets(cluster: Cluster, name: str) -> dict[Place, int]:
     """What a group has committed."""
-    asked = cluster.admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(name)], request_timeout=trouble.LIMIT
+    admin, asked = cluster.admin, [ConsumerGroupTopicPartitions(name)]
+    found = cluster.ask_group(
+        lambda: admin.list_consumer_group_offsets(asked, request_timeout=trouble.LIMIT)[name],
+        f"the offsets of group {name}",
     )
-    found = cluster.ask(asked[name], f"the offsets of group {name}")
     return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
 
 

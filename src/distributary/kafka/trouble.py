@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -31,6 +32,14 @@ _SILENT = frozenset(
         KafkaError.BROKER_NOT_AVAILABLE,
     )
 )
+_COORDINATOR = frozenset(
+    (
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+    )
+)
+"""The first group of a cluster waits for the topic of all offsets, others for a coordinator that moved."""
 _KINDS: Mapping[int, type[DistributaryError]] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: TopicMissing,
     KafkaError._UNKNOWN_TOPIC: TopicMissing,
@@ -67,13 +76,27 @@ _HINTS: Mapping[int, str] = {
 def named(error: KafkaException | KafkaError, what: str, servers: str) -> DistributaryError:
     """Turn Kafka's answer into an error; ``what`` names the topic, group, partition or property."""
     cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
-    code, text = cause.code(), cause.str().rstrip(".")
+    code, text = cause.code(), (cause.str().rstrip(". ") or cause.name())
     if code in _SILENT:
         return KafkaUnavailable(
             f"{what}: Kafka at {servers} does not answer ({text})",
             hint="Check that it runs, and that --bootstrap-server or kafka.bootstrap_servers names it",
         )
     return _KINDS.get(code, KafkaRefused)(f"{what}: {text}", hint=_HINTS.get(code, ""))
+
+
+def group_result(ask: Callable[[], Future[Any]], what: str, servers: str) -> Any:
+    """As `result`, of a group's coordinator: asked again while there is none yet."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        try:
+            return ask().result(LIMIT + 5)
+        except KafkaException as error:
+            if error.args[0].code() not in _COORDINATOR or time.monotonic() > deadline:
+                raise named(error, what, servers) from None
+            time.sleep(0.1)
+        except TimeoutError:
+            raise KafkaUnavailable(f"{what}: Kafka at {servers} does not answer", hint="Try again") from None
 
 
 def result(future: Future[Any], what: str, servers: str) -> Any:

@@ -51,6 +51,11 @@ The tree::
     ├── GroupError               a consumer group cannot be read or changed
     │   ├── GroupMissing         there is no group of that name
     │   └── GroupBusy            the group has live members
+    ├── WorkerError              a worker cannot be run, or asked for something
+    │   ├── BadFunction          its function cannot be found or called
+    │   ├── WorkerMissing        none of that name runs here
+    │   ├── WorkerBusy           one of that name runs already
+    │   └── WorkerFailed         its processes end again and again, or cannot begin
     ├── NameRefused              a topic's or a group's name does not follow the convention
     ├── StoreUnavailable         the store server does not answer
     ├── SparkUnavailable         Spark does not start, or its master does not answer
@@ -441,6 +446,36 @@ class GroupBusy(GroupError):
 
     code = "group-busy"
     retry = True
+
+
+class WorkerError(DistributaryError):
+    """A worker cannot be run, or asked for something."""
+
+    code = "worker"
+
+
+class BadFunction(WorkerError):
+    """The function of a worker cannot be found or called."""
+
+    code = "bad-function"
+
+
+class WorkerMissing(WorkerError):
+    """No worker of that name runs here."""
+
+    code = "worker-missing"
+
+
+class WorkerBusy(WorkerError):
+    """A worker of that name runs already."""
+
+    code = "worker-busy"
+
+
+class WorkerFailed(WorkerError):
+    """The processes of a worker end again and again, or cannot begin."""
+
+    code = "worker-failed"
 
 
 class NameRefused(DistributaryError):

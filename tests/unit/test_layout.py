@@ -15,7 +15,7 @@ TESTS = ROOT / "tests"
 
 BASE = ("errors", "model", "config")
 STAGES = ("setup", "kafka", "client", "store", "permit", "reduce", "publish", "subscribe", "relay")
-BESIDE = ("control", "gateway", "operate", "demo", "cli", "docs")
+BESIDE = ("control", "gateway", "operate", "work", "demo", "cli", "docs")
 
 SEES = {
     **{name: set(BASE) for name in BASE},
@@ -23,9 +23,10 @@ SEES = {
     "control": {*BASE, *STAGES, "operate"},
     "gateway": {*BASE, *STAGES, "control"},
     "operate": {*BASE, *STAGES, "control"},
+    "work": {*BASE, *STAGES, "operate"},
     "demo": {*BASE, *STAGES, "control", "operate"},
-    "cli": {*BASE, *STAGES, "control", "gateway", "operate", "demo"},
-    "docs": {*BASE, *STAGES, "control", "gateway", "operate", "demo", "cli"},
+    "cli": {*BASE, *STAGES, "control", "gateway", "operate", "work", "demo"},
+    "docs": {*BASE, *STAGES, "control", "gateway", "operate", "work", "demo", "cli"},
 }
 """What each part may import, besides itself and the package's own version."""
 
@@ -45,6 +46,11 @@ THROUGH = {
     "config.rules": "tests/unit/config/test_refusals.py",
     "config.names": "tests/integration/cli/test_topics.py",
     "control.overview": "tests/unit/control/test_status.py",
+    "work.crew": "tests/integration/work/test_worker.py",
+    "work.gauge": "tests/integration/work/test_worker.py",
+    "work.run": "tests/integration/work/test_worker.py",
+    "work.worker": "tests/integration/work/test_worker.py",
+    "cli.worker": "tests/integration/work/test_worker.py",
     "docs.client": "tests/unit/docs/test_reference.py",
     "cli.kafka_options": "tests/integration/cli/test_topics.py",
     "kafka.acls": "tests/integration/cli/test_acls.py",

@@ -57,6 +57,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("acls", "list, add and remove access control lists", "distributary.cli.acls"),
     Command("records", "delete the oldest records of a topic", "distributary.cli.records"),
     Command("reassign", "move replicas between brokers", "distributary.cli.reassign"),
+    Command(
+        "worker", "run a function for every record of a topic, scale it, stop it", "distributary.cli.worker"
+    ),
     Command("plan", "reckon how many partitions and brokers a topic needs", "distributary.cli.plan"),
     Command("socketio", "run the socket.io gateway before a stack's publishers", "distributary.cli.socketio"),
     Command("config", "check the configuration and print the settings in force", "distributary.cli.config"),

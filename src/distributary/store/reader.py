@@ -171,7 +171,10 @@ class RedisReader:
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
         b = BuildKeys(build)
-        return wire.page(await self._run("page", [b.meta, b.rows], [cursor, count]))
+        both = self._redis.pipeline(transaction=True)
+        both.eval(wire.script("page"), 1, b.meta)
+        both.hscan(b.rows, cursor, count=count)
+        return wire.page(*await both.execute())
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         b = BuildKeys(build)

@@ -52,10 +52,11 @@ def fresh_epoch() -> str:
 def parse_row(value: bytes) -> Row:
     """Read ``seq owner expires json``, with the rule's state on a second line."""
     seq, owner, expires, json = value.split(b" ", 3)
-    if b"\n" not in json:
-        return Row(int(seq), int(owner), int(expires), json)
-    json, _, state = json.partition(b"\n")
-    return Row(int(seq), int(owner), int(expires), json, state)
+    state = b""
+    if b"\n" in json:
+        json, _, state = json.partition(b"\n")
+    # As Row(…) does, in half the time: a snapshot reads every row of a view.
+    return tuple.__new__(Row, (int(seq), int(owner), int(expires), json, state))
 
 
 def write_args(group: Group, keep: int) -> list[Value]:
@@ -220,10 +221,11 @@ def query_state(reply: Any) -> QueryState | None:
     )
 
 
-def page(reply: Any) -> Page:
-    """Read page.lua's answer."""
-    epoch, seq, cursor, flat, at = reply
-    rows = [(k.decode(), parse_row(v)) for k, v in zip(flat[::2], flat[1::2], strict=True)]
+def page(position: Any, scanned: tuple[int, dict[bytes, bytes]]) -> Page:
+    """Read page.lua's answer, and HSCAN's."""
+    epoch, seq, at = position
+    cursor, found = scanned
+    rows = [(key.decode(), parse_row(value)) for key, value in found.items()]
     return Page(epoch.decode(), int(seq), int(cursor), rows, clocks(at))
 
 

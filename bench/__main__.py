@@ -96,12 +96,15 @@ async def _run(names: list[str], spec: Spec, work: Path, results: dict[str, Any]
 
         figures: dict[str, Any] = {}
         error = ""
+        stolen = machine.Stolen()
         try:
             figures = await SCENARIOS[name](spec, work / name, say)
         except TimeoutError:
             error = "a part of it did not start in time"
         except (BenchError, DistributaryError, OSError) as trouble:
             error = str(trouble)
+        if figures and (share := stolen.share()) is not None:
+            figures[f"{name}_stolen_share"] = share
         if error:
             say(f"not measured: {error}")
         results["scenarios"].append({"name": name, "error": error, "figures": list(figures)})

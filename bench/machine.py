@@ -46,6 +46,28 @@ def cpu_model(info: Path = Path("/proc/cpuinfo")) -> str:
     return found[1].strip() if found else platform.processor() or platform.machine()
 
 
+class Stolen:
+    """What of a virtual machine's time its host gave to others, from the making of this on."""
+
+    def __init__(self, stat: Path = Path("/proc/stat")) -> None:
+        self._stat = stat
+        self._before = self._read()
+
+    def share(self) -> float | None:
+        """The share of all time since; None where the system does not say."""
+        now = self._read()
+        passed = [after - before for before, after in zip(self._before, now, strict=True)]
+        total: int = sum(passed)
+        return round(passed[7] / total, 4) if len(passed) > 7 and total else None
+
+    def _read(self) -> list[int]:
+        try:
+            first = self._stat.read_text().split("\n", 1)[0].split()
+        except OSError:
+            return []
+        return [int(word) for word in first[1:9]]
+
+
 def _java() -> str:
     try:
         return java.find().version

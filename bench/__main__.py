@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         print("interrupted; everything was stopped", file=sys.stderr)
         shutil.rmtree(work, ignore_errors=True)
         return 130
-    report.save(results, _file(results))
+    report.save(results, report.QUICK if args.quick else report.LATEST)
     if args.json:
         print(json.dumps(results, indent=2))
     else:
@@ -72,14 +72,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a short run, to see that it works")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     return parser
-
-
-def _file(results: dict[str, Any]) -> Path:
-    """Where results go: only a whole run, with nothing failed, replaces the last whole run."""
-    if results["quick"]:
-        return report.QUICK
-    measured = {one["name"] for one in results["scenarios"] if not one["error"]}
-    return report.LATEST if measured == SCENARIOS.keys() else report.PARTIAL
 
 
 async def _run(names: list[str], spec: Spec, work: Path, results: dict[str, Any]) -> None:
@@ -107,7 +99,8 @@ async def _run(names: list[str], spec: Spec, work: Path, results: dict[str, Any]
             figures[f"{name}_stolen_share"] = share
         if error:
             say(f"not measured: {error}")
-        results["scenarios"].append({"name": name, "error": error, "figures": list(figures)})
+        when = {"time": machine.now(), "commit": machine.commit()}
+        results["scenarios"].append({"name": name, "error": error, "figures": list(figures), **when})
         results |= figures
 
 

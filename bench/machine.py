@@ -21,7 +21,7 @@ from distributary.setup import java, valkey
 def describe() -> dict[str, Any]:
     """What the machine is, which versions ran, and how busy it was before."""
     return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "time": now(),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
@@ -44,6 +44,22 @@ def cpu_model(info: Path = Path("/proc/cpuinfo")) -> str:
     except OSError:
         found = None
     return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def now() -> str:
+    """The time, as it is kept."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def commit() -> str:
+    """What was measured: the commit, with a + where files differ from it; empty where git does not say."""
+    here = Path(__file__).parent
+    said = [
+        subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=False).stdout.strip()
+        for words in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", "../src", "../bench"))
+    ]
+    changed = [line for line in said[1].splitlines() if not line.endswith("latest.json")]
+    return said[0] + ("+" if changed else "")
 
 
 class Stolen:

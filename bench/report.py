@@ -16,8 +16,8 @@ LATEST = RESULTS / "latest.json"
 QUICK = RESULTS / "quick.json"
 """Quick runs have a file of their own, so that they do not pass for measurements."""
 
-PARTIAL = RESULTS / "partial.json"
-"""Runs of some scenarios, or with one that failed."""
+SAME = ("cpu", "cores", "memory_gib")
+"""What makes two machines the same to us."""
 
 TITLES = {
     "latency": "produce to WebSocket",
@@ -32,9 +32,31 @@ TITLES = {
 
 
 def save(results: dict[str, Any], path: Path) -> None:
-    """Replace what the last run left."""
+    """Keep each scenario's last measurement; what was not measured now, or failed, stays as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=2) + "\n")
+    try:
+        before = json.loads(path.read_text())
+    except (OSError, ValueError):
+        before = {}
+    path.write_text(json.dumps(joined(before, results), indent=2) + "\n")
+
+
+def joined(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Put what was measured now in the place of what was measured before, scenario by scenario.
+
+    Results of another machine are not kept beside these.
+    """
+    if any(before.get("machine", {}).get(name) != now["machine"].get(name) for name in SAME):
+        before = {}
+    kept = {one["name"]: (one, before) for one in before.get("scenarios", ())}
+    kept |= {one["name"]: (one, now) for one in now["scenarios"] if not one["error"]}
+    order = [name for name in TITLES if name in kept]
+    found: dict[str, Any] = {"machine": now["machine"], "quick": now["quick"], "scenarios": []}
+    for name in order:
+        one, source = kept[name]
+        found["scenarios"].append(one)
+        found |= {figure: source[figure] for figure in one["figures"]}
+    return found
 
 
 def show(results: dict[str, Any], console: Console) -> None:

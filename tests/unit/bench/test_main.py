@@ -36,30 +36,40 @@ def test_one_that_fails_does_not_keep_the_next_from_running(
     assert "latency: not measured: no luck" in err
     assert "live: measuring" in err
     found = json.loads(out)
-    assert found == json.loads((tmp_path / "quick.json").read_text())
+    assert json.loads((tmp_path / "quick.json").read_text())["live_rec_s"] == 11_000.0
     assert found["live_rec_s"] == 11_000.0
     assert [one["error"] for one in found["scenarios"]] == ["no luck", ""]
 
 
-@pytest.mark.parametrize(
-    ("failed", "only", "file"),
-    [(False, [], "latest.json"), (True, [], "partial.json"), (False, ["live"], "partial.json")],
-)
-def test_only_a_whole_run_replaces_the_last_whole_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: bool, only: list[str], file: str
+def test_a_run_of_some_leaves_the_others_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def first(spec: Any, folder: Path, say: Any) -> dict[str, Any]:
-        if failed:
-            raise BenchError("no luck")
-        return {"e2e_20_p50_ms": 3.0}
+    figures: dict[str, float | None] = {"e2e_20_p50_ms": 3.0, "live_rec_s": 11_000.0}
 
-    async def second(spec: Any, folder: Path, say: Any) -> dict[str, Any]:
-        return {"live_rec_s": 11_000.0}
+    def scenario(name: str) -> command.Scenario:
+        async def measure(spec: Any, folder: Path, say: Any) -> dict[str, Any]:
+            if figures[name] is None:
+                raise BenchError("no luck")
+            return {name: figures[name]}
 
-    monkeypatch.setattr(command, "SCENARIOS", {"latency": first, "live": second})
+        return measure
+
+    both = {"latency": scenario("e2e_20_p50_ms"), "live": scenario("live_rec_s")}
+    monkeypatch.setattr(command, "SCENARIOS", both)
     monkeypatch.setattr(stacks, "pin_programs", lambda: None)
     monkeypatch.setattr(report, "LATEST", tmp_path / "latest.json")
-    monkeypatch.setattr(report, "PARTIAL", tmp_path / "partial.json")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    command.main(["--json", *only])
-    assert [one.name for one in tmp_path.glob("*.json")] == [file]
+
+    def kept(*words: str) -> tuple[float, float]:
+        command.main(["--json", *words])
+        found = json.loads((tmp_path / "latest.json").read_text())
+        assert [one["name"] for one in found["scenarios"]] == ["latency", "live"]
+        assert all(one["time"] for one in found["scenarios"])
+        return found["e2e_20_p50_ms"], found["live_rec_s"]
+
+    assert kept() == (3.0, 11_000.0)
+    figures["live_rec_s"] = 12_000.0
+    figures["e2e_20_p50_ms"] = 4.0
+    assert kept("live") == (3.0, 12_000.0)
+    figures["live_rec_s"] = None
+    assert kept() == (4.0, 12_000.0), "one that failed leaves what was there"

@@ -12,7 +12,7 @@ import pytest
 from distributary.model.position import Mark
 from distributary.store.base import Behind, Fenced, NotOwner, Row, TopicReplaced
 from distributary.store.index import entry
-from distributary.store.tail import Attached, Begun, Build, Entries, Gone
+from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone
 from tests.contract.conftest import Faces
 from tests.support.groups import change, group
 
@@ -461,6 +461,11 @@ async def test_a_tail_tells_everything_in_order(store: Faces) -> None:
     await store.reader.register("odds", "q1", "text", "s1", 60_000, False)
     await store.reader.begin("odds", "s1", 60_000)
     assert (await next_of(tail, Begun)).subscription == "s1"
+    await store.reader.register("odds", "q1", "text", "s2", 60_000, False)
+    assert await store.reader.end("odds", "s2")
+    assert not await store.reader.end("odds", "s2", tell=True), "nobody is told what is not so"
+    assert await store.reader.end("odds", "s1", tell=True)
+    assert (await next_of(tail, Ended)).subscription == "s1"
     store.writer.rebuild(B)
     assert (await next_of(tail, Attached)).epoch != opened.epoch
     store.writer.drop_view("odds")

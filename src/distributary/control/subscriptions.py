@@ -96,7 +96,7 @@ async def end(request: web.Request) -> web.Response:
     """``DELETE /v1/subscriptions/{id}``."""
     context = request.app[CONTEXT]
     view, found = await _find(request)
-    if not await context.reader.end(view, found.id):
+    if not await context.reader.end(view, found.id, tell=True):
         raise _unknown(found.id)
     await announce(context, Command("end", view, found.id))
     return web.Response(status=204)

@@ -410,8 +410,11 @@ class ReaderStore(Protocol):
     async def renew(self, view: str, subscriptions: Sequence[str], ttl_ms: int) -> list[str]:
         """Push their expiry ahead; return those that are gone."""
 
-    async def end(self, view: str, subscription: str) -> bool:
-        """Remove a subscription and, with the last one, its query. False when unknown."""
+    async def end(self, view: str, subscription: str, *, tell: bool = False) -> bool:
+        """Remove a subscription and, with the last one, its query. False when unknown.
+
+        With ``tell`` whoever follows the view hears of it.
+        """
 
     async def sweep(self, view: str) -> list[str]:
         """Remove lapsed subscriptions; return their ids."""

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 
 from distributary.store import wire
 from distributary.store.keys import BuildKeys, ViewKeys
-from distributary.store.tail import Attached, Begun, Build, Entries, Gone, TailEvent
+from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, TailEvent
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +117,8 @@ async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEven
             place.ctl = id.decode()
             if b"begun" in body:
                 yield Begun(body[b"begun"].decode())
+            elif b"ended" in body:
+                yield Ended(body[b"ended"].decode())
             elif b"gone" in body:
                 yield Gone(view)
                 return

@@ -35,7 +35,7 @@ from distributary.store.base import (
     TopicReplaced,
     ViewInfo,
 )
-from distributary.store.tail import Attached, Begun, Build, Entries, Gone, TailEvent
+from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, TailEvent
 from distributary.store.wire import fresh_epoch
 
 
@@ -98,7 +98,8 @@ class _View:
     steps: list[RegistryChange] = field(default_factory=list)
     subscriptions: dict[str, tuple[str, bool, int]] = field(default_factory=dict)
     builds: dict[str, _Build] = field(default_factory=dict)
-    notices: list[str] = field(default_factory=list)
+    notices: list[Begun | Ended | None] = field(default_factory=list)
+    """What followers are told; None: to look where the view is."""
 
 
 class MemoryStore:
@@ -150,7 +151,7 @@ class MemoryStore:
         if build.run == self.run_id:
             return False
         build.run, build.epoch = self.run_id, fresh_epoch()
-        view.notices.append("attach")
+        view.notices.append(None)
         return True
 
     def forget(self, view: _View, subscription: str) -> bool:
@@ -305,7 +306,7 @@ class MemoryWriter:
             view.next = ""
         b.status = "live"
         b.notes["reason"] = ""
-        view.notices.append("attach")
+        view.notices.append(None)
         self._store.wake()
         return old if old != build.id else ""
 
@@ -316,7 +317,7 @@ class MemoryWriter:
         view.builds[build.id] = _Build(
             fresh_epoch(), old.definition, self._store.run_id, old.generation + 1, old.seq, notes=kept
         )
-        view.notices.append("attach")
+        view.notices.append(None)
         self._store.wake()
 
     def drop(self, build: Build) -> None:
@@ -465,7 +466,7 @@ class MemoryReader:
         if begun:
             return False
         v.subscriptions[subscription] = (query, True, self._store.now() + ttl_ms)
-        v.notices.append(subscription)
+        v.notices.append(Begun(subscription))
         self._store.wake()
         return True
 
@@ -477,9 +478,14 @@ class MemoryReader:
                 v.subscriptions[id] = (query, begun, self._store.now() + ttl_ms)
         return [id for id in subscriptions if id not in v.subscriptions]
 
-    async def end(self, view: str, subscription: str) -> bool:
+    async def end(self, view: str, subscription: str, *, tell: bool = False) -> bool:
         v = self._store.all.get(view)
-        return v is not None and self._store.forget(v, subscription)
+        if v is None or not self._store.forget(v, subscription):
+            return False
+        if tell:
+            v.notices.append(Ended(subscription))
+            self._store.wake()
+        return True
 
     async def sweep(self, view: str) -> list[str]:
         v = self._store.all.get(view, _View())
@@ -562,13 +568,13 @@ class MemoryReader:
                 yield Attached(Build(view, v.live), b.epoch, b.seq)
                 continue
             fresh = [e for e in b.log if e.last > seq]
-            told = [n for n in v.notices[noticed:] if n != "attach"]
+            told = [notice for notice in v.notices[noticed:] if notice is not None]
             noticed = len(v.notices)
             if fresh:
                 seq = fresh[-1].last
                 yield Entries(fresh)
-            for subscription in told:
-                yield Begun(subscription)
+            for notice in told:
+                yield notice
             if not fresh and not told:
                 await self._store.wait()
 

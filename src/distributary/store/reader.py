@@ -141,9 +141,9 @@ class RedisReader:
             gone += [id.decode() for id in reply]
         return gone
 
-    async def end(self, view: str, subscription: str) -> bool:
+    async def end(self, view: str, subscription: str, *, tell: bool = False) -> bool:
         v = ViewKeys(view)
-        return bool(await self._run("end", v.registry, [subscription, v.prefix]))
+        return bool(await self._run("end", [*v.registry, v.ctl], [subscription, v.prefix, int(tell)]))
 
     async def sweep(self, view: str) -> list[str]:
         v = ViewKeys(view)

@@ -138,8 +138,8 @@ class ShardedReader:
     async def renew(self, view: str, subscriptions: Sequence[str], ttl_ms: int) -> list[str]:
         return await self._of(view).renew(view, subscriptions, ttl_ms)
 
-    async def end(self, view: str, subscription: str) -> bool:
-        return await self._of(view).end(view, subscription)
+    async def end(self, view: str, subscription: str, *, tell: bool = False) -> bool:
+        return await self._of(view).end(view, subscription, tell=tell)
 
     async def sweep(self, view: str) -> list[str]:
         return await self._of(view).sweep(view)

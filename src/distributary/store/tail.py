@@ -38,10 +38,16 @@ class Begun(NamedTuple):
     subscription: str
 
 
+class Ended(NamedTuple):
+    """Somebody ended a subscription that others may still listen by."""
+
+    subscription: str
+
+
 class Gone(NamedTuple):
     """The view does not exist (any more)."""
 
     view: str
 
 
-TailEvent = Attached | Entries | Begun | Gone
+TailEvent = Attached | Entries | Begun | Ended | Gone

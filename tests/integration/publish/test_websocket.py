@@ -252,6 +252,29 @@ async def test_one_subscription_on_two_connections(wire: Wire) -> None:
 
 
 @both
+async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(wire: Wire) -> None:
+    world = World()
+    query = Query.parse(VIEW, "s = 'f'")
+    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, True)
+    asked = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
+    async with (
+        serving(world) as publisher,
+        serving(world) as other,
+        raw(publisher, wire) as first,
+        raw(other, wire) as second,
+    ):
+        for client in (first, second):
+            await client.connect()
+            await client.send(asked)
+            assert (await client.next())["subscribe"]["data"]["op"] == "snapshot"
+        await first.send({"id": 4, "unsubscribe": {"channel": query.channel}})
+        assert "unsubscribe" in await first.next()
+        told = (await second.next())["push"]["unsubscribe"]
+        assert (told["code"], told["reason"]) == (2002, "subscription ended")
+        await until(lambda: not other.hub.followers[VIEW].members)
+
+
+@both
 async def test_recover_flag_and_history(wire: Wire) -> None:
     world = World(log_keep=3)
     async with serving(world) as publisher, raw(publisher, wire) as client:

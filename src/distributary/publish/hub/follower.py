@@ -22,7 +22,7 @@ from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending
 from distributary.publish.wire.frames import Pub
 from distributary.store.base import ReaderStore, ViewInfo
-from distributary.store.tail import Attached, Begun, Build, Entries, Gone
+from distributary.store.tail import Attached, Begun, Build, Ended, Entries, TailEvent
 
 log = logging.getLogger(__name__)
 
@@ -78,13 +78,16 @@ class Follower:
             while self.attachments <= attachments and not self.gone:
                 await self._moved.wait()
 
-    def _take(self, event: Attached | Entries | Begun | Gone) -> None:
+    def _take(self, event: TailEvent) -> None:
         if isinstance(event, Entries):
             self.publish(event.entries)
         elif isinstance(event, Attached):
             self.attach(event)
         elif isinstance(event, Begun):
             self._on_begun(self, event.subscription)
+        elif isinstance(event, Ended):
+            for member in self.members.of(event.subscription):
+                self.release(member, codes.ENDED)
         else:
             self.gone = True
             self.release_all(codes.VIEW_DELETED)

@@ -363,11 +363,12 @@ class Hub:
         return Refused(codes.INTERNAL)
 
     def _end(self, member: Member) -> None:
-        self._spawn(self._end_in_store(member.follower.view, member.subscription))
+        # One that was made elsewhere may be held elsewhere, too.
+        self._spawn(self._end_in_store(member.follower.view, member.subscription, tell=not member.ours))
 
-    async def _end_in_store(self, view: str, subscription: str) -> None:
+    async def _end_in_store(self, view: str, subscription: str, *, tell: bool) -> None:
         try:
-            await self.store.end(view, subscription)
+            await self.store.end(view, subscription, tell=tell)
         except Exception as error:
             log.warning("view %s: a subscription could not be ended and will lapse (%s)", view, error)
         else:

@@ -53,6 +53,7 @@ BUILDING = Refusal(1100, "the view is being built; try again", True)
 
 VIEW_DELETED = Ending(2000, "view deleted")
 NOT_ALLOWED = Ending(2001, "not allowed any more")
+ENDED = Ending(2002, "subscription ended")
 INSUFFICIENT = Ending(2500, "insufficient state")
 SUBSCRIPTION_EXPIRED = Ending(2501, "subscription expired")
 ALLOWED_ROWS_CHANGED = Ending(2502, "allowed rows changed")

@@ -17,7 +17,7 @@ settings.load_profile("patient")
 
 SETTINGS = """
 [spark]
-batch = "30 s"
+batch = "15 s"
 memory = "1g"
 
 [publisher]

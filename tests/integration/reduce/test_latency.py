@@ -38,7 +38,7 @@ class _Sender:
 @pytest.mark.slow
 @pytest.mark.timeout(180 * LIMIT)
 async def test_nobody_waits_for_the_next_record_nor_for_a_batch_to_end(feeding: Feeding) -> None:
-    """One test for two promises, because a batch of the shared stack takes half a minute."""
+    """One test for two promises, because a batch of the shared stack takes a while."""
     view = await feeding.view(reduce="latest", feed={"partitions": 1})
     sender = _Sender(feeding)
     delays: list[float] = []
@@ -77,7 +77,7 @@ async def test_nobody_waits_for_the_next_record_nor_for_a_batch_to_end(feeding: 
         batch = feeding.stack.config.spark.batch
         for end in (1, 2):
             known = store.hget(meta, "e:0")
-            await asyncio.sleep(max(0.0, batch * end - 12 - (time.monotonic() - began)))
+            await asyncio.sleep(max(0.0, batch * end - 5 - (time.monotonic() - began)))
             first = len(sender.sent)
             while store.hget(meta, "e:0") == known:
                 sender.send()

@@ -29,6 +29,9 @@ EXAMPLES = (
 )
 
 CLIENT_ID = "distributary-consume"
+GROUP = "distributary.consume"
+"""Who reads without a group has a name too, because Kafka's lists of who may what go by it."""
+
 PARTS = ("timestamp", "partition", "offset", "headers", "key")
 
 _POLL = 0.2
@@ -140,10 +143,10 @@ def _assigned(
 ) -> Iterator[Seen]:
     from confluent_kafka import TopicPartition
 
-    consumer = _consumer(args, cluster, "distributary.consume")
+    consumer = _consumer(args, cluster, GROUP)
     consumer.assign([TopicPartition(args.topic, number, offset) for number, offset in starts.items()])
     left = {number for number, end in ends.items() if starts[number] < end}
-    yield from _polled(args, consumer, left, ends, commit=False)
+    yield from _polled(args, consumer, left, ends, cluster.servers, commit=False)
 
 
 def _as_member(
@@ -155,7 +158,7 @@ def _as_member(
         check_free(cluster, args.group, args.client_id, config.names.groups)
     consumer = _consumer(args, cluster, args.group)
     consumer.subscribe([args.topic])
-    yield from _polled(args, consumer, set(ends), ends, commit=True)
+    yield from _polled(args, consumer, set(ends), ends, cluster.servers, commit=True)
 
 
 def _consumer(args: argparse.Namespace, cluster: Cluster, group: str) -> Any:
@@ -175,13 +178,20 @@ def _consumer(args: argparse.Namespace, cluster: Cluster, group: str) -> Any:
 
 
 def _polled(
-    args: argparse.Namespace, consumer: Any, left: set[int], ends: dict[int, int], *, commit: bool
+    args: argparse.Namespace,
+    consumer: Any,
+    left: set[int],
+    ends: dict[int, int],
+    servers: str,
+    *,
+    commit: bool,
 ) -> Iterator[Seen]:
     """Poll until the wanted end: ``left`` has the partitions that were not read to their end yet."""
     from confluent_kafka import KafkaError, KafkaException
 
     from distributary.kafka import trouble
 
+    what = f"topic {args.topic}, group {args.group or GROUP}"
     count, last = 0, time.monotonic()
     try:
         while not (args.until_end and not left) and (args.max_messages is None or count < args.max_messages):
@@ -196,7 +206,7 @@ def _polled(
                     left.discard(message.partition())
                     continue
                 if error.fatal() or not error.retriable():
-                    raise trouble.named(error, f"topic {args.topic}", args.bootstrap_server or "the cluster")
+                    raise trouble.named(error, what, servers)
                 continue
             last = time.monotonic()
             number = message.partition()
@@ -210,7 +220,7 @@ def _polled(
             if commit:
                 consumer.commit(message, asynchronous=False)
     except KafkaException as error:
-        raise trouble.named(error, f"topic {args.topic}", args.bootstrap_server or "the cluster") from None
+        raise trouble.named(error, what, servers) from None
     finally:
         consumer.close()
 

@@ -144,6 +144,10 @@ def _reset(args: argparse.Namespace) -> int:
         return 0
     table = [(m.topic, str(m.partition), _number(m.before), str(m.after), _step(m)) for m in moves]
     print(columns(table, ("TOPIC", "PARTITION", "BEFORE", "AFTER", "RECORDS")))
+    for move in moves:
+        if to.kind == "offset" and move.after != to.value:
+            there = f"topic {move.topic}, partition {move.partition}: there is no offset {to.value}"
+            print(f"{there}, {move.after} is the nearest", file=sys.stderr)
     said = "done" if args.execute else "nothing was changed; do it with --execute"
     print(f"group {name}: {said}", file=sys.stderr)
     return 0

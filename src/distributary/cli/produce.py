@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
     if args.partition is not None and not 0 <= args.partition < count:
         raise UsageError(f"topic {topic} has no partition {args.partition}", hint=f"It has 0 to {count - 1}")
     # As the Java client chooses the partition of a key.
-    more = {"partitioner": "murmur2_random", "linger.ms": 5} | settings_of(args.set)
+    more = {"partitioner": "murmur2_random", "linger.ms": 5, "logger": client.librdkafka}
+    more |= settings_of(args.set)
     producer = client.make(
         Producer, {**client.properties(cluster.kafka, acks="all", enable_idempotence=True), **more}
     )
@@ -141,18 +143,36 @@ class _Writer:
                 )
                 break
             except BufferError:
-                self._producer.poll(0.1)
+                self._serve(self._producer.poll, 0.1)
             except KafkaException as error:  # refused before it was sent: too large, above all
                 raise trouble.named(error, f"{place}: not written to {self._topic}", self._servers) from None
-        self._producer.poll(0)
+        self._serve(self._producer.poll, 0)
         self._raise()
 
     def flush(self) -> None:
         """Wait until all is acknowledged; raises when it is not."""
-        left = self._producer.flush(_FLUSH)
+        soon = time.monotonic() + 1
+        while len(self._producer) and self._failure is None and time.monotonic() < soon:
+            self._serve(self._producer.poll, 0.05)  # which has the reason of what ends it
+        self._raise()
+        left = self._serve(self._producer.flush, _FLUSH)
         self._raise()
         if left:
-            raise KafkaUnavailable(f"{left} records for {self._topic} are not acknowledged", hint="Try again")
+            raise KafkaUnavailable(
+                f"{left} records for {self._topic} are not acknowledged by Kafka at {self._servers}",
+                hint="Check that it runs, and try again; they may still arrive",
+            )
+
+    def _serve(self, call: Callable[[float], int], seconds: float) -> int:
+        from confluent_kafka import KafkaException
+
+        from distributary.kafka import client, trouble
+
+        try:
+            return client.serve(call, seconds)
+        except KafkaException as error:  # nothing more can be written, whatever else failed meanwhile
+            self._failure = trouble.named(error, f"writing to {self._topic}", self._servers)
+            return 0
 
     def _raise(self) -> None:
         failure, self._failure = self._failure, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -23,6 +24,8 @@ from distributary.client.start import Start
 from distributary.errors import DistributaryError, KafkaClientError, KafkaUnavailable
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class AsyncProducer:
@@ -91,7 +94,7 @@ class AsyncProducer:
     async def close(self) -> None:
         """Wait until every record is acknowledged or has failed, and end."""
         if not self._closing.is_set():
-            while await asyncio.to_thread(self._outlet.handle.flush, SLICE):
+            while await asyncio.to_thread(self._flush):
                 pass
             self._closing.set()
             await asyncio.to_thread(self._thread.join)
@@ -102,9 +105,19 @@ class AsyncProducer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def _flush(self) -> int:
+        try:
+            return self._outlet.flush(SLICE)
+        except DistributaryError as error:  # each record that waits is told of its end too
+            log.error("%s", error)
+            return len(self._outlet.handle)
+
     def _listen(self) -> None:
         while not self._closing.is_set():
-            self._outlet.handle.poll(SLICE)
+            try:
+                self._outlet.serve(SLICE)
+            except DistributaryError as error:  # as above
+                log.error("%s", error)
 
 
 class AsyncConsumer:

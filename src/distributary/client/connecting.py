@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from distributary.client.configuration import Configuration
 from distributary.client.failing import Trouble, named, waits
 from distributary.errors import ConfigError
+from distributary.kafka import probe
 from distributary.kafka.client import librdkafka, quiet
 from distributary.kafka.properties import PROPERTIES
 
@@ -82,7 +83,8 @@ def count_partitions(
             if not waits(error.args[0]):
                 raise named(error.args[0], what, config.servers) from None
             if spent >= limit:
-                raise trouble.away(what, config.servers, limit) from None
+                wants = probe.look(config.servers, config.librdkafka.get("security.protocol"))
+                raise trouble.away(what, config.servers, limit, wants) from None
             continue
         if not topic:
             return 0

@@ -254,7 +254,9 @@ class Consumer:
         elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
             log.warning("group %s: %s", self.group, error.str())
         elif not waits(error) and self._error is None:
-            what = f"reading topic {message.topic()} partition {message.partition()}"
+            topic = message.topic()
+            what = f"reading topic {topic} partition {message.partition()}" if topic else "reading"
+            what += f" as group {self.group}"
             self._error = named(error, what, self.config.servers)
 
     def give(self, one: Record) -> None:

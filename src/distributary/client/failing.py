@@ -67,6 +67,8 @@ def _denied(what: str, hint: str) -> Meaning:
     return KafkaRefused, f"this user may not {what}", hint
 
 
+_NO_WRITING = _denied("write any topic", "Ask for an ACL to write the topic")
+
 _MEANINGS: dict[int, Meaning] = {
     **dict.fromkeys(
         (
@@ -135,6 +137,11 @@ _MEANINGS: dict[int, Meaning] = {
             "Set auto.offset.reset to earliest or latest, or name a start",
         ),
     ),
+    KafkaError._FATAL: (
+        KafkaRefused,
+        "the producer has met an error that ended it",
+        "Mend what was told first, and make another producer",
+    ),
     **dict.fromkeys(
         (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED), _FENCED
     ),
@@ -143,8 +150,10 @@ _MEANINGS: dict[int, Meaning] = {
 
 def named(error: KafkaError, what: str, servers: str) -> DistributaryError:
     """An error that says ``what`` did not go, of which Kafka, why, and what to do."""
-    kind, why, hint = _MEANINGS.get(error.code(), (KafkaClientError, error.str(), ""))
     own = error.str()
+    kind, why, hint = _MEANINGS.get(error.code(), (KafkaClientError, own, ""))
+    if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED and "idempotence" in own:
+        kind, why, hint = _NO_WRITING
     told = f"{why} ({own})" if own and own != why else why
     return kind(f"{what} failed at Kafka {servers}: {told}", hint=hint)
 
@@ -168,8 +177,14 @@ class Trouble:
         """The error that no waiting mends, if there was one."""
         return None if self._refused is None else named(self._refused, what, servers)
 
-    def away(self, what: str, servers: str, seconds: float) -> DistributaryError:
-        """That there was no answer, and the last thing that was heard."""
+    def away(self, what: str, servers: str, seconds: float, wants: str = "") -> DistributaryError:
+        """That there was no answer, and the last thing that was heard.
+
+        ``wants`` is what `distributary.kafka.probe` saw of a port that is there.
+        """
+        if wants:
+            hint = "Set security.protocol to what that port speaks, and sasl.* where it wants a password"
+            return KafkaRefused(f"{what} failed at Kafka {servers}: {wants}", hint=hint)
         told = f"Kafka {servers} did not answer within {seconds:g} s ({self._last or 'nothing was heard'})"
         return KafkaUnavailable(f"{what} failed: {told}", hint=_AWAY[2])
 

@@ -16,7 +16,7 @@ from distributary.client.failing import Trouble, named
 from distributary.client.record import Draft, Sent
 from distributary.errors import DistributaryError
 from distributary.kafka import topics
-from distributary.kafka.client import quiet
+from distributary.kafka.client import quiet, serve
 
 Done = Callable[[Sent | DistributaryError], None]
 """Hears what became of a record; called in whatever thread polls."""
@@ -40,6 +40,7 @@ class Outlet:
         """Whether transactions can begin."""
         self.dead = False
         """Whether librdkafka has met an error after which it does nothing more."""
+        self._end: KafkaError | None = None  # that error, where it was met between calls
         self._round_robin = bool(self.config.ours.get("round robin"))
         self._turns: dict[str, itertools.count[int]] = {}
         self._known: dict[str, tuple[int, float]] = {}
@@ -65,7 +66,7 @@ class Outlet:
             self.config,
             self.trouble,
             self.max_block,
-            lambda: self.handle.poll(0),
+            lambda: self.serve(0, f"writing {draft}"),
         )
         self._known[topic] = count, time.monotonic() + LOOK_AGAIN
 
@@ -78,7 +79,7 @@ class Outlet:
 
         def heard(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                done(named(error, f"writing {draft}", servers))
+                done(named(self._end or error, f"writing {draft}", servers))
                 return
             offset = message.offset()
             place = int(message.partition() or 0), -1 if offset is None else int(offset)
@@ -97,8 +98,27 @@ class Outlet:
         except BufferError:
             return False
         except KafkaException as error:
-            raise named(error.args[0], f"writing {draft}", servers) from None
+            raise named(self._end or error.args[0], f"writing {draft}", servers) from None
         return True
+
+    def serve(self, seconds: float, what: str = "writing") -> None:
+        """Hear of acknowledgements for that long; raises what ends the producer for good."""
+        self._serve(self.handle.poll, seconds, what)
+
+    def flush(self, seconds: float) -> int:
+        """Send what is queued for that long; give how many records are left. Raises as `serve`."""
+        self.serve(seconds / 2)
+        return self._serve(self.handle.flush, seconds, "writing")
+
+    def _serve(self, call: Callable[[float], int], seconds: float, what: str) -> int:
+        try:
+            return serve(call, seconds)
+        except KafkaException as error:
+            told, self.dead = self.dead, True
+            self._end = self._end or error.args[0]
+            if told:
+                return 0
+            raise named(self._end, what, self.config.servers) from None
 
     def _partition(self, draft: Draft) -> int:
         if draft.partition >= 0 or not self._round_robin:

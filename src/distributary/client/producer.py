@@ -58,12 +58,12 @@ class Producer:
         self._raise_failures()
         if self._transaction is not None or self._async:
             self._put(one, self._noted if self._transaction is None else self._transaction.noted)
-            self._outlet.handle.poll(0)
+            self._outlet.serve(0)
             return None
         result: list[Sent | DistributaryError] = []
         self._put(one, result.append)
         while not result:
-            self._outlet.handle.poll(SLICE)
+            self._outlet.serve(SLICE, f"writing {one}")
         if isinstance(result[0], DistributaryError):
             raise result[0]
         return result[0]
@@ -149,7 +149,7 @@ class Producer:
                     f"writing {one} failed: there was no room for it within {self._outlet.max_block:g} s",
                     hint="Check that Kafka answers, or raise buffer.memory or max.block.ms",
                 )
-            self._outlet.handle.poll(SLICE)
+            self._outlet.serve(SLICE)
 
     def _noted(self, result: Sent | DistributaryError) -> None:
         if isinstance(result, DistributaryError):
@@ -158,7 +158,8 @@ class Producer:
 
     def _drain(self, timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while left := self._outlet.handle.flush(SLICE):
+        while left := len(self._outlet.handle):
+            self._outlet.flush(SLICE)
             if deadline is not None and time.monotonic() > deadline:
                 raise KafkaUnavailable(
                     f"{left} records are not acknowledged by Kafka {self._outlet.config.servers} "

@@ -20,6 +20,7 @@ NUMBERS: tuple[tuple[type[DistributaryError], int], ...] = (
     (errors.TopicMissing, TOPIC),
     (errors.TopicError, KAFKA),
     (errors.KafkaUnavailable, KAFKA_RETRY),
+    (errors.KafkaRefused, 40301),
     (errors.OriginRefused, 40301),
     (errors.Forbidden, 40301),
     (errors.KeysUnavailable, 503),

@@ -100,7 +100,14 @@ def principal(text: str) -> str:
 
 
 def _check_authorizer(cluster: Cluster) -> None:
-    """Raise KafkaRefused where the brokers keep no lists: librdkafka gives an empty one then."""
+    """Raise KafkaRefused where the brokers keep no lists or do not show them: librdkafka gives none then."""
+    may = cluster.ask(
+        cluster.admin.describe_cluster(include_authorized_operations=True, request_timeout=trouble.LIMIT),
+        "the cluster",
+    ).authorized_operations
+    if AclOperation.DESCRIBE not in (may or []):
+        denied = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+        raise trouble.named(denied, "the ACLs", cluster.servers)
     broker = min(cluster.admin.list_topics(timeout=trouble.LIMIT).brokers)
     try:
         settings = {one.name: one.value for one in configs.describe(cluster, "broker", str(broker))}

@@ -53,7 +53,7 @@ def translate(java: Mapping[str, str]) -> Properties:
     return dict(found.librdkafka)
 
 
-def admin(kafka: Kafka, on_error: Callable[[str], None] | None = None) -> AdminClient:
+def admin(kafka: Kafka, on_error: Callable[[KafkaError], None] | None = None) -> AdminClient:
     """A client for topics and offsets. ``on_error`` hears why brokers cannot be reached."""
     return make(AdminClient, properties(kafka), on_error)
 
@@ -69,14 +69,16 @@ def consumer(kafka: Kafka, group: str, **more: Any) -> Consumer:
     return make(Consumer, {**properties(kafka, **more), **fixed})
 
 
-def make(kind: type[Client], chosen: Properties, on_error: Callable[[str], None] | None = None) -> Client:
+def make(
+    kind: type[Client], chosen: Properties, on_error: Callable[[KafkaError], None] | None = None
+) -> Client:
     """Make a client, leaving out (with a warning) the properties that librdkafka does not know."""
     chosen = dict(chosen)
 
     def heard(error: KafkaError) -> None:
         librdkafka.debug("%s", error)
         if on_error is not None:
-            on_error(error.str())
+            on_error(error)
 
     while True:
         try:
@@ -88,6 +90,18 @@ def make(kind: type[Client], chosen: Properties, on_error: Callable[[str], None]
                 raise
             log.warning("kafka property %s is ignored: librdkafka does not know it", unknown[1])
             del chosen[unknown[1]]
+
+
+def serve(call: Callable[[float], int], seconds: float) -> int:
+    """Poll or flush a client; what ends it for good is raised as a KafkaException.
+
+    While it flushes, confluent-kafka goes on calling callbacks with that exception pending, and it is lost:
+    whoever wants its words polls first.
+    """
+    try:
+        return call(seconds)
+    except SystemError:
+        raise KafkaException(KafkaError(KafkaError._FATAL, "Fatal error", fatal=True)) from None
 
 
 def quiet() -> Properties:

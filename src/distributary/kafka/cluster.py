@@ -40,6 +40,6 @@ class Cluster:
 
 
 def connect(kafka: Kafka, limit: float) -> Cluster:
-    """Find a broker that answers; raises KafkaUnavailable after ``limit`` seconds."""
-    wait_for_kafka(kafka, limit)
+    """Find a broker that answers; raises KafkaUnavailable after ``limit`` seconds, KafkaRefused at once."""
+    wait_for_kafka(kafka, limit, patient=False)
     return Cluster(kafka, client.admin(kafka))

@@ -82,7 +82,9 @@ def describe(cluster: Cluster, names: Sequence[str]) -> list[Detail]:
     found = []
     for name, one in _described(cluster, names).items():
         settings = {row.name: row.value or "" for row in configs.describe(cluster, "topic", name) if row.own}
-        first, end = topics.earliest_offsets(cluster.admin, name), topics.end_offsets(cluster.admin, name)
+        led = [p.number for p in one.partitions if p.leader is not None]  # the others nobody can tell of
+        first = topics.earliest_offsets(cluster.admin, name, led)
+        end = topics.end_offsets(cluster.admin, name, led)
         partitions = tuple(
             Partition(p.number, p.leader, p.replicas, p.in_sync, first.get(p.number), end.get(p.number))
             for p in one.partitions

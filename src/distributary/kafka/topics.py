@@ -6,7 +6,7 @@ Offsets are those of committed records (the last stable offset is the end), as e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -18,8 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its exports
 )
 
 from distributary.config.sections import Kafka
-from distributary.errors import KafkaUnavailable, TopicError, TopicMissing
-from distributary.kafka import client
+from distributary.errors import KafkaRefused, KafkaUnavailable, TopicError, TopicMissing
+from distributary.kafka import client, probe, trouble
 
 TIMEOUT = 20.0
 """How long one request may take, in seconds."""
@@ -32,6 +32,7 @@ _NO_BROKER = (
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.BROKER_NOT_AVAILABLE,
 )
+_DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
 class Topic(NamedTuple):
@@ -42,31 +43,42 @@ class Topic(NamedTuple):
     partitions: int
 
 
-def wait_for_kafka(kafka: Kafka, limit: float, say: Callable[[str], None] = lambda line: None) -> str:
+def wait_for_kafka(
+    kafka: Kafka, limit: float, say: Callable[[str], None] = lambda line: None, *, patient: bool = True
+) -> str:
     """Wait until a broker answers and is in service; return the cluster id.
 
     ``say`` hears that we wait, once, if it is not there at once. Raises `KafkaUnavailable` after ``limit``
-    seconds with the address and the last thing that went wrong.
+    seconds with the address and the last thing that went wrong. Where a broker does not let us in it raises
+    `KafkaRefused`: then too, or without patience as soon as one says so, or by a look at its port.
     """
     deadline = time.monotonic() + limit
-    trouble: list[str] = []
-    handle = client.admin(kafka, on_error=trouble.append)
+    heard: list[KafkaError] = []
+    handle = client.admin(kafka, on_error=heard.append)
     said = False
     while True:
         left = deadline - time.monotonic()
         try:
-            seen = handle.list_topics(timeout=max(0.05, min(left, 2.0 if said else 0.25)))
+            seen = handle.list_topics(timeout=max(0.05, min(left, 2.0 if said and patient else 0.25)))
             if seen.brokers:
                 return str(seen.cluster_id)
-            trouble.append("no broker is in service yet")
+            heard.append(KafkaError(KafkaError.BROKER_NOT_AVAILABLE, "no broker is in service yet"))
         except KafkaException as error:
-            trouble.append(error.args[0].str())
+            heard.append(error.args[0])
         handle.poll(0)  # brings on_error what librdkafka met meanwhile
-        if deadline - time.monotonic() <= 0:
+        over = deadline - time.monotonic() <= 0
+        barred = next((error for error in heard if trouble.barred(error)), None)
+        if barred is not None and (over or not patient):
+            raise trouble.named(barred, "connecting", kafka.bootstrap_servers)
+        if over:
+            security = kafka.properties.get("security.protocol")
+            # A broker that is starting may hang up too: who waits for it wants no guess.
+            if not patient and (wants := probe.look(kafka.bootstrap_servers, security)):
+                raise trouble.wrong_protocol(wants, "connecting", kafka.bootstrap_servers)
+            best = _best([error.str() for error in heard])
             raise KafkaUnavailable(
-                f"Kafka at {kafka.bootstrap_servers} did not answer within {limit:g} s ({_best(trouble)})",
-                hint="Check that it runs, that kafka.bootstrap_servers names it, that this machine may reach "
-                "it, and that kafka.properties has the security settings that it wants",
+                f"Kafka at {kafka.bootstrap_servers} did not answer within {limit:g} s ({best})",
+                hint=trouble.SILENT_HINT,
             )
         if not said:
             said = True
@@ -161,14 +173,14 @@ def delete_topic(admin: AdminClient, name: str) -> None:
             raise _named(error, f"topic {name} cannot be deleted") from None
 
 
-def earliest_offsets(admin: AdminClient, name: str) -> dict[int, int]:
-    """The first offset that is still there, by partition."""
-    return _offsets(admin, name, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+def earliest_offsets(admin: AdminClient, name: str, only: Collection[int] | None = None) -> dict[int, int]:
+    """The first offset that is still there, by partition; ``only`` of these, if they are given."""
+    return _offsets(admin, name, OffsetSpec.earliest(), only)  # type: ignore[no-untyped-call]
 
 
-def end_offsets(admin: AdminClient, name: str) -> dict[int, int]:
-    """The offset that the next committed record will be at or after, by partition."""
-    return _offsets(admin, name, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+def end_offsets(admin: AdminClient, name: str, only: Collection[int] | None = None) -> dict[int, int]:
+    """The offset that the next committed record will be at or after, by partition; ``only`` as above."""
+    return _offsets(admin, name, OffsetSpec.latest(), only)  # type: ignore[no-untyped-call]
 
 
 def offsets_at(admin: AdminClient, name: str, time_ms: int) -> dict[int, int]:
@@ -178,9 +190,11 @@ def offsets_at(admin: AdminClient, name: str, time_ms: int) -> dict[int, int]:
     return {number: found[number] if found.get(number, -1) >= 0 else end for number, end in ends.items()}
 
 
-def _offsets(admin: AdminClient, name: str, spec: Any) -> dict[int, int]:
-    count = get_topic(admin, name).partitions
-    asked = {TopicPartition(name, number): spec for number in range(count)}
+def _offsets(admin: AdminClient, name: str, spec: Any, only: Collection[int] | None = None) -> dict[int, int]:
+    numbers = range(get_topic(admin, name).partitions) if only is None else only
+    asked = {TopicPartition(name, number): spec for number in numbers}
+    if not asked:
+        return {}
     try:
         answers = admin.list_offsets(
             asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT
@@ -190,13 +204,17 @@ def _offsets(admin: AdminClient, name: str, spec: Any) -> dict[int, int]:
         raise _named(error, f"the offsets of topic {name} cannot be read") from None
 
 
-def _named(error: KafkaException, what: str) -> TopicError | KafkaUnavailable:
+def _named(error: KafkaException, what: str) -> TopicError | KafkaUnavailable | KafkaRefused:
     cause = error.args[0]
+    if cause.code() == KafkaError.LEADER_NOT_AVAILABLE or "No leaders found" in cause.str():
+        return KafkaUnavailable(f"{what}: {cause.str()}", hint=trouble.NO_LEADER)
     if cause.code() in _NO_BROKER:
         return KafkaUnavailable(f"{what}: Kafka does not answer ({cause.str()})", hint="Check that it runs")
     if cause.code() in _NO_TOPIC:
         return TopicMissing(f"{what}: there is no such topic")
-    return TopicError(f"{what}: {cause.str()}")
+    if cause.code() in _DENIED:
+        return KafkaRefused(f"{what}: {cause.str()}", hint=trouble.hint_for(cause))
+    return TopicError(f"{what}: {cause.str()}", hint=trouble.hint_for(cause))
 
 
 def _best(trouble: list[str]) -> str:

@@ -22,10 +22,18 @@ from distributary.errors import (
 LIMIT = 20.0
 """How long one request may take, in seconds."""
 
+SILENT_HINT = (
+    "Check that it runs, that --bootstrap-server or kafka.bootstrap_servers names it, that this machine may "
+    "reach it, and that kafka.properties has the security settings that it wants"
+)
+"""What to do when nobody answers."""
+
 _SILENT = frozenset(
     (
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
         KafkaError._TRANSPORT,
         KafkaError._RESOLVE,
         KafkaError.REQUEST_TIMED_OUT,
@@ -40,6 +48,15 @@ _COORDINATOR = frozenset(
     )
 )
 """The first group of a cluster waits for the topic of all offsets, others for a coordinator that moved."""
+_BARRED = frozenset(
+    (
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+    )
+)
 _KINDS: Mapping[int, type[DistributaryError]] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: TopicMissing,
     KafkaError._UNKNOWN_TOPIC: TopicMissing,
@@ -50,6 +67,9 @@ _KINDS: Mapping[int, type[DistributaryError]] = {
     KafkaError.GROUP_ID_NOT_FOUND: GroupMissing,
     KafkaError.GROUP_SUBSCRIBED_TO_TOPIC: GroupBusy,
 }
+NO_LEADER = "The broker that leads a partition of it is away; see: distributary topics describe TOPIC"
+_SECURITY = "Check security.protocol, {} in kafka.properties or --command-config"
+_ACL = "Its user lacks an ACL; one who may gives it: distributary acls add --principal User:NAME "
 _STOP = "Stop its members first: distributary groups describe GROUP --members"
 _HINTS: Mapping[int, str] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "List the topics with: distributary topics list",
@@ -63,9 +83,12 @@ _HINTS: Mapping[int, str] = {
     KafkaError.UNKNOWN_MEMBER_ID: _STOP,
     KafkaError.GROUP_SUBSCRIBED_TO_TOPIC: _STOP,
     KafkaError.GROUP_ID_NOT_FOUND: "List the groups with: distributary groups list",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "The user of kafka.properties lacks an ACL on the topic",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "The user of kafka.properties lacks an ACL on the group",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "The user of kafka.properties lacks an ACL on the cluster",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: _ACL + "--operation OPERATION --topic TOPIC",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: _ACL + "--operation OPERATION --group GROUP",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: _ACL + "--operation OPERATION --cluster",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _ACL + "--operation write --transactional-id ID",
+    KafkaError._SSL: _SECURITY.format("ssl.truststore.location and the server's name in its certificate"),
+    KafkaError.LEADER_NOT_AVAILABLE: NO_LEADER,
     KafkaError.SECURITY_DISABLED: "The brokers have no authorizer: set authorizer.class.name on them",
     KafkaError.OFFSET_OUT_OF_RANGE: "See which offsets there are: distributary topics describe TOPIC",
     KafkaError.INVALID_CONFIG: "List the settings with: distributary configs describe",
@@ -76,12 +99,17 @@ _HINTS: Mapping[int, str] = {
 def named(error: KafkaException | KafkaError, what: str, servers: str) -> DistributaryError:
     """Turn Kafka's answer into an error; ``what`` names the topic, group, partition or property."""
     cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
-    code, text = cause.code(), (cause.str().rstrip(". ") or cause.name())
+    code, text = cause.code(), cause.str().rstrip(". ") or cause.name()
+    if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+        if "idempotence" in text:  # asked of the cluster, and given to whoever may write a topic
+            code = KafkaError.TOPIC_AUTHORIZATION_FAILED
+        else:  # a controller may print its whole request here
+            text = KafkaError(code).str()
     if code in _SILENT:
-        return KafkaUnavailable(
-            f"{what}: Kafka at {servers} does not answer ({text})",
-            hint="Check that it runs, and that --bootstrap-server or kafka.bootstrap_servers names it",
-        )
+        return KafkaUnavailable(f"{what}: Kafka at {servers} does not answer ({text})", hint=SILENT_HINT)
+    if barred(cause):
+        hint = _HINTS.get(code, _SECURITY.format("sasl.mechanism and sasl.jaas.config"))
+        return KafkaRefused(f"{what}: Kafka at {servers} does not let this client in ({text})", hint=hint)
     return _KINDS.get(code, KafkaRefused)(f"{what}: {text}", hint=_HINTS.get(code, ""))
 
 
@@ -97,6 +125,25 @@ def group_result(ask: Callable[[], Future[Any]], what: str, servers: str) -> Any
             time.sleep(0.1)
         except TimeoutError:
             raise KafkaUnavailable(f"{what}: Kafka at {servers} does not answer", hint="Try again") from None
+
+
+def barred(error: KafkaError) -> bool:
+    """Whether a broker does not let the client in at all, which no waiting mends."""
+    return error.code() in _BARRED
+
+
+def wrong_protocol(wants: str, what: str, servers: str) -> KafkaRefused:
+    """The error for a port that speaks otherwise than the client; ``wants`` is what `probe` saw."""
+    return KafkaRefused(
+        f"{what}: Kafka at {servers} does not let this client in ({wants})",
+        hint="Set security.protocol, and sasl.* where it wants a password, in kafka.properties or "
+        "--command-config",
+    )
+
+
+def hint_for(error: KafkaError) -> str:
+    """What to do about a refusal; empty where its own words must do."""
+    return _HINTS.get(error.code(), "")
 
 
 def result(future: Future[Any], what: str, servers: str) -> Any:

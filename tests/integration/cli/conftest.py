@@ -52,9 +52,16 @@ def run(
     stack: RunningStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
     """Call a command as a user does, in an empty folder, with the shared broker's address."""
-    monkeypatch.chdir(tmp_path)
+    return caller(stack.config.kafka.bootstrap_servers, tmp_path, monkeypatch, capsys)
+
+
+def caller(
+    servers: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """What calls commands in a folder, for the Kafka at these addresses."""
+    monkeypatch.chdir(folder)
     monkeypatch.delenv("DISTRIBUTARY_CONFIG", raising=False)
-    monkeypatch.setenv("DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS", stack.config.kafka.bootstrap_servers)
+    monkeypatch.setenv("DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS", servers)
 
     def call(*words: str, stdin: str | bytes = b"") -> Done:
         given = stdin.encode() if isinstance(stdin, str) else stdin

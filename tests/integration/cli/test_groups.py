@@ -81,6 +81,8 @@ def test_a_reset_is_shown_first(run: Run, group: str, topic: str) -> None:
     done = run("groups", "reset", group, "--topic", f"{topic}:1", "--to-earliest")
     assert done.good().out.splitlines()[1].split() == [topic, "1", "3", "0", "-3"]
     assert "--execute" in done.err
+    far = run("groups", "reset", group, "--topic", f"{topic}:1", "--to-offset", "99").good()
+    assert f"{topic}, partition 1: there is no offset 99, 5 is the nearest" in far.err
 
 
 def test_a_reset_is_done_when_asked_for(run: Run, group: str, topic: str) -> None:

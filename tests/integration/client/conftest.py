@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import glob
-import os
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from tests.support.stack import RunningStack
 
 from distributary.kafka import topics
-from distributary.setup import jars, java
 
+CLASSES = "org.apache.kafka.common.serialization."
 Settings = dict[str, Any]
 NewTopic = Callable[[int], str]
 
@@ -32,7 +27,13 @@ class Configurations:
         return {**found, "Topics": topics} if topics else found
 
     def consumer(self, group: str = "", **words: Any) -> Settings:
-        first = {"group_id": group or f"g-{uuid.uuid4().hex[:10]}", "auto_offset_reset": "earliest"}
+        # Members of a group hear at their next heartbeat that it shares anew, every 3 s unless it is said.
+        first = {
+            "group_id": group or f"g-{uuid.uuid4().hex[:10]}",
+            "auto_offset_reset": "earliest",
+            "heartbeat_interval_ms": 200,
+            "fetch_max_wait_ms": 100,
+        }
         return self._of("KafkaConsumerConfig", {**first, **words})
 
     def _of(self, kind: str, words: Settings) -> Settings:
@@ -67,17 +68,9 @@ def topic(new_topic: NewTopic) -> str:
     return new_topic(3)
 
 
-@pytest.fixture(scope="package")
-def jvm() -> Iterator[Any]:
-    """A JVM with the Kafka client that Spark uses."""
-    ours = glob.glob(f"{jars.ensure('spark')}/*.jar")
-    spark = Path(pyspark.__file__).parent / "jars"
-    (py4j,) = glob.glob(f"{spark}/py4j-*.jar")
-    logging = glob.glob(f"{spark}/slf4j-api-*.jar")
-    path = os.pathsep.join([*ours, *logging])
-    port = launch_gateway(
-        jarpath=py4j, classpath=path, java_path=str(java.find().path), die_on_exit=True, javaopts=["-Xmx128m"]
-    )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
-    yield gateway.jvm
-    gateway.shutdown()
+def java_map(jvm: Any, found: dict[str, str]) -> Any:
+    """Properties as Java wants them."""
+    made = jvm.java.util.HashMap()
+    for name, value in found.items():
+        made.put(name, value)
+    return made

@@ -158,7 +158,7 @@ def test_a_second_member_takes_over_and_what_was_read_is_not_read_again(
     for partition in range(3):
         fill(configure, topic, 4, partition)
     moves: list[tuple[str, list[Place]]] = []
-    settings = configure.consumer(enable_auto_commit=False, heartbeat_interval_ms=200)
+    settings = configure.consumer(enable_auto_commit=False)
     read: list[tuple[int, int]] = []
     with Consumer(settings) as one, Consumer(settings) as two:
 
@@ -189,9 +189,7 @@ def test_what_it_began_with_is_not_lost_when_partitions_come_back(
 ) -> None:
     for partition in range(3):
         fill(configure, topic, 1, partition)
-    settings = configure.consumer(
-        enable_auto_commit=False, auto_offset_reset="latest", heartbeat_interval_ms=200
-    )
+    settings = configure.consumer(enable_auto_commit=False, auto_offset_reset="latest")
     with Consumer(settings) as one:
         one.subscribe(topic, start="earliest")
         take(one, 3)
@@ -234,6 +232,10 @@ def test_what_cannot_be_is_said(configure: Configurations, topic: str) -> None:
             consumer.seek(topic, 0, 1)
         consumer.subscribe(topic)
         with pytest.raises(OffsetMissing, match=f"{topic} partition"):
+            consumer.receive(WAIT)
+    with Consumer(configure.consumer(auto_offset_reset="none")) as consumer:
+        consumer.subscribe(topic, start={0: 99, 1: 99, 2: 99})
+        with pytest.raises(OffsetMissing, match=rf"{topic} partition \d as group .*auto\.offset\.reset"):
             consumer.receive(WAIT)
     with pytest.raises(KafkaClientError, match="closed"):
         consumer.poll(0)

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from tests.integration.client.conftest import Configurations, NewTopic
+from tests.integration.client.conftest import CLASSES, Configurations, NewTopic, java_map
 from tests.support.clock import LIMIT
 
 from distributary.client import Consumer, Producer, read_configuration
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 JAVA = sorted(
     row.name for row in PROPERTIES.values() if row.how != "librdkafka" and row.name not in BEYOND_JAVA
 )
-CLASSES = "org.apache.kafka.common.serialization."
 SAMPLES: dict[str, Any] = {
     "acks": "all",
     "auto.offset.reset": "none",
@@ -66,8 +65,6 @@ SAMPLES: dict[str, Any] = {
     "sasl.login.refresh.window.factor": 0.8,
     "sasl.login.refresh.window.jitter": 0.05,
 }
-# Files and certificates that are not there: librdkafka looks for them at once.
-_FILES = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password", "ssl.cipher.suites")
 # What belongs to one of the two protocols of groups is refused with the other, on both sides.
 OTHER_PROTOCOL = {
     "classic": ("group.remote.assignor",),
@@ -88,20 +85,13 @@ def sample(name: str) -> Any:
 def everything(side: str, protocol: str) -> str:
     """A configuration with every documented property of a side, and with what Java does not know."""
     rows = [PROPERTIES[name] for name in JAVA if PROPERTIES[name].side in (side, "both")]
-    chosen = {row.name: sample(row.name) for row in rows if not row.name.startswith(_FILES)}
+    chosen = {row.name: sample(row.name) for row in rows}
     for name in OTHER_PROTOCOL[protocol]:
         chosen.pop(name, None)
     if side == "consumer":
         chosen["group.protocol"] = protocol
     kind = {"producer": "KafkaProducerConfig", "consumer": "KafkaConsumerConfig"}[side]
     return json.dumps({"Type": kind, "Properties": {**chosen, **ONLY_OURS}})
-
-
-def java_map(jvm: Any, found: dict[str, str]) -> Any:
-    made = jvm.java.util.HashMap()
-    for name, value in found.items():
-        made.put(name, value)
-    return made
 
 
 def java_class(jvm: Any, side: str) -> Any:
@@ -127,8 +117,8 @@ def test_the_types_are_javas(jvm: Any, side: str) -> None:
     }
     keys = java_class(jvm, side).configDef().configKeys()
     for name in JAVA:
-        if PROPERTIES[name].side in (side, "both") and name in keys:
-            java = str(keys[name].type())
+        if PROPERTIES[name].side in (side, "both"):
+            java = keys[name].type().name()
             wanted = kinds.get(java, "list" if java == "LIST" else "text")
             assert name == "bootstrap.servers" or PROPERTIES[name].kind == wanted, name
 

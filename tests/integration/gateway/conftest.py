@@ -21,9 +21,13 @@ Start = Callable[..., Awaitable[str]]
 
 @pytest.fixture
 def settings(stack: RunningStack) -> Config:
-    """A configuration with a schemas topic of the test's own."""
+    """A configuration with a schemas topic of the test's own, and groups that are quick."""
     gateway = replace(stack.config.gateway, schemas_topic=f"schemas-{uuid.uuid4().hex[:10]}", poll_wait=0.5)
-    return replace(stack.config, gateway=gateway)
+    # Members of a group hear at their next heartbeat that it shares anew, every 3 s unless it is said.
+    kafka = replace(
+        stack.config.kafka, properties={"heartbeat.interval.ms": "200", "fetch.max.wait.ms": "100"}
+    )
+    return replace(stack.config, gateway=gateway, kafka=kafka)
 
 
 @pytest.fixture

@@ -23,9 +23,7 @@ from distributary.setup import jars, java
 class RunningBroker:
     """An embedded broker, run by hand."""
 
-    def __init__(self, folder: Path, more: str = "") -> None:
-        """``more`` are further lines for its properties."""
-        self._more = more
+    def __init__(self, folder: Path) -> None:
         self.broker = Broker(
             folder, folder / "kafka.log", java.find().path, jars.ensure("kafka"), free_port(), free_port()
         )
@@ -34,10 +32,7 @@ class RunningBroker:
 
     def start(self) -> str:
         """Start it; return the id of the cluster that answers."""
-        before = self.broker.prepare()
-        with (self.broker.folder / "server.properties").open("a") as properties:
-            properties.write(self._more)
-        for command in before:
+        for command in self.broker.prepare():
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60 * LIMIT)
         self._process = subprocess.Popen(
             self.broker.command(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT

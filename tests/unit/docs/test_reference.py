@@ -47,6 +47,10 @@ def test_every_command() -> None:
     for command in COMMANDS:
         assert f"## distributary {command.name}\n" in page("cli")
         assert f"| `distributary {command.name}` | {command.help} |" in (ROOT / "README.md").read_text()
+    known = {command.name for command in COMMANDS}
+    told = re.findall(r"^\| `distributary (\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(told) == sorted(known), "the README's table has every command once, and no others"
+    assert set(re.findall(r"^## distributary (\w+)$", page("cli"), re.MULTILINE)) == known
 
 
 def test_every_error_code() -> None:

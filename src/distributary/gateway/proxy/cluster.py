@@ -54,6 +54,8 @@ class Cluster:
         """Describe a topic's partitions: leader and replicas."""
         found = self._metadata().topics.get(name)
         if found is None or found.error is not None:
+            if _possible(name):
+                topics.find_topic(self.admin(), name)  # raises where it is only kept from us
             raise missing(name)
         return [
             {

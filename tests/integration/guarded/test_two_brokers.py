@@ -1,0 +1,112 @@
+"""Replicas on two brokers: moved, described, and what is said while one of the two is silent."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from tests.integration.cli.conftest import Run
+from tests.support.clock import LIMIT
+from tests.support.guarded import GuardedCluster
+
+from distributary.client import Consumer, Producer
+from distributary.errors import KafkaUnavailable
+
+pytestmark = pytest.mark.slow
+
+
+def replicas(run: Run, topic: str) -> list[list[int]]:
+    (seen,) = run("topics", "describe", topic, "--json").good().json
+    return [one["replicas"] for one in seen["partitions"]]
+
+
+def settled(run: Run, topic: str) -> list[list[int]]:
+    """Where the replicas are, once nothing is under way any more."""
+    deadline = time.monotonic() + 20 * LIMIT
+    while run("reassign", topic, "--list", "--json").good().json:
+        assert time.monotonic() < deadline
+    return replicas(run, topic)
+
+
+@pytest.fixture
+def alone(run: Run) -> str:
+    """A topic of two partitions with a few records, each on one broker."""
+    name = f"test.t{uuid.uuid4().hex[:10]}"
+    run("topics", "create", name, "--partitions", "2", "--replication-factor", "1").good()
+    run("produce", name, "--keys", stdin="".join(f"{n}:{n}\n" for n in range(20))).good()
+    return name
+
+
+def test_replicas_move(run: Run, alone: str, tmp_path: Path) -> None:
+    before = run("consume", alone, "--from-beginning", "--until-end").good().out
+    planned = run("reassign", alone, "--brokers", "2", "--json").good().json
+    assert {tuple(one["replicas"]) for one in planned["moves"]["partitions"]} == {(2,)}
+    assert sorted(replicas(run, alone)) == [[1], [2]], "nothing is done that was not asked for"
+    done = run("reassign", alone, "--brokers", "2", "--execute").good()
+    assert "under way" in done.err
+    assert settled(run, alone) == [[2], [2]]
+    assert "nothing has to move" in run("reassign", alone, "--brokers", "2").good().err
+    run("reassign", alone, "--brokers", "1,2", "--replication-factor", "2", "--execute").good()
+    assert [sorted(one) for one in settled(run, alone)] == [[1, 2], [1, 2]]
+    assert sorted(one[0] for one in replicas(run, alone)) == [1, 2], "each leads one"
+    plan = {"version": 1, "partitions": [{"topic": alone, "partition": 0, "replicas": [1]}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    run("reassign", "--reassignment-json-file", "plan.json", "--execute").good()
+    assert settled(run, alone)[0] == [1]
+    after = run("consume", alone, "--from-beginning", "--until-end").good().out
+    assert sorted(after.split()) == sorted(before.split()), "no record was lost on the way"
+    run("reassign", alone, "--brokers", "1,3").bad("no broker 3", "1, 2", status=2)
+
+
+def test_a_topic_is_described_as_kafkas_tool_does(run: Run, topic: str) -> None:
+    rows = [line.split() for line in run("topics", "describe", topic).good().out.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["0", "1"]
+    for _, leader, held, in_sync, *_ in rows:
+        assert leader == held.split(",")[0]
+        assert sorted(held.split(",")) == in_sync.split(",") == ["1", "2"]
+    run("topics", "create", f"{topic}-x", "--replication-factor", "3").bad("replication factor", "brokers")
+
+
+def test_what_is_said_while_a_broker_is_silent(
+    run: Run, guarded: GuardedCluster, topic: str, alone: str
+) -> None:
+    run("reassign", alone, "--brokers", "2", "--execute").good()
+    settled(run, alone)
+    run("produce", topic, stdin="x\n").good()
+    words = {"bootstrap.servers": guarded.address(), "delivery.timeout.ms": 700, "request.timeout.ms": 500}
+    producer = Producer({"Type": "KafkaProducerConfig", "Properties": words})
+    producer.send(alone, b"x", partition=0)
+    with guarded.without(2):
+        (seen,) = run("topics", "describe", alone, "--json").good().json
+        assert [one["leader"] for one in seen["partitions"]] == [None, None]
+        assert [one["end"] for one in seen["partitions"]] == [None, None]
+        assert "none" in run("topics", "describe", alone, "--unavailable-partitions").good().out
+        assert "2,1" in run("topics", "describe", topic, "--under-replicated-partitions").good().out
+        with pytest.raises(KafkaUnavailable) as caught:
+            producer.send(alone, b"x", partition=0, key="k")
+        for word in (f"{alone} partition 0", "'k'", guarded.address(), "Check that it runs"):
+            assert word in str(caught.value)
+        run("produce", alone, "--set", "delivery.timeout.ms=700", stdin="x\n").bad(
+            "line 1", alone, guarded.address(), "Check that it runs"
+        )
+        run("consume", alone, "--from-beginning", "--until-end").bad(alone, "eader", "topics describe")
+        # What the other broker has goes on.
+        assert run("consume", topic, "--from-beginning", "--until-end").good().out == "x\n"
+        assert run("reassign", alone, "--brokers", "1", "--json").good().json["moves"]["partitions"]
+    producer.send(alone, b"back", partition=0)
+    producer.close()
+    settings = {
+        "bootstrap.servers": guarded.address(),
+        "group.id": "shop.back",
+        "auto.offset.reset": "latest",
+    }
+    with Consumer({"Type": "KafkaConsumerConfig", "Properties": settings}) as consumer:
+        consumer.subscribe(alone, start="earliest")
+        found: list[str] = []
+        while "back" not in found:
+            records = consumer.receive(20 * LIMIT)
+            assert records
+            found += [one.text for one in records]

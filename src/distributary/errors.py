@@ -14,6 +14,7 @@ The tree::
     ├── Superseded               a newer driver has taken a view over
     ├── StoreUnsuitable          the store would lose rows by its own settings
     ├── BadView                  a view's SQL or rule cannot be used; Spark's own words where it said why
+    ├── SchemasUnavailable       the schema registry does not answer, or refuses
     ├── BadQuery                 a filter, a list of keys or a channel name cannot be read
     ├── AccessError              whoever asks may not do it
     │   ├── CredentialsMissing   neither a token nor an API key was given
@@ -189,6 +190,13 @@ class BadView(DistributaryError):
     """A view's SQL or rule cannot be used."""
 
     code = "bad-view"
+
+
+class SchemasUnavailable(DistributaryError):
+    """The schema registry that a feed's schemas are in does not answer, or refuses."""
+
+    code = "schemas-unavailable"
+    retry = True
 
 
 class BadQuery(DistributaryError):

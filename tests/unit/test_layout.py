@@ -86,6 +86,7 @@ THROUGH = {
     "publish.connection.websocket": "tests/integration/publish/test_websocket.py",
     "publish.stream.sse": "tests/integration/publish/test_sse.py",
     "publish.connection.subscriber": "tests/integration/publish/test_websocket.py",
+    "reduce.ahead": "tests/integration/reduce/test_avro.py",
     "reduce.deadletters": "tests/integration/reduce/test_flow.py",
     "reduce.driver": "tests/integration/reduce/test_drivers.py",
     "reduce.eventreader": "tests/integration/reduce/test_events.py",

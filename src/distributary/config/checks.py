@@ -74,6 +74,11 @@ def web_url(text: str) -> str:
     return _url(text, ("http", "https"), "https://kafka.example.com/rest")
 
 
+def registry_url(text: str) -> str:
+    """Check the address of a schema registry. "" means the gateway of the stack."""
+    return _url(text, ("http", "https"), "https://registry.example.com")
+
+
 def master(text: str) -> str:
     """Check a Spark master. "" means local."""
     if text and not _MASTER.fullmatch(text):

@@ -20,6 +20,7 @@ from distributary.config.names import Names
 from distributary.config.permit import Permit
 from distributary.config.problem import Problem, Problems, nearest
 from distributary.config.reader import Origin, Reader
+from distributary.config.schemas import Schemas
 from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
 from distributary.config.socketio import Socketio
 from distributary.config.table import SECTIONS
@@ -63,6 +64,7 @@ class Config:
     publisher: Publisher = field(default_factory=Publisher)
     control: Control = field(default_factory=Control)
     gateway: Gateway = field(default_factory=Gateway)
+    schemas: Schemas = field(default_factory=Schemas)
     permit: Permit = field(default_factory=Permit)
     socketio: Socketio = field(default_factory=Socketio)
     names: Names = field(default_factory=Names)
@@ -133,6 +135,7 @@ def load(
         publisher=Publisher(**sections["publisher"].values),
         control=Control(**sections["control"].values),
         gateway=Gateway(**sections["gateway"].values),
+        schemas=Schemas(**sections["schemas"].values),
         permit=Permit(**sections["permit"].values),
         socketio=Socketio(**sections["socketio"].values),
         names=Names(**sections["names"].values),

@@ -42,6 +42,12 @@ def _check_replay(reader: Reader, draft: Draft) -> None:
 
 def check_feed(reader: Reader, draft: Draft) -> None:
     """Note what does not fit together in one feed."""
+    if not draft.refused & {"format", "framed", "publish"}:
+        format = draft.get("format")
+        if draft.get("framed") and format not in ("json", "avro"):
+            reader.note(draft, "framed", f'needs format = "json"; this feed has "{format}"')
+        if draft.get("publish") and (draft.get("framed") or format == "avro"):
+            reader.note(draft, "publish", "is for feeds whose records name no schema: those are produced")
     if draft.refused & {"format", "publish_key"} or not draft.get("publish_key"):
         return
     if draft.get("format") != "json":

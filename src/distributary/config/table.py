@@ -9,6 +9,7 @@ from distributary.config import checks
 from distributary.config.gateway import Gateway
 from distributary.config.names import Names
 from distributary.config.permit import Permit
+from distributary.config.schemas import Schemas
 from distributary.config.sections import ENGINES, Control, Kafka, Publisher, Spark, Store
 from distributary.config.setting import Note, Section, Setting, describe
 from distributary.config.socketio import Socketio
@@ -23,6 +24,7 @@ SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
         "publisher": Publisher,
         "control": Control,
         "gateway": Gateway,
+        "schemas": Schemas,
         "permit": Permit,
         "socketio": Socketio,
         "names": Names,
@@ -40,7 +42,10 @@ FEED_NOTES: Mapping[str, Note] = {
     "name": Note("What views call the feed.", "text", example='"odds"', check=checks.name),
     "topic": Note("The Kafka topic it reads.", "text", example='"sportsbook.odds"', check=checks.topic),
     "format": Note(
-        "How the values of its records are read.", "text", choices=("json", "text", "bytes"), example='"text"'
+        "How the values of its records are read. Schemas of avro are found by [schemas].",
+        "text",
+        choices=("json", "avro", "text", "bytes"),
+        example='"avro"',
     ),
     "partitioned_by": Note(
         "Field of the value by which producers partition the topic. Not set: by the record key.",
@@ -67,6 +72,12 @@ FEED_NOTES: Mapping[str, Note] = {
         "text",
         example='"player"',
         optional=True,
+    ),
+    "framed": Note(
+        "For format json: five bytes before each value name its schema, as Confluent's serializers write it "
+        "(those of format avro always do).",
+        "boolean",
+        example="true",
     ),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Format = Literal["json", "text", "bytes"]
+Format = Literal["json", "avro", "text", "bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Feed:
     key is something else is re-keyed before it is reduced. With ``publish``
     clients may write records to it through a publisher; ``publish_key`` is the
     field that becomes their record key (None: what it is partitioned by).
+    ``framed`` values name their schema in five bytes before them, as Avro's always do.
     """
 
     name: str
@@ -28,6 +29,12 @@ class Feed:
     dead_letters: str = ""
     publish: bool = False
     publish_key: str | None = None
+    framed: bool = False
+
+    @property
+    def named_schemas(self) -> bool:
+        """Whether each value says by which schema it was written."""
+        return self.framed or self.format == "avro"
 
     @property
     def dead_letter_topic(self) -> str:

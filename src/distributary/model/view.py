@@ -60,6 +60,8 @@ class View:
             del words["events"], words["reduce_events"]
         else:
             words["events"] = (events.topic, events.format)
+        if feed.framed:
+            words["framed"] = True
         words["topic"] = feed.topic
         words["format"] = feed.format
         words["partitioned_by"] = feed.partitioned_by

@@ -28,6 +28,11 @@ LOCAL_SLOTS = 128
 """Threads, not cores: a task that waits for records costs next to nothing."""
 CATCH_UP_RECORDS = 400_000
 ARROW_RECORDS = 5_000
+AVRO_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
+    for what, most in (("string", 1 << 25), ("bytes", 1 << 25), ("collectionItems", 1 << 22))
+)
+"""Broken Avro may say that gigabytes follow: without limits Java would try to make room for them and end."""
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -78,6 +83,8 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
         settings["spark.driver.extraClassPath"] = ":".join(files)
         settings["spark.driver.extraJavaOptions"] = archive.options(find_java()) if java is None else java
     settings.update(config.spark.properties)
+    for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        settings[name] = f"{AVRO_LIMITS} {settings.get(name, '')}".strip()
     if config.spark.master:
         # On a cluster the interface is not this machine's own.
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
@@ -132,6 +139,8 @@ def prepare(records: Any, plan: Plan) -> Any:
     """Do in the JVM all that a view's plan asks; what is left is packed rows with their key."""
     from pyspark.sql import functions as F
 
+    for text in plan.decode:
+        records = records.select("*", F.expr(text))
     records = records.select(*[F.expr(text) for text in plan.source])
     if plan.where is not None:
         records = records.where(plan.where)

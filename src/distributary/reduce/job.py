@@ -18,10 +18,13 @@ from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.position import Mark
 from distributary.reduce import engine
+from distributary.reduce.ahead import schemas_ahead
 from distributary.reduce.eventreader import EventFeed
+from distributary.reduce.framing import NOTHING, unknown_ids
 from distributary.reduce.packed import REKEYED_SQL
 from distributary.reduce.places import Places, Truncated, event_places, marks_of, places
 from distributary.reduce.progress import DRIVER, SILENCE, Progress, ReducerFailed
+from distributary.reduce.registry import Registry, SchemaBook
 from distributary.reduce.rekey import Ground, internal_topic, needs_rekey
 from distributary.reduce.rules import rule_of
 from distributary.reduce.slots import Slots
@@ -69,6 +72,11 @@ class Job(threading.Thread):
         self._progress = Progress(build, store, self._mirror)
         self._events_topic: topics.Topic | None = None
         self._events: EventFeed | None = None
+        self._book: SchemaBook | None = None
+        self._known = NOTHING
+        self._asking = False  # whether the last query ended for want of schemas
+        if definition.feed.format == "avro":
+            self._book = SchemaBook(Registry(config), build.view, definition.feed.topic)
         self.facts = self._progress.facts
         self.settled = threading.Event()
         """Set once the view is served, or is known to take its time or not to come up at all."""
@@ -98,6 +106,8 @@ class Job(threading.Thread):
             except (DistributaryError, KafkaException) as error:
                 self._say("waiting", str(error))
             except Exception as error:
+                if self._asks(str(error)):
+                    continue
                 self._failed(error)
                 if self.facts.status == "stopped":
                     return
@@ -139,6 +149,16 @@ class Job(threading.Thread):
             self.facts.reason = _last_line(text)
             self.settled.set()
 
+    def _asks(self, text: str) -> bool:
+        """Whether a query ended for want of schemas: it is planned anew, after the registry was asked."""
+        new = unknown_ids(text) - self._known.schemas.keys() - self._known.unusable.keys()
+        if self._book is None or not new:
+            return False
+        log.info("view %s: starts anew, with the schemas %s", self.build.view, sorted(new))
+        self._book.want(new)
+        self._asking = True
+        return True
+
     def _grown(self) -> bool:
         info = self._store.build(self.build)
         if info is None or info.rekey:
@@ -166,7 +186,11 @@ class Job(threading.Thread):
                 event_rule_of(view)
         except ValueError as error:
             raise BadView(f"view {view.name}: {error}") from None
-        plan = Compiler(self._spark).compile(view, feed)
+        if events is not None and events.named_schemas:
+            raise BadView(f"view {view.name}: an event feed cannot be of format avro, or framed")
+        if self._book is not None:
+            self._known = self._book.read()
+        plan = Compiler(self._spark).compile(view, feed, self._known)
         if feed.create:
             topics.ensure_topic(self._admin, feed.topic, feed.partitions)
         topics.ensure_topic(self._admin, feed.dead_letter_topic, 1)
@@ -192,6 +216,10 @@ class Job(threading.Thread):
             if self.facts.rekeyed:
                 topics.delete_topic(self._admin, internal_topic(self.build))
             return
+        if self._book is not None and self._asking:
+            self._book.want(schemas_ahead(self._config.kafka, source.name, hop.starts))
+            self._known, self._asking = self._book.read(), False
+            plan = Compiler(self._spark).compile(view, feed, self._known)
         self._pin(hop.starts, claimed.hops if self.facts.rekeyed else claimed.marks)
         info = self._store.build(self.build)
         live = info is not None and info.status == "live"
@@ -312,6 +340,7 @@ class Job(threading.Thread):
                     events=self._events,
                     live=kind == "realtime",
                     catching_up=kind == "catch-up",
+                    unusable=self._known.unusable,
                 )
                 running.append(engine.reduce(self._spark, self._config, records, Worker(task), kind, name))
             log.info("view %s: started as %s", view.name, ", ".join(one.query.name for one in running))
@@ -322,6 +351,7 @@ class Job(threading.Thread):
 
     def _compile(self, topic: str, starts: dict[int, int], plan: Plan) -> None:
         """Let Spark analyse the SQL now, so that what it says is said of the view and not of a query."""
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         try:
@@ -329,6 +359,9 @@ class Job(threading.Thread):
         except PySparkException as error:
             message = str(error).split("\n'", 1)[0].split(";\n", 1)[0].strip()
             raise BadView(f"view {self.build.view}: {message}") from None
+        except Py4JJavaError as error:  # what Spark says of an Avro schema
+            said = " ".join(str(error.java_exception.getMessage()).split())
+            raise BadView(f"view {self.build.view}: {said[:300]}") from None
 
     def _engine(self, waiting: int, live: bool) -> engine.Engine:
         chosen = self.definition.view.engine
@@ -422,6 +455,9 @@ class Job(threading.Thread):
                     return
                 if events is not None and topics.get_topic(self._admin, events.name) != events:
                     log.info("view %s: its event feed's topic %s changed", self.build.view, events.name)
+                    return
+                if self._book is not None and self._book.come():
+                    log.info("view %s: starts anew: a schema that was missing is there", self.build.view)
                     return
                 if self._lacks and self._slots.take(self.build, self._lacks):
                     log.info("view %s: there are slots for Real-Time Mode now", self.build.view)

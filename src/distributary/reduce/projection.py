@@ -49,6 +49,10 @@ class Projection:
                     out[pick.name] = found
         return out
 
+    def original(self, value: bytes) -> bytes:
+        """Return the record's own value."""
+        return value.partition(b"\n")[2] if self.computed else value
+
 
 def _at(row: Fields, path: tuple[str, ...]) -> msgspec.Raw | None:
     found = row.get(path[0])

@@ -57,6 +57,8 @@ class DeadLetter(NamedTuple):
 Bury = Callable[[Sequence[DeadLetter]], None]
 """Gives dead letters to their topic; returns when they are acknowledged (R14)."""
 
+Explain = Callable[[bytes], str]
+
 
 def _local() -> int:
     return int(time.time() * 1000)
@@ -79,10 +81,12 @@ class Reducer:
         quiet: bool = False,
         world: World | None = None,
         bury_events: Bury = lambda letters: None,
+        explain: Explain = lambda value: "the value is not JSON",
     ) -> None:
         """``quiet`` is for a build that nobody may read yet: its rows change, and nothing is told of it.
 
         ``world`` is for a view with an event feed; ``bury_events`` takes that feed's dead letters.
+        ``explain`` says why a value could not be parsed.
         """
         self.build = build
         self.partition = partition
@@ -96,6 +100,7 @@ class Reducer:
         self._view = view
         self._rule = rule
         self._bury = bury
+        self._explain = explain
         self._project = projection.apply
         self._quiet = quiet
         self._cache: dict[str, Held] = {}
@@ -367,7 +372,7 @@ class Reducer:
     def _refuse(self, one: Packed) -> str:
         """Say why a record cannot be folded; empty when it can."""
         if one.unparsed:
-            return "the value is not JSON" if one.value is not None else "the record has no value"
+            return self._explain(one.value) if one.value is not None else "the record has no value"
         if one.key is None:
             what = f"{self._view.key} is null or missing" if self._view.key else "the record has no key"
             return f"no row key: {what}"

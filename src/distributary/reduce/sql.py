@@ -16,6 +16,7 @@ from distributary.config.aggregates import parse_aggregate
 from distributary.errors import BadView
 from distributary.model.feed import Feed
 from distributary.model.view import View
+from distributary.reduce.framing import NOTHING, Known, decode_sql
 from distributary.reduce.names import RECORD, Made, attribute, column, kind_of, replacements, span
 from distributary.reduce.packed import pack_sql
 from distributary.reduce.projection import Pick, Projection
@@ -31,6 +32,8 @@ class Plan:
     select: tuple[str, ...]
     packed: str
     projection: Projection
+    decode: tuple[str, ...] = ()
+    """Columns before all others, for values that name their schema."""
 
 
 class Compiler:
@@ -39,16 +42,20 @@ class Compiler:
     def __init__(self, spark: Any) -> None:
         self._parser = spark._jsparkSession.sessionState().sqlParser()
 
-    def compile(self, view: View, feed: Feed) -> Plan:
-        """Raise BadView with Spark's own message when a text cannot be parsed."""
-        json = feed.format == "json"
+    def compile(self, view: View, feed: Feed, known: Known = NOTHING) -> Plan:
+        """Raise BadView with Spark's own message when a text cannot be parsed.
+
+        ``known`` is for a feed in Avro.
+        """
+        json = feed.format in ("json", "avro")
+        named = feed.named_schemas
         source = [
             "cast(key as string) AS record_key",
             "timestamp AS record_timestamp",
             "headers AS record_headers",
             "partition AS record_partition",
             "offset AS record_offset",
-            "value AS value_bytes",
+            f"{'coalesce(decoded, value)' if named else 'value'} AS value_bytes",
         ]
         if feed.format == "text":
             source.append("cast(value as string) AS value")
@@ -60,9 +67,10 @@ class Compiler:
         made |= {_name(item): None for item in items if _name(item) not in RECORD}
         key = self._rewrite(view, "key", view.key, json, made) if view.key else "record_key"
         time = self._rewrite(view, "time", view.time, json, made) if view.time else "record_timestamp"
-        parses = json and (where is not None or key != "record_key" or bool(items) or view.time is not None)
+        uses = where is not None or key != "record_key" or bool(items) or view.time is not None
+        parses = json and (named or uses)
         if parses:
-            source.append("try_parse_json(cast(value as string)) AS v")
+            source.append(f"try_parse_json(cast({'decoded' if named else 'value'} as string)) AS v")
         unparsed = "(v IS NULL AND value_bytes IS NOT NULL)" if parses else "false"
         if where is not None:
             where = f"coalesce({where}, false)" + (f" OR {unparsed}" if parses else "")
@@ -94,7 +102,8 @@ class Compiler:
             value = "cast(to_json(struct(base64(value_bytes) AS value)) as binary)"
             value = f"IF(value_bytes IS NULL, cast(null as binary), {value})"
         packed = pack_sql("row_key", value, "event_time", "unparsed")
-        return Plan(tuple(source), where, tuple(computed), tuple(select), packed, projection)
+        decode = decode_sql(feed, known) if named else ()
+        return Plan(tuple(source), where, tuple(computed), tuple(select), packed, projection, decode)
 
     def _columns(self, view: View, json: bool) -> tuple[list[str], list[Pick] | None]:
         """Split a select (or the aggregates' arguments) into computed columns and plain picks."""

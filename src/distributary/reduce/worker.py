@@ -15,8 +15,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reduce.deadletters import DeadLetters
 from distributary.reduce.eventreader import EventFeed, EventReader
+from distributary.reduce.framing import explain
 from distributary.reduce.packed import Packed, unpack, unpack_rekeyed
 from distributary.reduce.projection import Projection
 from distributary.reduce.reducer import Reducer
@@ -71,6 +72,8 @@ class Task:
     live: bool = True
     """Whether it is Real-Time Mode, where a task stays for its partition; in a batch it goes soon."""
     catching_up: bool = False
+    unusable: Mapping[int, str] = field(default_factory=dict)
+    """Why records of some schemas cannot be read."""
 
 
 class Worker:
@@ -371,6 +374,7 @@ class _Pump:
             task.projection,
             quiet=task.quiet,
             **self._world(),
+            **self._explain(),
         )
         self._reducer = None
         self._retry(reducer.open)
@@ -389,6 +393,12 @@ class _Pump:
         letters = DeadLetters(task.kafka, events.feed.topic, events.feed.dead_letter_topic, task.view.name)
         world = World(events.topic, events.start, rule, events.earliest)
         return {"world": world, "bury_events": letters.bury}
+
+    def _explain(self) -> dict[str, Any]:
+        feed, unusable, original = self._task.feed, self._task.unusable, self._task.projection.original
+        if not feed.named_schemas:
+            return {}
+        return {"explain": lambda value: explain(original(value), feed, unusable)}
 
     def _with_store(self, call: Callable[[], object]) -> None:
         """Do something with the store; when the link breaks, open again and do it again.

@@ -37,6 +37,8 @@ ROOTS: Mapping[str, Sequence[Root]] = {
         Root("org.apache.kafka:kafka-clients:3.9.2"),
         Root("org.apache.commons:commons-pool2:2.13.1"),
         Root("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"),
+        # There is none for 4.2. Only its from_avro is used, which leaves the work to Spark's own jars.
+        Root("org.apache.spark:spark-avro_2.13:4.1.1"),
     ),
 }
 Fetch = Callable[[Root, Path], None]

@@ -38,6 +38,7 @@ BY_KEY = {
     "shards": "redis://h:1, redis://h:2",
     "advertised_url": "wss://h",
     "gateway.advertised_url": "https://h",
+    "schemas.url": "https://h",
     "master": "local[2]",
     "bootstrap_servers": "h:1",
     "reduce": "aggregate",

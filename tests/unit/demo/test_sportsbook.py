@@ -42,7 +42,7 @@ def markets(rows: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seeds)
 def test_what_every_record_holds(seed: int) -> None:
     for _, event in play(seed, 60):
@@ -64,7 +64,7 @@ def test_what_every_record_holds(seed: int) -> None:
             assert datetime.fromisoformat(event.value["starts"]).tzinfo is not None
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seeds)
 def test_an_open_market_holds_the_margin(seed: int) -> None:
     rows: dict[str, dict[str, Any]] = {}
@@ -85,7 +85,7 @@ def test_an_open_market_holds_the_margin(seed: int) -> None:
                 assert 1.02 < sum(1 / row["price"] for row in selections) < 1.08
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seeds)
 def test_a_clock_never_goes_back_and_a_finished_match_never_changes(seed: int) -> None:
     last: dict[str, tuple[int, str]] = {}
@@ -101,7 +101,7 @@ def test_a_clock_never_goes_back_and_a_finished_match_never_changes(seed: int) -
         last[event.key] = (minute, status)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seeds)
 def test_the_same_seed_gives_the_same_events(seed: int) -> None:
     assert list(play(seed, 5)) == list(play(seed, 5))

@@ -24,11 +24,13 @@ from distributary.reduce.framing import NOTHING, unknown_ids
 from distributary.reduce.packed import REKEYED_SQL
 from distributary.reduce.places import Places, Truncated, event_places, marks_of, places
 from distributary.reduce.progress import DRIVER, SILENCE, Progress, ReducerFailed
+from distributary.reduce.reducer import Reducer
 from distributary.reduce.registry import Registry, SchemaBook
 from distributary.reduce.rekey import Ground, internal_topic, needs_rekey
 from distributary.reduce.rules import rule_of
 from distributary.reduce.slots import Slots
 from distributary.reduce.sql import Compiler, Plan
+from distributary.reduce.timekeeper import Timekeeper
 from distributary.reduce.worker import Task, Worker
 from distributary.reduce.world import event_rule_of
 from distributary.store.base import TopicReplaced, WriterStore
@@ -421,14 +423,18 @@ class Job(threading.Thread):
         progress = self._progress
         heard = kind != "realtime"
         self._store.place(self.build, PLACE_MS, PLACES)
+        keeper = self._timekeeper(ground.read.partitions) if kind == "microbatch" and live else None
         while not self._stopping.is_set():
             heard = heard or progress.heard(ground.read.partitions)
             if heard:
                 self.settled.set()
             pause = 1.0 if heard else 0.1
             done = [one.query.awaitTermination(pause / len(running)) for one in running]
+            before = list(seen)
             for at, one in enumerate(running):
                 seen[at] = progress.advance(one, seen[at], hop=self.facts.rekeyed and at == 0)
+            if keeper is not None and seen == before and not any(map(_busy, running)):
+                keeper.step()
             now = time.monotonic()
             ends = topics.end_offsets(self._admin, ground.source.name)
             if ends != last_ends:
@@ -468,10 +474,33 @@ class Job(threading.Thread):
                 self._go_live(fence=True)
                 return
 
+    def _timekeeper(self, partitions: int) -> Timekeeper | None:
+        """Where batches come only with records, time passes here; not for events, which come in batches."""
+        view = self.definition.view
+        if self.definition.events is not None:
+            return None
+
+        def make(partition: int) -> Reducer:
+            return Reducer(
+                self._store,
+                self.build,
+                partition,
+                self._progress.generation,
+                view,
+                rule_of(view),
+                lambda letters: None,  # nothing is folded here
+            )
+
+        return Timekeeper(self._store, self.build, view, partitions, make)
+
     def _listen(self, partitions: int) -> None:
         """Make sure that every task of a batch is alive: Spark would notice only with the next record."""
         if not self._progress.heard(partitions):
             raise ReducerFailed(f"not all of {partitions} tasks can be heard")
+
+
+def _busy(one: engine.Running) -> bool:
+    return bool(one.query.status["isDataAvailable"])
 
 
 def _last_line(text: str) -> str:

@@ -35,6 +35,7 @@ from distributary.reduce.projection import Projection
 from distributary.reduce.reducer import Reducer
 from distributary.reduce.rules import rule_of
 from distributary.reduce.world import Happening, World, event_rule_of, in_turn
+from distributary.store.base import Fenced
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 
@@ -50,6 +51,8 @@ BUSY_RECORDS, BUSY_TRIP = 8, 0.006
 """From this many records in a group on, trips to the store begin at least so many seconds apart: what a trip
 costs besides its records, here, in the store and in every publisher, is then shared by more of them."""
 TICK = 1.0
+REOPENS = 5
+"""How often in a row a batch's task takes its partition back."""
 _LINK_ERRORS = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, OSError)
 
 
@@ -403,7 +406,8 @@ class _Pump:
     def _with_store(self, call: Callable[[], object]) -> None:
         """Do something with the store; when the link breaks, open again and do it again.
 
-        What was written already is skipped by the mark that ``open`` gives.
+        What was written already is skipped by the mark that ``open`` gives. In a batch the driver may have
+        taken the partition for a moment (``timekeeper.py``): then, too.
         """
         reducer = self._reducer
         assert reducer is not None
@@ -417,11 +421,16 @@ class _Pump:
         self._retry(again, broken)
 
     def _retry(self, call: Callable[[], object], broken: list[Exception] | None = None) -> None:
-        delay = 0.05
+        delay, fenced = 0.05, 0
         while True:
             try:
                 call()
                 return
+            except Fenced as error:
+                fenced += 1
+                if broken is None or self._task.live or fenced > REOPENS:
+                    raise
+                broken.append(error)
             except _LINK_ERRORS as error:
                 if self._abandoned:
                     raise

@@ -63,6 +63,23 @@ async def test_rows_expire_on_partitions_that_have_been_quiet_since_the_start(fe
     store.close()
 
 
+async def test_in_micro_batches_time_passes_without_records(feeding: Feeding) -> None:
+    view = await feeding.view(ttl=6, engine="microbatch", feed={"partitions": 2})
+    control = feeding.stack.addresses["control"]
+    async with distributary.subscribe(view, where="starts > now()", control=control) as changes:
+        starts = int(time.time() * 1000) + 3_000
+        for partition in (0, 1):
+            feeding.produce([(f"p{partition}", {"starts": starts})], partition=partition)
+        assert {await _next(changes, "add"), await _next(changes, "add")} == {"add p0", "add p1"}
+        assert {await _next(changes, "remove"), await _next(changes, "remove")} == {"remove p0", "remove p1"}
+        assert int(time.time() * 1000) >= starts
+        assert set(await feeding.rows(view)) == {"p0", "p1"}, "they left the query, not the view"
+        await feeding.rows_become(view, {})
+        feeding.produce([("p0", {"starts": starts + 3_600_000})], partition=0)
+        assert await _next(changes, "add") == "add p0"
+    assert (await feeding.live(view))["engine"] == "microbatch"
+
+
 async def test_rows_come_and_go_as_time_passes(feeding: Feeding) -> None:
     """No record comes: only the clock moves, on both partitions, and whoever comes later sees the same."""
     view = await feeding.view(feed={"partitions": 2})

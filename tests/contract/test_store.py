@@ -554,3 +554,19 @@ async def test_places_end_with_their_epoch(store: Faces) -> None:
     store.writer.place(B, 1, 10)
     found = await store.reader.place(B, seq=99)
     assert (found.epoch, found.seq, dict(found.marks)) == (claimed.epoch, 1, {})
+
+
+def test_only_what_was_built_goes_live(store: Faces) -> None:
+    """A driver that is late must not bring a deleted view back, nor end the building of one made again."""
+    claimed, _ = begin(store)
+    store.writer.drop_view("odds")
+    with pytest.raises(Fenced):
+        store.writer.go_live(B, claimed.generation, fence=True)
+    assert store.writer.views() == {}
+    assert store.writer.build(B) is None
+    store.writer.define("odds", B.id, "{}")
+    with pytest.raises(Fenced):
+        store.writer.go_live(B, claimed.generation, fence=True)
+    found = store.writer.build(B)
+    assert found is not None
+    assert (found.status, found.generation) == ("building", 0)

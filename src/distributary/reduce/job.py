@@ -33,7 +33,7 @@ from distributary.reduce.sql import Compiler, Plan
 from distributary.reduce.timekeeper import Timekeeper
 from distributary.reduce.worker import Task, Worker
 from distributary.reduce.world import event_rule_of
-from distributary.store.base import TopicReplaced, WriterStore
+from distributary.store.base import BuildInfo, TopicReplaced, WriterStore
 from distributary.store.tail import Build
 
 log = logging.getLogger(__name__)
@@ -202,12 +202,9 @@ class Job(threading.Thread):
         forced = before is not None and before.rekey
         self.facts.rekeyed = needs_rekey(view, feed, source.partitions, forced=forced)
         ground = Ground(source, source)
-        if self.facts.rekeyed:
-            # What a build of the same name left there (before a FLUSHALL, a delete) has attempts of its own.
-            begun = before is not None and before.generation > 0
-            make = topics.ensure_topic if begun else topics.fresh_topic
-            ground = Ground(source, make(self._admin, internal_topic(self.build), source.partitions))
         try:
+            if self.facts.rekeyed:
+                ground = Ground(source, self._internal(before, source.partitions))
             claimed = self._store.claim(self.build, source.id, source.partitions, DRIVER)
             self._progress.epoch, self._progress.generation = claimed.epoch, claimed.generation
             found = self._places(ground.read, claimed.marks, internal=self.facts.rekeyed)
@@ -243,6 +240,23 @@ class Job(threading.Thread):
             self._run(plan, ground, found, hop, live, kind)
         finally:
             self._slots.give(self.build)
+
+    def _internal(self, info: BuildInfo | None, partitions: int) -> topics.Topic:
+        """The topic of re-keyed records: that of this life of the build, or a new one.
+
+        What a build of the same name left there, before a FLUSHALL or a delete, has attempts of its own.
+        Raises TopicReplaced when records went through one that is not there any more.
+        """
+        name = internal_topic(self.build)
+        there = topics.find_topic(self._admin, name)
+        of_before = info is not None and not info.internal and bool(info.hops or info.marks)
+        if there is not None and info is not None and (info.internal == there.id or of_before):
+            return there
+        if info is not None and info.internal and info.hops:
+            raise TopicReplaced(name)
+        made = topics.fresh_topic(self._admin, name, partitions)
+        self._store.note(self.build, internal=made.id)
+        return made
 
     def _if_slots(self, needed: int) -> engine.Engine:
         """Real-Time Mode needs a slot for every partition, for good; without them it is micro-batches."""
@@ -399,7 +413,7 @@ class Job(threading.Thread):
 
     def _go_live(self, *, fence: bool = False) -> None:
         """``fence`` where tasks may still fold without telling anybody: from now on somebody listens."""
-        old = self._store.go_live(self.build, fence=fence)
+        old = self._store.go_live(self.build, self._progress.generation, fence=fence)
         log.info("view %s: build %s is live", self.build.view, self.build.id)
         if old:
             self._store.drop(Build(self.build.view, old))

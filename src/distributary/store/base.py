@@ -245,7 +245,8 @@ class BuildInfo(NamedTuple):
 
     ``fault`` is a reducer's last word: the generation it ran under and what it raised.
     ``first`` is how many partitions the topic had when the build began; ``rekey``
-    says that it must be re-keyed whatever the configuration says.
+    says that it must be re-keyed whatever the configuration says; ``internal``
+    is the id of the topic of its re-keyed records.
     """
 
     epoch: str
@@ -267,6 +268,7 @@ class BuildInfo(NamedTuple):
     first: int
     rekey: bool
     driver: str
+    internal: str = ""
 
 
 class Beat(NamedTuple):
@@ -344,9 +346,10 @@ class WriterStore(Protocol):
     def missed(self, view: str, version: int) -> Behind | None:
         """Say what the registry has more than at a version; None when that is where it is."""
 
-    def go_live(self, build: Build, *, fence: bool = False) -> str:
+    def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
         """Make a caught-up build the live one; return the build it replaced ('' when none).
 
+        Raises Fenced when it is not of this generation any more: deleted, or made again, meanwhile.
         With ``fence`` the generation rises: whoever built it without telling of changes writes no more.
         """
 

@@ -297,7 +297,12 @@ class MemoryWriter:
         v = self._store.all[view]
         return _behind(v, version) if v.version != version else None
 
-    def go_live(self, build: Build, *, fence: bool = False) -> str:
+    def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
+        found = self._store.all.get(build.view)
+        if generation is not None:
+            held = found.builds.get(build.id) if found else None
+            if held is None or held.generation != generation:
+                raise Fenced(f"FENCED generation {held.generation if held else None}")
         view = self._store.all[build.view]
         b = self._store.find(build)
         b.generation += fence
@@ -380,6 +385,7 @@ class MemoryWriter:
             b.first,
             b.notes.get("rekey", "") == "1",
             b.driver,
+            b.notes.get("internal", ""),
         )
 
     @staticmethod

@@ -78,8 +78,8 @@ class ShardedWriter:
     def missed(self, view: str, version: int) -> Behind | None:
         return self._of(view).missed(view, version)
 
-    def go_live(self, build: Build, *, fence: bool = False) -> str:
-        return self._of(build.view).go_live(build, fence=fence)
+    def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
+        return self._of(build.view).go_live(build, generation, fence=fence)
 
     def rebuild(self, build: Build, reason: str = "") -> None:
         self._of(build.view).rebuild(build, reason)

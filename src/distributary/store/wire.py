@@ -293,6 +293,7 @@ def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None
         int(meta.get("first", "0")),
         meta.get("rekey", "") == "1",
         meta.get("driver", ""),
+        meta.get("internal", ""),
     )
 
 

@@ -148,9 +148,11 @@ class RedisWriter:
         reply = self._run("missed", [v.view, v.steps, v.texts], [version])
         return wire.behind(reply) if reply is not None else None
 
-    def go_live(self, build: Build, *, fence: bool = False) -> str:
+    def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
         v = ViewKeys(build.view)
-        old: bytes = self._run("go_live", [v.view, BuildKeys(build).meta, v.ctl], [build.id, int(fence)])
+        under = "" if generation is None else generation
+        names = [v.view, BuildKeys(build).meta, v.ctl]
+        old: bytes = self._run("go_live", names, [build.id, int(fence), under])
         return old.decode()
 
     def rebuild(self, build: Build, reason: str = "") -> None:

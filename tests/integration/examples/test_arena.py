@@ -133,4 +133,4 @@ async def test_the_example_runs_as_it_says(feeding: Feeding) -> None:
                     assert line
         finally:
             playing.terminate()
-    assert set(await feeding.rows(view)) == {"ann", "bob", "cat"}
+    await eventually(lambda: feeding.rows(view), lambda rows: set(rows) == {"ann", "bob", "cat"}, 30)

@@ -176,7 +176,7 @@ async def test_from_subscribe_to_nothing_left(feeding: Feeding, commands: list[C
 
             await api.end(id)
             ended = await client.next()
-            assert ended["push"]["unsubscribe"]["code"] == 2500
+            assert ended["push"]["unsubscribe"]["code"] == 2002
             await client.send({"id": 3, "subscribe": asked})
             assert (await client.next())["error"]["code"] == 102
         await api.end(id, 404)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +21,7 @@ TOPICS = ("shop.orders", "shop.invoices", "shop.orders.dead-letters")
 def test_whoever_does_what_the_page_says_sees_what_it_shows(stack: RunningStack, tmp_path: Path) -> None:
     env = {
         **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": stack.config.kafka.bootstrap_servers,
         "DISTRIBUTARY_DATA_DIR": str(tmp_path / "data"),
     }

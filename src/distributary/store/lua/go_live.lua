@@ -1,8 +1,12 @@
 -- Makes a build the live one of its view.
 -- KEYS: 1 view hash, 2 the build's meta, 3 the view's ctl stream
--- ARGV: 1 build id, 2 how much the generation rises (0 or 1)
--- Returns the build it replaced, '' when none.
+-- ARGV: 1 build id, 2 how much the generation rises (0 or 1), 3 the generation that it was built under ('' any)
+-- Returns the build it replaced, '' when none, or an error reply.
 #include fence.lua
+if ARGV[3] ~= '' then
+  local gen = redis.call('HGET', KEYS[2], 'gen')
+  if gen ~= ARGV[3] then return redis.error_reply('FENCED generation ' .. tostring(gen)) end
+end
 local live = redis.call('HGET', KEYS[1], 'live') or ''
 redis.call('HINCRBY', KEYS[2], 'gen', ARGV[2])
 redis.call('HSET', KEYS[2], 'status', 'live', 'reason', '')

@@ -191,7 +191,7 @@ async def test_a_view_waits_for_its_topic(feeding: Feeding) -> None:
     topics.ensure_topic(feeding.stack.admin(), feeding.topic, 1)
     feeding.produce([("a", {"n": 1})])
     await feeding.rows_become(view, {"a": {"n": 1}})
-    assert (await feeding.live(view))["reason"] == ""
+    await feeding.until(view, lambda said: (said["status"], said["reason"]) == ("live", ""))
 
 
 async def test_records_without_a_row_key_are_dead_letters(feeding: Feeding) -> None:

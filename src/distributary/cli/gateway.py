@@ -30,11 +30,12 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; 0 when it was asked to stop."""
     import uvloop
 
-    from distributary.gateway.__main__ import complete, serve
+    from distributary.config.embedded import with_embedded
+    from distributary.gateway.__main__ import serve
 
     given = {"gateway.host": args.host, "gateway.port": args.port}
     overrides = {name: value for name, value in given.items() if value is not None}
-    config = complete(config_of(args, overrides, required=False))
+    config = with_embedded(config_of(args, overrides, required=False))
 
     def say(addresses: dict[str, str]) -> None:
         print(

@@ -9,13 +9,13 @@ import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import uvloop
 from aiohttp import web
 from confluent_kafka import KafkaException
 
 from distributary.config import Config, load
+from distributary.config.embedded import with_embedded
 from distributary.control.app import make_app
 from distributary.control.context import Context
 from distributary.errors import DistributaryError, KafkaUnavailable, PortTaken
@@ -80,16 +80,6 @@ def _kafka_check(config: Config) -> Callable[[], Awaitable[None]]:
     return check
 
 
-def _complete(config: Config) -> Config:
-    """Fill in the addresses of embedded parts, where the supervisor did not give them."""
-    kafka, store = config.kafka, config.store
-    if not kafka.bootstrap_servers:
-        kafka = replace(kafka, bootstrap_servers=f"127.0.0.1:{kafka.port}")
-    if not store.addresses:
-        store = replace(store, url=f"redis://127.0.0.1:{store.port}/0")
-    return replace(config, kafka=kafka, store=store)
-
-
 def main() -> int:
     """Run; a DistributaryError is one line on stderr and exit status 1."""
     logging.basicConfig(
@@ -99,7 +89,7 @@ def main() -> int:
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     try:
-        uvloop.run(serve(_complete(load(required=False))))
+        uvloop.run(serve(with_embedded(load(required=False))))
     except DistributaryError as error:
         print(f"distributary.control: {error}", file=sys.stderr)
         return 1

@@ -8,12 +8,12 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
 import uvloop
 from aiohttp import web
 
 from distributary.config import Config, load
+from distributary.config.embedded import with_embedded
 from distributary.errors import DistributaryError, PortTaken
 from distributary.gateway.app import make_app
 from distributary.permit import check_exposure
@@ -60,23 +60,13 @@ async def listen(app: web.Application, config: Config, port: int | None = None) 
     return runner
 
 
-def complete(config: Config) -> Config:
-    """Fill in the addresses of embedded parts, where the supervisor did not give them."""
-    kafka, store = config.kafka, config.store
-    if not kafka.bootstrap_servers:
-        kafka = replace(kafka, bootstrap_servers=f"127.0.0.1:{kafka.port}")
-    if not store.url:
-        store = replace(store, url=f"redis://127.0.0.1:{store.port}/0")
-    return replace(config, kafka=kafka, store=store)
-
-
 def main() -> int:
     """Run; a DistributaryError is one line on stderr and exit status 1."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     try:
-        uvloop.run(serve(complete(load(required=False))))
+        uvloop.run(serve(with_embedded(load(required=False))))
     except DistributaryError as error:
         print(f"distributary.gateway: {error}", file=sys.stderr)
         return 1

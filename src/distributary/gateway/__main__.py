@@ -17,7 +17,7 @@ from distributary.config.embedded import with_embedded
 from distributary.errors import DistributaryError, PortTaken
 from distributary.gateway.app import make_app
 from distributary.permit import check_exposure
-from distributary.store.redis import RedisReader
+from distributary.store.shards import open_reader
 
 _STOP_SECONDS = 2.0
 
@@ -28,7 +28,7 @@ async def serve(config: Config, say: Callable[[dict[str, str]], None] | None = N
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    reader = RedisReader(config.store.url)
+    reader = open_reader(config.store.addresses)
     runner = await listen(make_app(config, reader.revoked), config)
     try:
         host, port = config.gateway.host, runner.addresses[0][1]

@@ -46,7 +46,11 @@ class RunningStack:
             self._thread.start()
         self.stack = Stack(self.given, say=lambda event: self.said.append(str(event)), services=services)
         self.call(self.stack.__aenter__(), 60)
-        self.call(self.stack.wait_ready(), 180)
+        try:
+            self.call(self.stack.wait_ready(), 180)
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def stop(self) -> None:

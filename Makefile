@@ -25,8 +25,8 @@ lint: $(STAMP) ## Check style and types
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-test: setup lint test-deps node-deps ## Check everything but the fault drills (ARGS: for pytest)
-	$(PY) -m pytest -m "not faults" $(ARGS)
+test: setup test-deps node-deps ## Check everything but the fault drills: style, types, tests (ARGS: for pytest)
+	$(PY) -m tests $(ARGS)
 
 demo: setup ## Run the demonstration (ARGS: for `distributary demo`)
 	$(VENV)/bin/distributary demo $(ARGS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from tests.integration.gateway.proxy.calls import Calls, b64, media
 from tests.support.stack import Feeding, RunningStack
 from tests.support.waiting import eventually
 
+from distributary.config.gateway import Gateway
 from distributary.kafka import topics
 
 GOOD = {"records": [{"value": b64(b"x")}]}
@@ -182,3 +185,20 @@ async def test_instances_are_bounded_and_end_when_nobody_uses_them(start: Start,
         # Both are closed for want of use, and their places are free again.
         await eventually(lambda: call("POST", f"/consumers/{topic}", {}), lambda made: made.status == 200)
         assert (await call("GET", f"{bases[1]}/subscription")).code == 40403
+
+
+async def test_thousands_who_want_an_instance_get_as_many_as_there_may_be(start: Start, topic: str) -> None:
+    before = threading.active_count()
+    async with aiohttp.ClientSession() as http:
+        call = Calls(await start(instance_timeout=2.0), http)
+        most = Gateway().max_instances
+
+        async def one() -> int:
+            made = await call("POST", f"/consumers/{topic}", {})
+            assert made.status == 200 or made.code == 50301
+            return made.status
+
+        said = await asyncio.gather(*(one() for _ in range(3000)))
+        assert (said.count(200), said.count(503)) == (most, 3000 - most)
+        await eventually(one, lambda status: status == 200)
+    assert threading.active_count() <= before + most

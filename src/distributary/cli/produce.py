@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributary.cli.kafka_options import add_kafka, cluster_of, settings_of
-from distributary.cli.output import print_json
+from distributary.cli.output import config_of, print_json
 from distributary.errors import KafkaUnavailable, UsageError
 
 if TYPE_CHECKING:
+    from distributary.kafka.cluster import Cluster
+    from distributary.kafka.draft import Draft
+    from distributary.kafka.gate import Gate
     from distributary.kafka.lines import Record
 
 NAME = "produce"
@@ -68,13 +71,15 @@ def run(args: argparse.Namespace) -> int:
     from confluent_kafka import Producer
 
     from distributary.kafka import client
+    from distributary.kafka.gate import make_gate
     from distributary.kafka.topics import get_topic
 
     topic = args.topic or args.option
     if not topic:
         raise UsageError("which topic?", hint="As in: distributary produce sportsbook.odds")
     _console_properties(args)
-    cluster = cluster_of(args)
+    config = config_of(args, required=False)
+    cluster = cluster_of(args, config)
     count = get_topic(cluster.admin, topic).partitions
     if args.partition is not None and not 0 <= args.partition < count:
         raise UsageError(f"topic {topic} has no partition {args.partition}", hint=f"It has 0 to {count - 1}")
@@ -84,37 +89,60 @@ def run(args: argparse.Namespace) -> int:
     producer = client.make(
         Producer, {**client.properties(cluster.kafka, acks="all", enable_idempotence=True), **more}
     )
-    writer = _Writer(producer, topic, args, count, cluster.servers)
+    gate = make_gate(config.topics, config.folder, str(config.path or ""))
+    writer = _Writer(producer, topic, args, count, cluster, gate)
     try:
         for place, line in _lines(args):
             writer.write(place, line)
     finally:
         writer.flush()
-    if args.json:
-        print_json({"topic": topic, "written": writer.written.total(), "partitions": dict(writer.written)})
-    else:
-        print(f"topic {topic}: {writer.written.total():,} records written", file=sys.stderr)
-    return 0
+    _tell(writer, topic, as_json=args.json)
+    return 1 if writer.unfit else 0
+
+
+def _tell(writer: _Writer, topic: str, *, as_json: bool) -> None:
+    if as_json:
+        other = {"routed": dict(writer.routed), "dead_letters": dict(writer.unfit)}
+        written = {"written": writer.written.total(), "partitions": dict(writer.written)}
+        print_json({"topic": topic, **written, **{name: found for name, found in other.items() if found}})
+        return
+    print(f"topic {topic}: {writer.written.total():,} records written", file=sys.stderr)
+    for target, count in writer.routed.items():
+        print(f"topic {target}: {count:,} records written by a route", file=sys.stderr)
+    for target, count in writer.unfit.items():
+        print(f"topic {target}: {count:,} records that do not fit; first {writer.first}", file=sys.stderr)
 
 
 class _Writer:
     """Hands records to the producer and keeps the first failure."""
 
-    def __init__(self, producer: Any, topic: str, args: argparse.Namespace, count: int, servers: str) -> None:
+    def __init__(
+        self, producer: Any, topic: str, args: argparse.Namespace, count: int, cluster: Cluster, gate: Gate
+    ) -> None:
         self._producer = producer
-        self._servers = servers
+        self._cluster = cluster
+        self._servers = cluster.servers
+        self._gate = gate
         self._topic = topic
         self._args = args
         self._count = count
         self._failure: Exception | None = None
         self._headers = tuple((name, value.encode()) for name, value in settings_of(args.header).items())
         self.written: Counter[int] = Counter()
+        """Records of the topic itself, by partition."""
+        self.routed: Counter[str] = Counter()
+        """Records that routes took to other topics, by topic."""
+        self.unfit: Counter[str] = Counter()
+        """Records that do not fit, by the topic of dead letters."""
+        self.first = ""
+        """Where the first of those is, and why."""
 
     def write(self, place: str, line: bytes) -> None:
         """Write one line; raises what is wrong with it, or with one before it."""
         from confluent_kafka import KafkaException
 
         from distributary.kafka import trouble
+        from distributary.kafka.draft import Draft
 
         try:
             record = self._record(line)
@@ -124,30 +152,57 @@ class _Writer:
         if partition >= self._count:
             raise UsageError(f"{place}: topic {self._topic} has no partition {partition}")
 
+        draft = Draft(
+            self._topic,
+            record.value,
+            record.key,
+            partition,
+            (*self._headers, *record.headers),
+            record.timestamp,
+        )
+        draft = self._gate.pass_on(draft)
+        if draft.reason:
+            self._note_unfit(place, draft)
+        what = f"{place}: not written to {draft.topic}"
+
         def delivered(error: Any, message: Any) -> None:
             if error is None:
-                self.written[message.partition()] += 1
+                self._note(draft, message.partition())
             elif self._failure is None:
-                self._failure = trouble.named(error, f"{place}: not written to {self._topic}", self._servers)
+                self._failure = trouble.named(error, what, self._servers)
 
         while True:
             try:
                 self._producer.produce(
-                    self._topic,
-                    key=record.key,
-                    value=record.value,
-                    partition=partition,
-                    headers=[*self._headers, *record.headers] or None,
-                    timestamp=record.timestamp,
+                    draft.topic,
+                    key=draft.key,
+                    value=draft.value,
+                    partition=draft.partition,
+                    headers=list(draft.headers) or None,
+                    timestamp=draft.timestamp,
                     on_delivery=delivered,
                 )
                 break
             except BufferError:
                 self._serve(self._producer.poll, 0.1)
             except KafkaException as error:  # refused before it was sent: too large, above all
-                raise trouble.named(error, f"{place}: not written to {self._topic}", self._servers) from None
+                raise trouble.named(error, what, self._servers) from None
         self._serve(self._producer.poll, 0)
         self._raise()
+
+    def _note(self, draft: Draft, partition: int) -> None:
+        if draft.topic == self._topic:
+            self.written[partition] += 1
+        elif not draft.reason:
+            self.routed[draft.topic] += 1
+
+    def _note_unfit(self, place: str, draft: Draft) -> None:
+        from distributary.kafka.letters import ensure_letters
+
+        if draft.topic not in self.unfit:
+            ensure_letters(self._cluster.admin, draft.topic)
+        self.first = self.first or f"{place}: {draft.reason}"
+        self.unfit[draft.topic] += 1
 
     def flush(self) -> None:
         """Wait until all is acknowledged; raises when it is not."""

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from distributary.client.configuration import Source
 from distributary.client.connecting import SLICE
 from distributary.client.consumer import Consumer, Moved
-from distributary.client.gate import Gate
 from distributary.client.outlet import Outlet
 from distributary.client.progress import Place
 from distributary.client.record import Headers, Record, Sent, draft
+from distributary.client.rules import gate_of
 from distributary.client.start import Start
 from distributary.errors import DistributaryError, KafkaClientError, KafkaUnavailable
 
@@ -37,7 +37,7 @@ class AsyncProducer:
 
     def __init__(self, source: Source) -> None:
         self._outlet = Outlet(source)
-        self._gate = Gate(self._outlet.config)
+        self._gate = gate_of(self._outlet.config)
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="async-producer", daemon=True)

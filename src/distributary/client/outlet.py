@@ -13,16 +13,14 @@ from confluent_kafka.admin import AdminClient
 from distributary.client.configuration import Configuration, Source, read_configuration
 from distributary.client.connecting import connect, count_partitions
 from distributary.client.failing import Trouble, named
-from distributary.client.record import Draft, Sent
+from distributary.client.record import Sent
 from distributary.errors import DistributaryError
-from distributary.kafka import topics
 from distributary.kafka.client import quiet, serve
+from distributary.kafka.draft import Draft
+from distributary.kafka.letters import ensure_letters
 
 Done = Callable[[Sent | DistributaryError], None]
 """Hears what became of a record; called in whatever thread polls."""
-
-KEEP_MS = 30 * 24 * 3600 * 1000
-"""How long dead letters are kept, unless somebody created their topic otherwise."""
 
 LOOK_AGAIN = 60.0
 """How old a topic's count of partitions may be, in seconds."""
@@ -58,7 +56,7 @@ class Outlet:
         topic = draft.topic
         if draft.reason:
             chosen: dict[str, Any] = {**quiet(), **self.config.librdkafka, "error_cb": self.trouble}
-            topics.ensure_topic(AdminClient(chosen), topic, 1, {"retention.ms": str(KEEP_MS)})
+            ensure_letters(AdminClient(chosen), topic)
         count = count_partitions(
             self.handle,
             topic,

@@ -11,11 +11,12 @@ from types import TracebackType
 
 from distributary.client.configuration import Source
 from distributary.client.connecting import SLICE
-from distributary.client.gate import Gate
 from distributary.client.outlet import Done, Outlet
-from distributary.client.record import Draft, Headers, Sent, draft
+from distributary.client.record import Headers, Sent, draft
+from distributary.client.rules import gate_of
 from distributary.client.transaction import Transaction, begin
 from distributary.errors import ConfigError, DistributaryError, KafkaClientError, KafkaUnavailable
+from distributary.kafka.draft import Draft
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class Producer:
 
     def __init__(self, source: Source) -> None:
         self._outlet = Outlet(source)
-        self._gate = Gate(self._outlet.config)
+        self._gate = gate_of(self._outlet.config)
         self._async = self._outlet.config.ours.get("producer.type") == "async"
         self._failures: list[DistributaryError] = []
         self._transaction: Transaction | None = None

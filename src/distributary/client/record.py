@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
+from distributary.kafka.draft import Draft
+
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 """A name may come several times in a sequence."""
 
@@ -40,25 +42,6 @@ class Sent(NamedTuple):
     partition: int
     offset: int
     reason: str = ""
-
-
-class Draft(NamedTuple):
-    """A record that is to be sent. ``partition`` -1 leaves the choice, ``timestamp`` 0 means now."""
-
-    topic: str
-    value: bytes | None
-    key: bytes | None = None
-    partition: int = -1
-    headers: tuple[tuple[str, bytes | str | None], ...] = ()
-    timestamp: int = 0
-    reason: str = ""
-
-    def __str__(self) -> str:
-        """Name the record for messages: enough to find it, little enough to print."""
-        place = f"topic {self.topic}" + (f" partition {self.partition}" if self.partition >= 0 else "")
-        key = "without a key" if self.key is None else f"with key {_short(self.key)}"
-        size = "with no value" if self.value is None else f"of {len(self.value)} bytes"
-        return f"the record {size} {key} for {place}"
 
 
 def draft(
@@ -104,8 +87,3 @@ def record(message: Message) -> Record:
 
 def _bytes(value: Any) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
-
-
-def _short(key: bytes) -> str:
-    text = repr(key)[1:]
-    return text if len(text) <= 60 else text[:57] + "…'"

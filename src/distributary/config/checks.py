@@ -6,6 +6,7 @@ Messages do not repeat the text: it may hold a password, and the place is named 
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import urlsplit
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -42,6 +43,20 @@ def topic(text: str) -> str:
 def topic_or_empty(text: str) -> str:
     """Check the name of a Kafka topic, where "" means the usual one."""
     return text and topic(text)
+
+
+def row_filter(value: Any) -> str:
+    """Check a filter as live queries have it."""
+    from distributary.errors import BadQuery
+    from distributary.model.filter import parse  # for the few files that have one
+
+    if not isinstance(value, str):
+        raise ValueError('expected a filter such as "stake >= 1000" (a name with dots is quoted)')
+    try:
+        parse(value)
+    except BadQuery as error:
+        raise ValueError(str(error)) from None
+    return value
 
 
 def servers(text: str) -> str:

@@ -173,7 +173,7 @@ def _table(setting: Setting, table: dict[str, Any]) -> dict[str, str]:
     for name, value in (table if aggregates or entry else flatten(table)).items():
         try:
             if entry:
-                values[name] = entry(value)
+                values[_checked(setting.note, name)] = entry(value)
             else:
                 values[name] = _aggregate(name, value) if aggregates else _property(setting.note, name, value)
         except ValueError as error:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from distributary.config.reader import DEFAULT, Origin
-from distributary.config.setting import Setting, display, masked, quote
-from distributary.config.table import FEED, GROUPS, SECTIONS, TOP, VIEW
-from distributary.model.feed import Feed
-from distributary.model.view import View
+from distributary.config.setting import ITEMS, Setting, display, masked, quote
+from distributary.config.table import GROUPS, SECTIONS, TOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +22,9 @@ class Effective:
 
 
 def effective(
-    sections: Mapping[str, object],
-    feeds: tuple[Feed, ...],
-    views: tuple[View, ...],
-    origins: Mapping[str, Origin],
+    sections: Mapping[str, Any], items: Mapping[str, Iterable[Any]], origins: Mapping[str, Origin]
 ) -> Iterator[Effective]:
-    """List every setting of ``sections`` ("" holds the top), feeds and views; a table's entries singly."""
+    """List every setting of ``sections`` ("" holds the top) and ``items``; a table's entries singly."""
 
     def rows(settings: tuple[Setting, ...], holder: object, item: str = "") -> Iterator[Effective]:
         for setting in settings:
@@ -46,7 +41,6 @@ def effective(
 
     for name in ("", *SECTIONS):
         yield from rows(GROUPS[name], sections[name])
-    for feed in feeds:
-        yield from rows(FEED, feed, feed.name)
-    for view in views:
-        yield from rows(VIEW, view, view.name)
+    for name in ITEMS:
+        for item in items[name]:
+            yield from rows(GROUPS[name], item, item.name)

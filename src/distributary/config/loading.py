@@ -22,10 +22,12 @@ from distributary.config.problem import Problem, Problems, nearest
 from distributary.config.reader import Origin, Reader
 from distributary.config.schemas import Schemas
 from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
+from distributary.config.setting import ITEMS
 from distributary.config.socketio import Socketio
 from distributary.config.table import SECTIONS
 from distributary.errors import ConfigError, ConfigMissing
 from distributary.model.feed import Feed
+from distributary.model.topic import Topic
 from distributary.model.view import View
 
 FILE = "distributary.toml"
@@ -68,6 +70,7 @@ class Config:
     permit: Permit = field(default_factory=Permit)
     socketio: Socketio = field(default_factory=Socketio)
     names: Names = field(default_factory=Names)
+    topics: tuple[Topic, ...] = ()
     feeds: tuple[Feed, ...] = ()
     views: tuple[View, ...] = ()
     data_dir: Path = Path(".distributary")
@@ -85,7 +88,13 @@ class Config:
     def effective(self) -> tuple[Effective, ...]:
         """Every setting in force with its origin, secrets hidden."""
         holders: dict[str, object] = {"": self, **{name: getattr(self, name) for name in SECTIONS}}
-        return tuple(effective(holders, self.feeds, self.views, self.origins))
+        items = {name: getattr(self, name) for name in ITEMS}
+        return tuple(effective(holders, items, self.origins))
+
+    @property
+    def folder(self) -> Path:
+        """Where files are named from."""
+        return self.path.parent if self.path is not None else Path()
 
 
 class Fragment(NamedTuple):
@@ -114,10 +123,10 @@ def load(
     problems = Problems(str(file))
     document = _toml(text or "", str(file))
     reader = Reader(problems, Lines(text or ""))
-    reader.unknown(document, ("data_dir", *SECTIONS, "feeds", "views"))
+    reader.unknown(document, ("data_dir", *SECTIONS, *ITEMS))
     sections = reader.sections(document)
-    feeds, views = reader.items(document, "feeds"), reader.items(document, "views")
-    drafts = [*sections.values(), *feeds, *views]
+    topics, feeds, views = (reader.items(document, name) for name in ITEMS)
+    drafts = [*sections.values(), *topics, *feeds, *views]
     overlay.environment(reader, drafts, env)
     overlay.options(reader, drafts, overrides)
     for feed in feeds:
@@ -139,6 +148,7 @@ def load(
         permit=Permit(**sections["permit"].values),
         socketio=Socketio(**sections["socketio"].values),
         names=Names(**sections["names"].values),
+        topics=tuple(Topic(**topic.values) for topic in topics),
         feeds=tuple(Feed(**feed.values) for feed in feeds),
         views=tuple(View(**view.values) for view in views),
         data_dir=Path(os.path.abspath(folder / Path(sections[""].get("data_dir")).expanduser())),

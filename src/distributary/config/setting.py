@@ -15,6 +15,9 @@ Kind = Literal["text", "integer", "boolean", "duration", "size", "memory", "star
 
 PREFIX = "DISTRIBUTARY_"
 
+ITEMS = ("topics", "feeds", "views")
+"""Sections of which there may be several, each with a name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -67,13 +70,13 @@ class Setting:
         return self.env_of("<NAME>")
 
     def key_of(self, item: str) -> str:
-        """Like `key`, for the feed or view called ``item``."""
-        if self.section in ("feeds", "views"):
+        """Like `key`, for the topic, feed or view called ``item``."""
+        if self.section in ITEMS:
             return f"{self.section}.{item}.{self.name}"
         return f"{self.section}.{self.name}" if self.section else self.name
 
     def env_of(self, item: str) -> str:
-        """Like `env`, for the feed or view called ``item``."""
+        """Like `env`, for the topic, feed or view called ``item``."""
         return PREFIX + self.key_of(item).replace(".", "_").replace("-", "_").upper()
 
 

@@ -14,6 +14,7 @@ from distributary.config.sections import ENGINES, Control, Kafka, Publisher, Spa
 from distributary.config.setting import Note, Section, Setting, describe
 from distributary.config.socketio import Socketio
 from distributary.model.feed import Feed
+from distributary.model.topic import Topic
 from distributary.model.view import View
 
 SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
@@ -78,6 +79,34 @@ FEED_NOTES: Mapping[str, Note] = {
         "(those of format avro always do).",
         "boolean",
         example="true",
+    ),
+}
+
+TOPIC_NOTES: Mapping[str, Note] = {
+    "name": Note("The Kafka topic.", "text", example='"sportsbook.bets"', check=checks.topic),
+    "schema": Note(
+        "File of the schema that its values must fit, relative to the file's folder: Avro if its name ends "
+        "with .avsc, else JSON Schema. Empty: all values fit.",
+        "text",
+        example='"schemas/bet.json"',
+    ),
+    "framed": Note(
+        "Five bytes before each value name its schema in a registry, and are passed over.",
+        "boolean",
+        example="true",
+    ),
+    "routes": Note(
+        "Other topics, each with a filter as in live queries: the first that is true of a record takes it.",
+        "table",
+        example='{ "sportsbook.large-bets" = "stake >= 1000" }',
+        check=checks.topic,
+        entry=checks.row_filter,
+    ),
+    "dead_letters": Note(
+        "Topic for records that do not fit. Empty: the topic's name and .dead-letters.",
+        "text",
+        example='"sportsbook.failed"',
+        check=checks.topic_or_empty,
     ),
 }
 
@@ -181,10 +210,17 @@ VIEW_NOTES: Mapping[str, Note] = {
 
 TOP: tuple[Setting, ...] = (Setting("", "data_dir", ".distributary", False, _DATA_DIR),)
 FEED: tuple[Setting, ...] = describe("feeds", Feed, FEED_NOTES)
+TOPIC: tuple[Setting, ...] = describe("topics", Topic, TOPIC_NOTES)
 VIEW: tuple[Setting, ...] = describe("views", View, VIEW_NOTES)
 
 GROUPS: Mapping[str, tuple[Setting, ...]] = MappingProxyType(
-    {"": TOP, **{name: describe(name, cls) for name, cls in SECTIONS.items()}, "feeds": FEED, "views": VIEW}
+    {
+        "": TOP,
+        **{name: describe(name, cls) for name, cls in SECTIONS.items()},
+        "topics": TOPIC,
+        "feeds": FEED,
+        "views": VIEW,
+    }
 )
 """Every setting, by section."""
 

@@ -6,7 +6,7 @@ from distributary.cli.settings_text import default, kind
 from distributary.config.convert import bounds
 from distributary.config.loading import EXAMPLE
 from distributary.config.overlay import NOT_SETTINGS
-from distributary.config.setting import Section, Setting
+from distributary.config.setting import ITEMS, Section, Setting
 from distributary.config.table import GROUPS, SECTIONS
 
 _INTRO = """\
@@ -36,7 +36,7 @@ The smallest useful file:
 - Passwords in addresses, and properties whose name says that they are secret, are never printed.
 """
 
-_TITLES = {"": "The top of the file", "feeds": "[[feeds]]", "views": "[[views]]"}
+_TITLES = {"": "The top of the file", **{name: f"[[{name}]]" for name in ITEMS}}
 
 
 def page() -> str:
@@ -52,6 +52,8 @@ def page() -> str:
 def _about(section: str) -> str:
     cls: type[Section] | None = SECTIONS.get(section)
     about = {
+        "topics": "What is asked of records on their way in, whichever part of the stack writes them: the\n"
+        "gateway, a publisher for its subscribers, `distributary produce`.",
         "feeds": "Where records come from: a Kafka topic and how to read it.",
         "views": "What is kept of a feed, row by row. `key`, `select`, `where` and `time` are Spark SQL\n"
         "over the fields of the value and over `record_key`, `record_timestamp`, `record_headers`,\n"

@@ -13,11 +13,12 @@ from distributary.gateway.access import CONFIG, GATE, permitted, prefix_of
 from distributary.gateway.proxy import consuming, messages, metadata, producing, records
 from distributary.gateway.proxy.cluster import Cluster
 from distributary.gateway.proxy.instances import Instances
-from distributary.gateway.proxy.producer import TopicWriter
 from distributary.gateway.replies import one_shape
 from distributary.gateway.schemas import routes as schemas
 from distributary.gateway.schemas.log import SchemaLog
 from distributary.gateway.stream import routes as streams
+from distributary.kafka.gate import make_gate
+from distributary.kafka.writer import TopicWriter
 from distributary.permit import Gate
 from distributary.permit.revoked import Read
 
@@ -32,7 +33,9 @@ def make_app(config: Config, revoked: Read) -> web.Application:
     app[GATE] = Gate(config, revoked)
     app[schemas.LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
     app[metadata.CLUSTER] = Cluster(config.kafka)
-    app[producing.WRITER] = TopicWriter(config.kafka)
+    app[producing.WRITER] = TopicWriter(
+        config.kafka, make_gate(config.topics, config.folder, str(config.path or ""))
+    )
     app[consuming.INSTANCES] = Instances(config.kafka, config.gateway)
     app.cleanup_ctx.append(_closing)
     app[streams.OPEN] = set()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from distributary.client.configuration import Configuration
-from distributary.client.record import Draft
-from distributary.client.schema import Reader, Unfit, any_value, make_reader
-from distributary.config import checks
-from distributary.config.problem import Problems, nearest
-from distributary.errors import BadQuery
+from distributary.config.problem import Problems
+from distributary.kafka.draft import Draft
 from distributary.kafka.letters import letter_headers
+from distributary.kafka.schema import (
+    FRAME,
+    Reader,
+    Unfit,
+    any_value,
+    avro_reader,
+    json_reader,
+    read_definition,
+)
 from distributary.model.filter import Row, Test, compiled, normal, parse
-
-_PARTS = ("Schema", "Routes", "DeadLetters")
+from distributary.model.topic import Topic
 
 
 class Rules(NamedTuple):
@@ -28,18 +32,14 @@ class Rules(NamedTuple):
 
 
 class Gate:
-    """Decides where a record goes.
+    """Decides where a record goes, by the rules of each topic.
 
     It is checked by the schema of the topic it was sent to; the first route whose filter is true of it takes
     it to another topic, whose schema is asked too, but not its routes.
     """
 
-    def __init__(self, config: Configuration) -> None:
-        problems = Problems(config.place)
-        self._rules = {
-            topic: _rules(topic, spec, config.folder, problems) for topic, spec in config.topics.items()
-        }
-        problems.finish()
+    def __init__(self, rules: Mapping[str, Rules]) -> None:
+        self._rules = rules
 
     def pass_on(self, one: Draft) -> Draft:
         """The record as it is to be written: as it came, for another topic, or as a dead letter.
@@ -65,58 +65,38 @@ class Gate:
         return one
 
 
+def make_gate(topics: Iterable[Topic], folder: Path, place: str = "") -> Gate:
+    """The gate of a configuration's ``[[topics]]``, whose files are named from ``folder``.
+
+    Raises ConfigError for schemas that cannot be used; ``place`` is the configuration's name, for messages.
+    """
+    problems = Problems(place)
+    rules = {}
+    for topic in topics:
+        reader: Reader = any_value
+        try:
+            if topic.schema:
+                reader = _reader(folder / topic.schema, FRAME if topic.framed else 0)
+        except ValueError as error:
+            problems.add(str(error), key=f"topics.{topic.name}.schema")
+        routes = tuple((route(text), target) for target, text in topic.routes.items())
+        rules[topic.name] = Rules(reader, routes, topic.dead_letter_topic)
+    problems.finish()
+    return Gate(rules)
+
+
+def route(text: str) -> Test:
+    """The test of a route's filter. Raises BadQuery."""
+    return compiled(normal(parse(text)))
+
+
+def _reader(path: Path, skip: int) -> Reader:
+    definition = read_definition(path)
+    return (avro_reader if path.suffix == ".avsc" else json_reader)(definition, skip)
+
+
 def _letter(one: Draft, reason: str, target: str) -> Draft:
     headers = letter_headers(
         reason, one.topic, key=one.key, timestamp=one.timestamp or None, original=one.headers
     )
     return one._replace(topic=target, partition=-1, headers=tuple(headers), reason=reason)
-
-
-def _rules(topic: str, spec: Any, folder: Path, problems: Problems) -> Rules:
-    key = f"Topics.{topic}"
-    if not isinstance(spec, Mapping):
-        problems.add(f"expected an object with {', '.join(_PARTS)}", key=key)
-        spec = {}
-    for name in spec:
-        if name not in _PARTS:
-            problems.add(
-                f"unknown part (there are {', '.join(_PARTS)})",
-                key=f"{key}.{name}",
-                nearest=nearest(name, _PARTS),
-            )
-    reader: Reader = any_value
-    if "Schema" in spec:
-        try:
-            if not isinstance(spec["Schema"], Mapping):
-                raise ValueError("expected an object with Type and Definition or File")
-            reader = make_reader(spec["Schema"], folder)
-        except ValueError as error:
-            problems.add(str(error), key=f"{key}.Schema")
-    letters = spec.get("DeadLetters", f"{topic}.dead-letters")
-    _topic(letters, f"{key}.DeadLetters", problems)
-    return Rules(reader, _routes(spec.get("Routes", []), key, problems), letters)
-
-
-def _routes(spec: Any, key: str, problems: Problems) -> tuple[tuple[Test, str], ...]:
-    if not isinstance(spec, list) or not all(isinstance(one, Mapping) for one in spec):
-        problems.add("expected a list of objects with Where and Topic", key=f"{key}.Routes")
-        return ()
-    routes = []
-    for number, one in enumerate(spec):
-        place = f"{key}.Routes.{number}"
-        if set(one) != {"Where", "Topic"}:
-            problems.add("expected Where and Topic", key=place)
-            continue
-        _topic(one["Topic"], f"{place}.Topic", problems)
-        try:
-            routes.append((compiled(normal(parse(str(one["Where"])))), one["Topic"]))
-        except BadQuery as error:
-            problems.add(str(error), key=f"{place}.Where")
-    return tuple(routes)
-
-
-def _topic(name: Any, key: str, problems: Problems) -> None:
-    try:
-        checks.topic(name if isinstance(name, str) else "")
-    except ValueError as error:
-        problems.add(str(error), key=key)

@@ -1,12 +1,19 @@
-"""The form of a dead letter: the record's own bytes, and in its headers why and from where."""
+"""Dead letters: a record's own bytes, and in its headers why and from where; and the topics of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from confluent_kafka.admin import AdminClient
+
+from distributary.kafka import topics
+
 Header = tuple[str, str | bytes | None]
 
 PREFIX = "distributary-"
+
+KEEP_MS = 30 * 24 * 3600 * 1000
+"""How long dead letters are kept, unless somebody created their topic otherwise."""
 
 
 def letter_headers(
@@ -34,3 +41,8 @@ def letter_headers(
     if timestamp is not None:
         found.append(("timestamp", str(timestamp)))
     return [*((PREFIX + name, value) for name, value in found), *original]
+
+
+def ensure_letters(admin: AdminClient, topic: str) -> None:
+    """Create a topic for dead letters, unless there is one."""
+    topics.ensure_topic(admin, topic, 1, {"retention.ms": str(KEEP_MS)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +19,9 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _anything = msgspec.json.Decoder()
 _REASON = 300
 
+FRAME = 5
+"""Bytes before a value that name its schema in a registry: a zero, and the schema's number."""
+
 
 class Unfit(ValueError):
     """A value does not fit its schema; the message is the reason."""
@@ -36,24 +38,26 @@ def any_value(value: bytes) -> Fields:
 def make_reader(spec: Mapping[str, Any], folder: Path) -> Reader:
     """Make a reader from ``{"Type": "JSON" or "AVRO", "Definition": …}``, or with a ``File`` in ``folder``.
 
-    Avro values may be ``Framed``: five bytes before them name their schema in a registry. Raises ValueError.
+    Values may be ``Framed``: five bytes before them name their schema in a registry. Raises ValueError.
     """
     unknown = set(spec) - {"Type", "Definition", "File", "Framed"}
     if unknown:
         raise ValueError(f"unknown: {', '.join(sorted(unknown))} (there are Type, Definition, File, Framed)")
     if ("Definition" in spec) == ("File" in spec):
         raise ValueError("expected either a Definition or a File")
-    definition = spec["Definition"] if "Definition" in spec else _file(folder / str(spec["File"]))
+    definition = spec["Definition"] if "Definition" in spec else read_definition(folder / str(spec["File"]))
+    skip = FRAME if spec.get("Framed") else 0
     match spec.get("Type"):
         case "JSON":
-            return _json_reader(definition)
+            return json_reader(definition, skip)
         case "AVRO":
-            return _avro_reader(definition, 5 if spec.get("Framed") else 0)
+            return avro_reader(definition, skip)
         case other:
             raise ValueError(f"expected the Type JSON or AVRO, got {json.dumps(other)}")
 
 
-def _file(path: Path) -> Any:
+def read_definition(path: Path) -> Any:
+    """Read a schema's file. Raises ValueError that names it."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -62,7 +66,8 @@ def _file(path: Path) -> Any:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
 
 
-def _json_reader(definition: Any) -> Reader:
+def json_reader(definition: Any, skip: int = 0) -> Reader:
+    """Make the reader of a JSON Schema; ``skip`` bytes before each value are a frame. Raises ValueError."""
     # Both take a while to import, and most producers use neither.
     from jsonschema import SchemaError
     from jsonschema.exceptions import best_match
@@ -79,6 +84,7 @@ def _json_reader(definition: Any) -> Reader:
     checker = kind(definition, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
 
     def read(value: bytes) -> Fields:
+        value = _unframed(value, skip)
         try:
             found = _anything.decode(value)
         except (msgspec.MsgspecError, ValueError) as error:
@@ -94,27 +100,32 @@ def _json_reader(definition: Any) -> Reader:
     return read
 
 
-def _avro_reader(definition: Any, skip: int) -> Reader:
-    import fastavro
-    from fastavro.schema import SchemaParseException, UnknownType
+def avro_reader(definition: Any, skip: int = 0) -> Reader:
+    """Make the reader of an Avro schema; ``skip`` bytes before each value are a frame. Raises ValueError."""
+    from distributary.kafka import avro
 
     try:
-        schema = fastavro.parse_schema(definition)
-    except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"not an Avro schema: {type(error).__name__} {error}"[:_REASON]) from None
+        schema = avro.read(definition).schema
+    except ValueError as error:
+        raise ValueError(f"not an Avro schema: {error}"[:_REASON]) from None
 
     def read(value: bytes) -> Fields:
-        if skip and (len(value) < skip or value[0] != 0):
-            raise Unfit("not framed Avro: the first byte is not 0")
-        body = io.BytesIO(value[skip:])
         try:
-            found = fastavro.schemaless_reader(body, schema, None)
-        except Exception as error:  # it raises whatever the bytes happen to run into
-            raise Unfit(f"not Avro of this schema: {type(error).__name__} {error}"[:_REASON]) from None
-        if left := len(value) - skip - body.tell():
-            raise Unfit(f"not Avro of this schema: {left} bytes are left over")
+            found = avro.decode(_unframed(value, skip), schema)
+        except Unfit:
+            raise
+        except ValueError as error:
+            raise Unfit(f"not Avro of this schema: {error}"[:_REASON]) from None
         if not isinstance(found, dict):
             return NO_FIELDS
         return {name: msgspec.Raw(msgspec.json.encode(held)) for name, held in found.items()}
 
     return read
+
+
+def _unframed(value: bytes, skip: int) -> bytes:
+    if not skip:
+        return value
+    if len(value) < skip or value[0] != 0:
+        raise Unfit("not framed: the first byte is not 0")
+    return value[skip:]

@@ -1,84 +1,100 @@
-"""Writes the records of requests, each acknowledged by every in-sync replica."""
+"""Writes records for an event loop, each acknowledged by every in-sync replica."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from distributary.config.sections import Kafka
+from distributary.errors import DistributaryError, KafkaUnavailable, TopicError
 from distributary.kafka import client
+from distributary.kafka.draft import Draft
+from distributary.kafka.gate import Gate
+from distributary.kafka.letters import ensure_letters
 
-TIMEOUT = 30.0
+_MAY_PASS = frozenset(
+    (
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._TIMED_OUT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._QUEUE_FULL,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    )
+)
 
 
-class Outgoing(NamedTuple):
-    """A record to write; ``partition`` None is chosen by the key, ``timestamp`` (ms) 0 is now."""
+class Written(NamedTuple):
+    """Where a record is, and its timestamp in ms. ``reason`` is not "" where it is a dead letter."""
 
-    key: bytes | None
-    value: bytes | None
-    partition: int | None = None
-    headers: list[tuple[str, str | bytes | None]] | None = None
-    timestamp: int = 0
-
-
-class Sent(NamedTuple):
-    """Where a record is, and its timestamp in ms; or why it is nowhere."""
-
-    partition: int = -1
-    offset: int = -1
-    timestamp: int = 0
-    error: str = ""
-    retriable: bool = False
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    reason: str = ""
 
 
 class TopicWriter:
-    """For one event loop. Client and thread are made with the first record.
+    """For one event loop. A thread of its own hears the acknowledgements, so nothing blocks the loop.
 
-    Keys land on the partition that the Java client chooses.
+    Client and thread are made with the first record: a part to which nobody writes has neither. Records go
+    through the ``gate``; keys land on the partition that the Java client chooses. Whatever is not
+    acknowledged within ``timeout`` seconds has failed.
     """
 
-    def __init__(self, kafka: Kafka, *, timeout: float = TIMEOUT, max_bytes: int = 1_000_000) -> None:
+    def __init__(self, kafka: Kafka, gate: Gate, *, timeout: float = 30.0, linger_ms: int = 1) -> None:
         self._kafka = kafka
+        self._gate = gate
         self._timeout = timeout
-        self._max_bytes = max_bytes
+        self._linger_ms = linger_ms
         self._producer: Producer | None = None
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._letters: dict[str, asyncio.Task[None]] = {}
 
-    async def send(self, topic: str, record: Outgoing) -> Sent:
-        """Write one record and wait until it is acknowledged or refused; queued in the order of the calls."""
+    async def send(self, record: Draft) -> Written:
+        """Write one record and wait until it is acknowledged; queued in the order of the calls.
+
+        Raises `KafkaUnavailable` when that may pass, `TopicError` when it was refused.
+        """
+        record = self._gate.pass_on(record)
+        if record.reason:
+            await self._find_letters(record.topic)
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[Sent] = loop.create_future()
+        done: asyncio.Future[Written] = loop.create_future()
 
-        def settle(sent: Sent) -> None:
-            if not done.done():
-                done.set_result(sent)
+        def settle(error: KafkaError | None, place: tuple[int, int, int]) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(Written(record.topic, *place, record.reason))
+            else:
+                done.set_exception(_failed(error, record.topic))
 
         def heard(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                sent = _failed(error)
-            else:
-                sent = Sent(message.partition() or 0, message.offset() or 0, message.timestamp()[1])
+            place = message.partition() or 0, message.offset() or 0, message.timestamp()[1]
             if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, sent)
+                loop.call_soon_threadsafe(settle, error, place)
 
+        headers: Any = list(record.headers)
         try:
             self._client().produce(
-                topic,
+                record.topic,
                 record.value,
                 record.key,
-                partition=-1 if record.partition is None else record.partition,
-                headers=record.headers or [],
+                partition=record.partition,
+                headers=headers,
                 timestamp=record.timestamp,
                 on_delivery=heard,
             )
         except BufferError:
-            return Sent(error="too many records wait to be sent", retriable=True)
+            raise _failed(KafkaError(KafkaError._QUEUE_FULL), record.topic) from None
         except KafkaException as error:
-            return _failed(error.args[0])
+            raise _failed(error.args[0], record.topic) from None
         return await done
 
     async def close(self, timeout: float = 2.0) -> None:
@@ -88,17 +104,26 @@ class TopicWriter:
             self._closing.set()
             await asyncio.to_thread(self._thread.join)
 
+    async def _find_letters(self, topic: str) -> None:
+        task = self._letters.get(topic)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            making = asyncio.to_thread(lambda: ensure_letters(client.admin(self._kafka), topic))
+            task = self._letters[topic] = asyncio.ensure_future(making)
+        await asyncio.shield(task)
+
     def _client(self) -> Producer:
         if self._producer is None:
             made = self._producer = client.producer(
                 self._kafka,
-                linger_ms=1,
+                linger_ms=self._linger_ms,
                 partitioner="murmur2_random",
-                message_max_bytes=self._max_bytes,
                 delivery_timeout_ms=int(self._timeout * 1000),
-                topic_metadata_propagation_max_ms=2000,
+                # A topic that is missing is said to be, instead of being waited for.
+                topic_metadata_propagation_max_ms=int(min(self._timeout / 2, 2.0) * 1000),
             )
-            self._thread = threading.Thread(target=self._listen, args=(made,), daemon=True)
+            self._thread = threading.Thread(
+                target=self._listen, args=(made,), name="topic-writer", daemon=True
+            )
             self._thread.start()
         return self._producer
 
@@ -107,15 +132,8 @@ class TopicWriter:
             producer.poll(0.1)
 
 
-def _failed(error: KafkaError) -> Sent:
-    return Sent(error=error.str(), retriable=error.retriable() or error.code() in _MAY_PASS)
-
-
-_MAY_PASS = (
-    KafkaError._MSG_TIMED_OUT,
-    KafkaError._TIMED_OUT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TRANSPORT,
-    KafkaError.NOT_ENOUGH_REPLICAS,
-    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-)
+def _failed(error: KafkaError, topic: str) -> DistributaryError:
+    said = f"a record for topic {topic} is not written: {error.str()}"
+    if error.retriable() or error.code() in _MAY_PASS:
+        return KafkaUnavailable(said, hint="Check that Kafka runs and answers")
+    return TopicError(said)

@@ -16,6 +16,7 @@ from distributary.control.apply import apply_config
 from distributary.errors import StackError
 from distributary.kafka import client, commands, topics
 from distributary.kafka.broker import Broker
+from distributary.kafka.letters import ensure_letters
 from distributary.operate import leftovers, needs
 from distributary.operate.datadir import DataDir
 from distributary.operate.keeper import Policy
@@ -29,8 +30,6 @@ from distributary.store.shards import open_writer
 
 SERVICE_LIMIT = 120.0
 """Seconds that a Python service may take to be ready once Kafka and the store are: Spark starts a JVM."""
-
-DAY_MS = 24 * 3600 * 1000
 
 
 class Stack:
@@ -226,7 +225,7 @@ def create_topics(config: Config) -> None:
     for feed in config.feeds:
         if feed.create:
             topics.ensure_topic(admin, feed.topic, feed.partitions)
-        topics.ensure_topic(admin, feed.dead_letter_topic, 1, {"retention.ms": str(30 * DAY_MS)})
+        ensure_letters(admin, feed.dead_letter_topic)
 
 
 def apply(config: Config) -> list[str]:

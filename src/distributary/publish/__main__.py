@@ -16,13 +16,20 @@ import uvloop
 from distributary.config import Config, load
 from distributary.errors import DistributaryError
 from distributary.kafka.commands import CommandsProducer
+from distributary.kafka.gate import make_gate
 from distributary.kafka.touched import TouchedKeys
+from distributary.kafka.writer import TopicWriter
 from distributary.permit import check_exposure
 from distributary.publish.access.door import Door
 from distributary.publish.connection.inlet import Inlet
-from distributary.publish.connection.producer import RecordProducer
 from distributary.publish.server import Publisher
 from distributary.store.shards import open_reader
+
+
+def _writer(config: Config) -> TopicWriter:
+    # Clients give up after 5 seconds by themselves; they are told before that.
+    gate = make_gate(config.topics, config.folder, str(config.path or ""))
+    return TopicWriter(config.kafka, gate, timeout=4.0, linger_ms=0)
 
 
 async def serve(config: Config) -> None:
@@ -33,7 +40,7 @@ async def serve(config: Config) -> None:
         loop.add_signal_handler(number, stopping.set)
     store = open_reader(config.store.addresses)
     commands = CommandsProducer(config.kafka) if config.kafka.bootstrap_servers else None
-    records = RecordProducer(config.kafka) if config.kafka.bootstrap_servers else None
+    records = _writer(config) if config.kafka.bootstrap_servers else None
     publisher = Publisher(
         store,
         config.publisher,

@@ -16,10 +16,10 @@ from types import FrameType
 import msgspec
 import psutil
 
-from distributary.client.outlet import KEEP_MS
 from distributary.errors import WorkerBusy
 from distributary.kafka import groups, topics
 from distributary.kafka.cluster import Cluster
+from distributary.kafka.letters import ensure_letters
 from distributary.work import state
 from distributary.work.crew import TICK, Crew
 from distributary.work.function import load_function, look_here
@@ -56,7 +56,7 @@ def run(
         topics.get_topic(cluster.admin, topic)
     if convention is not None:
         groups.check_free(cluster, spec.group, spec.client_id, convention)
-    topics.ensure_topic(cluster.admin, spec.dead_letters, 1, {"retention.ms": str(KEEP_MS)})
+    ensure_letters(cluster.admin, spec.dead_letters)
     spec = msgspec.structs.replace(spec, owner=_owner(data_dir, name))
     own = _claim(data_dir, name, spec, span)
     gauge = Gauge(cluster, spec.topic, spec.group, earliest=spec.start == "earliest", every=EVERY)

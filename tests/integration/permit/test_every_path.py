@@ -24,7 +24,7 @@ from tests.integration.publish.serving import WAIT, Raw, raw, serving
 from tests.integration.publish.test_permission import PERMIT, french, german, keys_of, token
 from tests.unit.control.conftest import Announced
 from tests.unit.publish.wires import WIRES
-from tests.unit.publish.world import VIEW, World
+from tests.unit.publish.world import VIEW, Taken, World
 
 from distributary.config import Config
 from distributary.control.app import make_app
@@ -57,7 +57,7 @@ class Stand:
         self.publisher = publisher
         self.bases = {"control": control, "publisher": publisher.addresses["http"]}
         self.http = http
-        self.records: list[tuple[str, bytes]] = []
+        self.taken = Taken()
         self.wire: Wire = WIRES[0]
 
     @asynccontextmanager
@@ -103,21 +103,17 @@ async def standing(tmp_path: Path) -> AsyncIterator[Stand]:
     world.writer.define("bets", "b2", BETS.text)
     world.writer.go_live(Build("bets", "b2"))
     world.put(("de", {"c": "DE", "n": 0}), ("fr", {"c": "FR", "n": 0}))
-    records: list[tuple[str, bytes]] = []
-
-    async def produce(topic: str, key: bytes | None, value: bytes) -> None:
-        records.append((topic, value))
-
+    taken = Taken()
     config = Config(permit=PERMIT, data_dir=tmp_path)
     context = Context(config, world.reader, world.writer, Announced())
-    inlet = Inlet(FEEDS, world.reader, produce)
+    inlet = Inlet(FEEDS, world.reader, taken.produce)
     async with (
         serving(world, inlet=inlet, permit=PERMIT) as publisher,
         TestServer(make_app(context)) as control,
         aiohttp.ClientSession() as http,
     ):
         stand = Stand(world, publisher, str(control.make_url("")).rstrip("/"), http)
-        stand.records = records
+        stand.taken = taken
         yield stand
 
 
@@ -354,7 +350,7 @@ async def _publish(stand: Stand) -> None:
         for n, channel in enumerate(("feed:orders", "feed:nothing", VIEW)):
             refused = await ann.ask(n + 3, publish={"channel": channel, "data": {}})
             assert refused["error"]["code"] == 103
-        assert [topic for topic, _ in stand.records] == ["game.moves"]
+        assert [record.topic for record in stand.taken.records] == ["game.moves"]
 
 
 @case("command rpc", *(f"rpc {method}" for method in METHODS))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from centrifuge import Client, ReplyError, StreamPosition, SubscriptionEventHandler
 from tests.integration.publish.serving import WAIT, serving
-from tests.unit.publish.world import VIEW, World, until
+from tests.unit.publish.world import VIEW, Taken, World, until
 
 from distributary.model.feed import Feed
 from distributary.model.query import Query
@@ -232,21 +232,17 @@ def by_offset(pub: Any) -> int:
 @protobuf
 async def test_python_calls_and_publishes(protobuf: bool) -> None:
     world = World()
-    records: list[tuple[str, bytes | None, bytes]] = []
-
-    async def produce(topic: str, key: bytes | None, value: bytes) -> None:
-        records.append((topic, key, value))
-
+    taken = Taken()
     feeds = [Feed("moves", "game.moves", publish=True, publish_key="player"), Feed("shut", "shut")]
-    async with serving(world, inlet=Inlet(feeds, world.reader, produce)) as publisher:
+    async with serving(world, inlet=Inlet(feeds, world.reader, taken.produce)) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         await client.connect()
         said = await client.rpc("position", packed({"view": VIEW}, protobuf))
         assert plain(said.data) == {"view": VIEW, "position": f"{world.epoch}:0"}
         move = {"player": "ann", "to": "e4"}
         await client.publish("feed:moves", packed(move, protobuf))
-        ((topic, key, value),) = records
-        assert (topic, key, json.loads(value)) == ("game.moves", b"ann", move)
+        (one,) = taken.records
+        assert (one.topic, one.key, json.loads(one.value or b"")) == ("game.moves", b"ann", move)
         for call, code in (
             (client.rpc("nonsense", packed({}, protobuf)), 104),
             (client.rpc("status", packed({}, protobuf)), 107),
@@ -283,12 +279,8 @@ async def test_node(protobuf: bool) -> None:
     """The script says what it sees, a line each; the test acts in between."""
     world = World()
     world.put(("a", {"n": 0}))
-    records: list[bytes] = []
-
-    async def produce(topic: str, key: bytes | None, value: bytes) -> None:
-        records.append(value)
-
-    inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, produce)
+    taken = Taken()
+    inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, taken.produce)
     async with serving(world, inlet=inlet, ping=1.0) as publisher:
         process = await asyncio.create_subprocess_exec(
             "node",
@@ -350,7 +342,7 @@ async def test_node(protobuf: bool) -> None:
             assert (await heard("failed"))["code"] == 104
             await say('publish feed:moves {"to":"e4"}')
             await heard("published")
-            assert [json.loads(record) for record in records] == [{"to": "e4"}]
+            assert [json.loads(value or b"") for value in taken.values] == [{"to": "e4"}]
             await say("publish feed:other {}")
             assert (await heard("failed"))["code"] == 103
             pings = publisher.stats.pings

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Message, TopicPartition
@@ -17,17 +16,19 @@ from tests.unit.publish.world import World
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable, TopicError
 from distributary.kafka import client, topics
+from distributary.kafka.draft import Draft
+from distributary.kafka.gate import Gate
+from distributary.kafka.writer import TopicWriter
 from distributary.model.feed import Feed
 from distributary.publish.connection.inlet import Inlet
-from distributary.publish.connection.producer import RecordProducer
 
 TOPIC = "game.moves"
 FEED = Feed("moves", TOPIC, publish=True, publish_key="player")
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    running = RunningBroker(tmp_path)
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    running = RunningBroker(tmp_path_factory.mktemp("broker"))
     running.start()
     topics.ensure_topic(client.admin(running.kafka), TOPIC, 2)
     yield running
@@ -35,8 +36,8 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 
 
 @pytest.fixture
-async def producer(broker: RunningBroker) -> AsyncIterator[RecordProducer]:
-    made = RecordProducer(broker.kafka, timeout=2.0 * LIMIT)
+async def writer(broker: RunningBroker) -> AsyncIterator[TopicWriter]:
+    made = TopicWriter(broker.kafka, Gate({}), timeout=2.0 * LIMIT)
     yield made
     await made.close(1.0)
 
@@ -55,10 +56,10 @@ def records(broker: RunningBroker, count: int) -> list[Message]:
     return found
 
 
-async def test_what_is_acknowledged_is_in_kafka(broker: RunningBroker, producer: RecordProducer) -> None:
+async def test_what_is_acknowledged_is_in_kafka(broker: RunningBroker, writer: TopicWriter) -> None:
     """Also after the broker was killed: a client is told, tries again, and no acknowledged move is lost."""
     world = World()
-    inlet = Inlet([FEED], world.reader, producer.send)
+    inlet = Inlet([FEED], world.reader, writer.send)
     async with serving(world, inlet=inlet) as publisher, raw(publisher) as player:
         await player.connect()
         moves = [{"player": f"p{n % 3}", "n": n} for n in range(20)]
@@ -91,14 +92,14 @@ async def test_what_is_acknowledged_is_in_kafka(broker: RunningBroker, producer:
         assert publisher.stats.publishes == {"written": 21, "refused": 1}
 
 
-async def test_a_topic_that_is_not_there(broker: RunningBroker, producer: RecordProducer) -> None:
+async def test_a_topic_that_is_not_there(broker: RunningBroker, writer: TopicWriter) -> None:
     with pytest.raises(TopicError, match=r"nowhere"):
-        await producer.send("nowhere", None, b"{}")
+        await writer.send(Draft("nowhere", b"{}"))
 
 
 async def test_no_broker_at_all() -> None:
-    producer = RecordProducer(Kafka(bootstrap_servers="127.0.0.1:9"), timeout=1.0)
+    writer = TopicWriter(Kafka(bootstrap_servers="127.0.0.1:9"), Gate({}), timeout=1.0)
     with pytest.raises(KafkaUnavailable):
-        await producer.send(TOPIC, None, b"{}")
-    await producer.close(0.1)
-    await RecordProducer(Kafka(bootstrap_servers="127.0.0.1:9")).close()  # one that nobody used
+        await writer.send(Draft(TOPIC, b"{}"))
+    await writer.close(0.1)
+    await TopicWriter(Kafka(bootstrap_servers="127.0.0.1:9"), Gate({})).close()  # one that nobody used

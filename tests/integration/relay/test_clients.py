@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.integration.publish.serving import serving
 from tests.integration.relay.gateways import gateway, needs_node, node
-from tests.unit.publish.world import VIEW, World, until
+from tests.unit.publish.world import VIEW, Taken, World, until
 
 from distributary.model.feed import Feed
 from distributary.publish.connection.inlet import Inlet
@@ -66,12 +66,8 @@ async def test_by_polling_alone() -> None:
 
 async def test_the_rest_of_the_protocol() -> None:
     world = World()
-    records: list[bytes] = []
-
-    async def produce(topic: str, key: bytes | None, value: bytes) -> None:
-        records.append(value)
-
-    inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, produce)
+    taken = Taken()
+    inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, taken.produce)
     async with (
         serving(world, inlet=inlet, ping=1.0) as publisher,
         gateway([publisher.addresses["websocket"]], ping=1.0) as one,
@@ -85,7 +81,7 @@ async def test_the_rest_of_the_protocol() -> None:
         found = await client.ask("rpc", {"method": "position", "data": {"view": VIEW}})
         assert found["data"]["position"] == f"{world.epoch}:3"
         assert await client.ask("publish", {"channel": "feed:moves", "data": {"to": "e4"}}) == {}
-        assert [json.loads(record) for record in records] == [{"to": "e4"}]
+        assert [json.loads(value or b"") for value in taken.values] == [{"to": "e4"}]
         refused = await client.ask("publish", {"channel": "feed:other", "data": {}})
         assert refused["error"]["code"] == 103
         assert "client" in await client.ask("refresh", {"token": "another"})  # tokens count for nothing here
@@ -98,12 +94,8 @@ async def test_the_rest_of_the_protocol() -> None:
 
 async def test_digits_stay_as_they_are() -> None:
     world = World()
-    records: list[bytes] = []
-
-    async def produce(topic: str, key: bytes | None, value: bytes) -> None:
-        records.append(value)
-
-    inlet = Inlet([Feed("moves", "m", publish=True)], world.reader, produce)
+    taken = Taken()
+    inlet = Inlet([Feed("moves", "m", publish=True)], world.reader, taken.produce)
     async with (
         serving(world, inlet=inlet) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
@@ -113,8 +105,8 @@ async def test_digits_stay_as_they_are() -> None:
         # By hand: JavaScript itself would round them.
         data = '{"price":1.50,"id":12345678901234567890123}'
         await client.say(f'raw 20["publish",{{"channel":"feed:moves","data":{data}}}]')
-        await until(lambda: records)
-        assert records == [data.encode()]
+        await until(lambda: taken.records)
+        assert taken.values == [data.encode()]
 
 
 BAD: list[tuple[str, Any, int, str]] = [

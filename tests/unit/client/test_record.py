@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from distributary.client.record import Draft, Record, draft
+from distributary.client.record import Record, draft
+from distributary.kafka.draft import Draft
 
 
 def test_a_record_is_named_so_that_it_can_be_found() -> None:

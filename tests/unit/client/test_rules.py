@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 
 from distributary.client.configuration import read_configuration
-from distributary.client.gate import Gate
-from distributary.client.record import Draft
+from distributary.client.rules import gate_of
 from distributary.errors import ConfigError
+from distributary.kafka.draft import Draft
+from distributary.kafka.gate import Gate
 
 PRICE = {"Type": "JSON", "Definition": {"properties": {"price": {"type": "number"}}}}
 
 
 def gate(topics: dict[str, Any]) -> Gate:
     properties = {"bootstrap.servers": "a:1"}
-    return Gate(
+    return gate_of(
         read_configuration(
             {"Type": "KafkaProducerConfig", "Properties": properties, "Topics": topics}, "producer"
         )

@@ -12,6 +12,8 @@ Load = Callable[..., Config]
 Refuse = Callable[..., list[str]]
 
 FILE = """
+[[topics]]
+name = "my-odds"
 [[feeds]]
 name = "my-odds"
 topic = "o"
@@ -47,6 +49,7 @@ BY_KEY = {
     "broker_id": "103",
     "hmac_secret": "0123456789abcdef0123456789abcdef",
     "jwks_url": "https://h/keys",
+    "routes": '{"a": "n > 1"}',
     "keys": '{"a": {"hash": "sha256:' + "0" * 64 + '"}}',
 }
 

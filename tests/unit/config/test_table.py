@@ -41,7 +41,8 @@ def test_environment_names_are_one_for_one() -> None:
 
 def test_required_settings() -> None:
     required = [s.key for s in SETTINGS if s.required]
-    assert required == ["feeds.<name>.name", "feeds.<name>.topic", "views.<name>.name", "views.<name>.feed"]
+    names = ("topics.name", "feeds.name", "feeds.topic", "views.name", "views.feed")
+    assert required == [name.replace(".", ".<name>.") for name in names]
     assert not any(s.required for s in FEED if s.name == "format")
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.client.schema import Unfit, any_value, make_reader
+from distributary.kafka.schema import Unfit, any_value, make_reader
 
 ORDER = {"type": "object", "required": ["price"], "properties": {"price": {"type": "number", "minimum": 0}}}
 AVRO: dict[str, Any] = {

@@ -10,6 +10,8 @@ from collections.abc import Callable
 import msgspec
 from tests.support.clock import LIMIT
 
+from distributary.kafka.draft import Draft
+from distributary.kafka.writer import Written
 from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
 from distributary.model.query import Query
@@ -135,6 +137,23 @@ def _change(
         fields = b'"changed":%b' % new + (b',"gone":%b' % msgspec.json.encode(gone) if gone else b"")
     row = new if new and (old is None or now - was) else b""  # as the reducer does: whole only where needed
     return Change(key, at, fields, row, sorted(now - was), sorted(was & now), sorted(was - now))
+
+
+class Taken:
+    """Records that were written, for an inlet that has no Kafka behind it."""
+
+    def __init__(self) -> None:
+        self.records: list[Draft] = []
+
+    @property
+    def values(self) -> list[bytes | None]:
+        """What was in them."""
+        return [record.value for record in self.records]
+
+    async def produce(self, record: Draft) -> Written:
+        """Take one."""
+        self.records.append(record)
+        return Written(record.topic, 0, len(self.records) - 1, 0)
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:

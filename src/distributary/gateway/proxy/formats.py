@@ -21,6 +21,7 @@ from distributary.gateway import refuse as numbers
 from distributary.gateway.refuse import refuse
 from distributary.gateway.schemas import jsons
 from distributary.gateway.schemas.schema import Schema
+from distributary.kafka import avro
 
 KIND_OF = {"avro": "AVRO", "jsonschema": "JSON"}
 """The formats that need a schema, with its kind."""
@@ -124,10 +125,7 @@ def _to_avro(value: Any, schema: Schema) -> bytes:
 
 def _from_avro(data: bytes, schema: Schema) -> msgspec.Raw:
     parsed = schema.avro().schema
-    source = io.BytesIO(data)
-    datum: Any = fastavro.schemaless_reader(source, parsed, None)
-    if source.read(1):
-        raise ValueError("there is more in it than the schema says")
+    datum = avro.decode(data, parsed)
     out = io.StringIO()
     fastavro.json_writer(out, parsed, [datum])
     return msgspec.Raw(out.getvalue().encode())

@@ -10,14 +10,16 @@ from typing import Any
 
 from aiohttp import web
 
+from distributary.errors import DistributaryError
 from distributary.gateway import refuse as numbers
 from distributary.gateway.proxy import bodies, media, metadata
 from distributary.gateway.proxy.cluster import Cluster
 from distributary.gateway.proxy.formats import KIND_OF, Known, encode
-from distributary.gateway.proxy.producer import Outgoing, Sent, TopicWriter
 from distributary.gateway.proxy.schemas import known_by_id, known_by_text
 from distributary.gateway.refuse import refuse
 from distributary.gateway.schemas.routes import LOG
+from distributary.kafka.draft import Draft
+from distributary.kafka.writer import TopicWriter, Written
 
 WRITER: web.AppKey[TopicWriter] = web.AppKey("writer", TopicWriter)
 
@@ -49,15 +51,16 @@ async def _produce(request: web.Request, topic: str, partition: int | None) -> w
     await _check_places(request, topic, partition, body)
     keys, values = await _schemas(request, topic, format, body)
     records = [
-        Outgoing(
-            encode(format, item.key, keys, f"the key of record {at}"),
+        Draft(
+            topic,
             encode(format, item.value, values, f"the value of record {at}"),
-            item.partition if partition is None else partition,
+            encode(format, item.key, keys, f"the key of record {at}"),
+            _place(item.partition if partition is None else partition),
         )
         for at, item in enumerate(body.records)
     ]
     writer = request.app[WRITER]
-    sent = await asyncio.gather(*(writer.send(topic, record) for record in records))
+    sent = await asyncio.gather(*map(writer.send, records), return_exceptions=True)
     said = {
         "key_schema_id": keys.id if keys else None,
         "value_schema_id": values.id if values else None,
@@ -107,8 +110,22 @@ async def _schemas(
     return found[0], found[1]
 
 
-def _told(sent: Sent) -> dict[str, Any]:
-    if not sent.error:
+def _place(partition: int | None) -> int:
+    return -1 if partition is None else partition
+
+
+def _told(sent: Written | BaseException) -> dict[str, Any]:
+    if isinstance(sent, Written) and not sent.reason:
         return {"partition": sent.partition, "offset": sent.offset, "error_code": None, "error": None}
-    code = 2 if sent.retriable else 1
-    return {"partition": None, "offset": None, "error_code": code, "error": sent.error}
+    if isinstance(sent, Written):
+        code, said = 1, unfit(sent)
+    elif isinstance(sent, DistributaryError):
+        code, said = 2 if sent.retry else 1, sent.message
+    else:
+        raise sent
+    return {"partition": None, "offset": None, "error_code": code, "error": said}
+
+
+def unfit(letter: Written) -> str:
+    """What a client is told of a record that became a dead letter."""
+    return f"it does not fit ({letter.reason}), and is kept in {letter.topic}"

@@ -18,13 +18,14 @@ from distributary.gateway.access import CONFIG
 from distributary.gateway.proxy import bodies, metadata
 from distributary.gateway.proxy.cluster import Cluster
 from distributary.gateway.proxy.formats import Known, encode
-from distributary.gateway.proxy.producer import Outgoing
-from distributary.gateway.proxy.producing import WRITER
+from distributary.gateway.proxy.producing import WRITER, unfit
 from distributary.gateway.proxy.schemas import known_by_id, known_by_text
 from distributary.gateway.refuse import refuse, status_of
 from distributary.gateway.replies import number_of
 from distributary.gateway.schemas.routes import LOG
 from distributary.gateway.schemas.schema import parse
+from distributary.kafka.draft import Draft
+from distributary.kafka.writer import Written
 
 _FORMATS = {"BINARY": "binary", "JSON": "json", "AVRO": "avro", "JSONSCHEMA": "jsonschema"}
 _AHEAD = 500
@@ -91,24 +92,28 @@ async def _begun(request: web.Request, cluster: str, topic: str, raw: bytes) -> 
             await metadata.ask(request, Cluster.check, topic, record.partition_id)
         key, key_size = await _datum(request, topic, "key", record.key)
         value, value_size = await _datum(request, topic, "value", record.value)
-        outgoing = Outgoing(key, value, record.partition_id, _headers(record), _moment(record.timestamp))
+        partition = -1 if record.partition_id is None else record.partition_id
+        draft = Draft(topic, value, key, partition, _headers(record), _moment(record.timestamp))
     except DistributaryError as error:
         return _said(error)
-    sending = asyncio.ensure_future(request.app[WRITER].send(topic, outgoing))
+    sending = asyncio.ensure_future(request.app[WRITER].send(draft))
     await asyncio.sleep(0)  # the record is queued before the next one is looked at
-    return _sent(sending, cluster, topic, {"key": key_size, "value": value_size})
+    return _sent(sending, cluster, {"key": key_size, "value": value_size})
 
 
-async def _sent(sending: Any, cluster: str, topic: str, sizes: dict[str, Any]) -> dict[str, Any]:
-    sent = await sending
-    if sent.error:
-        code = numbers.KAFKA_RETRY if sent.retriable else numbers.KAFKA
-        return {"error_code": code, "message": sent.error}
+async def _sent(sending: asyncio.Future[Written], cluster: str, sizes: dict[str, Any]) -> dict[str, Any]:
+    try:
+        sent = await sending
+    except DistributaryError as error:
+        code = numbers.KAFKA_RETRY if error.retry else numbers.KAFKA
+        return {"error_code": code, "message": error.message}
+    if sent.reason:
+        return {"error_code": numbers.UNPROCESSABLE, "message": unfit(sent)}
     moment = datetime.fromtimestamp(sent.timestamp / 1000, UTC)
     return {
         "error_code": 200,
         "cluster_id": cluster,
-        "topic_name": topic,
+        "topic_name": sent.topic,
         "partition_id": sent.partition,
         "offset": sent.offset,
         "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -170,12 +175,12 @@ def _text(raw: msgspec.Raw, name: str) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def _headers(record: bodies.Record) -> list[tuple[str, str | bytes | None]]:
+def _headers(record: bodies.Record) -> tuple[tuple[str, str | bytes | None], ...]:
     try:
-        return [
+        return tuple(
             (one.name, None if one.value is None else base64.b64decode(one.value, validate=True))
             for one in record.headers
-        ]
+        )
     except (binascii.Error, ValueError):
         raise refuse(numbers.UNPROCESSABLE, "a header's value is not in base64") from None
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from distributary.gateway.refuse import BAD_SCHEMA, refuse
-from distributary.gateway.schemas import avro, jsons
+from distributary.gateway.schemas import jsons
+from distributary.gateway.schemas.avro import unreadable
+from distributary.kafka import avro
 
 KINDS = ("AVRO", "JSON")
 MODES = (
@@ -75,7 +77,7 @@ def incompatible(mode: str, new: Schema, older: Sequence[Schema]) -> list[str]:
 
 def _unreadable(reader: Schema, writer: Schema) -> list[str]:
     if reader.kind == "AVRO":
-        return avro.unreadable(reader.avro(), writer.avro())
+        return unreadable(reader.avro(), writer.avro())
     return jsons.uncovered(reader.json(), writer.json())
 
 

@@ -1,7 +1,8 @@
 """Messages of clients become records of feeds: ``publish`` to the channel ``feed:NAME``.
 
 A client is told that its message was taken only after every in-sync replica has it. One that is told of a
-failure does not know whether the record was written: whoever sends again may write it twice.
+failure does not know whether the record was written: whoever sends again may write it twice. A message that
+its topic's schema refuses is a bad request, and is kept as a dead letter.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
 from distributary.errors import DistributaryError, Forbidden
+from distributary.kafka.draft import Draft
+from distributary.kafka.writer import Written
 from distributary.model.definition import load_definition
 from distributary.model.feed import Feed
 from distributary.permit import OPEN, Grant
@@ -35,11 +37,8 @@ _text = msgspec.json.Decoder(str)
 _key = msgspec.json.Decoder(str | int | float | bool)
 
 
-class Produce(Protocol):
-    """Writes a record and returns when it is acknowledged; raises DistributaryError when it is not."""
-
-    async def __call__(self, topic: str, key: bytes | None, value: bytes) -> None:
-        """Write one record."""
+Produce = Callable[[Draft], Awaitable[Written]]
+"""Writes a record and returns when it is acknowledged; raises DistributaryError when it is not."""
 
 
 class Inlet:
@@ -81,7 +80,7 @@ class Inlet:
             if feed is None or not feed.publish:
                 raise Refused(codes.denied(f"no feed {name[:80]!r} takes messages of clients"))
             key, value = record(feed, data)
-            await self._produce(feed.topic, key, value)
+            written = await self._produce(Draft(feed.topic, value, key))
         except DistributaryError as error:
             log.warning("a message for feed %s was not written (%s)", name, error)
             if error.retry:
@@ -89,6 +88,8 @@ class Inlet:
             raise Refused(codes.unwritten("Kafka refused the message")._replace(temporary=False)) from error
         finally:
             self.waiting -= 1
+        if written.reason:
+            raise Refused(codes.bad_request(f"not for feed {name}: {written.reason}"))
 
     async def _feed(self, name: str) -> Feed | None:
         """Find a feed: in the configuration, else among those that came with views."""

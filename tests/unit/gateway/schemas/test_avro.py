@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.gateway.schemas.avro import read, unreadable
+from distributary.gateway.schemas.avro import unreadable
+from distributary.kafka.avro import read
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 SYMBOLS = ("A", "B", "C")
@@ -157,34 +158,3 @@ def test_names_are_compared_with_their_namespace_in_unions() -> None:
     union = [record(X, name="a.r"), record({"name": "x", "type": "string"}, name="b.r")]
     assert not unreadable(read(union), read(record({"name": "x", "type": "string"}, name="b.r")))
     assert unreadable(read(union), read(record({"name": "x", "type": "string"}, name="a.r")))
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        5,
-        None,
-        {},
-        "nope",
-        {"type": "array"},
-        {"type": "record", "name": "r"},
-        {"type": "record", "name": "1", "fields": []},
-        {"type": "record", "name": "r", "fields": [X, X]},
-        {"type": "record", "name": "r", "fields": [{"name": "x", "type": "int", "default": "a"}]},
-        {"type": "enum", "name": "e", "symbols": "abc"},
-        {"type": "fixed", "name": "f", "size": -1},
-        ["int", "int"],
-        [["int"]],
-    ],
-)
-def test_what_is_no_schema_is_refused(schema: Any) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
-        read(schema)
-
-
-def test_depth_has_an_end() -> None:
-    schema: Any = "int"
-    for _ in range(20_000):
-        schema = {"type": "array", "items": schema}
-    with pytest.raises(ValueError, match="deep"):
-        read(schema)

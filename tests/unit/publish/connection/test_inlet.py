@@ -14,6 +14,8 @@ from tests.unit.publish.hubs import Gate
 from tests.unit.publish.world import World, until
 
 from distributary.errors import KafkaUnavailable, TopicError
+from distributary.kafka.draft import Draft
+from distributary.kafka.writer import Written
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed, Format
 from distributary.model.view import View
@@ -30,14 +32,16 @@ class Kafka:
     def __init__(self) -> None:
         self.records: list[tuple[str, bytes | None, bytes]] = []
         self.error: Exception | None = None
+        self.reason = ""
         self.open = asyncio.Event()
         self.open.set()
 
-    async def produce(self, topic: str, key: bytes | None, value: bytes) -> None:
-        self.records.append((topic, key, value))
+    async def produce(self, record: Draft) -> Written:
+        self.records.append((record.topic, record.key, record.value or b""))
         await self.open.wait()
         if self.error is not None:
             raise self.error
+        return Written(record.topic, 0, 0, 0, self.reason)
 
 
 def make(kafka: Kafka, store: Any = None, **more: Any) -> Inlet:
@@ -73,6 +77,14 @@ async def test_kafka_says_no() -> None:
     kafka.error = TopicError("no such topic")
     assert await refused(inlet, "feed:moves", b'{"player":1}') == (100, False)
     assert inlet.waiting == 0
+
+
+async def test_what_does_not_fit_the_topic_is_a_bad_request_with_its_reason() -> None:
+    kafka = Kafka()
+    kafka.reason = "$.x: 'far' is not of type 'integer'"
+    with pytest.raises(Refused, match="not of type 'integer'") as why:
+        await make(kafka).publish("feed:moves", b'{"player":1,"x":"far"}')
+    assert (why.value.refusal.code, why.value.refusal.temporary) == (107, False)
 
 
 async def test_no_answer_before_kafka_has_it_and_no_more_than_allowed_wait() -> None:

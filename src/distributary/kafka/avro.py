@@ -1,0 +1,111 @@
+"""Avro: reading schemas strictly, and values by them. Pure."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import fastavro.schema
+
+NAMED = ("record", "error", "enum", "fixed")
+"""The types that have names."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Avro(NamedTuple):
+    """A schema that was read: names are whole in it, and ``named`` finds what they stand for."""
+
+    schema: Any
+    named: dict[str, Any]
+
+
+def read(document: Any) -> Avro:
+    """Read a schema from its JSON; raises ValueError with what is wrong."""
+    named: dict[str, Any] = {}
+    try:
+        _check_raw(document)
+        schema = fastavro.schema.parse_schema(document, named_schemas=named)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except fastavro.schema.UnknownType as error:
+        raise ValueError(f"there is no type {error.name}") from None
+    except ValueError:
+        raise
+    except KeyError as error:
+        raise ValueError(f"{error} is missing") from None
+    except Exception as error:  # fastavro raises what the data happen to raise
+        raise ValueError(str(error) or "it is no Avro schema") from None
+    return Avro(schema, named)
+
+
+def _check_raw(node: Any) -> None:
+    """Refuse what the parser lets pass and other readers do not."""
+    if isinstance(node, list):
+        kinds = [_branch(one) for one in _each(node)]
+        if len(set(kinds)) < len(kinds):
+            raise ValueError("a union has the same type twice")
+        return
+    if not isinstance(node, dict):
+        if not isinstance(node, str):
+            raise ValueError("a schema is a text, an object or an array")
+        return
+    kind = node.get("type")
+    if kind in NAMED:
+        name = node.get("name")
+        if not isinstance(name, str) or not all(_NAME.fullmatch(part) for part in name.split(".")):
+            raise ValueError(f"{name!r} is no name")
+    if kind in ("record", "error"):
+        fields = node.get("fields")
+        if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+            raise ValueError("a record has a list of fields")
+        names = [field.get("name") for field in fields]
+        if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
+            raise ValueError("a field has no name, or one that is none")
+        if len(set(names)) < len(names):
+            raise ValueError("a record has two fields of one name")
+        for field in fields:
+            _check_raw(field["type"])
+    elif kind == "enum":
+        symbols = node.get("symbols")
+        if not isinstance(symbols, list) or not all(
+            isinstance(one, str) and _NAME.fullmatch(one) for one in symbols
+        ):
+            raise ValueError("an enum has a list of symbols")
+    elif kind == "fixed":
+        if not isinstance(node.get("size"), int) or node["size"] < 0:
+            raise ValueError("a fixed has a size")
+    elif kind == "array":
+        _check_raw(node["items"])
+    elif kind == "map":
+        _check_raw(node["values"])
+
+
+def _each(union: list[Any]) -> Iterator[Any]:
+    for branch in union:
+        if isinstance(branch, list):
+            raise ValueError("a union is directly in a union")
+        _check_raw(branch)
+        yield branch
+
+
+def _branch(schema: Any) -> str:
+    if isinstance(schema, str):
+        return schema
+    if "name" not in schema:
+        return str(schema.get("type"))
+    return f"{schema.get('namespace', '')}.{schema['name']}"
+
+
+def decode(data: bytes, schema: Any) -> Any:
+    """Read a value by a schema that `read` gave. Raises ValueError, whatever the bytes run into."""
+    source = io.BytesIO(data)
+    try:
+        found = fastavro.schemaless_reader(source, schema, None)
+    except Exception as error:
+        raise ValueError(f"{type(error).__name__} {error}") from None
+    if left := len(data) - source.tell():
+        raise ValueError(f"{left} bytes are left over")
+    return found

@@ -1,0 +1,145 @@
+"""Schemas and routes of ``[[topics]]``, by every way into Kafka that the stack has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from confluent_kafka import TopicPartition
+from tests.integration.gateway.conftest import Start
+from tests.integration.gateway.proxy.calls import Calls
+from tests.integration.publish.serving import raw, serving
+from tests.support.stack import Feeding, RunningStack
+from tests.unit.publish.world import World
+
+from distributary.cli.main import main
+from distributary.config import Config
+from distributary.kafka import client, topics
+from distributary.kafka.gate import make_gate
+from distributary.kafka.writer import TopicWriter
+from distributary.model.feed import Feed
+from distributary.model.topic import Topic
+from distributary.publish.connection.inlet import Inlet
+
+BET = {"type": "object", "required": ["stake"], "properties": {"stake": {"type": "number"}}}
+GOOD, LARGE, BAD = {"stake": 5}, {"stake": 5000}, {"stake": "much"}
+
+
+@pytest.fixture
+def config(settings: Config, stack: RunningStack, feeding: Feeding, tmp_path: Path) -> Config:
+    """The topic of the test with a schema and a route."""
+    bets, large = feeding.topic, f"{feeding.topic}-large"
+    for name in (bets, large):
+        topics.ensure_topic(stack.admin(), name, 2)
+    (tmp_path / "bet.json").write_text(json.dumps(BET))
+    file = tmp_path / "distributary.toml"
+    file.write_text(
+        f'[kafka]\nbootstrap_servers = "{stack.config.kafka.bootstrap_servers}"\n'
+        f'[[topics]]\nname = "{bets}"\nschema = "bet.json"\nroutes = {{ "{large}" = "stake >= 1000" }}\n'
+    )
+    return replace(settings, topics=(Topic(bets, "bet.json", routes={large: "stake >= 1000"}),), path=file)
+
+
+@pytest.fixture
+async def call(start: Start, config: Config) -> AsyncIterator[Calls]:
+    async with aiohttp.ClientSession() as http:
+        yield Calls(await start(config), http)
+
+
+def values(stack: RunningStack, topic: str) -> list[tuple[Any, str]]:
+    """What is in a topic, with the reasons of dead letters."""
+    ends = topics.end_offsets(stack.admin(), topic)
+    reader = client.consumer(stack.config.kafka, "test")
+    reader.assign([TopicPartition(topic, number, 0) for number in ends])
+    found: list[tuple[Any, str]] = []
+    try:
+        while len(found) < sum(ends.values()):
+            message = reader.poll(5)
+            assert message is not None
+            assert message.error() is None
+            headers: dict[str, Any] = dict(message.headers() or [])
+            reason = headers.get("distributary-reason", b"")
+            found.append((json.loads(message.value() or b""), reason.decode()))
+    finally:
+        reader.close()
+    return found
+
+
+def check(stack: RunningStack, topic: str) -> None:
+    """One record came to each of its topics."""
+    assert values(stack, topic) == [(GOOD, "")]
+    assert values(stack, f"{topic}-large") == [(LARGE, "")]
+    ((letter, reason),) = values(stack, f"{topic}.dead-letters")
+    assert letter == BAD
+    assert "$.stake: 'much' is not of type 'number'" in reason
+
+
+async def test_by_version_2_of_the_proxy(call: Calls, stack: RunningStack, feeding: Feeding) -> None:
+    sent = await call.produce(feeding.topic, GOOD, LARGE, BAD)
+    assert sent.status == 200
+    good, large, bad = sent.body["offsets"]
+    assert (good["offset"], good["error"]) == (0, None)
+    assert (large["offset"], large["error"]) == (0, None)
+    assert (bad["offset"], bad["error_code"]) == (None, 1)
+    assert "is not of type 'number'" in bad["error"]
+    assert f"{feeding.topic}.dead-letters" in bad["error"]
+    check(stack, feeding.topic)
+
+
+async def test_by_version_3_of_the_proxy(call: Calls, stack: RunningStack, feeding: Feeding) -> None:
+    cluster = (await call("GET", "/v3/clusters")).body["data"][0]["cluster_id"]
+    path = f"/v3/clusters/{cluster}/topics/{feeding.topic}/records"
+    said = []
+    for value in (GOOD, LARGE, BAD):
+        body = {"value": {"type": "JSON", "data": value}}
+        said.append(await call("POST", path, body, type="application/json"))
+    good, large, bad = said
+    assert (good.body["error_code"], good.body["topic_name"]) == (200, feeding.topic)
+    assert (large.body["error_code"], large.body["topic_name"]) == (200, f"{feeding.topic}-large")
+    assert (bad.status, bad.code) == (422, 422)
+    assert "is not of type 'number'" in bad.body["message"]
+    check(stack, feeding.topic)
+
+
+async def test_by_publishing(config: Config, stack: RunningStack, feeding: Feeding) -> None:
+    writer = TopicWriter(config.kafka, make_gate(config.topics, config.folder))
+    world = World()
+    inlet = Inlet([Feed("bets", feeding.topic, publish=True)], world.reader, writer.send)
+    async with serving(world, inlet=inlet) as publisher, raw(publisher) as player:
+        await player.connect()
+        said = []
+        for at, value in enumerate((GOOD, LARGE, BAD), 2):
+            await player.send({"id": at, "publish": {"channel": "feed:bets", "data": value}})
+            said.append(await player.next())
+        assert said[:2] == [{"id": 2, "publish": {}}, {"id": 3, "publish": {}}]
+        assert said[2]["error"]["code"] == 107
+        assert "is not of type 'number'" in said[2]["error"]["message"]
+    await writer.close()
+    check(stack, feeding.topic)
+
+
+def test_by_the_command(
+    config: Config, stack: RunningStack, feeding: Feeding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert config.path is not None
+    lines = config.path.with_name("lines")
+    lines.write_text("".join(f"{json.dumps(one)}\n" for one in (GOOD, BAD, LARGE)))
+    words = ["produce", feeding.topic, "--config", str(config.path), "-f", str(lines)]
+    assert main(words) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        f"topic {feeding.topic}: 1 records written",
+        f"topic {feeding.topic}-large: 1 records written by a route",
+        f"topic {feeding.topic}.dead-letters: 1 records that do not fit; first {lines}:2: "
+        "$.stake: 'much' is not of type 'number'",
+    ]
+    check(stack, feeding.topic)
+    assert main([*words, "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert said["routed"] == {f"{feeding.topic}-large": 1}
+    assert said["dead_letters"] == {f"{feeding.topic}.dead-letters": 1}

@@ -11,7 +11,7 @@ class Latency:
 
     keys: int = 100
     partitions: int = 2
-    warm_up: float = 40.0
+    warm_up: float = 90.0
     rates: tuple[int, ...] = (1000, 20)
     seconds: float = 60.0
     settle: float = 5.0
@@ -29,7 +29,7 @@ class Live:
     value_bytes: int = 200
     warm_up_rate: int = 4_000
     warm_up: float = 30.0
-    rates: tuple[int, ...] = (8_000, 10_000, 12_000, 15_000)
+    rates: tuple[int, ...] = (9_000, 10_500, 12_000, 15_000)
     seconds: float = 60.0
     bound: float = 2.0
 

@@ -98,6 +98,15 @@ class RunningStack:
         """An asyncio store client."""
         return RedisReader(self.config.store.url)
 
+    def worker(self, view: str) -> int:
+        """The id of a process that runs a reducer of the view, by its own word."""
+        writer = self.writer()
+        try:
+            said = [json.loads(beat.stats) for beat in writer.beats() if beat.id.startswith(f"{view}/")]
+            return int(said[0]["pid"])
+        finally:
+            writer.close()
+
     def produce(self, topic: str, records: Iterable[tuple[Any, Any]], **words: Any) -> None:
         """Write records, acknowledged; a value that is no bytes or None is written as JSON."""
         producer = client.producer(self.config.kafka, linger_ms=5)

@@ -59,8 +59,8 @@ class Broker:
 
     def command(self) -> list[str]:
         """The program that is the broker. SIGTERM stops it cleanly."""
-        # G1's threads and regions cost a second of the start and serve no heap of this size. What outlives two
-        # collections lives long, and copying it each time made every pause twice as long.
+        # G1's threads and regions cost a second of the start and serve no heap of this size. What outlives
+        # two collections lives long, and copying it each time made every pause twice as long.
         flags = ["-XX:+ExitOnOutOfMemoryError", "-XX:MaxTenuringThreshold=2"]
         return self._java(flags, "kafka.Kafka", str(self._properties))
 

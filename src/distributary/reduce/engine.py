@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import psutil
+
 from distributary.config import Config
 from distributary.errors import SparkUnavailable
 from distributary.reduce.packed import rekey_sql
@@ -33,6 +35,10 @@ AVRO_LIMITS = " ".join(
     for what, most in (("string", 1 << 25), ("bytes", 1 << 25), ("collectionItems", 1 << 22))
 )
 """Broken Avro may say that gigabytes follow: without limits Java would try to make room for them and end."""
+_SOCKET_PATH = 107
+"""Bytes of the path of a Unix domain socket, at most; it is less on some systems, and never more."""
+_SOCKET_NAME = 48
+"""Bytes that Spark adds to its folder's."""
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -56,6 +62,9 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.python.daemon.module": "distributary.reduce.daemon",
+        # Spark's TCP sockets to its Python workers wait, now and then 40 ms, for the acknowledgement of the
+        # record before (Nagle's algorithm against delayed acknowledgements).
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.shuffle.partitions": "1",
         # mapInArrow and the noop sink are not on the list of what Real-Time Mode is documented for.
         "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
@@ -81,6 +90,8 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
     else:
         # On the class path they are part of the archive; jars that Spark hands out are not.
         settings["spark.driver.extraClassPath"] = ":".join(files)
+        if folder := socket_folder(config.data_dir):
+            settings["spark.python.unix.domain.socket.dir"] = str(folder)
         settings["spark.driver.extraJavaOptions"] = archive.options(find_java()) if java is None else java
     settings.update(config.spark.properties)
     for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
@@ -102,6 +113,21 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
         ) from None
     spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def socket_folder(data_dir: Path) -> Path | None:
+    """Make a folder for the sockets of this process, and clear those of processes that were killed.
+
+    None where its path is too long for a socket's (Spark's usual place, for temporary files, must do then).
+    """
+    mine = data_dir / "sockets" / str(os.getpid())
+    if len(os.fsencode(mine)) + _SOCKET_NAME > _SOCKET_PATH:
+        return None
+    for other in mine.parent.glob("[0-9]*"):
+        if not psutil.pid_exists(int(other.name)):
+            shutil.rmtree(other, ignore_errors=True)
+    mine.mkdir(parents=True, exist_ok=True)
+    return mine
 
 
 def _first_line(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import time
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.clock import LIMIT
-from tests.support.stack import Feeding, RunningStack
+from tests.support.stack import Feeding
 
 import distributary
 from distributary.kafka import topics
@@ -101,7 +100,7 @@ async def test_both_feeds_stay_exact_when_a_worker_and_the_driver_are_killed(fee
             await asyncio.sleep(0.05)
 
     await goes_on()
-    os.kill(_worker(stack, view), signal.SIGKILL)
+    os.kill(stack.worker(view), signal.SIGKILL)
     await goes_on()
     await asyncio.to_thread(stack.kill, "reducers")
     await goes_on()
@@ -111,14 +110,3 @@ async def test_both_feeds_stay_exact_when_a_worker_and_the_driver_are_killed(fee
         assert not twice, (twice, sent)
         assert time.monotonic() < deadline, (found, sent)
         await asyncio.sleep(0.05)
-
-
-def _worker(stack: RunningStack, view: str) -> int:
-    """A process that runs a reducer of the view, by its own word."""
-    writer = stack.writer()
-    try:
-        said = [json.loads(beat.stats) for beat in writer.beats() if beat.id.startswith(f"{view}/")]
-        pid: int = said[0]["pid"]
-        return pid
-    finally:
-        writer.close()

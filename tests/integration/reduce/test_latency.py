@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
 import redis
 from tests.support.clock import LIMIT
@@ -33,6 +35,18 @@ class _Sender:
         self._producer.produce(self._topic, key="k", value=b'{"n":%d}' % len(self.sent), partition=0)
         self.sent.append(time.perf_counter())
         self._producer.poll(0)
+
+
+async def test_records_come_to_python_by_no_tcp(feeding: Feeding) -> None:
+    """Spark sets no TCP_NODELAY on the sockets to its workers: a record could wait 40 ms in one."""
+    view = await feeding.view(reduce="latest")
+    feeding.produce([("k", {"n": 1})])
+    await feeding.rows_become(view, {"k": {"n": 1}})
+    config = feeding.stack.config
+    theirs = {int(config.kafka.bootstrap_servers.rpartition(":")[2]), urlsplit(config.store.url).port}
+    worker = psutil.Process(feeding.stack.worker(view))
+    others = {link.raddr.port for link in worker.net_connections("tcp") if link.raddr} - theirs
+    assert not others
 
 
 @pytest.mark.slow

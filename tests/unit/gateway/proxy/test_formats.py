@@ -105,7 +105,7 @@ def test_any_value_is_written_or_refused(format: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\0\0\0\0\7\2\2x\0\0more", "more in it"),
+        (b"\0\0\0\0\7\2\2x\0\0more", "left over"),
         (b"\0\0\0\0\x09x", "id of a registered schema"),
         (b"plain", "id of a registered schema"),
         (b"\0\0\0\0\x08{}", "of the kind JSON"),

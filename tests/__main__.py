@@ -1,7 +1,8 @@
 """``python -m tests``: all tests, those that need no stack beside the others, which mostly wait for theirs.
 
-Style, types and the pure tests run at the lowest priority while the stack's run in front; their output comes
-when they end, at once if they fail. Arguments are pytest's; with a path among them it is pytest alone.
+Style, types, the pure tests and those of single servers run at a low priority while the stack's run in
+front; their output comes when they end, at once if they fail. Arguments are pytest's; with a path among them
+it is pytest alone.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from pathlib import Path
 from typing import IO
 
 PURE = ("tests/unit", "tests/contract")
+SERVERS = ("tests/integration/store", "tests/integration/kafka", "tests/integration/guarded")
+"""Tests that start servers of their own, and measure nothing."""
 WHOLE = ("tests/integration", "tests/e2e", "tests/browser")
 NOTHING_CHOSEN = 5
 """What pytest ends with when no test was asked for."""
+
+_SLOWLY = {**os.environ, "DISTRIBUTARY_TEST_LIMIT": os.environ.get("DISTRIBUTARY_TEST_LIMIT", "4")}
+"""Whoever is out of the way may take longer."""
 
 _PYTEST = (sys.executable, "-m", "pytest", "-m", "not faults")
 _LINT = (
@@ -57,8 +63,8 @@ class Beside:
             if self._stopping.is_set():
                 return
             with tempfile.TemporaryFile() as output:
-                nice = ["nice", "-n", "19", *command]
-                self._running = subprocess.Popen(nice, stdout=output, stderr=subprocess.STDOUT)
+                nice = ["nice", "-n", "15", *command]
+                self._running = subprocess.Popen(nice, stdout=output, stderr=subprocess.STDOUT, env=_SLOWLY)
                 code = self._running.wait()
                 if code not in (0, NOTHING_CHOSEN):
                     self.failed = True
@@ -75,10 +81,11 @@ def main(words: Sequence[str]) -> int:
     """Run what the words choose; 0 when all of it passed."""
     if any(Path(word.partition("::")[0]).exists() for word in words):
         return subprocess.run([*_PYTEST, *words], check=False).returncode
-    pure = (*_PYTEST, *PURE, "-q", "-p", "no:cacheprovider", "--timeout=600", *words)
-    beside = Beside((*_LINT, pure))
+    quiet = ("-q", "-p", "no:cacheprovider", "--timeout=600", *words)
+    beside = Beside((*_LINT, (*_PYTEST, *PURE, *quiet), (*_PYTEST, *SERVERS, *quiet)))
+    rest = [f"--ignore={folder}" for folder in SERVERS]
     try:
-        code = subprocess.run([*_PYTEST, *WHOLE, *words], check=False).returncode
+        code = subprocess.run([*_PYTEST, *WHOLE, *rest, *words], check=False).returncode
         good = beside.join()
     except KeyboardInterrupt:
         beside.stop()

@@ -118,15 +118,19 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
 def socket_folder(data_dir: Path) -> Path | None:
     """Make a folder for the sockets of this process, and clear those of processes that were killed.
 
-    None where its path is too long for a socket's (Spark's usual place, for temporary files, must do then).
+    Where the data folder's path is too long for a socket's, it is among the temporary files; None where that
+    is somebody else's (then they are where Spark puts them).
     """
     mine = data_dir / "sockets" / str(os.getpid())
     if len(os.fsencode(mine)) + _SOCKET_NAME > _SOCKET_PATH:
+        mine = Path(tempfile.gettempdir()) / f"distributary-{os.getuid()}" / mine.name
+    mine.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if mine.parent.stat().st_uid != os.getuid():
         return None
     for other in mine.parent.glob("[0-9]*"):
         if not psutil.pid_exists(int(other.name)):
             shutil.rmtree(other, ignore_errors=True)
-    mine.mkdir(parents=True, exist_ok=True)
+    mine.mkdir(exist_ok=True)
     return mine
 
 

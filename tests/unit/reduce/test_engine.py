@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from distributary.reduce.engine import socket_folder
 
 
@@ -25,7 +27,16 @@ def test_what_killed_processes_left_is_cleared_and_others_stay() -> None:
         assert socket_folder(Path(short)) == mine
 
 
-def test_a_path_that_is_too_long_for_a_socket_is_not_taken(tmp_path: Path) -> None:
-    long = tmp_path / ("x" * 80)
-    assert socket_folder(long) is None
-    assert not long.exists()
+def test_a_path_that_is_too_long_for_a_socket_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        long = tmp_path / ("x" * 80)
+        found = socket_folder(long)
+        assert found == Path(short) / f"distributary-{os.getuid()}" / str(os.getpid())
+        assert found.is_dir()
+        assert not long.exists()
+        monkeypatch.setattr(os, "getuid", lambda: found.stat().st_uid + 1)
+        (Path(short) / f"distributary-{os.getuid()}").mkdir()
+        assert socket_folder(long) is None, "the folder is another user's"

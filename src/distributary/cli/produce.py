@@ -89,8 +89,7 @@ def run(args: argparse.Namespace) -> int:
     producer = client.make(
         Producer, {**client.properties(cluster.kafka, acks="all", enable_idempotence=True), **more}
     )
-    gate = make_gate(config.topics, config.folder, str(config.path or ""))
-    writer = _Writer(producer, topic, args, count, cluster, gate)
+    writer = _Writer(producer, topic, args, count, cluster, make_gate(config))
     try:
         for place, line in _lines(args):
             writer.write(place, line)

@@ -33,9 +33,7 @@ def make_app(config: Config, revoked: Read) -> web.Application:
     app[GATE] = Gate(config, revoked)
     app[schemas.LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
     app[metadata.CLUSTER] = Cluster(config.kafka)
-    app[producing.WRITER] = TopicWriter(
-        config.kafka, make_gate(config.topics, config.folder, str(config.path or ""))
-    )
+    app[producing.WRITER] = TopicWriter(config.kafka, make_gate(config))
     app[consuming.INSTANCES] = Instances(config.kafka, config.gateway)
     app.cleanup_ctx.append(_closing)
     app[streams.OPEN] = set()

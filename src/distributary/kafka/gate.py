@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from distributary.config import Config
 from distributary.config.problem import Problems
 from distributary.kafka.draft import Draft
 from distributary.kafka.letters import letter_headers
@@ -20,7 +21,6 @@ from distributary.kafka.schema import (
     read_definition,
 )
 from distributary.model.filter import Row, Test, compiled, normal, parse
-from distributary.model.topic import Topic
 
 
 class Rules(NamedTuple):
@@ -65,18 +65,15 @@ class Gate:
         return one
 
 
-def make_gate(topics: Iterable[Topic], folder: Path, place: str = "") -> Gate:
-    """The gate of a configuration's ``[[topics]]``, whose files are named from ``folder``.
-
-    Raises ConfigError for schemas that cannot be used; ``place`` is the configuration's name, for messages.
-    """
-    problems = Problems(place)
+def make_gate(config: Config) -> Gate:
+    """The gate of a configuration's ``[[topics]]``. Raises ConfigError for schemas that cannot be used."""
+    problems = Problems(str(config.path or ""))
     rules = {}
-    for topic in topics:
+    for topic in config.topics:
         reader: Reader = any_value
         try:
             if topic.schema:
-                reader = _reader(folder / topic.schema, FRAME if topic.framed else 0)
+                reader = _reader(config.folder / topic.schema, FRAME if topic.framed else 0)
         except ValueError as error:
             problems.add(str(error), key=f"topics.{topic.name}.schema")
         routes = tuple((route(text), target) for target, text in topic.routes.items())

@@ -29,8 +29,7 @@ from distributary.store.shards import open_reader
 
 def _writer(config: Config) -> TopicWriter:
     # Clients give up after 5 seconds by themselves; they are told before that.
-    gate = make_gate(config.topics, config.folder, str(config.path or ""))
-    return TopicWriter(config.kafka, gate, timeout=4.0, linger_ms=0)
+    return TopicWriter(config.kafka, make_gate(config), timeout=4.0, linger_ms=0)
 
 
 async def serve(config: Config) -> None:

@@ -107,7 +107,7 @@ async def test_by_version_3_of_the_proxy(call: Calls, stack: RunningStack, feedi
 
 
 async def test_by_publishing(config: Config, stack: RunningStack, feeding: Feeding) -> None:
-    writer = TopicWriter(config.kafka, make_gate(config.topics, config.folder))
+    writer = TopicWriter(config.kafka, make_gate(config))
     world = World()
     inlet = Inlet([Feed("bets", feeding.topic, publish=True)], world.reader, writer.send)
     async with serving(world, inlet=inlet) as publisher, raw(publisher) as player:

@@ -35,8 +35,7 @@ def gate(folder: Path, text: str = FILE) -> Gate:
     (folder / "schemas" / "bet.json").write_text(json.dumps(BET))
     (folder / "bet.avsc").write_text(json.dumps(AVRO))
     (folder / "distributary.toml").write_text(text)
-    config = load(folder / "distributary.toml", env={})
-    return make_gate(config.topics, config.folder, str(config.path))
+    return make_gate(load(folder / "distributary.toml", env={}))
 
 
 @pytest.mark.parametrize(

@@ -247,3 +247,14 @@ def test_a_folder_of_a_later_version_is_refused(tmp_path: Path) -> None:
     assert running.process.wait(20 * LIMIT) == 1
     assert "has version 99" in running.errors()
     running.close()
+
+
+def test_a_schema_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
+    folder = configure(tmp_path / "a", free_port(), free_port())
+    with (folder / "distributary.toml").open("a") as file:
+        file.write('[[topics]]\nname = "bets"\nschema = "bet.json"\n')
+    running = Up(folder)
+    assert running.process.wait(20 * LIMIT) == 1
+    assert "topics.bets.schema" in running.errors()
+    assert not (folder / "data").exists()
+    running.close()

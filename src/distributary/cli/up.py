@@ -57,10 +57,12 @@ def up(
     policy: Policy | None = None,
 ) -> int:
     """Run the stack of a configuration; ``services`` replaces its Python parts."""
+    from distributary.kafka.gate import make_gate
     from distributary.operate import needs, parts
     from distributary.permit import check_exposure
 
     check_exposure(config)
+    make_gate(config)  # a schema that cannot be used is told before anything starts
     whole = parts.services(config.publisher.processes, socketio=bool(config.socketio.port))
     wanted = whole if services is None else services
     say = _printer(as_json, quiet)

@@ -39,6 +39,7 @@ The tree::
     ├── PortTaken                a part cannot listen on its address
     ├── SubscribeError           the publisher refused a subscriber for good
     ├── StackNotRunning          nothing answers where the stack should be
+    ├── NotReady                 something keeps views from being served; the alarms say what
     ├── KafkaUnavailable         the brokers do not answer
     ├── TopicError               a topic is missing, or cannot be created or read
     │   └── TopicMissing         there is no topic of that name
@@ -490,6 +491,13 @@ class NameRefused(DistributaryError):
     """A topic's or a group's name does not follow the configured convention."""
 
     code = "name-refused"
+
+
+class NotReady(DistributaryError):
+    """Something keeps views from being served."""
+
+    code = "not-ready"
+    retry = True
 
 
 class StoreUnavailable(DistributaryError):

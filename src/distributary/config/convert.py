@@ -185,10 +185,15 @@ def _table(setting: Setting, table: dict[str, Any]) -> dict[str, str]:
 
 def _property(note: Note, name: str, value: Any) -> str:
     if name in note.reserved:
-        raise ValueError(f"is not set here: use {note.reserved[name]}")
+        raise ValueError(f"cannot be set here: {note.reserved[name]}")
     if not isinstance(value, str | int | float):
         raise ValueError(f"expected a text, a number, or true or false{_got(note, value)}")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if name in note.fixed and text.strip().lower() not in note.fixed[name]:
+        raise ValueError(
+            f"cannot be {json.dumps(text)}: exactness needs {json.dumps(note.fixed[name][0])}; leave it out"
+        )
+    return text
 
 
 def _aggregate(name: str, text: Any) -> str:

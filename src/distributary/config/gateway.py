@@ -49,11 +49,13 @@ class Gateway(Section):
         example="1000",
     )
     instance_timeout: float = setting(
-        300.0,
-        "After how long without a request a consumer instance is closed.",
+        30.0,
+        "After how long without a request a consumer instance is closed, so that others of its group take "
+        "over its partitions. One whose client breaks off a request, as a killed one does, is closed after "
+        "3 s.",
         unit="s",
         low=0.1,
-        example='"1 minute"',
+        example='"5 minutes"',
     )
     poll_wait: float = setting(
         1.0,

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from distributary.config.setting import Section, setting
 
-_CONVENTION = r"[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)+"
-
 
 def _pattern(text: str) -> str:
     try:
@@ -20,17 +18,23 @@ def _pattern(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Names(Section):
-    """What topics and groups may be called. The commands that make them refuse others without --force."""
+    """The naming convention, for commands that create topics and groups. Not set: any name, with a note."""
 
-    topics: str = setting(
-        _CONVENTION,
-        "Regular expression that a new topic's whole name must match. Empty: whatever Kafka takes.",
+    topics: str | None = setting(
+        None,
+        "Regular expression that a new topic's whole name must match; `--force` overrides it. "
+        "Not set: any name, with a note if it does not look like `sportsbook.odds`.",
+        kind="text",
+        optional=True,
         example=r"'(sportsbook|casino)\.[a-z.-]+'",
         check=_pattern,
     )
-    groups: str = setting(
-        _CONVENTION,
-        "Regular expression that a new consumer group's whole name must match. Empty: any.",
+    groups: str | None = setting(
+        None,
+        "Regular expression that a new consumer group's whole name must match; `--force` overrides it. "
+        "Not set: any name, with a note if it does not look like `shop.billing`.",
+        kind="text",
+        optional=True,
         example=r"'(sportsbook|casino)\.[a-z.-]+'",
         check=_pattern,
     )

@@ -54,7 +54,19 @@ class Kafka(Section):
         "Further properties for every Kafka client, under Kafka's own names (security, timeouts).",
         example='{ "security.protocol" = "SASL_SSL" }',
         secret=True,
-        reserved={"bootstrap.servers": "kafka.bootstrap_servers"},
+        reserved={
+            "bootstrap.servers": "use kafka.bootstrap_servers",
+            **dict.fromkeys(
+                ("group.id", "auto.offset.reset", "transactional.id"), "every client has its own"
+            ),
+        },
+        # Reducers count what they read as committed, and what they wrote as kept (R7, R10).
+        fixed={
+            "isolation.level": ("read_committed",),
+            "acks": ("all", "-1"),
+            "enable.idempotence": ("true",),
+            "enable.auto.commit": ("false",),
+        },
     )
     start_timeout: float = setting(
         60.0, "How long to wait until the brokers answer.", unit="s", low=0.001, example='"2 minutes"'
@@ -159,7 +171,9 @@ class Spark(Section):
         "Further Spark properties, under Spark's own names.",
         example='{ "spark.ui.enabled" = "true" }',
         secret=True,
-        reserved={"spark.master": "spark.master", "spark.driver.memory": "spark.memory"},
+        reserved={"spark.master": "use spark.master", "spark.driver.memory": "use spark.memory"},
+        # Two copies of a task would take the partition from each other again and again.
+        fixed={"spark.speculation": ("false",)},
     )
 
 
@@ -179,6 +193,16 @@ class Publisher(Section):
         low=1024,
         high=1 << 40,
         example='"4 MiB"',
+    )
+    state_bytes: int = setting(
+        268_435_456,
+        "Memory of a process for first rows and resumes that connections have still to read. "
+        "Joins for which there is no room wait, or are told to come back.",
+        kind="size",
+        unit="bytes",
+        low=1024,
+        high=1 << 40,
+        example='"1 GiB"',
     )
     ping: float = setting(25.0, "Time between two pings to a connection.", unit="s", low=1, example='"10 s"')
     max_frame: int = setting(

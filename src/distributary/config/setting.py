@@ -27,7 +27,8 @@ class Note:
     takes a text (each element of a list) and returns its normal form or raises ValueError.
     ``optional`` settings may be None, written "" (or "never" for a duration). ``words`` are those
     among its texts that a slip may be meant for. ``reserved`` names the properties that a table refuses,
-    each with the setting that takes its place. Of a ``secret`` the passwords within it are never printed,
+    each with what to do instead; ``fixed`` those that must have one of a few values if they are given at
+    all. Of a ``secret`` the passwords within it are never printed,
     of a ``hidden`` one nothing is. ``entry`` takes one entry of a table, whatever its type, and returns
     its text or raises ValueError.
     """
@@ -45,6 +46,7 @@ class Note:
     aliases: tuple[str, ...] = ()
     check: Callable[[str], str] | None = None
     reserved: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    fixed: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     hidden: bool = False
     entry: Callable[[Any], str] | None = None
 

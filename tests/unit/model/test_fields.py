@@ -99,7 +99,8 @@ def test_changes_of_these_fields_fold_to_the_row_with_these_fields(
     fields = parse_fields(",".join(".".join("`" + n.replace("`", "``") + "`" for n in p) for p in paths))
     held = json.loads(fields.project(json.dumps(rows[0]).encode()))
     for old, new in itertools.pairwise(rows):
-        changed = {n: msgspec.Raw(json.dumps(v).encode()) for n, v in new.items() if old.get(n, held) != v}
+        differing = {n: v for n, v in new.items() if n not in old or old[n] != v}
+        changed = {n: msgspec.Raw(json.dumps(v).encode()) for n, v in differing.items()}
         kept, lost = fields.change(changed, [name for name in old if name not in new])
         held = {n: v for n, v in held.items() if n not in lost} | {n: json.loads(v) for n, v in kept.items()}
         assert held == _wanted(new, paths)

@@ -15,8 +15,9 @@ from distributary.client.configuration import Source, read_configuration
 from distributary.client.connecting import SLICE, connect, count_partitions
 from distributary.client.failing import Trouble, named, waits
 from distributary.client.progress import Place, Progress, places
+from distributary.client.raised import Raised
 from distributary.client.record import Record, record
-from distributary.client.start import Start, begin_at
+from distributary.client.start import LATEST, Start, begin_at
 from distributary.errors import DistributaryError, GroupRefused, KafkaClientError
 
 log = logging.getLogger(__name__)
@@ -31,20 +32,25 @@ class Consumer:
     ``source`` is JSON text, the path of a JSON file, or a dict. A record counts as read when the next poll
     begins, or the next step of a loop over the consumer: with ``enable.auto.commit`` (the default) such
     records are committed from time to time and at the end, so after a crash some come again and none is
-    lost. Without it nothing is committed but by `commit`. Every commit is logged. Only records of committed
-    transactions are read, unless ``isolation.level`` says otherwise.
+    lost. Without it nothing is committed but by `commit`, and where a group begins that has not been there
+    before. Every commit is logged. Only records of committed transactions are read, unless
+    ``isolation.level`` says otherwise.
     """
 
     def __init__(self, source: Source) -> None:
         self.config = read_configuration(source, "consumer")
         self._trouble = Trouble()
-        self._handle = connect(Handle, self.config, self._trouble, on_commit=self._committed)
+        self._raised = Raised()
+        committed = self._raised.guard(self._committed)
+        self._handle = connect(Handle, self.config, self._trouble, on_commit=committed)
         self._timeout = float(self.config.ours.get("default.api.timeout.ms", 60_000)) / 1000
         self._most = int(self.config.ours.get("max.poll.records", 500))
         self._auto = self.config.librdkafka.get("enable.auto.commit", "true") == "true"
         self._progress = Progress()
         self._begun: dict[Place, int | None] = {}
         """Partitions that were here once: where they began, until something of them is committed."""
+        self._doubtful: dict[Place, int] = {}
+        """Partitions of which it is not known whether what was given out is committed; its first offset."""
         self._waiting: list[Record] = []
         self._error: DistributaryError | None = None
         self._subscribed = False
@@ -66,10 +72,11 @@ class Consumer:
     ) -> None:
         """Read these topics, and no others; one that begins with ``^`` is a pattern of names.
 
-        ``start`` says where this consumer begins with each partition when it first gets it: "earliest",
-        "latest", a datetime, or offsets by partition (or by (topic, partition)); None goes on where the
-        group was. In ``on_revoked`` what was read may still be committed, in ``on_lost`` no more. Raises
-        `TopicMissing`, and `KafkaUnavailable` when no broker answers within ``default.api.timeout.ms``.
+        ``start`` says where this consumer begins with each partition when it first gets it: "earliest", a
+        datetime, or offsets by partition (or by (topic, partition)), also where the group has been already;
+        "latest" at the end of those where it has not; None goes on where the group was. In ``on_revoked``
+        what was read may still be committed, in ``on_lost`` no more. Raises `TopicMissing`, and
+        `KafkaUnavailable` when no broker answers within ``default.api.timeout.ms``.
         """
         self._open()
         wanted = [topics] if isinstance(topics, str) else list(topics)
@@ -98,9 +105,9 @@ class Consumer:
             _tell(on_lost, gone)
             self._forget(gone)
 
-        self._do(
-            what, lambda: self._handle.subscribe(wanted, on_assign=assigned, on_revoke=revoked, on_lost=lost)
-        )
+        heard = {"on_assign": assigned, "on_revoke": revoked, "on_lost": lost}
+        guarded = {name: self._raised.guard(callback) for name, callback in heard.items()}
+        self._do(what, lambda: self._handle.subscribe(wanted, **guarded))
 
     def unsubscribe(self) -> None:
         """Leave the topics to the rest of the group."""
@@ -193,6 +200,28 @@ class Consumer:
         for place in first.keys() & set(self.assignment()):
             self.seek(*place, first[place])
 
+    def doubt(self, records: Iterable[Record]) -> None:
+        """Take note that it is not known whether these records are committed; `find_out` is to say."""
+        for one in records:
+            self._doubtful.setdefault((one.topic, one.partition), one.offset)
+        self._progress.forget(self._doubtful)
+
+    def find_out(self) -> None:
+        """Go on where the group is with what `doubt` was told of, as far as it is still read here.
+
+        What was to be committed must be decided by now: see `Producer.prepare`.
+        """
+        here = self._doubtful.keys() & set(self.assignment())
+        if here:
+            asked = [TopicPartition(*place) for place in sorted(here)]
+            found = self._do(
+                "reading the committed offsets", lambda: self._handle.committed(asked, timeout=self._timeout)
+            )
+            for one in found:
+                first = self._doubtful[one.topic, one.partition]
+                self.seek(one.topic, one.partition, one.offset if one.offset >= 0 else first)
+        self._doubtful.clear()
+
     def pause(self, which: Iterable[Place] | None = None) -> None:
         """Read no more of these partitions (None: of all) until `resume`; the group keeps them here."""
         chosen = self._chosen(which)
@@ -212,6 +241,7 @@ class Consumer:
                 self._handle.close()  # on_revoked may still commit
             finally:
                 self._closed = True
+            self._raised.again()
 
     def __enter__(self) -> Consumer:
         return self
@@ -238,6 +268,7 @@ class Consumer:
             while message is not None:
                 self._take_in(message)
                 message = self._handle.poll(0) if len(self._waiting) < self._most else None
+            self._raised.again()
             if self._waiting:
                 break
             if refused := self._trouble.refused("reading", self.config.servers):
@@ -283,12 +314,22 @@ class Consumer:
                 fresh.append(one)
             elif at is not None:  # nothing was committed, so the group does not know where we began
                 one.offset = at
+        if start is None and self.config.librdkafka.get("auto.offset.reset", "latest") in LATEST:
+            start = "latest"
         try:
-            begin_at(self._handle, fresh, start, self._timeout)
+            begun = begin_at(self._handle, fresh, start, self._timeout)
+            for one in fresh:
+                self._begun[one.topic, one.partition] = one.offset if one.offset != OFFSET_INVALID else None
+            if begun:
+                # Otherwise a crash before the first commit would begin elsewhere, and pass records over.
+                self._handle.commit(offsets=begun, asynchronous=False)
+                self._log(begun)
         except KafkaException as error:
-            self._error = named(error.args[0], f"finding {start}", self.config.servers)
-        for one in fresh:
-            self._begun[one.topic, one.partition] = one.offset if one.offset != OFFSET_INVALID else None
+            told = named(error.args[0], f"beginning at {start}", self.config.servers)
+            if isinstance(told, GroupRefused):  # the partitions are about to be shared out again
+                log.warning("%s", told)
+            else:
+                self._error = told
         strategy = self.config.librdkafka.get("partition.assignment.strategy", "")
         if strategy == "cooperative-sticky" or self.config.librdkafka.get("group.protocol") == "consumer":
             self._handle.incremental_assign(came)
@@ -298,6 +339,8 @@ class Consumer:
     def _forget(self, gone: list[TopicPartition]) -> None:
         self._progress.forget(places(gone))
         held = set(places(gone))
+        for place in held:
+            self._doubtful.pop(place, None)
         self._waiting = [one for one in self._waiting if (one.topic, one.partition) not in held]
 
     def _committed(self, error: KafkaError | None, found: list[TopicPartition]) -> None:
@@ -318,9 +361,11 @@ class Consumer:
 
     def _do(self, what: str, call: Callable[[], Any]) -> Any:
         try:
-            return call()
+            done = call()
         except KafkaException as error:
             raise named(error.args[0], f"{what} (group {self.group})", self.config.servers) from None
+        self._raised.again()
+        return done
 
     def _open(self) -> None:
         if self._closed:

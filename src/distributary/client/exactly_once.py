@@ -8,6 +8,7 @@ from collections.abc import Callable
 from distributary.client.consumer import Consumer
 from distributary.client.producer import Producer
 from distributary.client.record import Record
+from distributary.client.transaction import Transaction
 from distributary.errors import ConfigError, TransactionFailed
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,10 @@ def exactly_once(
     (for readers of committed records; other effects of ``handle`` may come twice). What ``handle`` raises
     gives the transaction up, puts the consumer back before the batch, and is raised here.
 
+    A commit that stays without an answer is raised, too: whether its batch counts is not known. Call this
+    again, with the same consumer or another, and the same producer or another one with its
+    ``transactional.id``: first that transaction is ended, then reading goes on where the group is.
+
     The consumer needs ``enable.auto.commit`` false and a subscription, the producer a ``transactional.id``.
     """
     for name, wanted in (("enable.auto.commit", "false"), ("isolation.level", "read_committed")):
@@ -38,10 +43,16 @@ def exactly_once(
                 f"{consumer.config.place}: Properties.{name}: exactly once needs {wanted}",
                 hint=f'Write "{name}": "{wanted}"',
             )
+    try:
+        producer.prepare()
+    except TransactionFailed as error:
+        log.warning("the last records are read again: %s", error)
+    consumer.find_out()
     while not stop():
         records = consumer.receive(PAUSE)
         if not records:
             continue
+        transaction: Transaction | None = None
         try:
             with producer.transaction() as transaction:
                 for record in records:
@@ -51,7 +62,10 @@ def exactly_once(
             log.warning("%d records are read again: %s", len(records), error)
             consumer.rewind(records)
         except BaseException:
-            consumer.rewind(records)
+            if transaction is not None and transaction.unknown:
+                consumer.doubt(records)
+            else:
+                consumer.rewind(records)
             raise
         else:
             consumer.committed_elsewhere()

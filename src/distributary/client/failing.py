@@ -82,6 +82,8 @@ _MEANINGS: dict[int, Meaning] = {
             KafkaError.BROKER_NOT_AVAILABLE,
             KafkaError.NETWORK_EXCEPTION,
             KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+            KafkaError.NOT_COORDINATOR,
             KafkaError.LEADER_NOT_AVAILABLE,
             KafkaError.NOT_LEADER_FOR_PARTITION,
         ),

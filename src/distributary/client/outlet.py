@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
@@ -36,6 +36,8 @@ class Outlet:
         self.max_block = float(self.config.ours.get("max.block.ms", 60_000)) / 1000
         self.initialised = False
         """Whether transactions can begin."""
+        self.unfinished: Literal["", "commit", "abort"] = ""
+        """How a transaction was to be ended that Kafka has not confirmed the end of."""
         self.dead = False
         """Whether librdkafka has met an error after which it does nothing more."""
         self._end: KafkaError | None = None  # that error, where it was met between calls

@@ -14,7 +14,7 @@ from distributary.client.connecting import SLICE
 from distributary.client.outlet import Done, Outlet
 from distributary.client.record import Headers, Sent, draft
 from distributary.client.rules import gate_of
-from distributary.client.transaction import Transaction, begin
+from distributary.client.transaction import Transaction, begin, prepare
 from distributary.errors import ConfigError, DistributaryError, KafkaClientError, KafkaUnavailable
 from distributary.kafka.draft import Draft
 
@@ -91,21 +91,23 @@ class Producer:
         self._drain(timeout)
         self._raise_failures()
 
+    def prepare(self) -> None:
+        """End what is still open of this ``transactional.id``, of this producer or of an earlier one.
+
+        From here on it counts or it does not. A transaction does this by itself before it begins.
+        """
+        self._transactional()
+        prepare(self._outlet)
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Write all records of a ``with`` block or none of them; needs ``transactional.id``.
 
         In the block `send` queues. The records count when the block is left; an exception gives them up.
         Raises `TransactionFailed` when Kafka gave the transaction up: nothing of it counts, try it again.
+        After any other error of the commit it is not known whether it counts: see `prepare`.
         """
-        self._open()
-        if "transactional.id" not in self._outlet.config.librdkafka:
-            raise ConfigError(
-                f"{self._outlet.config.place}: Properties.transactional.id: missing; transactions need it",
-                hint="Give each producer one of its own, the same after a restart",
-            )
-        if self._transaction is not None:
-            raise KafkaClientError("a transaction is under way already", hint="Leave its block first")
+        self._transactional()
         self._raise_failures()
         with begin(self._outlet) as transaction:
             self._transaction = transaction
@@ -139,6 +141,16 @@ class Producer:
     def _open(self) -> None:
         if self._closed:
             raise KafkaClientError("the producer is closed", hint="Make another one")
+
+    def _transactional(self) -> None:
+        self._open()
+        if "transactional.id" not in self._outlet.config.librdkafka:
+            raise ConfigError(
+                f"{self._outlet.config.place}: Properties.transactional.id: missing; transactions need it",
+                hint="Give each producer one of its own, the same after a restart",
+            )
+        if self._transaction is not None:
+            raise KafkaClientError("a transaction is under way already", hint="Leave its block first")
 
     def _put(self, one: Draft, done: Done) -> None:
         if not self._outlet.knows(one.topic):

@@ -12,19 +12,27 @@ Offsets = Mapping[int, int] | Mapping[tuple[str, int], int]
 Start = Literal["earliest", "latest"] | datetime | Offsets | None
 
 
-def begin_at(handle: Consumer, places: list[TopicPartition], start: Start, limit: float) -> None:
+LATEST = ("latest", "largest", "end")
+"""The values of ``auto.offset.reset`` by which a group begins at the end."""
+
+
+def begin_at(
+    handle: Consumer, places: list[TopicPartition], start: Start, limit: float
+) -> list[TopicPartition]:
     """Set the offsets of ``places`` to where reading begins; those that ``start`` does not name stay.
 
-    An end is a number, so that going back to it later passes over nothing.
+    Returns where those begin of which the group has committed nothing so far, for it to be told.
     """
     if start is None or not places:
-        return
+        return []
+    known = {(one.topic, one.partition) for one in handle.committed(places, timeout=limit) if one.offset >= 0}
+    fresh = [one for one in places if (one.topic, one.partition) not in known]
     if start == "earliest":
         for one in places:
             one.offset = OFFSET_BEGINNING
     elif start == "latest":
-        for one in places:
-            one.offset = _end(handle, one, limit)
+        for one in fresh:  # where the group has been, what it has not read yet would be passed over
+            one.offset = _ends(handle, one, limit)[1]
     elif isinstance(start, datetime):
         at = round(start.timestamp() * 1000)
         asked = [TopicPartition(one.topic, one.partition, at) for one in places]
@@ -33,13 +41,19 @@ def begin_at(handle: Consumer, places: list[TopicPartition], start: Start, limit
         }
         for one in places:
             at = found[one.topic, one.partition]
-            one.offset = at if at >= 0 else _end(handle, one, limit)  # no record is as late
+            one.offset = at if at >= 0 else _ends(handle, one, limit)[1]  # no record is as late
     else:
         for one in places:
             given = start.get((one.topic, one.partition), start.get(one.partition))  # type: ignore[call-overload]
             if given is not None:
                 one.offset = given
+    begun = [TopicPartition(one.topic, one.partition, one.offset) for one in fresh]
+    for one in begun:
+        if one.offset == OFFSET_BEGINNING:
+            one.offset = _ends(handle, one, limit)[0]
+    return [one for one in begun if one.offset >= 0]
 
 
-def _end(handle: Consumer, one: TopicPartition, limit: float) -> int:
-    return int(handle.get_watermark_offsets(one, timeout=limit)[1])
+def _ends(handle: Consumer, one: TopicPartition, limit: float) -> tuple[int, int]:
+    low, high = handle.get_watermark_offsets(one, timeout=limit)
+    return int(low), int(high)

@@ -23,12 +23,19 @@ log = logging.getLogger(__name__)
 
 Call = Callable[[float], None]
 
+_UNKNOWN = (
+    "Whether it counts is not known. The next transaction finds out, of this producer or of another one with "
+    "the same transactional.id; then read on from what the group has committed, as exactly_once does"
+)
+
 
 class Transaction:
     """What is under way between the begin and the end of a ``with`` block."""
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
+        self.unknown = False
+        """Whether its commit was begun and neither done nor refused: it may count or not."""
         self.failures: list[DistributaryError] = []
         """The records that were not acknowledged: each makes the commit fail."""
 
@@ -52,13 +59,25 @@ class Transaction:
             )
 
 
+def prepare(outlet: Outlet) -> None:
+    """End what is still open of this transactional.id, so that it counts or does not from here on.
+
+    That is what an earlier producer has left, or an end of this one's that stayed without an answer.
+    """
+    if not outlet.initialised:
+        _patiently(outlet, "beginning the first transaction", outlet.handle.init_transactions)
+        outlet.initialised = True
+    elif outlet.unfinished == "commit":
+        _commit(outlet)
+    elif outlet.unfinished == "abort":
+        _abort(outlet)
+
+
 @contextmanager
 def begin(outlet: Outlet) -> Iterator[Transaction]:
     """Begin a transaction; commit it when the block is left, give it up when an exception leaves it."""
     handle = outlet.handle
-    if not outlet.initialised:
-        _patiently(outlet, "beginning the first transaction", handle.init_transactions)
-        outlet.initialised = True
+    prepare(outlet)
     try:
         handle.begin_transaction()
     except KafkaException as error:
@@ -69,20 +88,42 @@ def begin(outlet: Outlet) -> Iterator[Transaction]:
     except BaseException:
         _give_up(outlet)
         raise
+    transaction.unknown = True
     try:
-        _patiently(outlet, "committing a transaction", handle.commit_transaction)
+        _commit(outlet)
     except TransactionFailed as error:
-        _give_up(outlet)
+        transaction.unknown = False
         if transaction.failures:
             error.message += f": {transaction.failures[0].message}"
         raise
+    transaction.unknown = False
+
+
+def _commit(outlet: Outlet) -> None:
+    """Commit, or go on with a commit. Raises TransactionFailed when nothing counts; else it is not known."""
+    outlet.unfinished = "commit"
+    try:
+        _patiently(outlet, "committing a transaction", outlet.handle.commit_transaction)
+    except TransactionFailed:
+        _give_up(outlet)
+        raise
+    except DistributaryError as error:
+        error.hint = f"{_UNKNOWN}. {error.hint}"
+        raise
+    outlet.unfinished = ""
+
+
+def _abort(outlet: Outlet) -> None:
+    outlet.unfinished = "abort"
+    _patiently(outlet, "giving a transaction up", outlet.handle.abort_transaction)
+    outlet.unfinished = ""
 
 
 def _give_up(outlet: Outlet) -> None:
     if outlet.dead:  # it can do nothing any more, and whoever took over has ended the transaction
         return
     try:
-        _patiently(outlet, "giving a transaction up", outlet.handle.abort_transaction)
+        _abort(outlet)
     except DistributaryError as error:  # whatever made us give up is what the caller must hear
         log.warning("%s", error)
 

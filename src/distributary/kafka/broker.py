@@ -135,6 +135,9 @@ class Broker:
             "broker.heartbeat.interval.ms": 500,
             "num.network.threads": 2,
             "num.io.threads": 4,
+            # As often as the embedded store: after a loss of power neither is far ahead of the other.
+            "log.flush.interval.ms": 1000,
+            "log.flush.scheduler.interval.ms": 500,
             # The default, 128 MiB of heap for one cleaner, is a third of all we have.
             "log.cleaner.dedupe.buffer.size": 16 << 20,
         }

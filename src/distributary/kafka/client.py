@@ -69,6 +69,12 @@ def consumer(kafka: Kafka, group: str, **more: Any) -> Consumer:
     return make(Consumer, {**properties(kafka, **more), **fixed})
 
 
+def reader_of_all(kafka: Kafka, group: str, **more: Any) -> Consumer:
+    """A consumer of all that is in the log, to tell what is there from what is not; never to fold it."""
+    fixed = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
+    return make(Consumer, {**properties(kafka, **more), **fixed})
+
+
 def make(
     kind: type[Client], chosen: Properties, on_error: Callable[[KafkaError], None] | None = None
 ) -> Client:

@@ -175,14 +175,16 @@ def delete(cluster: Cluster, name: str) -> None:
     cluster.ask(asked[name], f"group {name}")
 
 
-def check_free(cluster: Cluster, name: str, client_id: str, pattern: str) -> None:
+def check_free(cluster: Cluster, name: str, client_id: str, pattern: str | None) -> str:
     """Check that a client may join a group: its name by the convention, its members of one application.
 
-    Raises NameRefused or GroupBusy.
+    Returns a note on the name, or ""; ``pattern`` is as for `names.check_group`. Raises NameRefused or
+    GroupBusy.
     """
     group = describe(cluster, name)
-    if group.state == "dead":  # an old name is not refused: it may be older than the convention
-        names.check_group(name, pattern)
+    note = ""
+    if group.state == "dead":  # an existing group is not checked: it may be older than the convention
+        note = names.check_group(name, pattern)
     others = names.strangers((one.client_id for one in group.members), client_id)
     if others:
         raise GroupBusy(
@@ -190,6 +192,7 @@ def check_free(cluster: Cluster, name: str, client_id: str, pattern: str) -> Non
             f"(this one is {names.application(client_id)!r}, by its client id {client_id!r})",
             hint="Choose another group: two applications in one take each other's records. Or give --force",
         )
+    return note
 
 
 def busy(group: Group, why: str) -> GroupBusy:

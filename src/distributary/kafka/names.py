@@ -1,9 +1,9 @@
-"""The naming convention of topics and groups, and whose a group is. Pure.
+"""The naming convention for topics and groups, and which application a client belongs to. Pure.
 
-A name is words joined by dots: who it belongs to, then what it is (``sportsbook.odds``). A word is a
-lower-case letter, then letters, digits and hyphens. ``names.topics`` and ``names.groups`` may say otherwise,
-by regular expression. A client's application is the first word of its client id: ``sportsbook-7`` is of
-``sportsbook``.
+By convention a name is words joined by dots: its owner, then what it is (``sportsbook.odds``). A word is a
+lower-case letter, then lower-case letters, digits and hyphens. Nobody has to follow it: other names get a
+note. ``names.topics`` and ``names.groups`` set a convention that is enforced, by regular expression. A
+client's application is the first word of its client id: ``sportsbook-7`` belongs to ``sportsbook``.
 """
 
 from __future__ import annotations
@@ -11,29 +11,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from distributary.config.names import Names
 from distributary.errors import NameRefused
 
-CONVENTION = Names().topics
+CONVENTION = r"[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)+"
+"""What is suggested; enforced if a setting says so."""
+ANY = ".*"
+"""The convention that every name follows."""
 
 _KAFKA = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
-def check_topic(name: str, pattern: str = CONVENTION) -> None:
-    """Raise NameRefused unless a topic may be called so; "" allows whatever Kafka does."""
+def check_topic(name: str, pattern: str | None = None) -> str:
+    """Check a new topic's name; returns a note for the user, or "".
+
+    ``pattern`` is ``names.topics``. None accepts any name, and the note is on one that does not follow the
+    convention. Raises NameRefused for a name that does not match the pattern, or that Kafka does not accept.
+    """
     if not _KAFKA.fullmatch(name) or name in (".", ".."):
-        raise NameRefused(f"topic {name!r}: Kafka takes up to 249 of a-z A-Z 0-9 . _ -", hint=_hint(name, ""))
-    _check("topic", name, pattern)
+        near = suggestion(name)
+        raise NameRefused(
+            f"topic {name!r} is not valid: Kafka accepts 1 to 249 of a-z A-Z 0-9 . _ -",
+            hint=f"Call it {near!r}" if near else "",
+        )
+    return _check("topic", name, pattern)
 
 
-def check_group(name: str, pattern: str = CONVENTION) -> None:
-    """Raise NameRefused unless a group may be called so; "" allows any but the empty name."""
+def check_group(name: str, pattern: str | None = None) -> str:
+    """As `check_topic`, for a consumer group and ``names.groups``; Kafka accepts any but an empty name."""
     if not name.strip():
         raise NameRefused(
             "a group needs a name", hint="Name it after its application and purpose: shop.billing"
         )
-    _check("group", name, pattern)
+    return _check("group", name, pattern)
 
 
 def suggestion(name: str) -> str:
@@ -54,15 +64,18 @@ def strangers(client_ids: Iterable[str], own: str) -> list[str]:
     return sorted({one for one in client_ids if application(one) != application(own)})
 
 
-def _check(kind: str, name: str, pattern: str) -> None:
-    if pattern and not re.fullmatch(pattern, name):
-        raise NameRefused(
-            f"{kind} {name!r} does not follow the convention {pattern}", hint=_hint(name, pattern)
-        )
-
-
-def _hint(name: str, pattern: str) -> str:
+def _check(kind: str, name: str, pattern: str | None) -> str:
+    if re.fullmatch(pattern or CONVENTION, name, re.DOTALL):
+        return ""
     near = suggestion(name)
-    if near and (not pattern or re.fullmatch(pattern, near)):
-        return f"Call it {near!r}, or give --force"
-    return "Name it after what it belongs to and what it is (sportsbook.odds), or give --force"
+    if not pattern:
+        return (
+            f"{kind} {name!r} does not follow the naming convention: lower-case words joined by dots, "
+            f"such as {near or 'sportsbook.odds'}. To enforce a convention, set names.{kind}s in "
+            f'distributary.toml; names.{kind}s = "{ANY}" turns this note off'
+        )
+    call = f"Call it {near!r}" if near and re.fullmatch(pattern, near) else "Choose a name that matches it"
+    raise NameRefused(
+        f"{kind} {name!r} does not follow the convention {pattern} (names.{kind}s)",
+        hint=f"{call}, or give --force",
+    )

@@ -14,8 +14,8 @@ Layout = Mapping[int, Sequence[int]]
 def spread(now: Layout, brokers: Sequence[int], replication: int) -> dict[int, list[int]]:
     """Lay partitions out over brokers: evenly, with as few replicas moved as that takes.
 
-    No broker gets more than one over its share, no partition two replicas on one broker. Leaders are spread
-    likewise. Raises UsageError when there are fewer brokers than replicas.
+    No broker gets more than its share, rounded up, and no partition two replicas on one broker. Leaders are
+    spread likewise. Raises UsageError when there are fewer brokers than replicas.
     """
     wanted = list(dict.fromkeys(brokers))
     if not 1 <= replication <= len(wanted):
@@ -34,7 +34,22 @@ def spread(now: Layout, brokers: Sequence[int], replication: int) -> dict[int, l
             broker = min((one for one in wanted if one not in replicas), key=lambda one: held[one])
             replicas.append(broker)
             held[broker] += 1
+    _level(kept, held, share, now)
     return _led(kept, now)
+
+
+def _level(layout: dict[int, list[int]], held: Counter[int], share: int, now: Layout) -> None:
+    """Move replicas off brokers that have more than their share; those that are to move anyway first.
+
+    There is always one to move: the fullest broker has a partition that the emptiest has not.
+    """
+    while held[full := max(held, key=lambda one: held[one])] > share:
+        empty = min(held, key=lambda one: held[one])
+        movable = (number for number, all in layout.items() if full in all and empty not in all)
+        replicas = layout[min(movable, key=lambda number: full in now[number])]
+        replicas[replicas.index(full)] = empty
+        held[full] -= 1
+        held[empty] += 1
 
 
 def _led(layout: dict[int, list[int]], now: Layout) -> dict[int, list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import NewPartitions, NewTopic  # type: ignore[attr-defined]
 
-from distributary.errors import TopicMissing
+from distributary.errors import KafkaRefused, TopicMissing
 from distributary.kafka import configs, topics, trouble
 from distributary.kafka.cluster import Cluster
 
@@ -56,7 +57,10 @@ def create(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Make a topic; -1 leaves partitions or replication to the brokers. Raises what they refuse it for."""
+    """Make a topic; -1 leaves partitions or replication to the brokers. Raises what they refuse it for.
+
+    Returns when the topic is seen and its partitions have leaders, so that the next command finds it.
+    """
     wanted = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
     asked = cluster.admin.create_topics(
         [wanted], validate_only=validate_only, request_timeout=trouble.LIMIT, operation_timeout=trouble.LIMIT
@@ -65,6 +69,9 @@ def create(
         asked[name].result(trouble.LIMIT + 5)
     except KafkaException as error:
         raise configs.refused(cluster, error, f"topic {name}", settings) from None
+    if not validate_only:
+        with contextlib.suppress(KafkaRefused):  # who may make a topic need not be allowed to describe it
+            topics.wait_for_topic(cluster.admin, name)
 
 
 def listing(cluster: Cluster, *, internal: bool = False) -> list[Detail]:
@@ -97,6 +104,8 @@ def add_partitions(cluster: Cluster, name: str, count: int) -> None:
     """Raise a topic's count of partitions."""
     asked = cluster.admin.create_partitions([NewPartitions(name, count)], request_timeout=trouble.LIMIT)
     cluster.ask(asked[name], f"topic {name}: {count} partitions")
+    with contextlib.suppress(KafkaRefused):
+        topics.wait_for_topic(cluster.admin, name, count)
 
 
 def delete(cluster: Cluster, names: Iterable[str], *, if_exists: bool = False) -> list[str]:

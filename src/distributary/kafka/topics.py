@@ -32,6 +32,9 @@ _NO_BROKER = (
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.BROKER_NOT_AVAILABLE,
 )
+_NO_LEADER_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_LEADER_SECONDS = 5.0
+"""How long a partition that was made or moved just now may be without a leader that knows of it."""
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -102,15 +105,29 @@ def ensure_topic(
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise _named(error, f"topic {name} cannot be created") from None
-    deadline = time.monotonic() + TIMEOUT
-    while (found := find_topic(admin, name)) is None:  # its metadata may be a moment late
-        if time.monotonic() > deadline:
+    return wait_for_topic(admin, name)
+
+
+def wait_for_topic(admin: AdminClient, name: str, partitions: int = 1) -> Topic:
+    """Wait until a topic that was made or changed just now is seen with so many partitions, and has leaders.
+
+    Brokers answer from metadata that are a moment behind the controller's. A partition whose brokers are all
+    away is not waited for.
+    """
+    began = time.monotonic()
+    while True:
+        seen, waited = _described(admin, name), time.monotonic() - began
+        if seen is not None and len(seen.partitions) >= partitions:
+            if all(one.leader is not None for one in seen.partitions) or waited > _LEADER_SECONDS:
+                return _topic(seen)
+        elif waited > TIMEOUT:
             raise TopicError(f"topic {name} was created but cannot be seen", hint="Try again")
         time.sleep(0.02)
-    return found
 
 
-def fresh_topic(admin: AdminClient, name: str, partitions: int) -> Topic:
+def fresh_topic(
+    admin: AdminClient, name: str, partitions: int, config: Mapping[str, str] | None = None
+) -> Topic:
     """Return a new topic of this name, without the records of one that was there."""
     if (old := find_topic(admin, name)) is not None:
         delete_topic(admin, name)
@@ -119,19 +136,27 @@ def fresh_topic(admin: AdminClient, name: str, partitions: int) -> Topic:
             if time.monotonic() > deadline:
                 raise TopicError(f"topic {name} was deleted but is still seen", hint="Try again")
             time.sleep(0.02)
-    return ensure_topic(admin, name, partitions)
+    return ensure_topic(admin, name, partitions, config)
 
 
 def find_topic(admin: AdminClient, name: str) -> Topic | None:
     """Describe a topic; None when there is none."""
+    seen = _described(admin, name)
+    return None if seen is None else _topic(seen)
+
+
+def _described(admin: AdminClient, name: str) -> Any:
     try:
         asked = admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT)
-        seen = asked[name].result()
+        return asked[name].result()
     except KafkaException as error:
         if error.args[0].code() in _NO_TOPIC:
             return None
         raise _named(error, f"topic {name} cannot be described") from None
-    return Topic(name, str(seen.topic_id), len(seen.partitions))
+
+
+def _topic(seen: Any) -> Topic:
+    return Topic(str(seen.name), str(seen.topic_id), len(seen.partitions))
 
 
 def get_topic(admin: AdminClient, name: str) -> Topic:
@@ -140,7 +165,7 @@ def get_topic(admin: AdminClient, name: str) -> Topic:
     if found is None:
         raise TopicMissing(
             f"there is no topic {name}",
-            hint="Create it, or set create = true in its feed, or correct the feed's topic",
+            hint=f"Create it with: distributary topics create {name}; or set create = true in its feed",
         )
     return found
 
@@ -164,6 +189,11 @@ def topic_config(admin: AdminClient, name: str) -> dict[str, str]:
     return {key: str(row.value) for key, row in rows.items()}
 
 
+def is_compacted(admin: AdminClient, name: str) -> bool:
+    """Whether records of a topic may vanish because later ones have the same key."""
+    return "compact" in topic_config(admin, name).get("cleanup.policy", "")
+
+
 def delete_topic(admin: AdminClient, name: str) -> None:
     """Delete a topic with its records; harmless when there is none."""
     try:
@@ -171,6 +201,16 @@ def delete_topic(admin: AdminClient, name: str) -> None:
     except KafkaException as error:
         if error.args[0].code() not in _NO_TOPIC:
             raise _named(error, f"topic {name} cannot be deleted") from None
+
+
+def delete_records(admin: AdminClient, name: str, before: Mapping[int, int]) -> None:
+    """Delete the records of each partition before an offset."""
+    places = [TopicPartition(name, number, offset) for number, offset in before.items()]
+    try:
+        for answer in admin.delete_records(places, request_timeout=TIMEOUT).values() if places else ():
+            answer.result()
+    except KafkaException as error:
+        raise _named(error, f"records of topic {name} cannot be deleted") from None
 
 
 def earliest_offsets(admin: AdminClient, name: str, only: Collection[int] | None = None) -> dict[int, int]:
@@ -183,6 +223,12 @@ def end_offsets(admin: AdminClient, name: str, only: Collection[int] | None = No
     return _offsets(admin, name, OffsetSpec.latest(), only)  # type: ignore[no-untyped-call]
 
 
+def end_offsets_and_epochs(admin: AdminClient, name: str) -> tuple[dict[int, int], dict[int, int]]:
+    """The ends as above, and the epoch of each partition's leader: another one means another election."""
+    found = _results(admin, name, OffsetSpec.latest(), None)  # type: ignore[no-untyped-call]
+    return {p: one.offset for p, one in found.items()}, {p: one.leader_epoch for p, one in found.items()}
+
+
 def offsets_at(admin: AdminClient, name: str, time_ms: int) -> dict[int, int]:
     """The first offset whose record is of that time or later, by partition; the end where there is none."""
     ends = end_offsets(admin, name)
@@ -191,22 +237,29 @@ def offsets_at(admin: AdminClient, name: str, time_ms: int) -> dict[int, int]:
 
 
 def _offsets(admin: AdminClient, name: str, spec: Any, only: Collection[int] | None = None) -> dict[int, int]:
+    return {number: one.offset for number, one in _results(admin, name, spec, only).items()}
+
+
+def _results(admin: AdminClient, name: str, spec: Any, only: Collection[int] | None) -> dict[int, Any]:
     numbers = range(get_topic(admin, name).partitions) if only is None else only
     asked = {TopicPartition(name, number): spec for number in numbers}
-    if not asked:
-        return {}
-    try:
-        answers = admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT
-        )
-        return {place.partition: answer.result().offset for place, answer in answers.items()}
-    except KafkaException as error:
-        raise _named(error, f"the offsets of topic {name} cannot be read") from None
+    deadline = time.monotonic() + _LEADER_SECONDS
+    while asked:
+        try:
+            answers = admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT
+            )
+            return {place.partition: answer.result() for place, answer in answers.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
+                raise _named(error, f"the offsets of topic {name} cannot be read") from None
+            time.sleep(0.05)
+    return {}
 
 
 def _named(error: KafkaException, what: str) -> TopicError | KafkaUnavailable | KafkaRefused:
     cause = error.args[0]
-    if cause.code() == KafkaError.LEADER_NOT_AVAILABLE or "No leaders found" in cause.str():
+    if cause.code() in _NO_LEADER_YET or "No leaders found" in cause.str():
         return KafkaUnavailable(f"{what}: {cause.str()}", hint=trouble.NO_LEADER)
     if cause.code() in _NO_BROKER:
         return KafkaUnavailable(f"{what}: Kafka does not answer ({cause.str()})", hint="Check that it runs")

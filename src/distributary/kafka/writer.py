@@ -28,6 +28,11 @@ _MAY_PASS = frozenset(
 )
 
 
+REFRESH = 1.0
+"""Seconds after which the partitions of topics are looked up again: keys go by a count that old at most."""
+_SECONDS = 5.0
+
+
 class Written(NamedTuple):
     """Where a record is, and its timestamp in ms. ``reason`` is not "" where it is a dead letter."""
 
@@ -55,6 +60,20 @@ class TopicWriter:
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._letters: dict[str, asyncio.Task[None]] = {}
+        self._counts: dict[str, int] = {}
+
+    async def prepare(self, topic: str, partition: int) -> None:
+        """Make sure that a partition can be written to though it was added just now.
+
+        Who names a partition in a record waits for this before the first `send`, so that records stay in
+        order. Raises as `send` does; a partition that does not exist is for `send` to refuse.
+        """
+        if partition >= self._counts.get(topic, 0):
+            try:
+                seen = await asyncio.to_thread(self._client().list_topics, topic, _SECONDS)
+            except KafkaException as error:
+                raise _failed(error.args[0], topic) from None
+            self._counts[topic] = len(seen.topics[topic].partitions)
 
     async def send(self, record: Draft) -> Written:
         """Write one record and wait until it is acknowledged; queued in the order of the calls.
@@ -118,6 +137,7 @@ class TopicWriter:
                 linger_ms=self._linger_ms,
                 partitioner="murmur2_random",
                 delivery_timeout_ms=int(self._timeout * 1000),
+                topic_metadata_refresh_interval_ms=int(REFRESH * 1000),
                 # A topic that is missing is said to be, instead of being waited for.
                 topic_metadata_propagation_max_ms=int(min(self._timeout / 2, 2.0) * 1000),
             )

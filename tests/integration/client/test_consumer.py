@@ -132,6 +132,45 @@ def test_latest_is_what_comes_from_now_on(configure: Configurations, topic: str)
         assert take(consumer, 1)[0].offset == 3
 
 
+@pytest.mark.parametrize(
+    ("start", "reset"),
+    [("latest", "earliest"), (None, "latest"), ({0: 3, 1: 3, 2: 3}, "latest")],
+    ids=["start", "auto.offset.reset", "offsets"],
+)
+def test_what_came_after_the_start_is_not_skipped_by_a_crash(
+    configure: Configurations, topic: str, start: Any, reset: str
+) -> None:
+    for partition in range(3):
+        fill(configure, topic, 3, partition)
+    settings = configure.consumer(enable_auto_commit=False, auto_offset_reset=reset)
+    here: list[Place] = []
+    with Consumer(settings) as consumer:
+        consumer.subscribe(topic, start=start, on_assigned=here.extend)
+        deadline = time.monotonic() + WAIT
+        while not here and time.monotonic() < deadline:
+            assert consumer.poll(50) == []
+        fill(configure, topic, 1)
+        assert take(consumer, 1)[0].offset == 3
+        consumer.close(read=False)  # nothing of it is committed, as if it had crashed
+    with Consumer(settings) as consumer:
+        consumer.subscribe(topic, start="latest" if start == "latest" else None)
+        assert take(consumer, 1)[0].offset == 3
+        assert consumer.committed() == {(topic, partition): 3 for partition in range(3)}
+
+
+def test_a_start_does_not_move_a_group_that_has_been_there(configure: Configurations, topic: str) -> None:
+    fill(configure, topic, 3)
+    settings = configure.consumer(enable_auto_commit=False)
+    with Consumer(settings) as consumer:
+        consumer.subscribe(topic)
+        take(consumer, 3)
+        consumer.commit()
+    with Consumer(settings) as consumer:
+        consumer.subscribe(topic, start="earliest")
+        take(consumer, 3)
+        assert consumer.committed()[topic, 0] == 3
+
+
 def test_several_topics_and_patterns_that_find_later_ones(
     configure: Configurations, new_topic: NewTopic
 ) -> None:
@@ -184,12 +223,18 @@ def test_a_second_member_takes_over_and_what_was_read_is_not_read_again(
     assert sorted(read) == [(p, o) for p in range(3) for o in range(5)]
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["a new group", "a group that has been there"])
 def test_what_it_began_with_is_not_lost_when_partitions_come_back(
-    configure: Configurations, topic: str
+    configure: Configurations, topic: str, known: bool
 ) -> None:
     for partition in range(3):
         fill(configure, topic, 1, partition)
     settings = configure.consumer(enable_auto_commit=False, auto_offset_reset="latest")
+    if known:
+        with Consumer(settings) as before:
+            before.subscribe(topic, start="earliest")
+            take(before, 3)
+            before.commit()
     with Consumer(settings) as one:
         one.subscribe(topic, start="earliest")
         take(one, 3)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.integration.client.conftest import Configurations, NewTopic
+from tests.support.clock import LIMIT
 from tests.support.servers import free_port
 from tests.support.stack import RunningStack
 
@@ -122,13 +123,16 @@ def test_a_value_that_librdkafka_refuses_is_told_by_javas_name(
 def test_async_tells_of_an_error_at_the_next_call_and_at_the_end(
     configure: Configurations, topic: str, stack: RunningStack
 ) -> None:
-    # The broker refuses what the client lets pass.
-    words = {"producer_type": "async", "max_request_size": 50_000_000}
+    # The broker refuses what the client lets pass. What lingers is sent by flush and close, so that the
+    # second record is queued before the first is refused.
+    words = {"producer_type": "async", "max_request_size": 50_000_000, "linger_ms": 60_000}
+    words["batch_size"] = 50_000_000
     producer = Producer(configure.producer(**words))  # type: ignore[arg-type]
     assert producer.send(topic, b"x" * 5_000_000, key="too big") is None
     with pytest.raises(RecordRefused, match="too big"):
         producer.flush()
     assert producer.send(topic, b"good", partition=0) is None
+    producer.flush()
     producer.send(topic, b"x" * 5_000_000, key="again")
     producer.send(topic, b"x" * 5_000_000, key="and again")
     with pytest.raises(RecordRefused, match="and 1 more"):
@@ -189,12 +193,34 @@ def test_a_record_that_does_not_fit_is_a_dead_letter_and_routes_choose_the_topic
 
 
 @pytest.fixture
-def interrupted() -> Iterator[float]:
+def terminal() -> Iterator[None]:
+    """Ctrl-C counts, as it does in a terminal; a shell that starts the tests in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def interrupted(terminal: None) -> Iterator[float]:
     """Ctrl-C comes half a second after the test has begun; gives that time."""
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     yield time.monotonic()
     timer.join()
+
+
+@pytest.mark.usefixtures("terminal")
+def test_ctrl_c_while_partitions_are_assigned_is_not_forgotten(configure: Configurations, topic: str) -> None:
+    """The callback asks Kafka something by itself, as one does that finds out where to begin."""
+
+    def assigned(_: object) -> None:
+        consumer.committed()
+        signal.raise_signal(signal.SIGINT)
+
+    with Consumer(configure.consumer()) as consumer:
+        consumer.subscribe(topic, on_assigned=assigned)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(20_000 * LIMIT)
 
 
 def test_ctrl_c_ends_a_wait_for_ever(configure: Configurations, topic: str, interrupted: float) -> None:

@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from tests.support.clock import LIMIT
-from tests.support.servers import free_port
+from tests.support.broker import RunningBroker
 from tests.support.stack import RunningStack
 
 from distributary.config.sections import Kafka
 from distributary.kafka import client
-from distributary.kafka.broker import Broker
-from distributary.kafka.topics import wait_for_kafka
-from distributary.setup import jars, java
-
-
-class RunningBroker:
-    """An embedded broker, run by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.broker = Broker(
-            folder, folder / "kafka.log", java.find().path, jars.ensure("kafka"), free_port(), free_port()
-        )
-        self.kafka = Kafka(bootstrap_servers=self.broker.address)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> str:
-        """Start it; return the id of the cluster that answers."""
-        for command in self.broker.prepare():
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60 * LIMIT)
-        self._process = subprocess.Popen(
-            self.broker.command(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-        )
-        return wait_for_kafka(self.kafka, 60 * LIMIT)
-
-    def kill(self) -> None:
-        """As a crash would."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> int:
-        """Ask it to end; return its exit code."""
-        assert self._process is not None
-        self._process.terminate()
-        return self._process.wait(30 * LIMIT)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from tests.integration.kafka.conftest import RunningBroker
+from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
 
 from distributary.config.sections import Kafka

@@ -60,3 +60,10 @@ def test_offsets_at_both_ends_and_for_a_time(kafka: Kafka, admin: AdminClient, n
     assert topics.end_offsets(admin, name) == {0: 3, 1: 0}
     assert topics.offsets_at(admin, name, 1500) == {0: 1, 1: 0}
     assert topics.offsets_at(admin, name, 9999) == {0: 3, 1: 0}, "the end where nothing is so late"
+
+
+def test_offsets_of_a_topic_that_was_made_just_now(admin: AdminClient, name: str) -> None:
+    """Its partitions have no leader for a moment, which is waited for."""
+    for at in range(3):
+        topics.ensure_topic(admin, f"{name}-{at}", 12)
+        assert topics.end_offsets(admin, f"{name}-{at}") == dict.fromkeys(range(12), 0)

@@ -1,4 +1,4 @@
-"""Waiting for a Kafka that is not there."""
+"""Waiting for a Kafka that is not there, and for metadata that are late."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from tests.support.clock import LIMIT
 from tests.support.servers import free_port
 
 from distributary.config.sections import Kafka
-from distributary.errors import KafkaRefused, KafkaUnavailable
-from distributary.kafka.topics import wait_for_kafka
+from distributary.errors import KafkaRefused, KafkaUnavailable, TopicError
+from distributary.kafka.topics import wait_for_kafka, wait_for_topic
 
 
 def test_we_say_that_we_wait_once_and_then_what_to_check() -> None:
@@ -56,3 +60,51 @@ def test_who_waits_for_a_broker_to_start_is_not_told_that_it_refuses(rude: str) 
         wait_for_kafka(kafka, 0.2)
     with pytest.raises(KafkaRefused, match=f"{rude} hangs up"):
         wait_for_kafka(kafka, 0.2, patient=False)
+
+
+class LateAdmin:
+    """Describes one topic from metadata that are behind: by answer, its partitions or None for no topic."""
+
+    def __init__(self, *answers: int | None, leaderless: int = 0) -> None:
+        self._answers = list(answers)
+        self._leaderless = leaderless
+        self.asked = 0
+
+    def describe_topics(self, topics: object, request_timeout: float) -> dict[str, Future[Any]]:
+        self.asked += 1
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        future: Future[Any] = Future()
+        if answer is None:
+            future.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+            return {"t": future}
+        without = self.asked <= self._leaderless
+        partitions = [SimpleNamespace(leader=None if without else "broker") for _ in range(answer)]
+        future.set_result(SimpleNamespace(name="t", topic_id="id", partitions=partitions))
+        return {"t": future}
+
+
+@pytest.mark.parametrize(
+    ("admin", "wanted", "asked"),
+    [
+        (LateAdmin(1), 1, 1),
+        (LateAdmin(None, None, 1), 1, 3),
+        (LateAdmin(None, 3, 3, 3, leaderless=3), 1, 4),
+        (LateAdmin(1, 1, 3), 3, 3),
+    ],
+)
+def test_topic_that_was_made_is_waited_for_until_all_is_seen(admin: Any, wanted: int, asked: int) -> None:
+    found = wait_for_topic(admin, "t", wanted)
+    assert (found.name, found.partitions >= wanted, admin.asked) == ("t", True, asked)
+
+
+def test_partition_without_a_leader_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distributary.kafka.topics._LEADER_SECONDS", 0.05)
+    admin: Any = LateAdmin(1, leaderless=10**9)
+    assert wait_for_topic(admin, "t").partitions == 1
+
+
+def test_topic_that_is_never_seen_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distributary.kafka.topics.TIMEOUT", 0.05)
+    admin: Any = LateAdmin(None)
+    with pytest.raises(TopicError, match="created but cannot be seen"):
+        wait_for_topic(admin, "t")

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
-from distributary.store.base import Behind, Fenced, NotOwner, Row, TopicReplaced
+from distributary.store.base import LOG_BYTES, SWEEP_BATCH, Behind, Fenced, NotOwner, Row, TopicReplaced
 from distributary.store.index import entry
 from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone
 from tests.contract.conftest import Faces
@@ -22,12 +23,14 @@ B = Build("odds", "b1")
 def begin(store: Faces, partitions: int = 2) -> tuple[Any, Any]:
     store.writer.define("odds", "b1", '{"view":{}}')
     claimed = store.writer.claim(B, "topic-id", partitions)
-    return claimed, store.writer.open(B, 0, claimed.generation)
+    return claimed, store.writer.open(B, 0, claimed.claim)
 
 
 def write(store: Faces, claimed: Any, opened: Any, number: int, *changes: Any, **words: Any) -> int:
     words.setdefault("follows", Mark(number * 10 - 10) if number > 1 else None)
-    seq: int = store.writer.write(group(B, opened, claimed.generation, number, number * 10, changes, **words))
+    seq: int = store.writer.write(
+        group(B, opened, claimed.claim.generation, number, number * 10, changes, **words)
+    )
     return seq
 
 
@@ -42,7 +45,7 @@ async def test_a_group_changes_row_log_and_mark_together(store: Faces) -> None:
     assert rows[2] is None
     read = await store.reader.log(B, 0, 100)
     assert (read.seq, read.floor, [e.first for e in read.entries]) == (3, 0, [1, 3])
-    assert store.writer.open(B, 0, claimed.generation).mark == Mark(20)
+    assert store.writer.open(B, 0, claimed.claim).mark == Mark(20)
 
 
 def test_the_same_group_again_is_a_success_and_changes_nothing(store: Faces) -> None:
@@ -50,6 +53,36 @@ def test_the_same_group_again_is_a_success_and_changes_nothing(store: Faces) -> 
     assert write(store, claimed, opened, 1, change("a", {"n": 1})) == 1
     assert write(store, claimed, opened, 1, change("a", {"n": 1})) == 1
     assert store.writer.build(B).seq == 1
+
+
+def test_records_are_recognised_by_what_was_stored_with_the_marks(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}), fingerprint="10:111")
+    write(store, claimed, opened, 2, change("a", {"n": 2}))
+    found = store.writer.build(B).fingerprints
+    assert dict(found.read) == {0: Fingerprint(10, 111)}, "a group without one leaves it as it is"
+    ends, last = {0: 31, 1: 5}, {0: Fingerprint(30, 2**32 - 1), 1: Fingerprint(4, 4)}
+    assert store.writer.advance(B, claimed.claim, ends, last=last)
+    assert store.writer.advance(B, claimed.claim, {0: 20}, last={0: Fingerprint(19, 1)}), "is passed over"
+    copied = {0: Fingerprint(7, 7)}
+    assert store.writer.advance(
+        B, claimed.claim, {1: 9}, hop=True, last={1: Fingerprint(8, 8)}, copied=copied
+    )
+    found = store.writer.claim(B, "topic-id", 2).fingerprints
+    assert (dict(found.read), dict(found.source), dict(found.copied)) == (
+        last,
+        {1: Fingerprint(8, 8)},
+        copied,
+    )
+
+
+def test_tasks_learn_their_partition_under_the_same_claim(store: Faces) -> None:
+    claimed, _ = begin(store)
+    assert list(store.writer.assigned(B, claimed.claim)) == []
+    store.writer.assign(B, claimed.claim, [4, 3, 0, 2, 1])
+    assert list(store.writer.assigned(B, claimed.claim)) == [4, 3, 0, 2, 1]
+    later = store.writer.claim(B, "topic-id", 2)
+    assert list(store.writer.assigned(B, later.claim)) == [], "of another query"
 
 
 async def test_hundreds_who_ask_at_once_are_all_answered(store: Faces) -> None:
@@ -77,7 +110,7 @@ async def test_what_the_registry_has_more_is_told_step_by_step(store: Faces) -> 
 
 def test_an_older_token_is_fenced(store: Faces) -> None:
     claimed, opened = begin(store)
-    store.another_writer().open(B, 0, claimed.generation)
+    store.another_writer().open(B, 0, claimed.claim)
     with pytest.raises(Fenced):
         write(store, claimed, opened, 1, change("a", {"n": 1}))
     assert store.writer.rows(B, ["a"]) == [None]
@@ -89,7 +122,7 @@ def test_an_older_generation_is_fenced(store: Faces) -> None:
     with pytest.raises(Fenced):
         write(store, claimed, opened, 1, change("a", {"n": 1}))
     with pytest.raises(Fenced):
-        store.writer.open(B, 0, claimed.generation)
+        store.writer.open(B, 0, claimed.claim)
 
 
 def test_a_group_that_does_not_follow_the_stored_mark_is_fenced(store: Faces) -> None:
@@ -104,7 +137,7 @@ def test_a_group_that_does_not_follow_the_stored_mark_is_fenced(store: Faces) ->
 def test_a_row_has_one_owner(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}))
-    other = store.writer.open(B, 1, claimed.generation)
+    other = store.writer.open(B, 1, claimed.claim)
     with pytest.raises(NotOwner) as caught:
         write(store, claimed, other, 1, change("z", {}), change("a", {"n": 2}), partition=1)
     assert (caught.value.key, caught.value.owner) == ("a", 0)
@@ -115,7 +148,7 @@ def test_a_removed_row_may_get_another_owner(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}))
     write(store, claimed, opened, 2, change("a", None))
-    other = store.writer.open(B, 1, claimed.generation)
+    other = store.writer.open(B, 1, claimed.claim)
     write(store, claimed, other, 1, change("a", {"n": 2}), partition=1)
     assert store.writer.rows(B, ["a"])[0].owner == 1
 
@@ -145,7 +178,7 @@ async def test_a_write_matched_before_a_query_came_is_sent_back_with_it(store: F
 async def test_a_query_that_went_is_told_too(store: Faces) -> None:
     claimed, _ = begin(store)
     registered = await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
-    opened = store.writer.open(B, 0, claimed.generation)
+    opened = store.writer.open(B, 0, claimed.claim)
     assert [q.id for q in opened.queries] == ["q1"]
     await store.reader.end("odds", "s1")
     with pytest.raises(Behind) as caught:
@@ -198,6 +231,18 @@ async def test_lapsed_subscriptions_are_swept_and_renewed_ones_stay(store: Faces
     assert [q.id for q in store.writer.registry("odds")[1]] == ["q2"]
 
 
+async def test_a_sweep_takes_a_batch_at_a_time(store: Faces) -> None:
+    begin(store)
+    for number in range(SWEEP_BATCH + 5):
+        await store.reader.register("odds", "q1", "text", f"s{number}", 1, True)
+    while await store.reader.subscription("odds", f"s{SWEEP_BATCH + 4}") is not None:
+        await asyncio.sleep(0.002)
+    first, second = await store.reader.sweep("odds"), await store.reader.sweep("odds")
+    assert (len(first), len(second)) == (SWEEP_BATCH, 5)
+    assert len({*first, *second}) == SWEEP_BATCH + 5
+    assert store.writer.registry("odds")[1] == []
+
+
 async def test_a_revocation_is_kept_for_its_user_and_never_goes_back(store: Faces) -> None:
     assert await store.reader.revoked(["ann", "bob"]) == {}
     first = await store.reader.revoke("ann")
@@ -224,6 +269,34 @@ async def test_the_log_is_trimmed_and_says_so(store: Faces) -> None:
     assert 0 < read.floor <= 399 - 50
     assert read.entries[0].first == read.floor + 1
     assert [e.last for e in read.entries] == list(range(read.floor + 1, 400))
+
+
+async def test_a_read_of_the_log_is_about_changes_not_groups(store: Faces) -> None:
+    claimed, opened = begin(store)
+    for number in range(1, 6):
+        write(store, claimed, opened, number, *(change(f"k{n}", {"n": number}) for n in range(10)))
+    read = await store.reader.log(B, 0, 25)
+    assert [entry.last for entry in read.entries] == [10, 20, 30]
+    read = await store.reader.log(B, 30, 1)
+    assert ([entry.last for entry in read.entries], read.seq) == ([40], 50)
+    assert (await store.reader.log(B, 35, 1)).entries[0].last == 40, "whole groups"
+    assert (await store.reader.log(B, 50, 25)).entries == []
+
+
+async def test_a_read_of_the_log_is_bounded_in_bytes(store: Faces) -> None:
+    claimed, opened = begin(store)
+    large = {"filler": "x" * (LOG_BYTES // 4)}
+    for number in range(1, 11):
+        write(store, claimed, opened, number, change("a", large | {"n": number}))
+    numbers: list[int] = []
+    while len(numbers) < 10:
+        entries = (await store.reader.log(B, len(numbers), 1_000)).entries
+        assert 1 <= len(entries) <= 4
+        numbers += [entry.last for entry in entries]
+    assert numbers == list(range(1, 11))
+    huge = {"filler": "x" * LOG_BYTES * 2}
+    write(store, claimed, opened, 11, change("a", huge))
+    assert len((await store.reader.log(B, 10, 1_000)).entries) == 1, "one group always comes"
 
 
 async def test_pages_give_every_row(store: Faces) -> None:
@@ -273,32 +346,47 @@ def test_another_run_of_the_server_means_a_new_epoch(store: Faces) -> None:
     write(store, claimed, opened, 1, change("a", {"n": 1}))
     store.restart()
     writer = store.another_writer()
-    later = writer.open(B, 0, claimed.generation)
-    assert later.epoch != opened.epoch
-    assert writer.open(B, 1, claimed.generation).epoch == later.epoch
+    later = writer.claim(B, "topic-id", 2, "me")
+    assert later.renewed
+    assert later.claim.epoch != claimed.claim.epoch
+    assert writer.open(B, 1, later.claim).epoch == later.claim.epoch
     with pytest.raises(Fenced):
-        writer.write(group(B, opened, claimed.generation, 2, 20, [change("a", {"n": 2})], follows=Mark(10)))
-    assert writer.claim(B, "topic-id", 2, "me").renewed is False
-    assert writer.build(B).driver == "me"
+        writer.write(
+            group(B, opened, claimed.claim.generation, 2, 20, [change("a", {"n": 2})], follows=Mark(10))
+        )
+    assert writer.claim(B, "topic-id", 2).renewed is False
+
+
+def test_open_is_fenced_after_the_server_restarted_until_a_driver_claims(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    store.restart()
+    writer = store.another_writer()
+    with pytest.raises(Fenced):
+        writer.open(B, 0, claimed.claim)
+    with pytest.raises(Fenced):
+        writer.open(B, 1, claimed.claim)
+    assert writer.build(B).epoch == claimed.claim.epoch, "only a claim renews it"
+    assert writer.open(B, 0, writer.claim(B, "topic-id", 2).claim).mark == Mark(10)
 
 
 def test_filtered_records_move_the_mark_at_a_batchs_end(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}))
-    assert store.writer.advance(B, opened.epoch, claimed.generation, {0: 30, 1: 5})
+    assert store.writer.advance(B, claimed.claim, {0: 30, 1: 5})
     assert dict(store.writer.build(B).marks) == {0: Mark(30), 1: Mark(5)}
-    assert store.writer.advance(B, opened.epoch, claimed.generation, {0: 20})
+    assert store.writer.advance(B, claimed.claim, {0: 20})
     assert store.writer.build(B).marks[0] == Mark(30), "marks never go back"
     write(store, claimed, opened, 2, change("a", {"n": 2}))
-    assert not store.writer.advance(B, "another", claimed.generation, {0: 99})
-    assert not store.writer.advance(B, opened.epoch, claimed.generation + 1, {0: 99})
+    assert not store.writer.advance(B, claimed.claim._replace(epoch="another"), {0: 99})
+    assert not store.writer.advance(B, claimed.claim._replace(generation=9), {0: 99})
     store.restart()
-    assert not store.another_writer().advance(B, opened.epoch, claimed.generation, {0: 99})
+    assert not store.another_writer().advance(B, claimed.claim, {})
 
 
 def test_a_rules_state_stays_beside_its_row(store: Faces) -> None:
     claimed, opened = begin(store)
-    one = group(B, opened, claimed.generation, 1, 10, [change("a", {"n": 1})])
+    one = group(B, opened, claimed.claim.generation, 1, 10, [change("a", {"n": 1})])
     one = replace(one, rows={"a": (0, b'{"n":1}\n{"sum":3}', 0, True)})
     store.writer.write(one)
     assert store.writer.rows(B, ["a"]) == [Row(1, 0, 0, b'{"n":1}', b'{"sum":3}')]
@@ -313,16 +401,34 @@ def test_another_topic_or_fewer_partitions_are_refused(store: Faces) -> None:
     store.writer.claim(B, "topic-id", 3)
 
 
+def test_a_superseded_driver_rebuilds_nothing(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    newer = store.writer.claim(B, "topic-id", 2)
+    with pytest.raises(Fenced):
+        store.writer.rebuild(B, claimed.claim.generation, "topic replaced")
+    assert store.writer.open(B, 0, newer.claim).mark == Mark(10)
+
+
+def test_a_note_does_not_bring_a_dropped_build_back(store: Faces) -> None:
+    begin(store)
+    store.writer.define("odds", "b2", "{}")
+    store.writer.go_live(Build("odds", "b2"))
+    assert store.writer.drop(B)
+    store.writer.note(B, reason="late")
+    assert store.writer.build(B) is None
+
+
 async def test_a_rebuild_forgets_rows_but_not_the_count(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}))
     before = store.writer.build(B)
-    store.writer.rebuild(B, "topic replaced")
+    store.writer.rebuild(B, claimed.claim.generation, "topic replaced")
     after = store.writer.build(B)
     assert (after.epoch != before.epoch, after.seq, after.floor, after.rows) == (True, 1, 1, 0)
     assert (after.status, after.reason, dict(after.marks)) == ("building", "topic replaced", {})
     with pytest.raises(Fenced):
-        store.writer.open(B, 1, claimed.generation)
+        store.writer.open(B, 1, claimed.claim)
     store.writer.claim(B, "another-topic", 1)
     with pytest.raises(Fenced):
         write(store, claimed, opened, 2, change("a", {"n": 2}))
@@ -338,9 +444,34 @@ async def test_a_next_build_takes_over(store: Faces) -> None:
     assert store.writer.go_live(Build("odds", "b2")) == "b1"
     info = await store.reader.view("odds")
     assert (info.live, info.next, info.definition) == ("b2", "", '{"view":{"n":2}}')
-    store.writer.drop(B)
+    assert info.displaced == ("b1",)
+    assert store.writer.drop(B)
     assert store.writer.build(B) is None
+    assert (await store.reader.view("odds")).displaced == ()
     assert store.writer.build(Build("odds", "b2")).status == "live"
+
+
+def test_a_build_that_is_replaced_while_it_is_made_is_displaced(store: Faces) -> None:
+    claimed, opened = begin(store)
+    write(store, claimed, opened, 1, change("a", {"n": 1}))
+    store.writer.go_live(B)
+    for build in ("b2", "b3", "b2", "b4"):
+        store.writer.define("odds", build, "{}")
+        store.writer.claim(Build("odds", build), "topic-id", 2)
+    info = store.writer.views()["odds"]
+    assert (info.live, info.next, sorted(info.displaced)) == ("b1", "b4", ["b2", "b3"])
+    assert store.writer.drop(Build("odds", "b2"))
+    assert store.writer.build(Build("odds", "b2")) is None
+    store.writer.define("odds", "b3", "{}")
+    assert not store.writer.drop(Build("odds", "b3")), "it is wanted again"
+    assert not store.writer.drop(B), "it is served"
+    store.writer.define("odds", "b1", "{}")
+    info = store.writer.views()["odds"]
+    assert (info.live, info.next, sorted(info.displaced)) == ("b1", "", ["b3", "b4"])
+    for build in info.displaced:
+        assert store.writer.drop(Build("odds", build))
+    assert store.writer.views()["odds"].displaced == ()
+    assert store.writer.build(B).rows == 1
 
 
 async def test_who_built_in_quiet_writes_no_more_once_it_is_live(store: Faces) -> None:
@@ -351,10 +482,10 @@ async def test_who_built_in_quiet_writes_no_more_once_it_is_live(store: Faces) -
     with pytest.raises(Fenced):
         write(store, claimed, opened, 2, change("a", {"n": 2}))
     with pytest.raises(Fenced):
-        store.writer.open(B, 0, claimed.generation)
+        store.writer.open(B, 0, claimed.claim)
     again = store.writer.claim(B, "topic-id", 2)
-    assert again.generation > claimed.generation + 1
-    assert again.epoch == claimed.epoch
+    assert again.claim.generation > claimed.claim.generation + 1
+    assert again.claim.epoch == claimed.claim.epoch
 
 
 async def test_rows_are_found_by_an_indexed_value(store: Faces) -> None:
@@ -363,7 +494,7 @@ async def test_rows_are_found_by_an_indexed_value(store: Faces) -> None:
     def put(number: int, key: str, found: list[tuple[str, str]], lost: list[tuple[str, str]]) -> None:
         follows = Mark(number - 1) if number > 1 else None
         row = change(key, {"n": number} if found else None)
-        made = group(B, opened, claimed.generation, number, number, [row], follows=follows, new=False)
+        made = group(B, opened, claimed.claim.generation, number, number, [row], follows=follows, new=False)
         index = [[entry(field, value, key) for field, value in some] for some in (found, lost)]
         store.writer.write(replace(made, found=index[0], lost=index[1]))
 
@@ -385,26 +516,26 @@ async def test_rows_are_found_by_an_indexed_value(store: Faces) -> None:
     put(6, "b", [], [("sport", "sgolf")])
     assert await keys("sport", "sgolf") == (6, [])
     assert await keys("sport", "stennis") == (6, [("a", b'{"n":5}')])
-    store.writer.rebuild(B)
+    store.writer.rebuild(B, store.writer.build(B).generation)
     assert (await keys("sport", "stennis"))[1] == []
 
 
 async def test_rows_are_read_with_the_time_at_which_timed_queries_were_matched(store: Faces) -> None:
     claimed, opened = begin(store)
     assert opened.clock == 0
-    first = group(B, opened, claimed.generation, 1, 1, [change("a", {"n": 1})])
+    first = group(B, opened, claimed.claim.generation, 1, 1, [change("a", {"n": 1})])
     store.writer.write(replace(first, clock=5_000))
     assert (await store.reader.page(B, 0, 10)).clocks == {0: 5_000}
     assert (await store.reader.rows(B, ["a"])).clocks == {0: 5_000}
     assert (await store.reader.find(B, "f", "v", 1)).clocks == {0: 5_000}
     # A clock may move alone, but not past a query that the writer does not know: it would miss its moment.
-    alone = group(B, opened, claimed.generation, 2, 1, follows=Mark(1))
+    alone = group(B, opened, claimed.claim.generation, 2, 1, follows=Mark(1))
     await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
     with pytest.raises(Behind):
         store.writer.write(replace(alone, clock=6_000))
     store.writer.write(replace(alone, clock=6_000, version=1))
     store.writer.write(replace(alone, clock=0, version=1, number=3, follows=Mark(1)))
-    assert store.writer.open(B, 0, claimed.generation).clock == 6_000
+    assert store.writer.open(B, 0, claimed.claim).clock == 6_000
     assert (await store.reader.page(B, 0, 10)).seq == 1
     assert abs(store.writer.now() - (await store.reader.view("odds")).now) < 5_000
     assert [key for key, _ in store.writer.scan(B, 0, 10)[1]] == ["a"]
@@ -466,7 +597,7 @@ async def test_a_tail_tells_everything_in_order(store: Faces) -> None:
     assert not await store.reader.end("odds", "s2", tell=True), "nobody is told what is not so"
     assert await store.reader.end("odds", "s1", tell=True)
     assert (await next_of(tail, Ended)).subscription == "s1"
-    store.writer.rebuild(B)
+    store.writer.rebuild(B, store.writer.build(B).generation)
     assert (await next_of(tail, Attached)).epoch != opened.epoch
     store.writer.drop_view("odds")
     assert (await next_of(tail, Gone)).view == "odds"
@@ -480,16 +611,17 @@ async def test_a_tail_of_nothing_says_gone(store: Faces) -> None:
 
 
 async def test_a_tail_goes_on_through_a_restart_of_the_server(store: Faces) -> None:
-    claimed, _opened = begin(store)
+    begin(store)
     tail = store.reader.tail("odds")
     await next_of(tail, Attached)
     store.restart()
     writer = store.another_writer()
-    later = writer.open(B, 0, claimed.generation)
+    again = writer.claim(B, "topic-id", 2)
+    later = writer.open(B, 0, again.claim)
     attached = await next_of(tail, Attached)
     while attached.epoch != later.epoch:
         attached = await next_of(tail, Attached)
-    writer.write(group(B, later, claimed.generation, 1, 10, [change("a", {"n": 1})]))
+    writer.write(group(B, later, again.claim.generation, 1, 10, [change("a", {"n": 1})]))
     assert (await next_of(tail, Entries)).entries[0].last == 1
     await tail.aclose()
 
@@ -501,6 +633,23 @@ async def _passed(store: Faces) -> int:
         await asyncio.sleep(0.001)
         now = store.writer.now()
     return int(now) - 1
+
+
+async def test_the_log_and_the_registry_name_the_history_they_belong_to(store: Faces) -> None:
+    begin(store)
+    tail = store.reader.tail("odds")
+    try:
+        attached = await anext(tail)
+        registered = await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+        state = await store.reader.query_state("odds", "q1")
+        assert attached.history_id == registered.state.history_id == state.history_id != ""
+        store.restart()
+        again = await asyncio.wait_for(anext(tail), 10)
+        assert isinstance(again, Attached)
+        assert again.epoch == attached.epoch, "no driver has claimed the build since"
+        assert again.history_id != attached.history_id
+    finally:
+        await tail.aclose()
 
 
 async def test_where_a_build_stood_is_found_by_its_count_and_by_the_time(store: Faces) -> None:
@@ -539,7 +688,7 @@ async def test_a_note_of_a_place_comes_at_intervals_and_only_where_something_mov
     store.writer.place(B, 1, 10)
     assert await store.reader.place(B, seq=2) == noted
     # What the JVM filtered out moves the place, though nothing was counted.
-    store.writer.advance(B, claimed.epoch, claimed.generation, {0: 30, 1: 7})
+    store.writer.advance(B, claimed.claim, {0: 30, 1: 7})
     store.writer.place(B, 1, 10)
     assert (await store.reader.place(B, seq=2)).marks == {0: Mark(30), 1: Mark(7)}
 
@@ -548,12 +697,12 @@ async def test_places_end_with_their_epoch(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}))
     store.writer.place(B, 1, 10)
-    store.writer.rebuild(B)
+    store.writer.rebuild(B, store.writer.build(B).generation)
     assert await store.reader.place(B, seq=99) is None
     claimed = store.writer.claim(B, "topic-id", 2)
     store.writer.place(B, 1, 10)
     found = await store.reader.place(B, seq=99)
-    assert (found.epoch, found.seq, dict(found.marks)) == (claimed.epoch, 1, {})
+    assert (found.epoch, found.seq, dict(found.marks)) == (claimed.claim.epoch, 1, {})
 
 
 def test_only_what_was_built_goes_live(store: Faces) -> None:
@@ -561,12 +710,12 @@ def test_only_what_was_built_goes_live(store: Faces) -> None:
     claimed, _ = begin(store)
     store.writer.drop_view("odds")
     with pytest.raises(Fenced):
-        store.writer.go_live(B, claimed.generation, fence=True)
+        store.writer.go_live(B, claimed.claim.generation, fence=True)
     assert store.writer.views() == {}
     assert store.writer.build(B) is None
     store.writer.define("odds", B.id, "{}")
     with pytest.raises(Fenced):
-        store.writer.go_live(B, claimed.generation, fence=True)
+        store.writer.go_live(B, claimed.claim.generation, fence=True)
     found = store.writer.build(B)
     assert found is not None
     assert (found.status, found.generation) == ("building", 0)

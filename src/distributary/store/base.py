@@ -27,8 +27,15 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from distributary.model.change import Entry
+from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.store.tail import Build, TailEvent
+
+LOG_BYTES = 4 << 20
+"""About how much one read of the log brings at most; one group always comes."""
+
+SWEEP_BATCH = 200
+"""Lapsed subscriptions that one sweep removes at most: the store does nothing else meanwhile."""
 
 
 class QueryRow(NamedTuple):
@@ -48,15 +55,39 @@ class RegistryChange(NamedTuple):
     text: str | None
 
 
+class Claim(NamedTuple):
+    """What a driver's start gave it, and every task of its queries carries.
+
+    It holds as long as no other driver has claimed the build and the server's history is the one it was made
+    on: whoever is refused starts again from the marks of a new claim (R1, R2).
+    """
+
+    epoch: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprints:
+    """By which the records that a build was made from are recognised again, by partition.
+
+    ``read`` are those at the marks of what its reducers read, ``source`` those before which the re-keying
+    query has finished, ``copied`` the last ones of the internal topic when it had.
+    """
+
+    read: Mapping[int, Fingerprint] = field(default_factory=dict)
+    source: Mapping[int, Fingerprint] = field(default_factory=dict)
+    copied: Mapping[int, Fingerprint] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """A driver's right to run a build; ``hops`` is how far each source partition was re-keyed."""
 
-    epoch: str
-    generation: int
+    claim: Claim
     marks: Mapping[int, Mark]
     hops: Mapping[int, int]
     renewed: bool
+    fingerprints: Fingerprints = Fingerprints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +113,8 @@ class Group:
     """One group of changes for ``write``.
 
     ``number`` counts the groups under one token, from 1: the same number again
-    is a retry. ``blob`` is ``encode_changes`` of ``count`` changes.
+    is a retry. ``fingerprint`` is that of the record at the mark; '' leaves the
+    stored one as it is. ``blob`` is ``encode_changes`` of ``count`` changes.
     ``rows`` maps a row key to (index in ``changes`` of the row's last change,
     new row or None when it is gone, expiry in ms or 0, whether the reducer
     believes that the row is new). ``queries`` maps a query's number to the
@@ -101,6 +133,7 @@ class Group:
     follows: Mark | None
     mark: Mark
     memo: str
+    fingerprint: str
     count: int
     blob: bytes
     rows: Mapping[str, tuple[int, bytes | None, int, bool]] = field(default_factory=dict)
@@ -114,6 +147,10 @@ class Group:
 
 class Fenced(Exception):
     """Somebody newer writes this partition, or the store is not where we were. Stop or open again."""
+
+
+class BuildGone(Fenced):
+    """There is no such build any more."""
 
 
 class NotOwner(Exception):
@@ -197,7 +234,10 @@ class Place(NamedTuple):
 
 
 class QueryState(NamedTuple):
-    """What decides whether a resume is true (R17)."""
+    """What decides whether a resume is true (R17).
+
+    ``number`` means this query only on the history that it was read from (see ``Attached``).
+    """
 
     number: int
     since: int
@@ -205,6 +245,7 @@ class QueryState(NamedTuple):
     epoch: str
     seq: int
     floor: int
+    history_id: str = ""
 
 
 class Registered(NamedTuple):
@@ -228,7 +269,8 @@ class Subscription(NamedTuple):
 class ViewInfo(NamedTuple):
     """The state of a view: its builds (empty text: none) and the definition as stored JSON.
 
-    ``fresh`` is when the source last gave a record (store's ms), ``now`` the store's clock.
+    ``fresh`` is when the source last gave a record (store's ms), ``now`` the store's clock. ``displaced``
+    are builds that another one took the place of, and that are still to be dropped.
     """
 
     live: str
@@ -238,6 +280,7 @@ class ViewInfo(NamedTuple):
     fresh: int
     now: int
     run_id: str
+    displaced: tuple[str, ...] = ()
 
 
 class BuildInfo(NamedTuple):
@@ -246,7 +289,8 @@ class BuildInfo(NamedTuple):
     ``fault`` is a reducer's last word: the generation it ran under and what it raised.
     ``first`` is how many partitions the topic had when the build began; ``rekey``
     says that it must be re-keyed whatever the configuration says; ``internal``
-    is the id of the topic of its re-keyed records.
+    is the id of the topic of its re-keyed records. ``failed`` is when its query
+    last failed (store's ms) and why.
     """
 
     epoch: str
@@ -269,6 +313,8 @@ class BuildInfo(NamedTuple):
     rekey: bool
     driver: str
     internal: str = ""
+    fingerprints: Fingerprints = Fingerprints()
+    failed: str = ""
 
 
 class Beat(NamedTuple):
@@ -291,18 +337,29 @@ def youngest(beats: Iterable[Beat]) -> list[Beat]:
 
 
 class ServerState(NamedTuple):
-    """One server of the store: its address without a password, and the views there (last known, if down)."""
+    """One server of the store: its address without a password, and the views there (last known, if down).
+
+    ``error`` is why it does not answer, ``refuses`` why it takes no writes ('' when it does), ``used`` and
+    ``limit`` are its memory in bytes (0: no limit).
+    """
 
     address: str
     answers: bool
     views: list[str]
+    error: str = ""
+    refuses: str = ""
+    used: int = 0
+    limit: int = 0
 
 
 class WriterStore(Protocol):
     """What reducers and their driver use (blocking; one owner, one connection)."""
 
     def define(self, view: str, build: str, definition: str) -> None:
-        """Note that a view is to be built; becomes live at once when the view has no live build."""
+        """Note that a view is to be built; becomes live at once when the view has no live build.
+
+        A build that was under way is displaced.
+        """
 
     def claim(self, build: Build, topic: str, partitions: int, driver: str = "") -> Claimed:
         """Raise the build's generation; renew its epoch when the server is not the one it knew.
@@ -311,16 +368,36 @@ class WriterStore(Protocol):
         ``topic`` is the Kafka topic's id; a different one, or fewer partitions, raises TopicReplaced.
         """
 
-    def open(self, build: Build, partition: int, generation: int) -> Opened:
-        """Raise the partition's token. Raises Fenced when the generation is not the newest."""
+    def open(self, build: Build, partition: int, claim: Claim) -> Opened:
+        """Raise the partition's token. Raises Fenced when the claim does not hold any more.
+
+        Only ``claim`` renews an epoch: a server that restarted may have lost writes of an earlier batch, and
+        nobody but the driver, who starts again from the marks, would fold those records again.
+        """
+
+    def assign(self, build: Build, claim: Claim, partitions: Sequence[int]) -> None:
+        """Say which Kafka partition each task of the claim's query reads: that of task n is the n-th."""
+
+    def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
+        """Read what ``assign`` said under the same claim; empty when it has not said anything yet."""
 
     def write(self, group: Group) -> int:
         """Apply a group; return the seq of its last change. Raises Fenced, NotOwner or Behind."""
 
     def advance(
-        self, build: Build, epoch: str, generation: int, ends: Mapping[int, int], *, hop: bool = False
+        self,
+        build: Build,
+        claim: Claim,
+        ends: Mapping[int, int],
+        *,
+        hop: bool = False,
+        last: Mapping[int, Fingerprint] | None = None,
+        copied: Mapping[int, Fingerprint] | None = None,
     ) -> bool:
-        """Move partitions past filtered records; False when the fence or the server is another (R12).
+        """Move partitions past filtered records; False when the claim does not hold any more (R12).
+
+        ``last`` are the records just before the ends, where there are any; ``copied`` with ``hop`` the last
+        ones of the internal topic.
 
         With ``hop`` it is the re-keying query's place in the source that moves (R7).
         """
@@ -347,17 +424,20 @@ class WriterStore(Protocol):
         """Say what the registry has more than at a version; None when that is where it is."""
 
     def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
-        """Make a caught-up build the live one; return the build it replaced ('' when none).
+        """Make a caught-up build the live one; return the build it displaced ('' when none).
 
         Raises Fenced when it is not of this generation any more: deleted, or made again, meanwhile.
         With ``fence`` the generation rises: whoever built it without telling of changes writes no more.
         """
 
-    def rebuild(self, build: Build, reason: str = "") -> None:
-        """Forget a build's rows, log and marks; it begins again under a new epoch and generation."""
+    def rebuild(self, build: Build, generation: int, reason: str = "") -> None:
+        """Forget a build's rows, log and marks; it begins again under a new epoch and generation.
 
-    def drop(self, build: Build) -> None:
-        """Remove a build and all its keys."""
+        Raises Fenced when its generation is another: a driver that was superseded ends nobody's work.
+        """
+
+    def drop(self, build: Build) -> bool:
+        """Remove a displaced build and all its keys; False when it is one of its view's (again)."""
 
     def note(self, build: Build, **fields: str) -> None:
         """Write plain facts beside a build (status, reason, incomplete, lag …)."""
@@ -388,7 +468,7 @@ class ReaderStore(Protocol):
     """What publishers and the control API use (asyncio)."""
 
     async def servers(self) -> list[ServerState]:
-        """Say of each server of the store whether it answers; never raises."""
+        """Say of each server of the store whether it answers, within seconds, and how it is; never raises."""
 
     async def views(self) -> list[str]:
         """Name all views; those on a server that does not answer are left out, while another does."""
@@ -420,7 +500,7 @@ class ReaderStore(Protocol):
         """
 
     async def sweep(self, view: str) -> list[str]:
-        """Remove lapsed subscriptions; return their ids."""
+        """Remove lapsed subscriptions, at most ``SWEEP_BATCH``; return their ids."""
 
     async def query_text(self, view: str, query_id: str) -> QueryRow | None:
         """Find a registered query by id."""
@@ -438,7 +518,7 @@ class ReaderStore(Protocol):
         """Read some rows; a row may come twice, one that stays throughout is not missed."""
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
-        """Read whole groups that end after a number; at most about ``limit`` changes."""
+        """Read whole groups that end after a number; at most about ``limit`` changes and ``LOG_BYTES``."""
 
     async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
         """Read the newest note of where the build stood at or before a count, or a time (ms)."""

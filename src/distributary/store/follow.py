@@ -17,6 +17,7 @@ import redis.asyncio as redis
 from redis.exceptions import RedisError
 
 from distributary.store import wire
+from distributary.store.base import LOG_BYTES
 from distributary.store.keys import BuildKeys, ViewKeys
 from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, TailEvent
 
@@ -25,22 +26,29 @@ log = logging.getLogger(__name__)
 CHECK_MS = 1_000
 """How long a silent link is believed: a read that waits for this long asks again who is there."""
 
-BATCH = 500
+FEW, PORTION = 8, 5_000
+"""Groups that one blocking read brings, since nobody can bound their bytes; changes of a bounded one.
+
+The latter follows when there were more than a few."""
 
 
 class _Place:
-    """Where a follower stands; valid only for one run of one server."""
+    """Where a follower stands; valid only on one history of one server."""
 
-    def __init__(self, build: Build, epoch: str, seq: int, run: str, ctl: str) -> None:
+    def __init__(self, build: Build, epoch: str, seq: int, history_id: str, ctl: str) -> None:
         self.build = build
         self.epoch = epoch
         self.seq = seq
-        self.run = run
+        self.history_id = history_id
         self.ctl = ctl
 
     @property
     def truth(self) -> tuple[Build, str, str]:
-        return (self.build, self.epoch, self.run)
+        return (self.build, self.epoch, self.history_id)
+
+    @property
+    def attached(self) -> Attached:
+        return Attached(self.build, self.epoch, self.seq, self.history_id)
 
 
 async def follow(url: str, view: str) -> AsyncGenerator[TailEvent, None]:
@@ -59,7 +67,7 @@ async def follow(url: str, view: str) -> AsyncGenerator[TailEvent, None]:
                 return
             if place is None or place.truth != found.truth or found.seq < place.seq:
                 place = found
-                yield Attached(place.build, place.epoch, place.seq)
+                yield place.attached
             async for event in _read(client, view, place):
                 yield event
                 if isinstance(event, Gone):
@@ -73,18 +81,13 @@ async def follow(url: str, view: str) -> AsyncGenerator[TailEvent, None]:
 
 
 async def _look(client: Any, view: str) -> _Place | None:
-    """Read where the live build stands, and with whom we speak."""
+    """Read where the live build stands, and with whom we speak. Raises an error for a replica."""
     v = ViewKeys(view)
-    run = str((await client.info("server"))["run_id"])
-    live = await client.hget(v.view, "live")
-    if not live:
+    reply = await client.eval(wire.script("look"), 2, v.view, v.ctl, v.prefix)
+    if reply is None:
         return None
-    build = Build(view, live.decode())
-    pipe = client.pipeline(transaction=True)
-    pipe.hmget(BuildKeys(build).meta, "epoch", "seq").xrevrange(v.ctl, "+", "-", count=1)
-    (epoch, seq), ctl = await pipe.execute()
-    last = ctl[0][0].decode() if ctl else "0-0"
-    return _Place(build, (epoch or b"").decode(), int(seq or 0), run, last)
+    history, live, epoch, seq, last = (part.decode() for part in reply)
+    return _Place(Build(view, live), epoch, int(seq), history, last)
 
 
 async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEvent]:
@@ -93,26 +96,32 @@ async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEven
     b = BuildKeys(place.build)
     loop = asyncio.get_running_loop()
     checked = loop.time()
+    behind = False
     while True:
-        streams = {v.ctl: place.ctl, b.log: f"{place.seq}-0"}
-        reply = await client.xread(streams, count=BATCH, block=CHECK_MS)
         notices: list[Any] = []
         items: list[Any] = []
-        for name, found in reply or ():
-            (items if name.decode() == b.log else notices).extend(found)
-        if items:
+        attach = False
+        if behind:
+            asked = [b.meta, b.log, place.seq, PORTION, LOG_BYTES]
+            read = wire.log_read(await client.eval(wire.script("log"), 2, *asked))
+            entries, attach = read.entries, read.epoch != place.epoch
+        else:
+            streams = {v.ctl: place.ctl, b.log: f"{place.seq}-0"}
+            for name, found in await client.xread(streams, count=FEW, block=CHECK_MS) or ():
+                (items if name.decode() == b.log else notices).extend(found)
             entries = [wire.entry(id, [x for kv in body.items() for x in kv]) for id, body in items]
+        behind = len(items) >= FEW
+        if entries and not attach:
             for one in entries:
                 if one.first != place.seq + 1:
                     log.warning("view %s: the log jumps from %d to %d", view, place.seq, one.first)
                     found_now = await _look(client, view)
                     if found_now is not None:
                         place.__dict__.update(found_now.__dict__)
-                        yield Attached(place.build, place.epoch, place.seq)
+                        yield place.attached
                     return
                 place.seq = one.last
             yield Entries(entries)
-        attach = False
         for id, body in notices:
             place.ctl = id.decode()
             if b"begun" in body:
@@ -133,5 +142,5 @@ async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEven
             if now.truth != place.truth or now.seq < place.seq:
                 now.ctl = place.ctl
                 place.__dict__.update(now.__dict__)
-                yield Attached(place.build, place.epoch, place.seq)
+                yield place.attached
                 return

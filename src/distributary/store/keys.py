@@ -50,13 +50,13 @@ class BuildKeys:
         self.since = prefix + "since"
         self.index = prefix + "index"
         self.places = prefix + "places"
-        self._expiry = prefix + "exp:"
+        self.expiries = prefix + "exp:"
 
     def expiry(self, partition: int) -> str:
         """When each row of a partition ends."""
-        return f"{self._expiry}{partition}"
+        return f"{self.expiries}{partition}"
 
-    def all(self, partitions: int) -> list[str]:
-        """Every key, for removal."""
-        fixed = [self.meta, self.rows, self.log, self.last, self.since, self.index, self.places]
-        return fixed + [self.expiry(p) for p in range(partitions)]
+    @property
+    def fixed(self) -> list[str]:
+        """Every key but the partitions' own, the meta first."""
+        return [self.meta, self.rows, self.log, self.last, self.since, self.index, self.places]

@@ -10,12 +10,17 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from distributary.model.change import Entry, decode_changes
+from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.store import index as row_index
 from distributary.store.base import (
+    LOG_BYTES,
+    SWEEP_BATCH,
     Beat,
     Behind,
+    BuildGone,
     BuildInfo,
+    Claim,
     Claimed,
     Fenced,
     Found,
@@ -36,7 +41,7 @@ from distributary.store.base import (
     ViewInfo,
 )
 from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, TailEvent
-from distributary.store.wire import fresh_epoch
+from distributary.store.wire import assigned, assignment, fingerprints, fresh_epoch
 
 
 @dataclass
@@ -67,6 +72,7 @@ class _Build:
     partitions: dict[int, _Partition] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     hops: dict[int, int] = field(default_factory=dict)
+    fingerprints: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     log: list[Entry] = field(default_factory=list)
     since: dict[int, int] = field(default_factory=dict)
@@ -98,6 +104,7 @@ class _View:
     steps: list[RegistryChange] = field(default_factory=list)
     subscriptions: dict[str, tuple[str, bool, int]] = field(default_factory=dict)
     builds: dict[str, _Build] = field(default_factory=dict)
+    displaced: list[str] = field(default_factory=list)
     notices: list[Begun | Ended | None] = field(default_factory=list)
     """What followers are told; None: to look where the view is."""
 
@@ -144,7 +151,7 @@ class MemoryStore:
         view = self.all.get(build.view)
         found = view.builds.get(build.id) if view else None
         if found is None:
-            raise Fenced(f"GONE no build {build.id} of {build.view}")
+            raise BuildGone(f"GONE no build {build.id} of {build.view}")
         return found
 
     def renew(self, build: _Build, view: _View) -> bool:
@@ -184,6 +191,10 @@ class MemoryWriter:
         v = self._store.all.setdefault(view, _View())
         b = v.builds.setdefault(build, _Build(fresh_epoch(), definition))
         b.definition = definition
+        v.displaced = [one for one in v.displaced if one != build]
+        if v.next not in ("", build):
+            v.displaced.append(v.next)
+            v.next = ""
         if v.live in ("", build):
             v.live, v.definition, v.next = build, definition, ""
         else:
@@ -198,19 +209,25 @@ class MemoryWriter:
         b.generation += 1
         b.driver = driver
         self._store.wake()
-        return Claimed(b.epoch, b.generation, self._marks(b), dict(b.hops), renewed)
+        claim = Claim(b.epoch, b.generation)
+        return Claimed(claim, self._marks(b), dict(b.hops), renewed, fingerprints(b.fingerprints))
 
-    def open(self, build: Build, partition: int, generation: int) -> Opened:
+    def open(self, build: Build, partition: int, claim: Claim) -> Opened:
         b = self._store.find(build)
         view = self._store.all[build.view]
-        if b.generation != generation:
-            raise Fenced(f"FENCED generation {b.generation}")
-        self._store.renew(b, view)
+        if not self._holds(b, claim):
+            raise Fenced(f"FENCED claim {b.epoch} {b.generation}")
         p = b.at(partition)
         p.token += 1
         p.number = 0
         self._store.wake()
         return Opened(b.epoch, p.token, p.mark, p.memo, view.version, list(view.queries.values()), p.clock)
+
+    def assign(self, build: Build, claim: Claim, partitions: Sequence[int]) -> None:
+        self.note(build, tasks=assignment(claim, partitions))
+
+    def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
+        return assigned(claim, self._store.find(build).notes.get("tasks", ""))
 
     def write(self, group: Group) -> int:
         b = self._store.find(group.build)
@@ -246,20 +263,36 @@ class MemoryWriter:
                 del b.log[0]
         p.seq, p.mark, p.number, p.memo = b.seq, group.mark, group.number, group.memo
         p.clock = group.clock or p.clock
+        if group.fingerprint:
+            b.fingerprints[f"f:{group.partition}"] = group.fingerprint
         b.records += group.records
         b.dead += group.dead
         self._store.wake()
         return b.seq
 
+    def _holds(self, build: _Build, claim: Claim) -> bool:
+        return (build.epoch, build.generation) == claim and build.run == self._store.run_id
+
     def advance(
-        self, build: Build, epoch: str, generation: int, ends: Mapping[int, int], *, hop: bool = False
+        self,
+        build: Build,
+        claim: Claim,
+        ends: Mapping[int, int],
+        *,
+        hop: bool = False,
+        last: Mapping[int, Fingerprint] | None = None,
+        copied: Mapping[int, Fingerprint] | None = None,
     ) -> bool:
         b = self._store.find(build)
-        if (b.epoch, b.generation, b.run) != (epoch, generation, self._store.run_id):
+        if not self._holds(b, claim):
             return False
         for partition, end in ends.items():
             held = b.hops if hop else b.ends
-            held[partition] = max(held.get(partition, 0), end)
+            if end > held.get(partition, -1):
+                held[partition] = end
+                if last and partition in last:
+                    b.fingerprints[f"{'fh' if hop else 'fe'}:{partition}"] = str(last[partition])
+        b.fingerprints |= {f"fi:{partition}": str(one) for partition, one in (copied or {}).items()}
         return True
 
     def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
@@ -313,11 +346,16 @@ class MemoryWriter:
         b.notes["reason"] = ""
         view.notices.append(None)
         self._store.wake()
-        return old if old != build.id else ""
+        if old == build.id:
+            return ""
+        view.displaced += filter(None, [old])
+        return old
 
-    def rebuild(self, build: Build, reason: str = "") -> None:
-        view = self._store.all[build.view]
+    def rebuild(self, build: Build, generation: int, reason: str = "") -> None:
         old = self._store.find(build)
+        view = self._store.all[build.view]
+        if old.generation != generation:
+            raise Fenced(f"FENCED generation {old.generation}")
         kept = {"reason": reason, "rekey": old.notes.get("rekey", "")}
         view.builds[build.id] = _Build(
             fresh_epoch(), old.definition, self._store.run_id, old.generation + 1, old.seq, notes=kept
@@ -325,11 +363,13 @@ class MemoryWriter:
         view.notices.append(None)
         self._store.wake()
 
-    def drop(self, build: Build) -> None:
+    def drop(self, build: Build) -> bool:
         view = self._store.all[build.view]
+        if build.id in (view.live, view.next):
+            return False
         view.builds.pop(build.id, None)
-        if view.next == build.id:
-            view.next = ""
+        view.displaced = [one for one in view.displaced if one != build.id]
+        return True
 
     def note(self, build: Build, **fields: str) -> None:
         view = self._store.all.get(build.view)
@@ -386,6 +426,8 @@ class MemoryWriter:
             b.notes.get("rekey", "") == "1",
             b.driver,
             b.notes.get("internal", ""),
+            fingerprints(b.fingerprints),
+            b.notes.get("failed", ""),
         )
 
     @staticmethod
@@ -408,7 +450,8 @@ class MemoryReader:
 
     def info(self, view: _View) -> ViewInfo:
         now, run = self._store.now(), self._store.run_id
-        return ViewInfo(view.live, view.next, view.definition, view.version, view.fresh, now, run)
+        told = tuple(view.displaced)
+        return ViewInfo(view.live, view.next, view.definition, view.version, view.fresh, now, run, told)
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -446,10 +489,7 @@ class MemoryReader:
         held = v.subscriptions.get(subscription, (query_id, begun, 0))
         v.subscriptions[subscription] = (held[0], held[1], self._store.now() + ttl_ms)
         b = v.builds[v.live]
-        state = QueryState(
-            row.number, b.since.get(row.number, 0), b.last.get(row.number, 0), b.epoch, b.seq, b.seq
-        )
-        return Registered(row.number, v.version, created, state)
+        return Registered(row.number, v.version, created, self._state(b, row.number, b.seq))
 
     async def subscription(self, view: str, subscription: str) -> Subscription | None:
         v = self._store.all.get(view)
@@ -496,7 +536,7 @@ class MemoryReader:
     async def sweep(self, view: str) -> list[str]:
         v = self._store.all.get(view, _View())
         now = self._store.now()
-        due = [id for id, held in v.subscriptions.items() if held[2] <= now]
+        due = [id for id, held in v.subscriptions.items() if held[2] <= now][:SWEEP_BATCH]
         for id in due:
             self._store.forget(v, id)
         return due
@@ -511,8 +551,11 @@ class MemoryReader:
             return None
         v = self._store.all[view]
         b = v.builds[v.live]
-        n = row.number
-        return QueryState(n, b.since.get(n, 0), b.last.get(n, 0), b.epoch, b.seq, b.floor)
+        return self._state(b, row.number, b.floor)
+
+    def _state(self, b: _Build, n: int, floor: int) -> QueryState:
+        since, last = b.since.get(n, 0), b.last.get(n, 0)
+        return QueryState(n, since, last, b.epoch, b.seq, floor, self._store.run_id)
 
     async def rows(self, build: Build, keys: Sequence[str]) -> Found:
         b = self._store.find(build)
@@ -539,8 +582,15 @@ class MemoryReader:
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         b = self._store.find(build)
-        at = bisect_right([e.last for e in b.log], after)
-        return LogRead(b.epoch, b.seq, b.floor, b.log[at : at + limit])
+        some: list[Entry] = []
+        changes = size = 0
+        for e in b.log[bisect_right([e.last for e in b.log], after) :]:
+            if changes >= limit or size >= LOG_BYTES:
+                break
+            some.append(e)
+            changes += len(e.changes)
+            size += sum(len(change.row) + len(change.fields) for change in e.changes)
+        return LogRead(b.epoch, b.seq, b.floor, some)
 
     async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
         found = [
@@ -559,7 +609,7 @@ class MemoryReader:
         return {user: self._store.revoked[user] for user in users if user in self._store.revoked}
 
     async def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
-        place: tuple[str, str] | None = None
+        place: tuple[str, str, str] | None = None
         seq = noticed = 0
         while True:
             v = self._store.all.get(view)
@@ -567,11 +617,12 @@ class MemoryReader:
                 yield Gone(view)
                 return
             b = v.builds[v.live]
-            if place != (v.live, b.epoch) or b.floor > seq > 0:
+            truth = (v.live, b.epoch, self._store.run_id)
+            if place != truth or b.floor > seq > 0:
                 if place is None:
                     noticed = len(v.notices)
-                place, seq = (v.live, b.epoch), b.seq
-                yield Attached(Build(view, v.live), b.epoch, b.seq)
+                place, seq = truth, b.seq
+                yield Attached(Build(view, v.live), b.epoch, b.seq, self._store.run_id)
                 continue
             fresh = [e for e in b.log if e.last > seq]
             told = [notice for notice in v.notices[noticed:] if notice is not None]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import redis.asyncio as redis
 from redis.exceptions import NoScriptError, RedisError, ResponseError
@@ -12,6 +14,8 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from distributary.config.secrets import mask_text
 from distributary.store import index, keys, wire
 from distributary.store.base import (
+    LOG_BYTES,
+    SWEEP_BATCH,
     Beat,
     BuildInfo,
     Found,
@@ -27,10 +31,18 @@ from distributary.store.base import (
 )
 from distributary.store.follow import follow
 from distributary.store.keys import BuildKeys, ViewKeys
+from distributary.store.primary import connect_anew, to_primary
 from distributary.store.tail import Build, TailEvent
+
+log = logging.getLogger(__name__)
 
 CONNECTIONS = 32
 """Calls that are under way at once; more wait for their turn, in place of an error."""
+
+ANSWER = 2.5
+"""Seconds that a server has to say how it is."""
+
+T = TypeVar("T")
 
 TURN = 30.0
 """Seconds that a call waits for its turn: longer than a server that hangs holds up those before it."""
@@ -41,15 +53,17 @@ class RedisReader:
 
     def __init__(self, url: str, *, timeout: float = 10.0) -> None:
         self._url = url
-        pool = redis.BlockingConnectionPool.from_url(
+        self._pool = redis.BlockingConnectionPool.from_url(
             url,
             max_connections=CONNECTIONS,
             timeout=TURN,
             socket_timeout=timeout,
             socket_connect_timeout=5,
+            redis_connect_func=to_primary,
         )
-        self._redis: Any = redis.Redis.from_pool(pool)
+        self._redis: Any = redis.Redis.from_pool(self._pool)
         self._shas: dict[str, str] = {}
+        self._names: list[str] = []  # of the views that were here when it last answered
 
     async def close(self) -> None:
         """Close all connections."""
@@ -61,38 +75,69 @@ class RedisReader:
         if sha is None:
             sha = self._shas[name] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         try:
-            return await self._redis.evalsha(sha, len(names), *names, *args)
+            return await self._write("EVALSHA", sha, len(names), *names, *args)
         except NoScriptError:
-            return await self._redis.eval(text, len(names), *names, *args)
+            return await self._write("EVAL", text, len(names), *names, *args)
+
+    async def _write(self, *command: wire.Value) -> Any:
+        """Execute a command that a replica refuses."""
+        return await self._on_primary(lambda: self._redis.execute_command(*command))
+
+    async def _read(self, fill: Callable[[Any], object]) -> Any:
+        """Execute commands together, whose answers count only on a primary."""
+
+        async def ask() -> Any:
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.eval(wire.script("check_primary"), 0)
+            fill(pipe)
+            return (await pipe.execute())[1:]
+
+        return await self._on_primary(ask)
+
+    async def _on_primary(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask; where a replica answers, all connections are made anew, and it is asked once more."""
+        try:
+            return await ask()
+        except ResponseError as error:
+            if not wire.from_replica(error):
+                raise
+        log.warning("the store at %s has become a replica; connecting anew", mask_text(self._url))
+        await connect_anew(self._pool)
+        return await ask()
 
     async def ping(self) -> None:
         """Raise unless the server answers."""
         await self._redis.ping()
 
     async def servers(self) -> list[ServerState]:
+        address = mask_text(self._url)
         try:
-            return [ServerState(mask_text(self._url), True, await self.views())]
-        except (RedisError, OSError):
-            return [ServerState(mask_text(self._url), False, [])]
+            async with asyncio.timeout(ANSWER):
+                self._names = await self.views()
+                return [wire.server_state(address, self._names, await self._redis.info())]
+        except TimeoutError:
+            return [ServerState(address, False, self._names, f"no answer within {ANSWER:g} s")]
+        except (RedisError, OSError) as error:
+            return [ServerState(address, False, self._names, mask_text(str(error) or type(error).__name__))]
 
     async def views(self) -> list[str]:
-        return sorted(name.decode() for name in await self._redis.smembers(keys.VIEWS))
+        (names,) = await self._read(lambda pipe: pipe.smembers(keys.VIEWS))
+        return sorted(name.decode() for name in names)
 
     async def view(self, view: str) -> ViewInfo | None:
-        pipe = self._redis.pipeline(transaction=True)
-        pipe.hgetall(ViewKeys(view).view).time().info("server")
-        hash, (seconds, micros), info = await pipe.execute()
+        hash, (seconds, micros), info = await self._read(
+            lambda pipe: pipe.hgetall(ViewKeys(view).view).time().info("server")
+        )
         now = int(seconds) * 1000 + int(micros) // 1000
         return wire.view_info({k.decode(): v.decode() for k, v in hash.items()}, now, str(info["run_id"]))
 
     async def build(self, build: Build) -> BuildInfo | None:
         b = BuildKeys(build)
-        pipe = self._redis.pipeline(transaction=True)
-        pipe.hgetall(b.meta).hlen(b.rows).xrange(b.log, "-", "+", count=1)
-        meta, rows, oldest = await pipe.execute()
-        return wire.build_info(
-            {k.decode(): v.decode() for k, v in meta.items()}, rows, wire.flat_entries(oldest)
+        meta, rows, floor = await self._read(
+            lambda pipe: pipe.hgetall(b.meta).hlen(b.rows).eval(wire.script("log_floor"), 1, b.log)
         )
+        found = wire.build_info({k.decode(): v.decode() for k, v in meta.items()}, rows, [])
+        return found if found is None or floor is None else found._replace(floor=int(floor))
 
     async def register(
         self, view: str, query_id: str, text: str, subscription: str, ttl_ms: int, begun: bool
@@ -105,15 +150,17 @@ class RedisReader:
             if str(error).startswith("GONE"):
                 raise KeyError(view) from None
             raise
-        number, version, created, since, last, epoch, seq = reply
-        state = QueryState(int(number), int(since), int(last), epoch.decode(), int(seq), int(seq))
+        number, version, created, since, last, epoch, seq, history = reply
+        state = QueryState(
+            int(number), int(since), int(last), epoch.decode(), int(seq), int(seq), history.decode()
+        )
         return Registered(int(number), int(version), bool(created), state)
 
     async def subscription(self, view: str, subscription: str) -> Subscription | None:
         v = ViewKeys(view)
-        pipe = self._redis.pipeline(transaction=True)
-        pipe.hget(v.subscriptions, subscription).zscore(v.expiries, subscription).time()
-        held, expires, (seconds, micros) = await pipe.execute()
+        held, expires, (seconds, micros) = await self._read(
+            lambda pipe: pipe.hget(v.subscriptions, subscription).zscore(v.expiries, subscription).time()
+        )
         if held is None or expires is None or expires < int(seconds) * 1000 + int(micros) // 1000:
             return None
         text = held.decode()
@@ -147,13 +194,11 @@ class RedisReader:
 
     async def sweep(self, view: str) -> list[str]:
         v = ViewKeys(view)
-        return [id.decode() for id in await self._run("sweep", v.registry, [v.prefix, 200])]
+        return [id.decode() for id in await self._run("sweep", v.registry, [v.prefix, SWEEP_BATCH])]
 
     async def query_text(self, view: str, query_id: str) -> QueryRow | None:
         v = ViewKeys(view)
-        pipe = self._redis.pipeline(transaction=True)
-        pipe.hget(v.numbers, query_id).hget(v.texts, query_id)
-        number, text = await pipe.execute()
+        number, text = await self._read(lambda pipe: pipe.hget(v.numbers, query_id).hget(v.texts, query_id))
         return QueryRow(int(number), query_id, text.decode()) if number is not None else None
 
     async def query_state(self, view: str, query_id: str) -> QueryState | None:
@@ -178,7 +223,7 @@ class RedisReader:
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         b = BuildKeys(build)
-        return wire.log_read(await self._run("log", [b.meta, b.log], [after, limit]))
+        return wire.log_read(await self._run("log", [b.meta, b.log], [after, limit, LOG_BYTES]))
 
     async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
         asked: list[wire.Value] = ["seq", seq] if seq is not None else ["time", time or 0]
@@ -191,23 +236,24 @@ class RedisReader:
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:
         found: dict[str, int] = {}
         for at in range(0, len(users), 1000):
-            some = users[at : at + 1000]
-            moments = await self._redis.hmget(keys.REVOKED, list(some))
-            found |= {
-                user: int(moment) for user, moment in zip(some, moments, strict=True) if moment is not None
-            }
+            found |= await self._revoked(list(users[at : at + 1000]))
         return found
+
+    async def _revoked(self, users: list[str]) -> dict[str, int]:
+        (moments,) = await self._read(lambda pipe: pipe.hmget(keys.REVOKED, users))
+        pairs = zip(users, moments, strict=True)
+        return {user: int(moment) for user, moment in pairs if moment is not None}
 
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         return follow(self._url, view)
 
     async def beat(self, part: str, id: str, stats: str) -> None:
-        await self._redis.hset(keys.BEATS, f"{part}/{id}", f"{await self._now()} {stats}")
+        await self._write("HSET", keys.BEATS, f"{part}/{id}", f"{await self._now()} {stats}")
 
     async def beats(self) -> list[Beat]:
         heard, silent = wire.beats(await self._redis.hgetall(keys.BEATS), await self._now())
         if silent:
-            await self._redis.hdel(keys.BEATS, *silent)
+            await self._write("HDEL", keys.BEATS, *silent)
         return heard
 
     async def _now(self) -> int:

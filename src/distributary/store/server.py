@@ -1,6 +1,7 @@
 """The embedded store server: one Valkey (or Redis) on 127.0.0.1 that keeps an append-only file.
 
-The file is synced every second: a killed process loses nothing, a lost machine at most about a second.
+The file is synced every second. A lost machine loses about the last second; a killed process at most what
+waited for a slow sync (two seconds). Either way the store went back, which R2 is about.
 """
 
 from __future__ import annotations

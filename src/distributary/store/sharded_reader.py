@@ -92,13 +92,10 @@ class ShardedReader:
         await self._all(lambda shard: shard.ping())
 
     async def servers(self) -> list[ServerState]:
-        found = {}
-        try:
-            found = await self._all(lambda shard: shard.views())
-        except _DOWN:
-            log.debug("no server answers", exc_info=True)
-        self._learn(found)
-        return [ServerState(mask_text(at), at in found, self._names[at]) for at in self._addresses]
+        states = await asyncio.gather(*(self._shards[at].servers() for at in self._addresses))
+        seen = {at: state[0] for at, state in zip(self._addresses, states, strict=True)}
+        self._learn({at: state.views for at, state in seen.items() if state.answers})
+        return [state._replace(views=self._names[at]) for at, state in seen.items()]
 
     def _learn(self, found: dict[str, list[str]]) -> None:
         """Keep the names of each server's own views; another list of servers may have left it others."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from distributary.model.fingerprint import Fingerprint
 from distributary.model.shard import shard_of
 from distributary.store.base import (
     Beat,
     Behind,
     BuildInfo,
+    Claim,
     Claimed,
     Group,
     Opened,
@@ -46,16 +48,29 @@ class ShardedWriter:
     def claim(self, build: Build, topic: str, partitions: int, driver: str = "") -> Claimed:
         return self._of(build.view).claim(build, topic, partitions, driver)
 
-    def open(self, build: Build, partition: int, generation: int) -> Opened:
-        return self._of(build.view).open(build, partition, generation)
+    def open(self, build: Build, partition: int, claim: Claim) -> Opened:
+        return self._of(build.view).open(build, partition, claim)
+
+    def assign(self, build: Build, claim: Claim, partitions: Sequence[int]) -> None:
+        self._of(build.view).assign(build, claim, partitions)
+
+    def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
+        return self._of(build.view).assigned(build, claim)
 
     def write(self, group: Group) -> int:
         return self._of(group.build.view).write(group)
 
     def advance(
-        self, build: Build, epoch: str, generation: int, ends: Mapping[int, int], *, hop: bool = False
+        self,
+        build: Build,
+        claim: Claim,
+        ends: Mapping[int, int],
+        *,
+        hop: bool = False,
+        last: Mapping[int, Fingerprint] | None = None,
+        copied: Mapping[int, Fingerprint] | None = None,
     ) -> bool:
-        return self._of(build.view).advance(build, epoch, generation, ends, hop=hop)
+        return self._of(build.view).advance(build, claim, ends, hop=hop, last=last, copied=copied)
 
     def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
         return self._of(build.view).rows(build, keys)
@@ -81,11 +96,11 @@ class ShardedWriter:
     def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
         return self._of(build.view).go_live(build, generation, fence=fence)
 
-    def rebuild(self, build: Build, reason: str = "") -> None:
-        self._of(build.view).rebuild(build, reason)
+    def rebuild(self, build: Build, generation: int, reason: str = "") -> None:
+        self._of(build.view).rebuild(build, generation, reason)
 
-    def drop(self, build: Build) -> None:
-        self._of(build.view).drop(build)
+    def drop(self, build: Build) -> bool:
+        return self._of(build.view).drop(build)
 
     def note(self, build: Build, **fields: str) -> None:
         self._of(build.view).note(build, **fields)

@@ -17,13 +17,16 @@ class Build(NamedTuple):
 class Attached(NamedTuple):
     """All that follows comes after this position; whatever was held before is void.
 
-    Comes first, and again whenever the live build, its epoch or the server
-    changed, or a hole was found.
+    Comes first, and again whenever the live build, its epoch or the server's
+    history changed, or a hole was found. ``history_id`` names one server's
+    uninterrupted time as primary: after a restart or a failover it is another,
+    and writes of before may be lost, or their numbers given again.
     """
 
     build: Build
     epoch: str
     seq: int
+    history_id: str = ""
 
 
 class Entries(NamedTuple):

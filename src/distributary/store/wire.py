@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from redis.exceptions import MasterDownError, ReadOnlyError
+
 from distributary.model.change import Entry, decode_changes
+from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.store.base import (
     Beat,
     Behind,
     BuildInfo,
+    Claim,
     Claimed,
+    Fingerprints,
     Found,
     Group,
     LogRead,
@@ -27,6 +32,7 @@ from distributary.store.base import (
     QueryState,
     RegistryChange,
     Row,
+    ServerState,
     ViewInfo,
 )
 from distributary.store.index import key_of
@@ -47,6 +53,19 @@ def script(name: str) -> str:
 def fresh_epoch() -> str:
     """Make a name that no count has had before."""
     return secrets.token_hex(4)
+
+
+def history_id(info: Mapping[str, Any]) -> str:
+    """Name the history of writes that a server is on, from INFO's sections server and replication.
+
+    As history.lua does: the run id alone stays when a primary is demoted, resynchronised and promoted again.
+    """
+    return f"{info['run_id']}:{info.get('master_replid', '')}"
+
+
+def from_replica(error: Exception) -> bool:
+    """Say whether an error means that a replica answered: the primary is elsewhere by now."""
+    return isinstance(error, (ReadOnlyError, MasterDownError)) or "READONLY" in str(error)
 
 
 def parse_row(value: bytes) -> Row:
@@ -97,6 +116,7 @@ def write_args(group: Group, keep: int) -> list[Value]:
         len(group.found),
         len(group.lost),
         group.clock,
+        group.fingerprint,
         *rows,
         *gone,
         *expiries,
@@ -155,6 +175,17 @@ def opened(reply: Any) -> Opened:
     )
 
 
+def assignment(claim: Claim, partitions: Sequence[int]) -> str:
+    """Write which Kafka partition each task of a claim's query reads."""
+    return f"{claim.generation} {','.join(map(str, partitions))}"
+
+
+def assigned(claim: Claim, text: str) -> list[int]:
+    """Read what ``assignment`` wrote; nothing where it is of another claim."""
+    generation, _, partitions = text.partition(" ")
+    return [int(one) for one in partitions.split(",")] if generation == str(claim.generation) else []
+
+
 def fields(flat: Sequence[bytes]) -> dict[str, str]:
     """Read a flat hash."""
     return {k.decode(): v.decode() for k, v in zip(flat[::2], flat[1::2], strict=True)}
@@ -175,11 +206,24 @@ def hops(meta: dict[str, str]) -> dict[int, int]:
     return {int(name[2:]): int(text) for name, text in meta.items() if name.startswith("h:")}
 
 
+def fingerprints(meta: dict[str, str]) -> Fingerprints:
+    """By which the records that a build was made from are recognised again."""
+
+    def under(prefix: str) -> dict[int, Fingerprint]:
+        found = ((name, text) for name, text in meta.items() if name.startswith(prefix))
+        return {int(name.removeprefix(prefix)): Fingerprint.parse(text) for name, text in found}
+
+    written, filtered = under("f:"), under("fe:")
+    read = {p: max(filter(None, (written.get(p), filtered.get(p)))) for p in written.keys() | filtered.keys()}
+    return Fingerprints(read, under("fh:"), under("fi:"))
+
+
 def claimed(reply: Any) -> Claimed:
     """Read claim.lua's answer."""
     epoch, generation, renewed, meta = reply
     found = fields(meta)
-    return Claimed(epoch.decode(), int(generation), marks(found), hops(found), bool(renewed))
+    claim = Claim(epoch.decode(), int(generation))
+    return Claimed(claim, marks(found), hops(found), bool(renewed), fingerprints(found))
 
 
 def entry(id: bytes, body: Sequence[bytes]) -> Entry:
@@ -197,9 +241,9 @@ def floor_of(oldest: Any, seq: int) -> int:
 
 def log_read(reply: Any) -> LogRead:
     """Read log.lua's answer."""
-    epoch, seq, oldest, items = reply
+    epoch, seq, floor, items = reply
     top = int(seq)
-    return LogRead(epoch.decode(), top, floor_of(oldest, top), [entry(id, body) for id, body in items])
+    return LogRead(epoch.decode(), top, int(floor or top), [entry(id, body) for id, body in items])
 
 
 def place(note: bytes | None) -> Place | None:
@@ -215,9 +259,10 @@ def query_state(reply: Any) -> QueryState | None:
     """Read state.lua's answer."""
     if not reply:
         return None
-    number, since, last, epoch, seq, oldest = reply
+    number, since, last, epoch, seq, floor, history = reply
+    top = int(seq)
     return QueryState(
-        int(number), int(since), int(last), epoch.decode(), int(seq), floor_of(oldest, int(seq))
+        int(number), int(since), int(last), epoch.decode(), top, int(floor or top), history.decode()
     )
 
 
@@ -265,7 +310,21 @@ def view_info(hash: dict[str, str], now: int, run_id: str) -> ViewInfo | None:
         int(hash.get("fresh", "0")),
         now,
         run_id,
+        tuple(hash.get("displaced", "").split()),
     )
+
+
+def server_state(address: str, views: list[str], info: Mapping[str, Any]) -> ServerState:
+    """Read INFO: whether a server takes writes, and how full it is."""
+    refuses = ""
+    if info.get("role", "master") != "master":
+        refuses = f"it is a replica of {info.get('master_host')}:{info.get('master_port')}"
+    elif info.get("aof_last_write_status", "ok") != "ok":
+        refuses = "it cannot write its append-only file (is the disk full?)"
+    elif info.get("loading"):
+        refuses = "it is loading its data"
+    used, limit = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    return ServerState(address, True, views, "", refuses, used, limit)
 
 
 def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None:
@@ -294,6 +353,8 @@ def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None
         meta.get("rekey", "") == "1",
         meta.get("driver", ""),
         meta.get("internal", ""),
+        fingerprints(meta),
+        meta.get("failed", ""),
     )
 
 
@@ -309,7 +370,7 @@ def beats(said: dict[bytes, bytes], now: int) -> tuple[list[Beat], list[bytes]]:
     for name, value in said.items():
         when, stats = value.decode().split(" ", 1)
         part, _, id = name.decode().partition("/")
-        age = max(0, now - int(when))
+        age = abs(now - int(when))  # one from the future was told before the clock was set back
         if age > SILENT_MS:
             silent.append(name)
         else:

@@ -17,11 +17,14 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from distributary.errors import StoreUnsuitable
+from distributary.model.fingerprint import Fingerprint
 from distributary.store import keys, wire
 from distributary.store.base import (
     Beat,
     Behind,
+    BuildGone,
     BuildInfo,
+    Claim,
     Claimed,
     Fenced,
     Group,
@@ -60,9 +63,11 @@ class RedisWriter:
         )
 
     def close(self) -> None:
-        """Give the connection back."""
-        if "_redis" in self.__dict__:
-            self._redis.close()
+        """End the connection; the next use makes another, to whoever has the address by then."""
+        client = self.__dict__.pop("_redis", None)
+        if client is not None:
+            client.close()
+            client.connection_pool.disconnect()
 
     def _run(self, name: str, names: Sequence[str], args: Sequence[wire.Value]) -> Any:
         text = wire.script(name)
@@ -74,6 +79,10 @@ class RedisWriter:
                 return self._redis.evalsha(sha, len(names), *names, *args)
             except redis.exceptions.NoScriptError:
                 return self._redis.eval(text, len(names), *names, *args)
+        except redis.exceptions.ReadOnlyError:
+            # Whoever answers here is no primary any more: only another connection finds the one that is.
+            self.close()
+            raise
         except redis.exceptions.ResponseError as error:
             if isinstance(error, redis.exceptions.OutOfMemoryError):
                 raise
@@ -90,10 +99,17 @@ class RedisWriter:
         args: list[wire.Value] = [topic, partitions, wire.fresh_epoch(), driver]
         return wire.claimed(self._run("claim", [b.meta, ViewKeys(build.view).ctl, b.log], args))
 
-    def open(self, build: Build, partition: int, generation: int) -> Opened:
+    def open(self, build: Build, partition: int, claim: Claim) -> Opened:
         b, v = BuildKeys(build), ViewKeys(build.view)
-        names = [b.meta, v.ctl, b.log, v.view, v.numbers, v.texts]
-        return wire.opened(self._run("open", names, [partition, generation, wire.fresh_epoch()]))
+        names = [b.meta, b.log, v.view, v.numbers, v.texts]
+        return wire.opened(self._run("open", names, [partition, *claim]))
+
+    def assign(self, build: Build, claim: Claim, partitions: Sequence[int]) -> None:
+        self.note(build, tasks=wire.assignment(claim, partitions))
+
+    def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
+        found: bytes | None = self._redis.hget(BuildKeys(build).meta, "tasks")
+        return wire.assigned(claim, (found or b"").decode())
 
     def write(self, group: Group) -> int:
         b, v = BuildKeys(group.build), ViewKeys(group.build.view)
@@ -107,11 +123,20 @@ class RedisWriter:
             return wire.written(self._run("write", names, args))
 
     def advance(
-        self, build: Build, epoch: str, generation: int, ends: Mapping[int, int], *, hop: bool = False
+        self,
+        build: Build,
+        claim: Claim,
+        ends: Mapping[int, int],
+        *,
+        hop: bool = False,
+        last: Mapping[int, Fingerprint] | None = None,
+        copied: Mapping[int, Fingerprint] | None = None,
     ) -> bool:
-        args: list[wire.Value] = [epoch, generation, "h:" if hop else "e:"]
+        args: list[wire.Value] = [*claim, "h:" if hop else "e:", len(ends)]
         for partition, end in ends.items():
-            args += (partition, end)
+            args += (partition, end, str((last or {}).get(partition, "")))
+        for partition, one in (copied or {}).items():
+            args += (partition, str(one))
         return bool(self._run("advance", [BuildKeys(build).meta], args))
 
     def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
@@ -155,27 +180,27 @@ class RedisWriter:
         old: bytes = self._run("go_live", names, [build.id, int(fence), under])
         return old.decode()
 
-    def rebuild(self, build: Build, reason: str = "") -> None:
+    def rebuild(self, build: Build, generation: int, reason: str = "") -> None:
         b = BuildKeys(build)
         names = [b.meta, b.rows, b.log, b.last, b.since, ViewKeys(build.view).ctl, b.index, b.places]
-        self._run("rebuild", names, [wire.fresh_epoch(), reason])
+        self._run("rebuild", names, [wire.fresh_epoch(), reason, generation])
 
-    def drop(self, build: Build) -> None:
-        v, b = ViewKeys(build.view), BuildKeys(build)
-        partitions = int(self._redis.hget(b.meta, "partitions") or 0)
-        if self._redis.hget(v.view, "next") == build.id.encode():
-            self._redis.hset(v.view, "next", "")
-        self._redis.unlink(*b.all(partitions))
+    def drop(self, build: Build) -> bool:
+        return self._drop(build)
+
+    def _drop(self, build: Build, *, always: bool = False) -> bool:
+        b = BuildKeys(build)
+        args: list[wire.Value] = [build.id, b.expiries, int(always)]
+        return bool(self._run("drop", [ViewKeys(build.view).view, *b.fixed], args))
 
     def note(self, build: Build, **fields: str) -> None:
-        name = BuildKeys(build).meta
-        if self._redis.exists(name):
-            self._redis.hset(name, mapping=fields)
+        self._note(BuildKeys(build).meta, fields)
 
     def fresh(self, view: str) -> None:
-        name = ViewKeys(view).view
-        if self._redis.exists(name):
-            self._redis.hset(name, "fresh", str(self._now()))
+        self._note(ViewKeys(view).view, {"fresh": str(self._now())})
+
+    def _note(self, name: str, fields: Mapping[str, str]) -> None:
+        self._run("note", [name], [item for pair in fields.items() for item in pair])
 
     def drop_view(self, view: str) -> None:
         v = ViewKeys(view)
@@ -184,9 +209,9 @@ class RedisWriter:
         self._redis.xadd(v.ctl, {"gone": "1"})
         self._redis.expire(v.ctl, 60)
         self._redis.unlink(*v.registry)
-        for field in (b"live", b"next"):
-            if found.get(field):
-                self.drop(Build(view, found[field].decode()))
+        builds = b" ".join(found.get(field, b"") for field in (b"live", b"next", b"displaced"))
+        for id in builds.split():
+            self._drop(Build(view, id.decode()), always=True)
 
     def beat(self, part: str, id: str, stats: str) -> None:
         self._redis.hset(keys.BEATS, f"{part}/{id}", f"{self._now()} {stats}")
@@ -206,7 +231,8 @@ class RedisWriter:
 
     def check(self) -> None:
         """Refuse a server that would throw rows away by itself (R6)."""
-        policy = self._redis.config_get("maxmemory-policy").get("maxmemory-policy", "noeviction")
+        # Not CONFIG GET, which managed services forbid.
+        policy = self._redis.info("memory").get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
             raise StoreUnsuitable(
                 f"the store's maxmemory-policy is {policy}: under pressure it would drop rows",
@@ -245,14 +271,22 @@ class RedisWriter:
         """
         server = self._redis.info("server")
         known = self._redis.hget(meta, "run")
-        if known is None or known.decode() == server["run_id"] or server.get("server_name") == "valkey":
+        if known is None or server["run_id"] in known.decode() or server.get("server_name") == "valkey":
             return
         if not self._redis.info("persistence")["aof_enabled"]:
             return
-        self._redis.bgrewriteaof()
+        try:
+            self._redis.bgrewriteaof()
+        except redis.exceptions.ResponseError as error:
+            if "already in progress" not in str(error):  # after a resynchronisation it begins by itself
+                raise
         deadline = time.monotonic() + REWRITE
-        while self._redis.info("persistence")["aof_rewrite_in_progress"] and time.monotonic() < deadline:
+        while self._rewrites() and time.monotonic() < deadline:
             time.sleep(0.02)
+
+    def _rewrites(self) -> bool:
+        said = self._redis.info("persistence")
+        return bool(said["aof_rewrite_in_progress"] or said["aof_rewrite_scheduled"])
 
     def _now(self) -> int:
         seconds, micros = self._redis.time()
@@ -262,13 +296,22 @@ class RedisWriter:
         return str(self._redis.info("server")["run_id"])
 
 
+class WritesRefused(redis.exceptions.ConnectionError):
+    """The server takes no writes for now: its disk is full, or it has too few replicas."""
+
+
+REFUSALS = ("MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN")
+
+
 def _typed(error: redis.exceptions.ResponseError) -> Exception:
-    """Turn an error reply of our scripts into the exception it names."""
+    """Turn an error reply of our scripts, or of a server that takes none, into the exception it names."""
     message = str(error)
-    word = message.split(" ", 1)[0]
+    word = message.removeprefix("-").split(" ", 1)[0]
+    if word in REFUSALS or any(f"-{word}" in message for word in REFUSALS):
+        return WritesRefused(message)
     kinds: dict[str, Callable[[str], Exception]] = {
         "FENCED": Fenced,
-        "GONE": Fenced,
+        "GONE": BuildGone,
         "OWNER": wire.not_owner,
         "SUSPECT": Suspect,
         "TOPIC": TopicReplaced,

@@ -35,12 +35,12 @@ def test_the_log_is_given_up_before_rows_are_refused(server: StoreServer) -> Non
     writer = RedisWriter(server.url, log_keep=10**9)
     writer.define("v", "b", "{}")
     claimed = writer.claim(B, "t", 1)
-    opened = writer.open(B, 0, claimed.generation)
+    opened = writer.open(B, 0, claimed.claim)
 
     def write(number: int, *changes: str) -> int:
         follows = Mark(number - 1) if number > 1 else None
         rows = [change(key, {"n": number, "pad": "x" * 20_000}) for key in changes]
-        one = group(B, opened, claimed.generation, number, number, rows, follows=follows, new=False)
+        one = group(B, opened, claimed.claim.generation, number, number, rows, follows=follows, new=False)
         return writer.write(one)
 
     for number in range(1, 60):

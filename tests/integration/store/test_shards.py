@@ -50,8 +50,8 @@ def live(writer: WriterStore, view: str) -> Build:
     build = Build(view, "b1")
     writer.define(view, "b1", '{"view":{}}')
     claimed = writer.claim(build, "topic", 1)
-    opened = writer.open(build, 0, claimed.generation)
-    writer.write(group(build, opened, claimed.generation, 1, 10, [change("a", {"n": 1})]))
+    opened = writer.open(build, 0, claimed.claim)
+    writer.write(group(build, opened, claimed.claim.generation, 1, 10, [change("a", {"n": 1})]))
     writer.go_live(build)
     return build
 
@@ -122,11 +122,11 @@ async def test_the_epoch_of_a_view_follows_its_own_server(servers: Servers) -> N
     writer = open_writer(urls(two))
     try:
         builds = [live(writer, name_on(server, two)) for server in two]
-        before = [writer.claim(build, "topic", 1).epoch for build in builds]
+        before = [writer.claim(build, "topic", 1).claim.epoch for build in builds]
         two[1].kill()
         two[1].start()
         writer.close()
-        after = [writer.claim(build, "topic", 1).epoch for build in builds]
+        after = [writer.claim(build, "topic", 1).claim.epoch for build in builds]
         assert after[0] == before[0]
         assert after[1] != before[1]
     finally:

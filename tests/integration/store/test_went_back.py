@@ -15,9 +15,10 @@ from tests.support.servers import StoreServer
 
 from distributary.model.view import View
 from distributary.reduce.packed import Packed
-from distributary.reduce.reducer import Reducer, StoreWentBack
+from distributary.reduce.reducer import Reducer
 from distributary.reduce.rules import rule_of
 from distributary.setup.valkey import bundled
+from distributary.store.base import Claimed, Fenced
 from distributary.store.redis import RedisReader, RedisWriter
 from distributary.store.tail import Attached, Build
 
@@ -37,15 +38,8 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreServ
     one.stop()
 
 
-def reducer(writer: RedisWriter, generation: int) -> Reducer:
-    return Reducer(writer, B, 0, generation, SUM, rule_of(SUM), lambda letters: None)
-
-
-def cut(folder: Path, lost: int) -> None:
-    """Cut bytes off the end of the log file that is being appended to."""
-    newest = max(folder.glob("appendonlydir/*.incr.aof"), key=lambda f: f.stat().st_mtime_ns)
-    with newest.open("r+b") as file:
-        file.truncate(max(0, newest.stat().st_size - lost))
+def reducer(writer: RedisWriter, claimed: Claimed) -> Reducer:
+    return Reducer(writer, B, 0, claimed.claim, SUM, rule_of(SUM), lambda letters: None)
 
 
 async def first(tail: Any) -> Attached:
@@ -60,8 +54,7 @@ async def first(tail: Any) -> Attached:
 async def test_a_cut_log_is_folded_again_exactly(server: StoreServer, lost: int) -> None:
     writer = RedisWriter(server.url)
     writer.define("v", "b", "{}")
-    generation = writer.claim(B, "t", 1).generation
-    one = reducer(writer, generation)
+    one = reducer(writer, writer.claim(B, "t", 1))
     one.open()
     reader = RedisReader(server.url)
     tail = reader.tail("v")
@@ -69,19 +62,19 @@ async def test_a_cut_log_is_folded_again_exactly(server: StoreServer, lost: int)
     for at in range(0, 300, 10):
         one.fold(RECORDS[at : at + 10])
     server.kill()
-    cut(server.folder, lost)
+    server.lose_tail(lost)
     server.start()
     with pytest.raises(ConnectionError):
         one.fold(RECORDS[300:310])
-    with pytest.raises(StoreWentBack):
+    with pytest.raises(Fenced):
         one.open()
     # Another restart replays nothing of what was torn, and the driver starts again from the store's marks.
     server.kill()
     server.start()
     writer = RedisWriter(server.url)
     claimed = writer.claim(B, "t", 1)
-    assert claimed.epoch != before.epoch
-    one = reducer(writer, claimed.generation)
+    assert claimed.claim.epoch != before.epoch
+    one = reducer(writer, claimed)
     one.open()
     assert one.mark is not None
     assert one.mark.offset < 300
@@ -99,13 +92,16 @@ async def test_a_cut_log_is_folded_again_exactly(server: StoreServer, lost: int)
 def test_nothing_is_lost_by_a_plain_kill(server: StoreServer) -> None:
     writer = RedisWriter(server.url)
     writer.define("v", "b", "{}")
-    one = reducer(writer, writer.claim(B, "t", 1).generation)
+    one = reducer(writer, writer.claim(B, "t", 1))
     one.open()
     one.fold(RECORDS[:100])
     server.kill()
     server.start()
     with pytest.raises(ConnectionError):
         one.fold(RECORDS[100:200])
+    with pytest.raises(Fenced):
+        one.open()
+    one = reducer(writer, writer.claim(B, "t", 1))
     one.open()
     one.fold(RECORDS[100:200])
     rows = [json.loads(row.json)["count"] for row in writer.rows(B, ["k0", "k1", "k2"]) if row]

@@ -2,14 +2,18 @@
 -- KEYS: 1 view hash, 2 the set of views, 3 the build's meta
 -- ARGV: 1 view name, 2 build id, 3 definition, 4 a fresh epoch
 -- Returns 1 when this build is new.
+#include displaced.lua
 redis.call('SADD', KEYS[2], ARGV[1])
-local live = redis.call('HGET', KEYS[1], 'live')
+local live, next_ = unpack(redis.call('HMGET', KEYS[1], 'live', 'next'))
 local created = 0
 if redis.call('EXISTS', KEYS[3]) == 0 then
   redis.call('HSET', KEYS[3], 'epoch', ARGV[4], 'gen', 0, 'seq', 0, 'status', 'building', 'reason', '')
   created = 1
 end
 redis.call('HSET', KEYS[3], 'definition', ARGV[3])
+replace(KEYS[1], ARGV[2])
+-- One that was under way and will not be finished is left to the driver to drop.
+if next_ ~= ARGV[2] then displace(KEYS[1], next_) end
 if not live or live == '' or live == ARGV[2] then
   redis.call('HSET', KEYS[1], 'live', ARGV[2], 'definition', ARGV[3])
   if live == ARGV[2] then

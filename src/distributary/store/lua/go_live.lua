@@ -3,6 +3,7 @@
 -- ARGV: 1 build id, 2 how much the generation rises (0 or 1), 3 the generation that it was built under ('' any)
 -- Returns the build it replaced, '' when none, or an error reply.
 #include fence.lua
+#include displaced.lua
 if ARGV[3] ~= '' then
   local gen = redis.call('HGET', KEYS[2], 'gen')
   if gen ~= ARGV[3] then return redis.error_reply('FENCED generation ' .. tostring(gen)) end
@@ -14,4 +15,5 @@ redis.call('HSET', KEYS[1], 'live', ARGV[1], 'definition', redis.call('HGET', KE
 if redis.call('HGET', KEYS[1], 'next') == ARGV[1] then redis.call('HSET', KEYS[1], 'next', '') end
 attach(KEYS[3])
 if live == ARGV[1] then return '' end
+displace(KEYS[1], live)
 return live

@@ -1,6 +1,22 @@
--- Reads whole groups that end after a number.
--- KEYS: 1 meta, 2 log   ARGV: 1 after, 2 most entries
--- Returns {epoch, seq, oldest entry…, entries…}.
+-- Reads whole groups that end after a number: about so many changes, and about so many bytes; one at least.
+-- KEYS: 1 meta, 2 log   ARGV: 1 after, 2 changes, 3 bytes
+-- Returns {epoch, seq, floor, entries…}.
+#include floor.lua
 local meta = redis.call('HMGET', KEYS[1], 'epoch', 'seq')
-return {meta[1] or '', meta[2] or '0', redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1),
-        redis.call('XRANGE', KEYS[2], '(' .. ARGV[1] .. '-0', '+', 'COUNT', ARGV[2])}
+local changes, bytes = tonumber(ARGV[2]), tonumber(ARGV[3])
+local entries, after, step, size = {}, ARGV[1] .. '-0', 1, 0
+while changes > 0 and bytes > 0 do
+  local some = redis.call('XRANGE', KEYS[2], '(' .. after, '+', 'COUNT', step)
+  for _, entry in ipairs(some) do
+    if changes <= 0 or bytes <= 0 then break end
+    entries[#entries + 1] = entry
+    after = entry[1]
+    changes = changes - entry[2][2]
+    bytes = bytes - #entry[2][4]
+    size = size + #entry[2][4]
+  end
+  if #some < step then break end
+  -- As many more as would fit if they are like those so far; not many, for they may be larger.
+  step = math.max(1, math.min(16, math.floor(bytes * #entries / size)))
+end
+return {meta[1] or '', meta[2] or '0', floor(KEYS[2]), entries}

@@ -1,9 +1,11 @@
 -- Adds a subscription and, if new, its query (R15). Asking again with the same id changes nothing but the expiry.
 -- KEYS: 1 view hash, 2 query texts, 3 query numbers, 4 references, 5 registry log, 6 expiries, 7 subscriptions
 -- ARGV: 1 query id, 2 text, 3 subscription, 4 ttl ms, 5 begun (1 or 0), 6 prefix of the view's keys
--- Returns {number, version, created, since, last, epoch, seq} or an error reply.
+-- Returns {number, version, created, since, last, epoch, seq, history id} or an error reply.
+#include primary.lua
+#include history.lua
 local live, nxt = unpack(redis.call('HMGET', KEYS[1], 'live', 'next'))
-if not live or live == '' then return redis.error_reply('GONE no such view') end
+if not live or live == '' then return replica() or redis.error_reply('GONE no such view') end
 local t = redis.call('TIME')
 local expires = t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[4]
 local created = 0
@@ -31,4 +33,4 @@ redis.call('ZADD', KEYS[6], expires, ARGV[3])
 local base = ARGV[6] .. live .. ':'
 local meta = redis.call('HMGET', base .. 'meta', 'epoch', 'seq')
 return {number, redis.call('HGET', KEYS[1], 'version'), created, redis.call('HGET', base .. 'since', number) or '0',
-        redis.call('HGET', base .. 'last', number) or '0', meta[1] or '', meta[2] or '0'}
+        redis.call('HGET', base .. 'last', number) or '0', meta[1] or '', meta[2] or '0', history_id()}

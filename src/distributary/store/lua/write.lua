@@ -4,8 +4,8 @@
 -- ARGV: 1 partition, 2 epoch, 3 generation, 4 token, 5 group number, 6 registry version,
 --       7 mark it follows ('' none), 8 new mark, 9 memo, 10 count of changes, 11 blob,
 --       12 records, 13 dead letters, 14 log entries to keep, 15 rows written n, 16 rows removed r,
---       17 expiries e, 18 queries q, 19 index entries that come, 20 and that go, 21 clock (0: as it is); then n × (key, index, new?,
---       tail of the value), r × key, e × (expiry, key), q × (number, index), entries that come, entries that go.
+--       17 expiries e, 18 queries q, 19 index entries that come, 20 and that go, 21 clock (0: as it is),
+--       22 fingerprint of the record at the mark ('': as it is); then n × (key, index, new?, tail of the value), r × key, e × (expiry, key), q × (number, index), entries that come, entries that go.
 -- Returns the seq of the last change, or {'behind', version, steps…}, or {'whole', version}, or an error reply.
 #include behind.lua
 local p = ARGV[1]
@@ -24,7 +24,7 @@ if count > 0 or ARGV[21] ~= '0' then
 end
 
 local n, r, e, q = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])
-local at = 22
+local at = 23
 -- A row that the reducer believes is new must not belong to another partition (R7).
 for i = 0, n - 1 do
   local base = at + i * 4
@@ -85,6 +85,7 @@ for i = 0, go - 1 do redis.call('ZREM', KEYS[9], ARGV[at + come + i]) end
 for i = 0, come - 1 do redis.call('ZADD', KEYS[9], 0, ARGV[at + i]) end
 redis.call('HSET', KEYS[1], 'seq', seq, 's:' .. p, seq, 'm:' .. p, ARGV[8], 'g:' .. p, ARGV[5], 'w:' .. p, ARGV[9])
 if ARGV[21] ~= '0' then redis.call('HSET', KEYS[1], 'c:' .. p, ARGV[21]) end
+if ARGV[22] ~= '' then redis.call('HSET', KEYS[1], 'f:' .. p, ARGV[22]) end
 if ARGV[12] ~= '0' then redis.call('HINCRBY', KEYS[1], 'records', ARGV[12]) end
 if ARGV[13] ~= '0' then redis.call('HINCRBY', KEYS[1], 'dead', ARGV[13]) end
 return seq

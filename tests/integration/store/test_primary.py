@@ -1,0 +1,195 @@
+"""A primary that is demoted in place, with its clients on it, as managed services do it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import ConnectionError as LinkError
+from tests.support.balancer import Balancer
+from tests.support.clock import LIMIT
+from tests.support.servers import StoreServer, free_port
+from tests.support.waiting import eventually
+from tests.unit.publish.hubs import ALL
+from tests.unit.publish.sinks import FoldingSink
+from tests.unit.publish.world import VIEW, World, until
+
+from distributary.publish.hub.hub import Hub, Wish
+from distributary.publish.stats import Stats
+from distributary.setup.valkey import bundled
+from distributary.store import wire
+from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.tail import Attached
+
+WAIT = 20 * LIMIT
+
+
+@pytest.fixture(params=["valkey", "redis"])
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[StoreServer, StoreServer]]:
+    """A primary and a replica that has all of it."""
+    binary = shutil.which("redis-server") if request.param == "redis" else bundled()
+    if binary is None:
+        pytest.skip("redis-server is not installed (make test installs it on Debian as root)")
+    servers = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        servers.append(StoreServer(Path(binary), tmp_path / name))
+        servers[-1].start()
+        servers[-1].set("repl-diskless-sync-delay", "0")
+    follow(servers[1], servers[0])
+    yield servers[0], servers[1]
+    for server in servers:
+        server.kill()  # one that writes its first file after it was filled does not let itself be stopped
+
+
+def info(server: StoreServer) -> dict[str, Any]:
+    with redis.Redis(port=server.port) as admin:
+        return {**admin.info("server"), **admin.info("replication")}
+
+
+def follow(server: StoreServer, primary: StoreServer) -> None:
+    """Make a server the replica of another, and wait until it has all of it."""
+    with redis.Redis(port=server.port) as admin:
+        admin.replicaof("127.0.0.1", str(primary.port))
+    catch_up(server, primary)
+
+
+def promote(server: StoreServer, primary: StoreServer) -> None:
+    """Make a replica a primary, once it has all of the one so far."""
+    catch_up(server, primary)
+    with redis.Redis(port=server.port) as admin:
+        admin.replicaof("NO", "ONE")
+
+
+def catch_up(server: StoreServer, primary: StoreServer) -> None:
+    def synced(said: dict[str, Any]) -> bool:
+        there = info(primary)["master_repl_offset"]
+        return said["master_link_status"] == "up" and int(said["slave_repl_offset"]) >= int(there)
+
+    async def ask() -> dict[str, Any]:
+        return info(server)
+
+    asyncio.run(eventually(ask, synced))
+
+
+def settle(server: StoreServer) -> None:
+    """Wait until it has written its file anew, as it does after it was filled."""
+
+    async def ask() -> int:
+        with redis.Redis(port=server.port) as admin:
+            return int(admin.info("persistence")["aof_rewrite_in_progress"])
+
+    asyncio.run(eventually(ask, lambda running: not running))
+
+
+@pytest.fixture
+async def address(pair: tuple[StoreServer, StoreServer]) -> AsyncIterator[Balancer]:
+    """The one address that clients know; it leads to the primary."""
+    async with Balancer([pair[0].port]) as balancer:
+        yield balancer
+
+
+def url(balancer: Balancer) -> str:
+    return f"redis://127.0.0.1:{balancer.port}/0"
+
+
+async def test_a_demoted_primary_is_left_for_the_new_one(
+    pair: tuple[StoreServer, StoreServer], address: Balancer
+) -> None:
+    one, two = pair
+    world = World(writer=RedisWriter(one.url))
+    world.put(("a", {"n": 1}))
+    reader = RedisReader(url(address))
+    hub = Hub(reader, ttl=60, hold_bytes=1 << 20, stats=Stats())
+    try:
+        sink = FoldingSink()
+        await hub.join(Wish(ALL), sink)
+        before = hub.followers[VIEW].history_id
+        await asyncio.to_thread(promote, two, one)
+        await asyncio.to_thread(follow, one, two)  # its clients stay where they are
+        with pytest.raises(
+            LinkError, match="replica"
+        ):  # the address has not moved yet: told, and not for ever
+            await reader.register(VIEW, "q1", "{}", "s1", 60_000, True)
+        with pytest.raises(LinkError, match="replica"):
+            await reader.beat("publisher", "x", "{}")
+        address.aim([two.port])
+        registered = await reader.register(VIEW, "q1", "{}", "s1", 60_000, True)
+        await reader.beat("publisher", "x", "{}")
+        assert registered.state.history_id.startswith(info(two)["run_id"])
+        await until(lambda: sink.endings)
+        assert hub.followers[VIEW].history_id == registered.state.history_id != before
+        sink.attached = False
+        await hub.join(Wish(ALL, position=sink.position), sink)
+        assert sink.rows == {"a": {"n": 1}}
+        await asyncio.to_thread(settle, two)
+        world.reopen(RedisWriter(two.url))
+        world.put(("a", {"n": 2}))
+        await until(lambda: sink.rows == {"a": {"n": 2}} or sink.endings[1:])
+    finally:
+        await hub.close()
+        await reader.close()
+
+
+async def test_a_primary_that_was_demoted_and_promoted_again_is_on_another_history(
+    pair: tuple[StoreServer, StoreServer], address: Balancer
+) -> None:
+    one, two = pair
+    World(writer=RedisWriter(one.url)).put(("a", {"n": 1}))
+    reader = RedisReader(url(address))
+    try:
+        async with aclosing(reader.tail(VIEW)) as tail, asyncio.timeout(WAIT):
+            first = await anext(tail)
+            assert isinstance(first, Attached)
+            await asyncio.to_thread(promote, two, one)
+            await asyncio.to_thread(follow, one, two)
+            await asyncio.to_thread(promote, one, two)
+            again = await anext(tail)
+            assert isinstance(again, Attached)
+            assert again.history_id == wire.history_id(info(one)) != first.history_id
+            run = info(one)["run_id"]
+            assert first.history_id.startswith(run), "the run id alone does not show it"
+            assert again.history_id.startswith(run)
+    finally:
+        await reader.close()
+
+
+async def test_what_a_replica_does_not_have_is_not_said_to_be_missing(store: StoreServer) -> None:
+    """While it is being filled it has nothing at all."""
+    world = World(writer=RedisWriter(store.url))
+    await asyncio.to_thread(world.put, ("a", {"n": 1}))
+    reader = RedisReader(store.url)
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: reader.views(),
+        lambda: reader.view(VIEW),
+        lambda: reader.build(world.build),
+        lambda: reader.register(VIEW, "q1", "{}", "s1", 60_000, True),
+        lambda: reader.subscription(VIEW, "s1"),
+        lambda: reader.query_text(VIEW, "q1"),
+        lambda: reader.begin(VIEW, "s1", 60_000),
+        lambda: reader.revoked(["ann"]),
+    ]
+    try:
+        async with aclosing(reader.tail(VIEW)) as tail:
+            assert isinstance(await anext(tail), Attached)
+            for call in calls:
+                with redis.Redis(port=store.port) as admin:
+                    admin.replicaof("NO", "ONE")
+                    await reader.ping()  # a connection to a primary
+                    admin.flushall()
+                    admin.replicaof("127.0.0.1", str(free_port()))
+                    with pytest.raises(LinkError, match="replica"):
+                        await call()
+            following = asyncio.create_task(anext(tail))
+            done, _ = await asyncio.wait((following,), timeout=2)
+            assert not done, "neither gone nor attached"
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+    finally:
+        await reader.close()

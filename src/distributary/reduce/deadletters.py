@@ -11,11 +11,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from distributary.config.sections import Kafka
 from distributary.kafka import client
 from distributary.kafka.letters import letter_headers
+from distributary.kafka.lookup import RecordLookup
 from distributary.reduce.reducer import DeadLetter
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,11 @@ class DeadLetters:
         self._target = target
         self._view = view
         self._producer: Producer | None = None
+        self._lookup = RecordLookup(kafka, topic)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._lookup.close()
 
     def bury(self, letters: Sequence[DeadLetter]) -> None:
         """Send letters with the records' original bytes; return when all are acknowledged.
@@ -56,7 +62,10 @@ class DeadLetters:
             if error is not None:
                 failures.append(error)
 
-        originals = self._originals({(one.partition, one.offset) for one in letters})
+        wanted: dict[int, set[int]] = {}
+        for one in letters:
+            wanted.setdefault(one.partition, set()).add(one.offset)
+        originals = self._lookup.read(wanted, WAIT)
         for one in letters:
             original = originals.get((one.partition, one.offset))
             key, value, timestamp = None, None, None
@@ -85,19 +94,3 @@ class DeadLetters:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no acknowledgement"))
         if failures:
             raise KafkaException(failures[0])
-
-    def _originals(self, places: set[tuple[int, int]]) -> dict[tuple[int, int], Message]:
-        """Read records back by position; one that retention took is missing."""
-        consumer = client.consumer(self._kafka, "distributary.dead-letters")
-        found: dict[tuple[int, int], Message] = {}
-        try:
-            for partition, offset in sorted(places):
-                consumer.assign([TopicPartition(self._topic, partition, offset)])
-                message = consumer.poll(WAIT)
-                if message is None:
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "cannot read the record back"))
-                if message.error() is None and message.offset() == offset:
-                    found[partition, offset] = message
-        finally:
-            consumer.close()
-        return found

@@ -6,6 +6,7 @@ The settings are the measured recipe; each has its reason beside it.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -18,16 +19,20 @@ import psutil
 
 from distributary.config import Config
 from distributary.errors import SparkUnavailable
-from distributary.reduce.packed import rekey_sql
+from distributary.reduce.packed import FILTERED_SQL, rekey_sql
+from distributary.reduce.places import PLACE_OF
 from distributary.reduce.sql import Plan
 from distributary.reduce.worker import Worker
 from distributary.setup import archive
 from distributary.setup.java import find as find_java
 
+log = logging.getLogger(__name__)
+
 Engine = Literal["realtime", "catch-up", "microbatch"]
 
 LOCAL_SLOTS = 128
 """Threads, not cores: a task that waits for records costs next to nothing."""
+CHECKED = "spark.sql.streaming.unsupportedOperationCheck"
 CATCH_UP_RECORDS = 400_000
 ARROW_RECORDS = 5_000
 AVRO_LIMITS = " ".join(
@@ -112,18 +117,52 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
             hint="Check spark.master, and the logs of Spark's master and workers",
         ) from None
     spark.sparkContext.setLogLevel("WARN")
+    if not config.spark.master:
+        keep_buffers(spark)
     return spark
+
+
+def keep_buffers(spark: Any) -> None:
+    """Have the garbage collector free the buffers in which this JVM's tasks write to Python.
+
+    Whoever interrupts a task, because its query stops or another task of it failed, closes that buffer, and
+    Spark frees its memory there and then, while the task's own thread may still be writing to it: the JVM's
+    heap is corrupted, and it dies sooner or later (decision 16). No setting of Spark 4.2 prevents that.
+    """
+    from py4j.protocol import Py4JError
+
+    jvm = spark._jvm
+    try:
+        class_of = jvm.java.lang.Class.forName
+        the_unsafe = class_of("sun.misc.Unsafe").getDeclaredField("theUnsafe")
+        the_unsafe.setAccessible(True)
+        unsafe = the_unsafe.get(None)
+        cleaner = class_of("org.apache.spark.storage.StorageUtils$").getDeclaredField("bufferCleaner")
+        nothing = getattr(getattr(getattr(jvm.scala, "Predef$"), "MODULE$"), "$conforms")()
+        unsafe.putObject(unsafe.staticFieldBase(cleaner), unsafe.staticFieldOffset(cleaner), nothing)
+    except Py4JError as error:
+        log.warning("Spark frees its buffers early, as it is not known how to keep it from it: %s", error)
+
+
+def start_python(spark: Any) -> None:
+    """Have Spark start its Python daemon, which it does only when a task needs a worker."""
+    try:
+        spark.sparkContext.parallelize([0], 1).map(lambda one: one).count()
+    except Exception as error:
+        log.warning("Spark's Python did not start: %s", _first_line(str(error)))
 
 
 def socket_folder(data_dir: Path) -> Path | None:
     """Make a folder for the sockets of this process, and clear those of processes that were killed.
 
     Where the data folder's path is too long for a socket's, it is among the temporary files; None where that
-    is somebody else's (then they are where Spark puts them).
+    is too long as well, or somebody else's (then they are where Spark puts them).
     """
     mine = data_dir / "sockets" / str(os.getpid())
     if len(os.fsencode(mine)) + _SOCKET_NAME > _SOCKET_PATH:
         mine = Path(tempfile.gettempdir()) / f"distributary-{os.getuid()}" / mine.name
+        if len(os.fsencode(mine)) + _SOCKET_NAME > _SOCKET_PATH:
+            return None
     mine.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if mine.parent.stat().st_uid != os.getuid():
         return None
@@ -152,32 +191,45 @@ def read(spark: Any, config: Config, topic: str, starts: Mapping[int, int], engi
     """Read a topic from given offsets, committed records only (R10)."""
     reader = (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", config.kafka.bootstrap_servers)
-        .option("kafka.isolation.level", "read_committed")
+        .options(**_kafka(config, {"isolation.level": "read_committed"}))
         .option("subscribe", topic)
         .option("includeHeaders", "true")
         .option("startingOffsets", json.dumps({topic: {str(p): at for p, at in starts.items()}}))
     )
-    for name, value in config.kafka.properties.items():
-        reader = reader.option(f"kafka.{name}", value)
     if engine != "realtime":
         reader = reader.option("maxOffsetsPerTrigger", CATCH_UP_RECORDS)
     return reader.load()
 
 
-def prepare(records: Any, plan: Plan) -> Any:
-    """Do in the JVM all that a view's plan asks; what is left is packed rows with their key."""
+def _kafka(config: Config, ours: Mapping[str, str]) -> dict[str, str]:
+    """The options of Spark's Kafka source and sink; ``ours`` stand over the configured properties."""
+    chosen = {**config.kafka.properties, "bootstrap.servers": config.kafka.bootstrap_servers, **ours}
+    return {f"kafka.{name}": value for name, value in chosen.items()}
+
+
+def prepare(records: Any, plan: Plan, engine: Engine) -> Any:
+    """Do in the JVM all that a view's plan asks; what is left is packed rows with their key.
+
+    In Real-Time Mode the places of some records come that ``where`` dropped: a batch's end, which tells of
+    all of them, is minutes away.
+    """
     from pyspark.sql import functions as F
 
     for text in plan.decode:
         records = records.select("*", F.expr(text))
     records = records.select(*[F.expr(text) for text in plan.source])
-    if plan.where is not None:
+    places: list[str] = []
+    if plan.where is not None and engine == "realtime":
+        places = ["record_passes"]
+        records = records.select("*", F.expr(f"({plan.where}) AS record_passes"))
+        records = records.where(f"record_passes OR pmod(record_offset, {PLACE_OF}) = 0")
+    elif plan.where is not None:
         records = records.where(plan.where)
     if plan.computed:
-        records = records.select(*[F.expr(text) for text in plan.computed])
-    records = records.select(*[F.expr(text) for text in plan.select])
-    return records.select("row_key", F.expr(f"{plan.packed} AS packed"))
+        records = records.select(*[F.expr(text) for text in plan.computed], *places)
+    records = records.select(*[F.expr(text) for text in plan.select], *places)
+    packed = f"IF(record_passes, {plan.packed}, {FILTERED_SQL})" if places else plan.packed
+    return records.select("row_key", F.expr(f"{packed} AS packed"))
 
 
 def hand_over(records: Any, packed: str, config: Config, engine: Engine) -> Any:
@@ -188,6 +240,19 @@ def hand_over(records: Any, packed: str, config: Config, engine: Engine) -> Any:
         fillers = ", null" * config.spark.fillers
         return records.select(F.expr(f"explode(array({packed}{fillers})) AS record"))
     return records.select(F.expr(f"{packed} AS record"))
+
+
+def partitions_read(query: Any) -> list[int]:
+    """Ask Spark which Kafka partition each task of a running query reads; empty while nothing is planned.
+
+    The number of a task is not that of its partition: Spark plans them in the order of a hash map.
+    """
+    execution = query._jsq.streamingQuery().lastExecution()
+    if execution is None:
+        return []
+    leaves = execution.executedPlan().collectLeaves()
+    planned = leaves.apply(0).inputPartitions()
+    return [int(planned.apply(at).offsetRange().topicPartition().partition()) for at in range(planned.size())]
 
 
 class Running:
@@ -227,19 +292,25 @@ def rekey(config: Config, records: Any, attempt: int, topic: str, engine: Engine
     """Write prepared records to an internal topic, keyed by their row key, without leaving the JVM (R7)."""
     from pyspark.sql import functions as F
 
+    session = records.sparkSession
+    jvm = session._jvm
+    # Spark refuses `monotonically_increasing_id` in streams, where its numbers begin again with every batch.
+    # Here they need only tell the rows of one run of one task apart, so all but those is checked by hand.
+    jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
+        records._jdf.queryExecution().analyzed(), jvm.org.apache.spark.sql.streaming.OutputMode.Append()
+    )
     value = F.expr(f"{rekey_sql('packed', attempt)} AS value")
     writer = (
         records.select(F.expr("cast(row_key as binary) AS key"), value)
         .writeStream.format("kafka")
-        .option("kafka.bootstrap.servers", config.kafka.bootstrap_servers)
-        .option("kafka.enable.idempotence", "true")
-        .option("kafka.acks", "all")
-        .option("kafka.linger.ms", "0")
+        .options(**_kafka(config, {"enable.idempotence": "true", "acks": "all", "linger.ms": "0"}))
         .option("topic", topic)
     )
-    for option, text in config.kafka.properties.items():
-        writer = writer.option(f"kafka.{option}", text)
-    return start(config, writer, engine, name)
+    session.conf.set(CHECKED, "false")
+    try:
+        return start(config, writer, engine, name)
+    finally:
+        session.conf.set(CHECKED, "true")
 
 
 def start(config: Config, writer: Any, engine: Engine, name: str) -> Running:

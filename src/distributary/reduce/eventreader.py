@@ -21,6 +21,13 @@ AHEAD_EVENTS, AHEAD_BYTES = 1_000, 4_000_000
 """How much may wait to be folded before reading stops."""
 
 
+_PASSING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+
+
+class EventsLost(Exception):
+    """The event feed cannot be read on from where it was."""
+
+
 class EventFeed(NamedTuple):
     """A view's event feed: the id of its topic, what that still has, and where a new partition begins."""
 
@@ -33,7 +40,9 @@ class EventFeed(NamedTuple):
 class EventReader:
     """Gives the committed records of a topic of one partition, from an offset on, in a thread.
 
-    ``heard`` is called when there is something new to know. Broken connections heal by themselves.
+    ``heard`` is called when there is something new to know. Broken connections heal by themselves; what
+    does not (records that retention took before they were read, a topic that is gone or barred) is raised
+    by the next look at what waits, so that the task fails and its driver decides.
     """
 
     def __init__(self, kafka: Kafka, topic: str, start: int, heard: Callable[[], None]) -> None:
@@ -44,6 +53,7 @@ class EventReader:
         self._bytes = 0
         self._room = threading.Condition()
         self._at_end = False
+        self._failure: Exception | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="event-reader", daemon=True)
 
@@ -55,16 +65,22 @@ class EventReader:
     def waiting(self) -> list[Happening]:
         """What was read and not said to be done, in order."""
         with self._room:
+            self._check()
             return list(self._waiting)
 
     def some(self) -> bool:
-        """Whether something waits."""
-        return bool(self._waiting)
+        """Whether something waits, be it a failure."""
+        return bool(self._waiting) or self._failure is not None
 
     def known(self) -> bool:
         """Whether something waits, or it is known that nothing does: the topic was read to its end once."""
         with self._room:
+            self._check()
             return bool(self._waiting) or self._at_end
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def done(self, offset: int) -> None:
         """Forget what is before an offset."""
@@ -84,7 +100,7 @@ class EventReader:
     def _run(self) -> None:
         # The group's name is asked for by the library and used for nothing: assign() joins no group.
         reader = client.consumer(
-            self._kafka, "distributary-events", auto_offset_reset="earliest", enable_partition_eof="true"
+            self._kafka, "distributary-events", auto_offset_reset="error", enable_partition_eof="true"
         )
         try:
             reader.assign([self._place])
@@ -92,6 +108,9 @@ class EventReader:
                 message = reader.poll(0.2)
                 if message is not None and self._take(message):
                     self._heard()
+        except Exception as error:
+            self._failure = error
+            self._heard()
         finally:
             reader.close()
 
@@ -99,6 +118,10 @@ class EventReader:
         error = message.error()
         if error is not None:
             if error.code() != KafkaError._PARTITION_EOF:
+                if not error.retriable() and error.code() not in _PASSING:
+                    raise EventsLost(
+                        f"the event feed's topic {message.topic()} cannot be read: {error.str()}"
+                    )
                 log.debug("reading the events: %s", error)  # librdkafka connects again by itself
                 return False
             first, self._at_end = not self._at_end, True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
+from distributary.reduce.packed import Packed
 from distributary.reduce.rows import Fields, describe_change
 from distributary.reduce.rules import Record
 from distributary.reduce.world import EventRule
@@ -12,6 +14,24 @@ from distributary.reduce.world import EventRule
 Held = tuple[Fields | None, bytes, int]
 """A row, its rule's state, and when it expires; a plain tuple, for one is made of each record."""
 NOTHING: Held = (None, b"", 0)
+
+GROUP_BYTES = 4_000_000
+"""How much one group may read, write or tell, about; a single record may be larger."""
+
+
+class GroupTooLarge(Exception):
+    """What would be written is too large for one group: fold fewer records at once."""
+
+
+def portion(records: Sequence[Packed], start: int, most: int) -> list[Packed]:
+    """Take records from ``start`` on: at most so many, at most about ``GROUP_BYTES``, at least one."""
+    size, taken = 0, []
+    for one in islice(records, start, start + most):
+        taken.append(one)
+        size += len(one.value or b"")
+        if size >= GROUP_BYTES:
+            break
+    return taken
 
 
 @dataclass(slots=True)

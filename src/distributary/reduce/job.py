@@ -16,14 +16,18 @@ from distributary.errors import BadView, DistributaryError, Superseded
 from distributary.kafka import client, topics
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
+from distributary.model.fingerprint import CHECKSUM_SQL
 from distributary.model.position import Mark
 from distributary.reduce import engine
 from distributary.reduce.ahead import schemas_ahead
+from distributary.reduce.clearing import Clearing
 from distributary.reduce.eventreader import EventFeed
 from distributary.reduce.framing import NOTHING, unknown_ids
+from distributary.reduce.memo import read_reached, source_fingerprints
 from distributary.reduce.packed import REKEYED_SQL
 from distributary.reduce.places import Places, Truncated, event_places, marks_of, places
 from distributary.reduce.progress import DRIVER, SILENCE, Progress, ReducerFailed
+from distributary.reduce.recognise import Expected, judge, read_checksums, to_look_at
 from distributary.reduce.reducer import Reducer
 from distributary.reduce.registry import Registry, SchemaBook
 from distributary.reduce.rekey import Ground, internal_topic, needs_rekey
@@ -33,7 +37,7 @@ from distributary.reduce.sql import Compiler, Plan
 from distributary.reduce.timekeeper import Timekeeper
 from distributary.reduce.worker import Task, Worker
 from distributary.reduce.world import event_rule_of
-from distributary.store.base import BuildInfo, TopicReplaced, WriterStore
+from distributary.store.base import BuildGone, BuildInfo, TopicReplaced, WriterStore
 from distributary.store.tail import Build
 
 log = logging.getLogger(__name__)
@@ -42,8 +46,14 @@ LOOK_TOPIC = 5.0
 MIRROR = 2.0
 PLACE_MS, PLACES = 10_000, 10_000
 """How often it is noted where the view stands, and how many notes are kept: a good day of them."""
-FIRST_WORD = 60.0
-"""Seconds that tasks have to say their first word: the first ones of a process start Python, too."""
+INTERNAL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Settings of the topic of re-keyed records: what is folded we delete ourselves, and nothing else goes."""
+STARTING = 3.0
+"""Seconds in which a query's tasks should have their workers."""
+HEALTHY = 10.0
+"""Seconds of service after which a failure counts as a first one."""
+FIRST_WORD, FIRST_START = 20.0, 60.0
+"""Seconds that tasks have for their first heartbeat; the first ones of a process start Python, too."""
 
 
 class Job(threading.Thread):
@@ -71,11 +81,12 @@ class Job(threading.Thread):
         self._stopping = threading.Event()
         self._admin = client.admin(config.kafka)
         self._mirror = client.consumer(config.kafka, f"distributary.{build.view}")
-        self._progress = Progress(build, store, self._mirror)
+        self._progress = Progress(build, store, config.kafka, self._admin, self._mirror)
         self._events_topic: topics.Topic | None = None
         self._events: EventFeed | None = None
         self._book: SchemaBook | None = None
         self._known = NOTHING
+        self._begun = False  # whether tasks of this job were ever heard
         self._asking = False  # whether the last query ended for want of schemas
         if definition.feed.format == "avro":
             self._book = SchemaBook(Registry(config), build.view, definition.feed.topic)
@@ -88,34 +99,48 @@ class Job(threading.Thread):
         self._stopping.set()
 
     def run(self) -> None:
-        """Claim and run, and again after a failure, with back-off."""
-        delay = 0.5
-        while not self._stopping.is_set():
+        """Claim and run, and again after a failure: at once after a first one, then with back-off."""
+        failures = 0
+        while not self._stopping.is_set() and self.facts.status != "stopped":
             began = time.monotonic()
             try:
-                self._stand_down()
-                self._once()
-                continue
-            except BadView as error:
-                self._say("stopped", error.message)
-                return
-            except Superseded as error:
-                self._say("stopped", error.message, note=False)
-                self._on_superseded(error)
-                return
-            except (RedisError, OSError) as error:
-                self._say("waiting", f"the store does not answer: {error}", note=False)
-            except (DistributaryError, KafkaException) as error:
-                self._say("waiting", str(error))
-            except Exception as error:
-                if self._asks(str(error)):
+                if self._attempt():
                     continue
-                self._failed(error)
-                if self.facts.status == "stopped":
-                    return
-            delay = 0.5 if time.monotonic() - began > 60 else min(10.0, delay * 2)
-            self._stopping.wait(delay)
+            except Exception as error:  # of what is done after a failure: nothing may end this thread
+                log.warning("view %s: %s", self.build.view, error)
+            failures = 1 if time.monotonic() - began > HEALTHY else failures + 1
+            self._stopping.wait(min(10.0, 0.5 * 2 ** min(failures - 2, 10)) if failures > 1 else 0.0)
         self._mirror.close()
+
+    def _attempt(self) -> bool:
+        """Run once; return whether to go on at once, and not as after a failure."""
+        try:
+            self._stand_down()
+            self._once()
+            return True
+        except BadView as error:
+            self._say("stopped", error.message)
+        except Superseded as error:
+            self._say("stopped", error.message, note=False)
+            self._on_superseded(error)
+        except (TopicReplaced, Truncated) as error:
+            self._replace(error)
+            return True
+        except BuildGone:
+            self._stopping.wait(1.0)  # deleted, or displaced: the driver will stop this job
+            return True
+        except RedisError as error:
+            self._say("waiting", f"the store does not answer: {error}", note=False)
+        except OSError as error:
+            # Py4J's; the driver looks after the JVM itself.
+            self._say("waiting", f"Spark does not answer: {error}", note=False)
+        except (DistributaryError, KafkaException) as error:
+            self._say("waiting", str(error))
+        except Exception as error:
+            if self._asks(str(error)):
+                return True
+            self._failed(error)
+        return False
 
     def _say(self, status: str, reason: str, *, note: bool = True) -> None:
         if reason and reason != self.facts.reason:
@@ -132,11 +157,11 @@ class Job(threading.Thread):
 
     def _failed(self, error: Exception) -> None:
         """Read what a failed query says; most failures are cured by starting again from the store."""
-        text = str(error)
+        text, generation = str(error), self._progress.claim.generation
         if "NotOwner" in text and self._grown():
             # With more partitions the producers' keys moved: one row comes from two of them.
             self._store.note(self.build, rekey="1")
-            self._rebuild("its topic has more partitions than before, and keys moved")
+            self._rebuild("its topic has more partitions than before, and keys moved", generation)
         elif "NotOwner" in text:
             said = text.rpartition("NotOwner:")[2].split("\n")[0].strip()
             self._say(
@@ -145,11 +170,12 @@ class Job(threading.Thread):
                 "set partitioned_by in the feed, or let the view be re-keyed",
             )
         elif "Suspect" in text:
-            self._rebuild("the store's keys contradict each other")
+            self._rebuild("the store's keys contradict each other", generation)
         else:
-            log.warning("view %s: the query failed and starts again: %s", self.build.view, _last_line(text))
-            self.facts.reason = _last_line(text)
+            log.warning("view %s: the query failed and starts again: %s", self.build.view, _gist(text))
+            self.facts.reason = _gist(text)
             self.settled.set()
+            self._store.note(self.build, failed=f"{self._store.now()} {_gist(text)}")
 
     def _asks(self, text: str) -> bool:
         """Whether a query ended for want of schemas: it is planned anew, after the registry was asked."""
@@ -169,14 +195,21 @@ class Job(threading.Thread):
 
     def _stand_down(self) -> None:
         """Raise Superseded rather than take a build back from a newer driver (R1)."""
-        if self._progress.generation:
+        if self._progress.claim.generation:
             info = self._store.build(self.build)
             if info is not None:
                 self._progress.check_generation(info)
 
-    def _rebuild(self, why: str) -> None:
+    def _replace(self, error: Exception, generation: int | None = None) -> None:
+        """Begin anew from a topic that is not the one that the build was made from (R8)."""
+        generation = self._progress.claim.generation if generation is None else generation
+        self._rebuild(f"the topic was replaced, or lost records ({error})", generation)
+        if self.facts.rekeyed:
+            topics.delete_topic(self._admin, internal_topic(self.build))
+
+    def _rebuild(self, why: str, generation: int) -> None:
         log.warning("view %s: rebuilt, because %s", self.build.view, why)
-        self._store.rebuild(self.build, why)
+        self._store.rebuild(self.build, generation, why)
 
     def _once(self) -> None:
         """From claim to the end of one query."""
@@ -199,6 +232,7 @@ class Job(threading.Thread):
         source = topics.get_topic(self._admin, feed.topic)
         self._events_topic = self._prepare_events(events) if events is not None else None
         before = self._store.build(self.build)
+        generation = before.generation if before is not None else 0
         forced = before is not None and before.rekey
         self.facts.rekeyed = needs_rekey(view, feed, source.partitions, forced=forced)
         ground = Ground(source, source)
@@ -206,14 +240,20 @@ class Job(threading.Thread):
             if self.facts.rekeyed:
                 ground = Ground(source, self._internal(before, source.partitions))
             claimed = self._store.claim(self.build, source.id, source.partitions, DRIVER)
-            self._progress.epoch, self._progress.generation = claimed.epoch, claimed.generation
-            found = self._places(ground.read, claimed.marks, internal=self.facts.rekeyed)
-            hop = self._places(source, marks_of(claimed.hops)) if self.facts.rekeyed else found
+            self._progress.claim = claimed.claim
+            generation = claimed.claim.generation
+            known = claimed.fingerprints
+            if self.facts.rekeyed:
+                memos = before.memos if before is not None else {}
+                folded = (*known.source.items(), *source_fingerprints(memos.values()).items())
+                hop = self._places(source, marks_of(claimed.hops), folded)
+                copied = (*known.read.items(), *known.copied.items())
+                found = self._places(ground.read, claimed.marks, copied, internal=True)
+            else:
+                found = hop = self._places(source, claimed.marks, known.read.items())
             lost = self._place_events(bool(claimed.marks))
         except (TopicReplaced, Truncated) as error:
-            self._rebuild(f"the topic was replaced ({error})")
-            if self.facts.rekeyed:
-                topics.delete_topic(self._admin, internal_topic(self.build))
+            self._replace(error, generation)
             return
         if self._book is not None and self._asking:
             self._book.want(schemas_ahead(self._config.kafka, source.name, hop.starts))
@@ -222,7 +262,7 @@ class Job(threading.Thread):
         self._pin(hop.starts, claimed.hops if self.facts.rekeyed else claimed.marks)
         info = self._store.build(self.build)
         live = info is not None and info.status == "live"
-        incomplete = {"incomplete": "1"} if hop.incomplete or lost else {}
+        incomplete = {"incomplete": "1"} if hop.incomplete or found.incomplete or lost else {}
         self._store.note(self.build, reason="", **incomplete)
         self._compile(source.name, hop.starts, plan)
         log.info("view %s: compiled, %.1f s after its job began", view.name, time.monotonic() - began)
@@ -254,7 +294,7 @@ class Job(threading.Thread):
             return there
         if info is not None and info.internal and info.hops:
             raise TopicReplaced(name)
-        made = topics.fresh_topic(self._admin, name, partitions)
+        made = topics.fresh_topic(self._admin, name, partitions, INTERNAL)
         self._store.note(self.build, internal=made.id)
         return made
 
@@ -296,15 +336,33 @@ class Job(threading.Thread):
         first = self._first(earliest, ends, begun, topic.name)
         memos = info.memos if info is not None else {}
         found = event_places(self.definition.view, memos, topic.id, earliest[0], ends[0], first[0])
+        reached = filter(None, map(read_reached, memos.values()))
+        self._recognise(topic, [(0, one.fingerprint) for one in reached if one.fingerprint], earliest, ends)
         self._events = EventFeed(feed, topic.id, earliest[0], found.starts[0])
         return found.incomplete
 
-    def _places(self, topic: topics.Topic, marks: Mapping[int, Mark], internal: bool = False) -> Places:
-        """Where to start in a topic; an internal one is always read whole."""
+    def _places(
+        self, topic: topics.Topic, marks: Mapping[int, Mark], known: Expected, internal: bool = False
+    ) -> Places:
+        """Where to start in a topic; an internal one is always read whole.
+
+        ``known`` are records that must be there as they were. Raises Truncated.
+        """
         earliest = topics.earliest_offsets(self._admin, topic.name)
         ends = topics.end_offsets(self._admin, topic.name)
         first = earliest if internal else self._first(earliest, ends, bool(marks), topic.name)
-        return places(self.definition.view, marks, earliest, ends, first)
+        found = places(self.definition.view, marks, earliest, ends, first)
+        self._recognise(topic, known, earliest, ends)
+        return found
+
+    def _recognise(
+        self, topic: topics.Topic, known: Expected, earliest: Mapping[int, int], ends: Mapping[int, int]
+    ) -> None:
+        """Raise Truncated unless the records that were folded last are still there."""
+        wanted = to_look_at(known, earliest, ends)
+        if wanted:
+            found = read_checksums(self._config.kafka, topic.name, wanted)
+            judge(wanted, found, lambda: topics.is_compacted(self._admin, topic.name))
 
     def _run(
         self,
@@ -318,18 +376,19 @@ class Job(threading.Thread):
     ) -> None:
         """Start the view's queries and watch them; stop all when one ends."""
         view, feed, _ = self.definition
-        name = f"{self.build.view}-{self.build.id}-{self._progress.generation}-{kind}"
+        name = f"{self.build.view}-{self.build.id}-{self._progress.claim.generation}-{kind}"
         running: list[engine.Running] = []
+        began = time.monotonic()
         try:
             if self.facts.rekeyed:
                 kind_of_hop = kind if only_hop or kind == "microbatch" else self._engine(hop.waiting, True)
                 records = engine.read(self._spark, self._config, feed.topic, hop.starts, kind_of_hop)
-                prepared = engine.prepare(records, plan)
+                prepared = engine.prepare(records, plan, kind_of_hop)
                 running.append(
                     engine.rekey(
                         self._config,
                         prepared,
-                        self._progress.generation,
+                        self._progress.claim.generation,
                         ground.read.name,
                         kind_of_hop,
                         f"{name}-rekey",
@@ -338,14 +397,16 @@ class Job(threading.Thread):
             if not only_hop:
                 records = engine.read(self._spark, self._config, ground.read.name, found.starts, kind)
                 packed = REKEYED_SQL
-                if not self.facts.rekeyed:
-                    records, packed = engine.prepare(records, plan), "packed"
+                if self.facts.rekeyed:
+                    records = records.selectExpr("partition", "offset", "value", CHECKSUM_SQL)
+                else:
+                    records, packed = engine.prepare(records, plan, kind), "packed"
                 records = engine.hand_over(records, packed, self._config, kind)
                 task = Task(
                     view,
                     feed,
                     self.build,
-                    self._progress.generation,
+                    self._progress.claim,
                     self._config.store.address_of(view.name),
                     self._config.store.log_keep,
                     self._config.kafka,
@@ -362,8 +423,28 @@ class Job(threading.Thread):
             log.info("view %s: started as %s", view.name, ", ".join(one.query.name for one in running))
             self._watch(running, ground, found, hop, live, kind, only_hop)
         finally:
+            if not only_hop:
+                self._let_start(running, kind, ground.read.partitions, began + STARTING)
             for one in running:
                 one.stop()
+
+    def _let_start(
+        self, running: Sequence[engine.Running], kind: engine.Engine, partitions: int, deadline: float
+    ) -> None:
+        """Let tasks that are starting get their workers.
+
+        Spark takes the interruption of one that waits for a worker for the end of its Python daemon, and ends
+        it (decision 17).
+        """
+        try:
+            while time.monotonic() < deadline and all(one.query.isActive for one in running):
+                if kind != "realtime" and not any(map(_busy, running)):
+                    return
+                if not self._progress.silent(partitions):
+                    return
+                time.sleep(0.05)
+        except Exception as error:
+            log.debug("view %s: its tasks are not waited for: %s", self.build.view, error)
 
     def _compile(self, topic: str, starts: dict[int, int], plan: Plan) -> None:
         """Let Spark analyse the SQL now, so that what it says is said of the view and not of a query."""
@@ -371,7 +452,9 @@ class Job(threading.Thread):
         from pyspark.errors import PySparkException
 
         try:
-            engine.prepare(engine.read(self._spark, self._config, topic, starts, "catch-up"), plan)
+            engine.prepare(
+                engine.read(self._spark, self._config, topic, starts, "catch-up"), plan, "catch-up"
+            )
         except PySparkException as error:
             message = str(error).split("\n'", 1)[0].split(";\n", 1)[0].strip()
             raise BadView(f"view {self.build.view}: {message}") from None
@@ -407,17 +490,12 @@ class Job(threading.Thread):
         """Keep where a view began: "now" would be another place when its query starts again."""
         new = {partition: at for partition, at in starts.items() if partition not in held}
         if new and self.definition.view.start != "earliest":
-            self._store.advance(
-                self.build, self._progress.epoch, self._progress.generation, new, hop=self.facts.rekeyed
-            )
+            self._progress.move(new, hop=self.facts.rekeyed)
 
     def _go_live(self, *, fence: bool = False) -> None:
         """``fence`` where tasks may still fold without telling anybody: from now on somebody listens."""
-        old = self._store.go_live(self.build, self._progress.generation, fence=fence)
+        self._store.go_live(self.build, self._progress.claim.generation, fence=fence)
         log.info("view %s: build %s is live", self.build.view, self.build.id)
-        if old:
-            self._store.drop(Build(self.build.view, old))
-            topics.delete_topic(self._admin, internal_topic(Build(self.build.view, old)))
 
     def _watch(
         self,
@@ -432,37 +510,55 @@ class Job(threading.Thread):
         """Follow running queries: progress, lag, new partitions; return when they should start anew."""
         self.facts.engine, self.facts.status, self.facts.reason = kind, "live" if live else "building", ""
         began = looked = mirrored = time.monotonic()
+        clearing = Clearing(began)
         seen = [-1 for _ in running]
         last_ends: dict[int, int] = {}
+        leaders: dict[int, int] = {}
         progress = self._progress
         heard = kind != "realtime"
+        assigned: list[int] = []
         self._store.place(self.build, PLACE_MS, PLACES)
         keeper = self._timekeeper(ground.read.partitions) if kind == "microbatch" and live else None
         while not self._stopping.is_set():
-            heard = heard or progress.heard(ground.read.partitions)
+            if kind == "realtime" and not assigned:
+                assigned = self._assign(running[-1])
+            heard = heard or not progress.silent(ground.read.partitions)
             if heard:
                 self.settled.set()
             pause = 1.0 if heard else 0.1
             done = [one.query.awaitTermination(pause / len(running)) for one in running]
             before = list(seen)
             for at, one in enumerate(running):
-                seen[at] = progress.advance(one, seen[at], hop=self.facts.rekeyed and at == 0)
+                hops = self.facts.rekeyed and at == 0
+                topic, internal = (ground.source, ground.read.name) if hops else (ground.read, "")
+                seen[at] = progress.advance(one, seen[at], topic.name, internal=internal)
+            if seen[-1] != before[-1]:
+                assigned = []  # another batch was planned
             if keeper is not None and seen == before and not any(map(_busy, running)):
                 keeper.step()
             now = time.monotonic()
-            ends = topics.end_offsets(self._admin, ground.source.name)
+            ends, led = topics.end_offsets_and_epochs(self._admin, ground.source.name)
+            if led != leaders:
+                if leaders:
+                    self._check_log(ground, ends)
+                leaders = led
             if ends != last_ends:
                 self._store.fresh(self.build.view)
                 last_ends = ends
             events = self._events_topic
             events_end = topics.end_offsets(self._admin, events.name)[0] if events is not None else None
+            progress.move({})  # while nothing is written nobody else would notice another run of the store
             folded_to = progress.measure(hop.starts, ends, events_end)
             if now - mirrored > MIRROR:
                 mirrored = now
                 progress.mirror(ground.source.name, folded_to)
+            if self.facts.rekeyed:
+                topics.delete_records(self._admin, ground.read.name, clearing.due(now, progress.offsets))
             if any(done):
                 if kind == "catch-up" and not only_hop and not live and all(done[-1:]):
-                    left = self._places(ground.read, progress.marks(), internal=self.facts.rekeyed).waiting
+                    left = self._places(
+                        ground.read, progress.marks(), (), internal=self.facts.rekeyed
+                    ).waiting
                     if left <= self._config.spark.catchup_lag:
                         self._go_live(fence=True)
                 return
@@ -482,11 +578,19 @@ class Job(threading.Thread):
                 if self._lacks and self._slots.take(self.build, self._lacks):
                     log.info("view %s: there are slots for Real-Time Mode now", self.build.view)
                     return
-                if kind == "realtime" and now - began > (SILENCE if heard else FIRST_WORD):
-                    self._listen(ground.read.partitions)
+            first_word = FIRST_WORD if self._begun else FIRST_START
+            if kind == "realtime" and now - began > (SILENCE if heard else first_word):
+                self._listen(ground.read.partitions)
+            self._begun = self._begun or heard
             if kind == "microbatch" and not live and not self.facts.lag:
                 self._go_live(fence=True)
                 return
+
+    def _check_log(self, ground: Ground, ends: Mapping[int, int]) -> None:
+        """After an election: raise Truncated when the new leader does not have what was folded (R8)."""
+        if not self.facts.rekeyed:
+            earliest = topics.earliest_offsets(self._admin, ground.source.name)
+            self._recognise(ground.source, self._progress.fingerprints.read.items(), earliest, ends)
 
     def _timekeeper(self, partitions: int) -> Timekeeper | None:
         """Where batches come only with records, time passes here; not for events, which come in batches."""
@@ -499,7 +603,7 @@ class Job(threading.Thread):
                 self._store,
                 self.build,
                 partition,
-                self._progress.generation,
+                self._progress.claim,
                 view,
                 rule_of(view),
                 lambda letters: None,  # nothing is folded here
@@ -507,19 +611,26 @@ class Job(threading.Thread):
 
         return Timekeeper(self._store, self.build, view, partitions, make)
 
+    def _assign(self, running: engine.Running) -> list[int]:
+        """Tell the tasks which partition each of them reads: one without records cannot know."""
+        found = engine.partitions_read(running.query)
+        if found:
+            self._store.assign(self.build, self._progress.claim, found)
+        return found
+
     def _listen(self, partitions: int) -> None:
         """Make sure that every task of a batch is alive: Spark would notice only with the next record."""
-        if not self._progress.heard(partitions):
-            raise ReducerFailed(f"not all of {partitions} tasks can be heard")
+        if silent := self._progress.silent(partitions):
+            raise ReducerFailed(silent)
 
 
 def _busy(one: engine.Running) -> bool:
     return bool(one.query.status["isDataAvailable"])
 
 
-def _last_line(text: str) -> str:
+def _gist(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if "Error:" in line or "Exception:" in line or "StoreWentBack" in line:
             return line[:300]
-    return lines[-1][:300] if lines else ""
+    return lines[0][:300] if lines else ""  # what follows an error of Spark's is its plan

@@ -4,16 +4,18 @@ events. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from distributary.model.fingerprint import Fingerprint
 from distributary.reduce.packed import Source
 
 
 class Seen(NamedTuple):
     """How far one source partition has come through the re-keying query.
 
-    ``offset`` and ``part`` are the furthest ever; ``at_offset`` and ``at_part``
-    where the current attempt is (behind, while it repeats).
+    ``offset`` and ``part`` are the furthest ever, ``crc`` the checksum of that record; ``at_offset``,
+    ``at_part`` and ``at_row`` where the current attempt is (behind, while it repeats).
     """
 
     attempt: int
@@ -21,23 +23,34 @@ class Seen(NamedTuple):
     part: int
     at_offset: int
     at_part: int
+    at_row: int
+    crc: int
 
 
 class Reached(NamedTuple):
     """How far a reducer has folded its view's event feed (the topic with this id).
 
     Every event before ``offset`` is folded into every row, and the event at ``offset`` into the rows up to
-    and with ``key`` (in the order of their keys); None: into none yet.
+    and with ``key`` (in the order of their keys); None: into none yet. ``crc`` is the checksum of the last
+    event of which anything is folded; None when there is none.
     """
 
     topic: str
     offset: int
     key: str | None = None
+    crc: int | None = None
 
     @property
     def order(self) -> tuple[int, bool, str]:
         """What is further is greater."""
         return self.offset, self.key is not None, self.key or ""
+
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """By which the last event of which anything is folded is recognised again."""
+        if self.crc is None:
+            return None
+        return Fingerprint(self.offset if self.key is not None else self.offset - 1, self.crc)
 
 
 def write_memo(watermark: int, sources: dict[int, Seen], reached: Reached | None = None) -> str:
@@ -48,8 +61,9 @@ def write_memo(watermark: int, sources: dict[int, Seen], reached: Reached | None
     if reached is None:
         return f"{watermark} {places}"
     # A key may hold anything, so it comes last.
-    words = (reached.topic, reached.offset) if reached.key is None else reached
-    return f"{watermark} {places} {':'.join(map(str, words))}"
+    crc = "" if reached.crc is None else str(reached.crc)
+    words = [reached.topic, str(reached.offset), crc, *([reached.key] if reached.key is not None else [])]
+    return f"{watermark} {places} {':'.join(words)}"
 
 
 def read_memo(memo: str) -> tuple[int, dict[int, Seen]]:
@@ -67,27 +81,42 @@ def read_reached(memo: str) -> Reached | None:
     words = memo.split(" ", 2)
     if len(words) < 3:
         return None
-    topic, offset, *key = words[2].split(":", 2)
-    return Reached(topic, int(offset), *key)
+    topic, offset, crc, *key = words[2].split(":", 3)
+    return Reached(topic, int(offset), key[0] if key else None, int(crc) if crc else None)
 
 
 def repeated(sources: dict[int, Seen], source: Source) -> bool:
     """Whether the re-keying query has sent this before; notes it when not (R7).
 
-    It starts again from the end of a batch, so a later attempt repeats some.
-    Within an attempt a source partition's records come in order and once; an
-    earlier attempt that still writes is a zombie.
+    It starts again from the end of a batch, so a later attempt repeats some, and
+    is known by its record's place and part. Within an attempt Spark may run a
+    task again, which repeats rows under their numbers. An earlier attempt that
+    still writes is a zombie.
     """
+    _, attempt, offset, row, crc = source
     seen = sources.get(source.partition)
     if seen is None:
-        sources[source.partition] = Seen(source.attempt, source.offset, 0, source.offset, 0)
+        sources[source.partition] = Seen(attempt, offset, 0, offset, 0, row, crc)
         return False
-    if source.attempt < seen.attempt:
+    if attempt < seen.attempt:
         return True
     part = 0
-    if (source.attempt, source.offset) == (seen.attempt, seen.at_offset):
-        part = seen.at_part + 1
-    fresh = (source.offset, part) > (seen.offset, seen.part)
-    top = (source.offset, part) if fresh else (seen.offset, seen.part)
-    sources[source.partition] = Seen(source.attempt, *top, source.offset, part)
-    return not fresh
+    if attempt == seen.attempt:
+        if (offset, row) <= (seen.at_offset, seen.at_row):
+            return True
+        part = seen.at_part + 1 if offset == seen.at_offset else 0
+    if (offset, part) > (seen.offset, seen.part):
+        sources[source.partition] = Seen(attempt, offset, part, offset, part, row, crc)
+        return False
+    sources[source.partition] = Seen(attempt, seen.offset, seen.part, offset, part, row, seen.crc)
+    return True
+
+
+def source_fingerprints(memos: Iterable[str]) -> dict[int, Fingerprint]:
+    """By which the furthest folded record of each source partition of a re-keyed view is recognised again."""
+    found: dict[int, Fingerprint] = {}
+    for memo in memos:
+        for partition, seen in read_memo(memo)[1].items():
+            one = Fingerprint(seen.offset, seen.crc)
+            found[partition] = max(one, found.get(partition, one))
+    return found

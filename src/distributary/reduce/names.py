@@ -18,7 +18,7 @@ RECORD = {
     "record_offset": "decimal(38,18)",
 }
 """Columns that every feed has besides its value, and what is compared with them."""
-RESERVED = {*RECORD, "value", "value_bytes", "v"}
+RESERVED = {*RECORD, "record_crc", "record_passes", "value", "value_bytes", "v"}
 """Columns of ours that a select's column of the same name must not hide."""
 
 Path = tuple[str | int, ...]

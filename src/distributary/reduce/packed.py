@@ -1,9 +1,10 @@
 """A record on its way from the JVM to Python: one binary column, because each Arrow column costs.
 
-    partition(4) offset(8) time(8) event_time(8) key-length(4) flag(1) key value
+    partition(4) offset(8) time(8) event_time(8) crc(4) key-length(4) flag(1) key value
 
 Numbers are big-endian. The key's length is -1 for null. The flag's bits: 1 when
-there is no value, 2 when the JVM could not parse it.
+there is no value, 2 when the JVM could not parse it, 4 when the view's ``where``
+dropped it (some of those come all the same, to say how far the reading is).
 """
 
 from __future__ import annotations
@@ -11,21 +12,28 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-_HEAD = struct.Struct(">iqqqib")
-_PLACE = struct.Struct(">iq")
-_NO_VALUE, _UNPARSED = 1, 2
+_HEAD = struct.Struct(">iqqqIib")
+_PLACE = struct.Struct(">iqI")
+_NO_VALUE, _UNPARSED, _FILTERED = 1, 2, 4
 
 
 class Source(NamedTuple):
-    """Where a re-keyed record came from; ``attempt`` grows with every start of the re-keying query."""
+    """Where a re-keyed record came from.
+
+    ``attempt`` grows with every start of the re-keying query; ``row`` counts what one run of one of its
+    tasks wrote, so that a task that is run again within an attempt repeats its numbers. ``crc`` is that of
+    the source's record.
+    """
 
     partition: int
     attempt: int
     offset: int
+    row: int = 0
+    crc: int = 0
 
 
 class Packed(NamedTuple):
-    """A record as it arrived. ``key`` and ``value`` are None for null."""
+    """A record as it arrived. ``key`` and ``value`` are None for null; ``crc`` is for its fingerprint."""
 
     partition: int
     offset: int
@@ -35,6 +43,8 @@ class Packed(NamedTuple):
     value: bytes | None
     unparsed: bool
     source: Source | None = None
+    crc: int = 0
+    filtered: bool = False
 
 
 def unpack_rekeyed(packed: bytes) -> Packed:
@@ -43,23 +53,27 @@ def unpack_rekeyed(packed: bytes) -> Packed:
     Partition and offset are those of the internal topic; where the record came
     from is its ``source``.
     """
-    partition, offset = _PLACE.unpack_from(packed)
-    attempt, _, inner = packed[_PLACE.size :].partition(b"\n")
+    partition, offset, crc = _PLACE.unpack_from(packed)
+    head, _, inner = packed[_PLACE.size :].partition(b"\n")
+    attempt, _, row = head.partition(b":")
     one = unpack(inner)
-    source = Source(one.partition, int(attempt), one.offset)
-    return one._replace(partition=partition, offset=offset, source=source)
+    source = Source(one.partition, int(attempt), one.offset, int(row), one.crc)
+    return one._replace(partition=partition, offset=offset, source=source, crc=crc)
 
 
 def unpack(packed: bytes) -> Packed:
     """Read what ``pack_sql`` wrote."""
-    partition, offset, time, event_time, size, flag = _HEAD.unpack_from(packed)
+    partition, offset, time, event_time, crc, size, flag = _HEAD.unpack_from(packed)
     at = _HEAD.size
     key = None
     if size >= 0:
         at += size
         key = packed[_HEAD.size : at]
     value = None if flag & _NO_VALUE else packed[at:]
-    return Packed(partition, offset, time, event_time, key, value, flag > _NO_VALUE)
+    if flag <= _NO_VALUE:  # nearly all
+        return Packed(partition, offset, time, event_time, key, value, False, None, crc)
+    unparsed, filtered = bool(flag & _UNPARSED), bool(flag & _FILTERED)
+    return Packed(partition, offset, time, event_time, key, value, unparsed, None, crc, filtered)
 
 
 def pack_sql(key: str, value: str, event_time: str, unparsed: str) -> str:
@@ -72,6 +86,7 @@ def pack_sql(key: str, value: str, event_time: str, unparsed: str) -> str:
         "record_offset",
         "unix_millis(record_timestamp)",
         f"coalesce({event_time}, 0L)",
+        "record_crc",
         f"coalesce(octet_length({key}), -1)",
     )
     head = ", ".join(f"cast({number} as binary)" for number in numbers)
@@ -79,10 +94,20 @@ def pack_sql(key: str, value: str, event_time: str, unparsed: str) -> str:
     return f"concat({head}, {flag}, coalesce(cast({key} as binary), X''), coalesce({value}, X''))"
 
 
+FILTERED_SQL = (
+    "concat(cast(record_partition as binary), cast(record_offset as binary), "
+    "cast(unix_millis(record_timestamp) as binary), cast(0L as binary), cast(record_crc as binary), "
+    "cast(-1 as binary), X'05')"
+)
+"""Spark SQL that packs the place of a record that ``where`` dropped."""
+
+
 def rekey_sql(packed: str, attempt: int) -> str:
     """Spark SQL for the value of a record on the internal topic."""
-    return f"concat(cast('{attempt}' as binary), X'0A', {packed})"
+    # The lower bits of that number count the rows of one run of one task, from 0.
+    row = "cast(monotonically_increasing_id() & 8589934591L as string)"
+    return f"concat(cast(concat('{attempt}:', {row}) as binary), X'0A', {packed})"
 
 
-REKEYED_SQL = "concat(cast(partition as binary), cast(offset as binary), value)"
+REKEYED_SQL = "concat(cast(partition as binary), cast(offset as binary), cast(record_crc as binary), value)"
 """Spark SQL that packs a record of the internal topic for the reducer."""

@@ -9,6 +9,9 @@ from distributary.model.position import Mark
 from distributary.model.view import View
 from distributary.reduce.memo import read_memo, read_reached
 
+PLACE_OF = 32
+"""One of so many records that a view filters out in Real-Time Mode moves its mark all the same."""
+
 
 class Places(NamedTuple):
     """First offsets to read, how many records wait, and whether some that the rule needs are gone (R9)."""

@@ -6,22 +6,30 @@ import json
 import logging
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from distributary.config.sections import Kafka
 from distributary.errors import Superseded
+from distributary.kafka import topics
+from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.reduce import engine
 from distributary.reduce.places import events_lag, folded, source_places
-from distributary.store.base import BuildInfo, Fenced, WriterStore
+from distributary.reduce.recognise import fingerprints_at
+from distributary.store.base import BuildGone, BuildInfo, Claim, Fingerprints, WriterStore
 from distributary.store.tail import Build
 
 log = logging.getLogger(__name__)
 
-SILENCE = 20.0
-"""Seconds after which a task that says nothing is taken for dead."""
+SILENCE = 8.0
+"""Seconds after which a task without a heartbeat is taken for dead."""
+
+HANGS = 60.0
+"""Seconds after which a task is taken for hung whose loop does not turn, though its process lives."""
 
 DRIVER = secrets.token_hex(8)
 """This process, among all that may claim a build."""
@@ -52,23 +60,30 @@ class Facts:
 class Progress:
     """Reads the store about one build and keeps ``facts`` true; ``mirror`` is a consumer to commit with."""
 
-    def __init__(self, build: Build, store: WriterStore, mirror: Any) -> None:
+    def __init__(self, build: Build, store: WriterStore, kafka: Kafka, admin: Any, mirror: Any) -> None:
         self.build = build
         self.facts = Facts(build=build.id)
-        self.epoch = ""
-        self.generation = 0
+        self.claim = Claim("", 0)
         self._store = store
+        self._kafka = kafka
+        self._admin = admin
         self._mirror = mirror
+        self.fingerprints = Fingerprints()
+        """As of the last ``measure``."""
         self._records = (0.0, 0)
 
     def check_generation(self, info: BuildInfo) -> None:
         """Raise Superseded when another driver has claimed the build since."""
         # Nobody's name: the build was begun anew. Our own: a claim whose answer was lost.
-        if info.generation > self.generation and info.driver not in ("", DRIVER):
+        if info.generation > self.claim.generation and info.driver not in ("", DRIVER):
             raise Superseded(f"view {self.build.view}: another driver has taken over")
 
-    def advance(self, running: engine.Running, seen: int, *, hop: bool) -> int:
-        """Store the ends of finished batches, so that filtered records count as read."""
+    def advance(self, running: engine.Running, seen: int, topic: str, *, internal: str = "") -> int:
+        """Store the ends of finished batches of a topic, so that filtered records count as read.
+
+        ``internal`` is the topic that a re-keying query writes to; '' for a query of reducers.
+        """
+        ends: dict[int, int] = {}
         for progress in running.query.recentProgress:
             if progress["batchId"] <= seen or not progress["sources"]:
                 continue
@@ -79,26 +94,54 @@ class Progress:
                 end = json.loads(end)
             seen = progress["batchId"]
             ends = {int(p): int(at) for found in end.values() for p, at in found.items()}
-            if not self._store.advance(self.build, self.epoch, self.generation, ends, hop=hop):
-                info = self._store.build(self.build)
-                if info is not None and info.generation == self.generation:
-                    self.epoch = info.epoch
+        if ends:
+            copied = self._last(internal, topics.end_offsets(self._admin, internal)) if internal else {}
+            self.move(ends, hop=bool(internal), last=self._last(topic, ends), copied=copied)
         return seen
 
-    def heard(self, partitions: int) -> bool:
-        """Whether every task of this generation has said something lately."""
+    def _last(self, topic: str, ends: Mapping[int, int]) -> dict[int, Fingerprint]:
+        """The fingerprints of the records just before the ends, where there are any."""
+        found = fingerprints_at(self._kafka, topic, {p: [end - 1] for p, end in ends.items() if end > 0})
+        return {partition: some[0] for partition, some in found.items()}
+
+    def move(self, ends: Mapping[int, int], *, hop: bool = False, **fingerprints: Any) -> None:
+        """Store that partitions are read up to these offsets; raises when the claim does not hold any more.
+
+        A store that restarted may have lost what an earlier batch wrote: the queries must start again from
+        its marks, before they write on (R2).
+        """
+        if not self._store.advance(self.build, self.claim, ends, hop=hop, **fingerprints):
+            info = self._store.build(self.build)
+            if info is None:
+                raise BuildGone("the build is gone")
+            self.check_generation(info)
+            raise ReducerFailed("the store restarted, failed over or was claimed anew")
+
+    def silent(self, tasks: int) -> str:
+        """Say which of so many tasks of this claim gives no sign of life; empty when all do."""
         prefix = f"{self.build.view}/{self.build.id}/"
-        said = [
-            json.loads(beat.stats)
-            for beat in self._store.beats()
-            if beat.part == "reducer" and beat.id.startswith(prefix) and beat.age_ms < SILENCE * 1000
-        ]
-        return len([one for one in said if one["generation"] == self.generation]) >= partitions
+        heard: dict[str, float] = {}
+        for beat in self._store.beats():
+            if beat.part == "reducer" and beat.id.startswith(prefix):
+                said = json.loads(beat.stats)
+                if said["generation"] == self.claim.generation and beat.age_ms < SILENCE * 1000:
+                    heard[beat.id.removeprefix(prefix)] = said["loop_age"]
+        missing = [str(task) for task in range(tasks) if str(task) not in heard]
+        if missing:
+            return f"no sign of life for {SILENCE:g} s from the task(s) {', '.join(missing)} of {tasks}"
+        hung = {task: age for task, age in heard.items() if age > HANGS}
+        return "; ".join(
+            f"task {task} hangs: its loop has not turned for {hung[task]:.0f} s" for task in hung
+        )
 
     def marks(self) -> dict[int, Mark]:
         """How far each partition is folded, as the store says."""
         info = self._store.build(self.build)
         return dict(info.marks) if info is not None else {}
+
+    def offsets(self) -> dict[int, int]:
+        """The offset before which every record of each partition is folded, as the store says."""
+        return {partition: mark.offset for partition, mark in self.marks().items()}
 
     def measure(
         self, starts: dict[int, int], ends: dict[int, int], events_end: int | None = None
@@ -106,9 +149,9 @@ class Progress:
         """Note lag, rate and dead letters; return the offset before which each source partition is folded."""
         info = self._store.build(self.build)
         if info is None:
-            raise Fenced("the build is gone")
+            raise BuildGone("the build is gone")
         self.check_generation(info)
-        if info.fault.startswith(f"{self.generation} "):
+        if info.fault.startswith(f"{self.claim.generation} "):
             raise ReducerFailed(info.fault.partition(" ")[2])
         if self.facts.rekeyed:
             reached = source_places(info.memos, info.hops, starts)
@@ -120,6 +163,7 @@ class Progress:
         self.facts.lag = sum(max(0, end - reached.get(p, 0)) for p, end in ends.items())
         self.facts.events_lag = None if events_end is None else events_lag(info.memos, events_end)
         self.facts.dead_letters = info.dead
+        self.fingerprints = info.fingerprints
         now = time.monotonic()
         then, before = self._records
         if then and now > then:

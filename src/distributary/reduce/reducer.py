@@ -14,10 +14,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from distributary.model.change import Change, encode_changes
+from distributary.model.fingerprint import Fingerprint, checksum
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.reduce.group import NOTHING, Held, Making, Step
+from distributary.reduce.group import GROUP_BYTES, NOTHING, GroupTooLarge, Held, Making, Step
 from distributary.reduce.match import Matches, QueryIndex
 from distributary.reduce.memo import Seen, read_memo, read_reached, repeated, write_memo
 from distributary.reduce.moments import Moments
@@ -27,11 +28,12 @@ from distributary.reduce.projection import Projection
 from distributary.reduce.rows import Fields, Unreadable, describe_change, read_object, write_object
 from distributary.reduce.rules import Record, Rule, window_start
 from distributary.reduce.world import Happening, World
-from distributary.store.base import Behind, Group, NotOwner, Opened, WriterStore
+from distributary.store.base import Behind, Claim, Group, NotOwner, Opened, WriterStore
 from distributary.store.tail import Build
 
 CACHE_ROWS = 50_000
 TIMED_ROWS = 2_000
+EXPIRED_ROWS = 1_000
 SCAN_ROWS = 2_000
 EVENT_ROWS, EVENT_CHANGES, EVENT_BYTES = 20_000, 2_000, 4_000_000
 """How many rows events look at, change and write in one group, about."""
@@ -54,6 +56,9 @@ class DeadLetter(NamedTuple):
     reason: str
 
 
+RowsOut = dict[str, tuple[int, bytes | None, int, bool]]
+"""The rows of a group as ``Group.rows`` has them."""
+
 Bury = Callable[[Sequence[DeadLetter]], None]
 """Gives dead letters to their topic; returns when they are acknowledged (R14)."""
 
@@ -72,7 +77,7 @@ class Reducer:
         store: WriterStore,
         build: Build,
         partition: int,
-        generation: int,
+        claim: Claim,
         view: View,
         rule: Rule,
         bury: Bury,
@@ -90,7 +95,7 @@ class Reducer:
         """
         self.build = build
         self.partition = partition
-        self.generation = generation
+        self.claim = claim
         self.index = QueryIndex()
         self.folded = 0
         self.dead = 0
@@ -111,10 +116,12 @@ class Reducer:
         self._watermark = 0
         self._sources: dict[int, Seen] = {}
         self._part_of = Mark(-1)
+        self._last: Fingerprint | None = None
         self._moments = Moments()
         self._scanned: int | None = None
         self._clock = self._stored_clock = 0
         self._ahead = 0
+        self._more_due = False
 
     @property
     def mark(self) -> Mark | None:
@@ -127,7 +134,7 @@ class Reducer:
 
     def open(self) -> None:
         """Take the partition; raises StoreWentBack when the store lost what was written before."""
-        opened = self._store.open(self.build, self.partition, self.generation)
+        opened = self._store.open(self.build, self.partition, self.claim)
         if self._mark is not None and (opened.mark is None or opened.mark < self._mark):
             raise StoreWentBack(f"the store is at {opened.mark}, this reducer was at {self._mark}")
         if self.world is not None and not self.world.open(read_reached(opened.memo)):
@@ -152,6 +159,7 @@ class Reducer:
     def fold(self, packed: Sequence[Packed]) -> int:
         """Fold records in order and write them as one group; return how many changes came of it.
 
+        Raises GroupTooLarge, with nothing written, when fewer of them would fit into a group.
         Any exception leaves the store as it was or with the whole group written:
         after a new ``open`` the same records may be given again.
         """
@@ -167,8 +175,9 @@ class Reducer:
         records, mark = self._fresh(packed, dead)
         if mark is None:
             return 0
+        count = sum(not one.filtered for one in packed) if packed[-1].filtered else len(packed)
         try:
-            return self._apply(records, dead, mark, len(packed))
+            return self._apply(records, dead, mark, count)
         except BaseException:
             self._part_of, self._mark, self._sources = part_of, self_mark, sources
             raise
@@ -188,7 +197,8 @@ class Reducer:
             return looked >= EVENT_ROWS or group.changed >= EVENT_CHANGES or group.size >= EVENT_BYTES
 
         for one in world.fresh(events):
-            reached = reached._replace(offset=one.offset + 1, key=None)
+            crc = checksum(one.time, one.value)
+            reached = reached._replace(offset=one.offset + 1, key=None, crc=crc)
             try:
                 event, keys = world.rule.read(one), world.left(one.offset)
             except Unreadable as error:
@@ -205,6 +215,7 @@ class Reducer:
                     break
             if full():
                 break
+        rows = self._rows(group, None)  # bounded above already
         if dead:
             self._bury_events(dead)
         group.dead = len(dead)
@@ -212,7 +223,7 @@ class Reducer:
         if self._mark is None or before == reached:
             return 0  # nothing was ever written here, so there are no rows; the first write brings the place
         try:
-            self._flush(group, self._mark, 0)
+            self._flush(group, rows, self._mark, 0)
         except BaseException:
             world.reached = before
             raise
@@ -235,13 +246,14 @@ class Reducer:
         """Remove rows whose time is over: a timed write, fenced like the rest, mark unchanged (R11)."""
         if self._view.ttl is None or self._mark is None:
             return 0
-        now, due = self._store.expired(self.build, self.partition, 1000)
+        now, due = self._store.expired(self.build, self.partition, EXPIRED_ROWS)
+        self._more_due = len(due) == EXPIRED_ROWS
         if not due:
             return 0
         self._load(due)
         steps: list[Step] = []
         moves = Moves(self._view.index)
-        rows: dict[str, tuple[int, bytes | None, int, bool]] = {}
+        rows: RowsOut = {}
         for key in due:
             row = self._cache[key][0]
             if row is not None:
@@ -254,6 +266,7 @@ class Reducer:
             self._moments.note(key, None)
             if self.world is not None:
                 self.world.note(key, None)
+        self._trim()
         return len(steps)
 
     def tick(self) -> int:
@@ -279,10 +292,16 @@ class Reducer:
             for key in keys
             if (row := self._cache[key][0]) is not None
         ]
+        self._trim()
         return self._write(steps, {}, self._mark, 0, 0, Moves(()), reached)
 
     def waits(self) -> float | None:
-        """Seconds until ``tick`` has something to do; None when it never will by itself."""
+        """Seconds until ``expire`` or ``tick`` has something to do; None when they never will by themselves.
+
+        Rows that end are looked for once a second; 0.0 while more of them are known to be due.
+        """
+        if self._more_due:
+            return 0.0
         if not self._moments or self._mark is None or self._quiet:
             return None
         if self._scanned is not None:
@@ -341,7 +360,7 @@ class Reducer:
         found = False
         out: list[Record] = []
         for one in packed:
-            partition, offset, when, event_time, key, value, unparsed, source = one
+            partition, offset, when, event_time, key, value, unparsed, source, _, filtered = one
             part = end_part + 1 if offset == end else 0
             end, end_part = offset, part
             if done is not None and (offset, part) < done:
@@ -351,7 +370,15 @@ class Reducer:
                 if repeated(self._sources, source):
                     continue
                 partition, offset = source.partition, source.offset
-            reason = self._refuse(one) if unparsed or key is None or window is not None else ""
+            if filtered:
+                continue
+            name, reason = "", ""
+            try:
+                name = key.decode() if key is not None else ""
+            except UnicodeDecodeError as error:
+                reason = f"the row key is not UTF-8 (byte {error.start + 1})"
+            if not reason and (unparsed or key is None or window is not None):
+                reason = self._refuse(one)
             fields: Fields | None = None
             if value is not None and not reason:
                 try:
@@ -361,12 +388,11 @@ class Reducer:
             if reason:
                 dead.append(DeadLetter(partition, offset, reason))
                 continue
-            assert key is not None
-            name = key.decode()
             if window is not None:
                 name = f"{name}@{window_start(event_time, window)}"
             out.append(Record(partition, offset, part, when, event_time, name, fields))
         self._part_of = Mark(end, end_part)
+        self._last = Fingerprint(end, packed[-1].crc) if packed else None
         return out, Mark(end, end_part + 1) if found else None
 
     def _refuse(self, one: Packed) -> str:
@@ -394,6 +420,7 @@ class Reducer:
         fold = self._rule.fold
         cache = self._cache
         ttl, quiet = self._view.ttl, self._quiet
+        told = 0
         for record in records:
             key = record.key
             held = new_rows.get(key) or cache[key]
@@ -426,15 +453,19 @@ class Reducer:
                 continue
             last[key] = len(steps)
             steps.append(Step(key, record.time, old, row, fields, json))
+            told += len(fields) + len(json)
+            if told > GROUP_BYTES and count > 1:
+                raise GroupTooLarge
+        group = Making(new_rows, last, steps, len(dead))
+        rows = self._rows(group, GROUP_BYTES if count > 1 else None)
         if dead:
             self._bury(dead)
-        self._flush(Making(new_rows, last, steps, len(dead)), mark, count)
+        self._flush(group, rows, mark, count)
         return len(steps)
 
-    def _flush(self, group: Making, mark: Mark, count: int) -> None:
+    def _flush(self, group: Making, rows: RowsOut, mark: Mark, count: int) -> None:
         """Write a group and take its rows into the cache; its letters are buried already."""
         cache, new_rows = self._cache, group.rows
-        rows = self._rows(new_rows, group.last, group.steps)
         moves = Moves(self._view.index)
         if self._view.index:
             for key, held in new_rows.items():
@@ -444,23 +475,30 @@ class Reducer:
         if self._moments:
             for key, held in new_rows.items():
                 self._moments.note(key, held[0])
-        most = CACHE_ROWS
         if self.world is not None:
             for key, held in new_rows.items():
                 self.world.note(key, held[0])
-            most = max(most, len(self.world))  # the next event wants all of them
-        if len(cache) > most:
-            for key in list(islice(cache, len(cache) - most)):
-                del cache[key]
+        self._trim()
         self.folded += count
         self.dead += group.dead
 
-    def _rows(
-        self, held: dict[str, Held], last: dict[str, int], steps: list[Step]
-    ) -> dict[str, tuple[int, bytes | None, int, bool]]:
-        """Lay out the rows of a group: each once, as it is after its last change."""
-        out: dict[str, tuple[int, bytes | None, int, bool]] = {}
-        for key, (row, state, expires) in held.items():
+    def _trim(self) -> None:
+        """Let the rows go that have been cached longest."""
+        most = CACHE_ROWS
+        if self.world is not None:
+            most = max(most, len(self.world))  # the next event wants all of them
+        if len(self._cache) > most:
+            for key in list(islice(self._cache, len(self._cache) - most)):
+                del self._cache[key]
+
+    def _rows(self, group: Making, most: int | None) -> RowsOut:
+        """Lay out the rows of a group: each once, as it is after its last change.
+
+        Raises GroupTooLarge when they have more than ``most`` bytes; None: however many they have.
+        """
+        out: RowsOut = {}
+        last, steps, size = group.last, group.steps, 0
+        for key, (row, state, expires) in group.rows.items():
             index = last.get(key, -1)  # no change of its own: true as of the count before this group
             new = self._cache[key][0] is None
             if row is None:
@@ -470,6 +508,9 @@ class Reducer:
             json = steps[index].json if key in last else b""
             json = json or write_object(row)
             out[key] = (index, json + b"\n" + state if state else json, expires, new)
+            size += len(json) + len(state)
+            if most is not None and size > most:
+                raise GroupTooLarge
         return out
 
     def _load(self, keys: Iterable[str]) -> None:
@@ -488,7 +529,7 @@ class Reducer:
     def _write(
         self,
         steps: Sequence[Step],
-        rows: dict[str, tuple[int, bytes | None, int, bool]],
+        rows: RowsOut,
         mark: Mark,
         records: int,
         dead: int,
@@ -508,14 +549,14 @@ class Reducer:
             group = Group(
                 self.build,
                 self.partition,
-                self._opened.epoch,
-                self.generation,
+                *self.claim,
                 self._opened.token,
                 self._written + 1,
                 self._version,
                 self._mark,
                 mark,
                 write_memo(self._watermark, self._sources, reached),
+                "" if self._last is None or self._last.offset != mark.offset else str(self._last),
                 len(changes),
                 encode_changes(changes) if changes else b"",
                 rows,

@@ -15,6 +15,7 @@ from typing import Any
 from distributary.config.aggregates import parse_aggregate
 from distributary.errors import BadView
 from distributary.model.feed import Feed
+from distributary.model.fingerprint import CHECKSUM_SQL
 from distributary.model.view import View
 from distributary.reduce.framing import NOTHING, Known, decode_sql
 from distributary.reduce.names import RECORD, Made, attribute, column, kind_of, replacements, span
@@ -55,6 +56,7 @@ class Compiler:
             "headers AS record_headers",
             "partition AS record_partition",
             "offset AS record_offset",
+            CHECKSUM_SQL,
             f"{'coalesce(decoded, value)' if named else 'value'} AS value_bytes",
         ]
         if feed.format == "text":
@@ -77,8 +79,8 @@ class Compiler:
             if json:
                 # A tombstone has no fields to compare: it must reach the reducer to remove its row.
                 where += " OR value_bytes IS NULL"
-        names = ["record_partition", "record_offset", "record_timestamp", "value_bytes"]
-        computed = [*RECORD, "value_bytes", *(["v"] if parses else []), *items] if items else []
+        names = ["record_partition", "record_offset", "record_timestamp", "record_crc", "value_bytes"]
+        computed = [*RECORD, "record_crc", "value_bytes", *(["v"] if parses else []), *items] if items else []
         if computed and not json:
             computed.insert(0, "value")
         select = [

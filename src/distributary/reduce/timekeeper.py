@@ -61,10 +61,10 @@ class Timekeeper:
                 reducer = self._make(partition)
                 reducer.open()
                 self._open[partition] = reducer
-            written = reducer.expire()
+            written = 0
             reducer.refresh()
             for _ in range(TURNS):
-                written += reducer.tick()
+                written += reducer.expire() + reducer.tick()
                 if reducer.waits() != 0.0:
                     break
         except (Fenced, StoreWentBack):

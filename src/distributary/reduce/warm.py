@@ -72,7 +72,7 @@ def _run(spark: Any, config: Config) -> None:
         spark.range(0, 1000, 1, 2).selectExpr("id AS value", "current_timestamp() AS timestamp"),
         spark.readStream.format("rate").load(),
     ):
-        records = engine.prepare(source.selectExpr(*_RECORDS), plan)
+        records = engine.prepare(source.selectExpr(*_RECORDS), plan, "realtime")
         records = engine.hand_over(records, "packed", config, "realtime").mapInArrow(_drain, "nothing int")
         if records.isStreaming:
             engine.start(

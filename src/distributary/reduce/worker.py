@@ -8,13 +8,13 @@ alone waits for nobody; a thousand share a trip.
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import os
 import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,12 +30,15 @@ from distributary.model.view import View
 from distributary.reduce.deadletters import DeadLetters
 from distributary.reduce.eventreader import EventFeed, EventReader
 from distributary.reduce.framing import explain
+from distributary.reduce.group import GroupTooLarge, portion
+from distributary.reduce.groupsize import GroupSize
 from distributary.reduce.packed import Packed, unpack, unpack_rekeyed
 from distributary.reduce.projection import Projection
 from distributary.reduce.reducer import Reducer
 from distributary.reduce.rules import rule_of
+from distributary.reduce.taskbeat import TaskBeat
 from distributary.reduce.world import Happening, World, event_rule_of, in_turn
-from distributary.store.base import Fenced
+from distributary.store.base import Claim, Fenced
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 
@@ -45,12 +48,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("distributary.reduce.worker")
 
 GROUP_RECORDS = 5_000
-GROUP_BYTES = 4_000_000
-PENDING_RECORDS = 20_000
+PENDING_RECORDS, PENDING_BYTES = 20_000, 32_000_000
+"""What may wait between the loop and the writer, besides the one batch that is being handed on."""
 BUSY_RECORDS, BUSY_TRIP = 8, 0.006
 """From this many records in a group on, trips to the store begin at least so many seconds apart: what a trip
 costs besides its records, here, in the store and in every publisher, is then shared by more of them."""
 TICK = 1.0
+EXPIRING = 0.3
+"""Seconds in a row in which rows are removed whose time is over, before records have their turn again."""
 REOPENS = 5
 """How often in a row a batch's task takes its partition back."""
 _LINK_ERRORS = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OutOfMemoryError, OSError)
@@ -63,7 +68,7 @@ class Task:
     view: View
     feed: Feed
     build: Build
-    generation: int
+    claim: Claim
     store_url: str
     log_keep: int
     kafka: Kafka
@@ -91,7 +96,7 @@ class Worker:
         sys.setswitchinterval(0.0005)
         # Nearly all that is made here goes with its group; looking for cycles in what stays costs a quarter.
         gc.set_threshold(100_000, 20, 20)
-        pump = _Pump(self._task, _spark_partition())
+        pump = Pump(self._task, _spark_partition())
         # The loop waits for records; a writer that failed must not wait with it.
         signal.signal(signal.SIGUSR1, pump.interrupted)
         pump.start()
@@ -111,40 +116,63 @@ class Worker:
         return iter(())
 
 
-class _Pump:
-    """A bounded list between the loop and the writer thread."""
+class Pump:
+    """A bounded list between the loop that Spark hands records to and the thread that folds and writes them.
+
+    ``partition`` is the number of Spark's task, which is not that of its Kafka partition.
+    """
 
     def __init__(self, task: Task, partition: int) -> None:
         self._task = task
         self._partition = partition
         self._condition = threading.Condition()
-        self._pending: list[bytes] = []
-        self._bytes = 0
+        self._pending: deque[list[bytes]] = deque()
+        self._records = self._bytes = 0
+        self._size = GroupSize()
         self._done = False
         self._abandoned = False
         self._refresh = False
         self._looked = -1  # the registry's version when it was last looked at for timed queries
+        self._timed = False  # whether any query asks for the time
         self._failure: BaseException | None = None
         self._ended = threading.Event()
         self._reducer: Reducer | None = None
         self._store: RedisWriter | None = None
         self._events: EventReader | None = None
         self._ticked = 0.0
+        self._letters: list[DeadLetters] = []
+        name = f"{task.build.view}/{task.build.id}/{partition}"
+        self._beat = TaskBeat(task.store_url, name)
         self._loop_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
+        """Begin to fold."""
         self._thread.start()
 
     def put(self, records: list[bytes]) -> None:
         """Hand records on; waits while too many are under way."""
         with self._condition:
-            while len(self._pending) > PENDING_RECORDS and self._failure is None:
+            while self._full() and self._failure is None:
                 self._condition.wait(1.0)
             if self._failure is not None:
                 raise self._failure
-            self._pending += records
+            self._pending.append(records)
+            self._records += len(records)
+            self._bytes += sum(map(len, records))
             self._condition.notify_all()
+
+    def _full(self) -> bool:
+        return self._records > PENDING_RECORDS or self._bytes > PENDING_BYTES
+
+    def _take(self) -> list[bytes]:
+        """Take what waits, whole batches, about as much as one group may have."""
+        taken = list(self._pending.popleft()) if self._pending else []
+        while self._pending and len(taken) + len(self._pending[0]) <= GROUP_RECORDS:
+            taken += self._pending.popleft()
+        self._records -= len(taken)
+        self._bytes -= sum(map(len, taken))
+        return taken
 
     def finish(self) -> None:
         """Wait for the last write; raise what the writer raised."""
@@ -174,6 +202,7 @@ class _Pump:
 
     def _run(self) -> None:
         commands = _watch_commands(self._task, self.wake)
+        self._beat.start()
         try:
             self._loop()
         except BaseException as error:
@@ -186,7 +215,10 @@ class _Pump:
         finally:
             # The batch must not wait until a consumer has said good-bye: it is the pause between two batches.
             self._ended.set()
+            self._beat.close()
             commands()
+            for letters in self._letters:
+                letters.close()
             if self._events is not None:
                 self._events.close()
             if self._store is not None:
@@ -196,15 +228,12 @@ class _Pump:
         """Tell the driver: Spark itself would hear of it only with the next record."""
         try:
             if self._store is not None:
-                fault = f"{self._task.generation} {type(error).__name__}: {error}"
+                fault = f"{self._task.claim.generation} {type(error).__name__}: {error}"
                 self._store.note(self._task.build, fault=fault)
         except _LINK_ERRORS:
             log.warning("the store does not take the report", exc_info=True)
 
     def _loop(self) -> None:
-        self._open_if_timed()
-        if self._task.events is not None and self._task.live and self._reducer is None:
-            self._open(self._partition)
         self._tick()
         while True:
             with self._condition:
@@ -213,8 +242,7 @@ class _Pump:
                         break
                 if self._abandoned:
                     return
-                records = self._pending[:GROUP_RECORDS]
-                del self._pending[: len(records)]
+                records = self._take()
                 finished = self._done and not self._pending
                 refresh, self._refresh = self._refresh, False
                 self._condition.notify_all()
@@ -225,14 +253,10 @@ class _Pump:
             elif records:
                 self._fold([read(one) for one in records])
             if refresh:
-                self._open_if_timed()
-                if self._reducer is not None:
-                    self._with_store(self._reducer.refresh)
+                self._learn_queries()
             if not self._tick_if_due() and self._reducer is not None and self._reducer.waits() == 0.0:
-                self._with_store(self._reducer.tick)
+                self._let_time_pass(self._reducer)
             if finished:
-                # The batch may be declared done only if the store still has all of it.
-                self._tick()
                 return
             if len(records) >= BUSY_RECORDS:
                 time.sleep(max(0.0, began + BUSY_TRIP - time.monotonic()))
@@ -243,15 +267,18 @@ class _Pump:
             self._open(partition)
         reducer = self._reducer
         assert reducer is not None
-        size, some = 0, []
-        for one in records:
-            some.append(one)
-            size += len(one.value or b"")
-            if size >= GROUP_BYTES:
+        at = 0
+        while at < len(records):
+            some = portion(records, at, self._size.records)
+            began = time.monotonic()
+            try:
                 self._with_store(partial(reducer.fold, some))
-                size, some = 0, []
-        if some:
-            self._with_store(partial(reducer.fold, some))
+            except GroupTooLarge:
+                self._size.too_large(len(some))
+                continue
+            self._size.took(len(some), time.monotonic() - began)
+            at += len(some)
+            self._tick_if_due()
 
     def _happens(self) -> bool:
         """Whether events wait that may be folded without a record."""
@@ -268,9 +295,11 @@ class _Pump:
         assert reader is not None
         while world.under_way:
             self._until_known(reader)
-            if found := reader.waiting():
+            found = reader.waiting()
+            if found and found[0].offset == world.reached.offset:
                 self._happen(found[:1])
-            else:
+            else:  # its topic was compacted, or made shorter: some rows have it and the others never will
+                self._connect().note(self._task.build, incomplete="1")
                 world.give_up()
 
         def waiting() -> list[Happening]:
@@ -319,14 +348,36 @@ class _Pump:
         due = self._reducer.waits() if self._reducer is not None else None
         return TICK if due is None else min(TICK, max(0.001, due))
 
-    def _open_if_timed(self) -> None:
-        """Open the partition though no record came yet: time passes for its rows, too."""
-        if self._reducer is None:
-            view = self._task.build.view
-            found: list[list[str]] = []
-            self._retry(lambda: found.append(self._new_queries(view)))
-            if any(Query.load(view, text).timed for text in found[0]):
-                self._open(self._partition)
+    def _learn_queries(self) -> None:
+        """Read what the registry has more, also where no records come and only time passes."""
+        if self._reducer is not None:
+            self._with_store(self._reducer.refresh)
+            return
+        view = self._task.build.view
+        found: list[list[str]] = []
+        self._retry(lambda: found.append(self._new_queries(view)))
+        self._timed = self._timed or any(Query.load(view, text).timed for text in found[0])
+
+    def _open_if_needed(self) -> None:
+        """Open the partition though no record came yet, where time or events change its rows.
+
+        Only where a task stays for its partition; between batches the driver does it (``timekeeper.py``).
+        """
+        task = self._task
+        if self._reducer is None and task.live and (self._timed or task.view.ttl is not None or task.events):
+            found: list[Sequence[int]] = []
+            self._retry(lambda: found.append(self._connect().assigned(task.build, task.claim)))
+            if found[0]:
+                self._open(found[0][self._partition])
+
+    def _let_time_pass(self, reducer: Reducer) -> None:
+        """Remove rows whose time is over, and let rows come to and leave queries with ``now()``."""
+        began = time.monotonic()
+        while True:
+            self._with_store(reducer.expire)
+            if reducer.waits() != 0.0 or time.monotonic() - began > EXPIRING:
+                break
+        self._with_store(reducer.tick)
 
     def _new_queries(self, view: str) -> list[str]:
         """The texts of queries that came since the last look."""
@@ -340,23 +391,23 @@ class _Pump:
 
     def _tick(self) -> None:
         self._ticked = time.monotonic()
-        if self._reducer is None and self._task.view.ttl is not None:
-            self._open(self._partition)
-        reducer, store = self._reducer, self._connect()
-        facts: dict[str, object] = {"pid": os.getpid(), "generation": self._task.generation}
+        self._turn()
+        # A command may not have been heard: on a partition without records nobody else would tell.
+        self._learn_queries()
+        self._open_if_needed()
+        if self._reducer is not None:
+            self._let_time_pass(self._reducer)
+
+    def _turn(self) -> None:
+        """Say that the loop turns."""
+        reducer = self._reducer
+        facts: dict[str, Any] = {"pid": os.getpid(), "generation": self._task.claim.generation}
         if reducer is not None:
-            self._with_store(reducer.expire)
-            self._with_store(reducer.tick)
             facts |= {**reducer.sizes(), "folded": reducer.folded, "dead": reducer.dead}
             facts["partition"] = reducer.partition
             if reducer.world is not None:
                 facts["events"] = reducer.world.reached.offset
-        name = f"{self._task.build.view}/{self._task.build.id}/{self._partition}"
-        beat = partial(store.beat, "reducer", name, json.dumps(facts))
-        if reducer is not None:
-            self._with_store(beat)
-        else:
-            self._retry(beat)
+        self._beat.turn(facts)
 
     def _connect(self) -> RedisWriter:
         if self._store is None:
@@ -365,12 +416,12 @@ class _Pump:
 
     def _open(self, partition: int) -> None:
         task = self._task
-        letters = DeadLetters(task.kafka, task.topic, task.feed.dead_letter_topic, task.view.name)
+        letters = self._bury_to(task.topic, task.feed.dead_letter_topic)
         reducer = Reducer(
             self._connect(),
             task.build,
             partition,
-            task.generation,
+            task.claim,
             task.view,
             rule_of(task.view),
             letters.bury,
@@ -393,9 +444,14 @@ class _Pump:
         if events is None:
             return {}
         rule = event_rule_of(task.view, events.feed.format)
-        letters = DeadLetters(task.kafka, events.feed.topic, events.feed.dead_letter_topic, task.view.name)
+        letters = self._bury_to(events.feed.topic, events.feed.dead_letter_topic)
         world = World(events.topic, events.start, rule, events.earliest)
         return {"world": world, "bury_events": letters.bury}
+
+    def _bury_to(self, topic: str, target: str) -> DeadLetters:
+        made = DeadLetters(self._task.kafka, topic, target, self._task.view.name)
+        self._letters.append(made)
+        return made
 
     def _explain(self) -> dict[str, Any]:
         feed, unusable, original = self._task.feed, self._task.unusable, self._task.projection.original

@@ -78,7 +78,7 @@ class World:
         self.stored = stored
         self.reached = stored or self.reached
         if self.reached.offset < self._earliest:
-            self.reached = self.reached._replace(offset=self._earliest, key=None)
+            self.reached = self.reached._replace(offset=self._earliest, key=None, crc=None)
         self._keys.clear()
         self._sorted = None
         return True
@@ -90,7 +90,7 @@ class World:
 
     def give_up(self) -> None:
         """Leave the event that is under way as it is: its topic has it no more."""
-        self.reached = self.reached._replace(offset=self.reached.offset + 1, key=None)
+        self.reached = self.reached._replace(offset=self.reached.offset + 1, key=None, crc=None)
 
     def note(self, key: str, row: Fields | None) -> None:
         """Take note that a row is there, or (None) is not."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
+from tests.support.clock import LIMIT
 
 from distributary.config import load
 from distributary.reduce.engine import spark_session
@@ -23,3 +25,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = spark_session(config, ensure("spark"))
     yield session
     session.stop()
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    """End the JVM with its session: it would stay until the tests' own process ends, and a moment longer."""
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(30 * LIMIT)
+    SparkContext._gateway = SparkContext._jvm = None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from tests.integration.conftest import Database
 from tests.support.clock import LIMIT
+from tests.support.drivers import Drivers
 from tests.support.stack import RunningStack
 
 from distributary.kafka import topics
@@ -23,44 +22,6 @@ from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 
 SUPERSEDED = 3
-
-
-class _Drivers:
-    """Reducers' processes on a store of the test's own and the shared Kafka."""
-
-    def __init__(self, stack: RunningStack, database: Database, folder: Path, slots: int = 0) -> None:
-        self._folder = folder
-        (folder / "distributary.toml").write_text(f'[spark]\nmemory = "512m"\nslots = {slots}\n')
-        self._env = {
-            **os.environ,
-            "DISTRIBUTARY_CONFIG": str(folder / "distributary.toml"),
-            "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": stack.config.kafka.bootstrap_servers,
-            "DISTRIBUTARY_STORE_URL": database.url,
-            "DISTRIBUTARY_DATA_DIR": str(folder),
-        }
-        self.started: list[subprocess.Popen[bytes]] = []
-
-    def start(self) -> subprocess.Popen[bytes]:
-        with self.log(len(self.started)).open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "distributary.reduce"],
-                env=self._env,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                cwd=self._folder,
-            )
-        self.started.append(process)
-        return process
-
-    def log(self, number: int) -> Path:
-        return self._folder / f"driver-{number}.log"
-
-    def stop(self) -> None:
-        for process in self.started:
-            if process.poll() is None:
-                process.terminate()
-        for process in self.started:
-            process.wait(30 * LIMIT)
 
 
 @pytest.mark.slow
@@ -90,7 +51,7 @@ async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
             assert time.monotonic() < deadline, f"no {ready}: {info}"
             await asyncio.sleep(0.1)
 
-    drivers = _Drivers(stack, database, tmp_path)
+    drivers = Drivers(stack.config.kafka.bootstrap_servers, database.url, tmp_path)
     try:
         older = drivers.start()
         await feed_until("first driver", 1)
@@ -130,7 +91,7 @@ async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
         definition = Definition(view, Feed("f", topic))
         writer.define(name, definition.build, definition.text)
         builds.append(Build(name, definition.build))
-    drivers = _Drivers(stack, database, tmp_path, slots=3)
+    drivers = Drivers(stack.config.kafka.bootstrap_servers, database.url, tmp_path, "slots = 3")
     try:
         drivers.start()
         async with asyncio.timeout(100 * LIMIT):

@@ -39,7 +39,7 @@ def written(schema: Any, value: Any, head: bytes = HEAD) -> bytes:
 def run(spark: Any, values: list[bytes | None], feed: Feed, known: Known, **settings: Any) -> list[Packed]:
     """What reaches Python of some values."""
     plan = Compiler(spark).compile(View("v", "f", **settings), feed, known)
-    prepared = engine.prepare(_frame(spark, [(b"k", value) for value in values]), plan)
+    prepared = engine.prepare(_frame(spark, [(b"k", value) for value in values]), plan, "catch-up")
     found = [unpack(bytes(row.packed)) for row in prepared.collect()]
     return [one._replace(value=plan.projection.original(one.value or b"")) for one in found]
 

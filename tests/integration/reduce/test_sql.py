@@ -15,6 +15,7 @@ from pyspark.sql import functions
 
 from distributary.config import load
 from distributary.model.feed import Feed
+from distributary.model.fingerprint import checksum
 from distributary.model.view import View
 from distributary.reduce import engine
 from distributary.reduce.packed import Packed, unpack
@@ -34,7 +35,7 @@ Record = tuple[bytes | None, bytes | None]
 def run(spark: Any, records: list[Record], feed: Feed = JSON, **settings: Any) -> list[Packed]:
     """What reaches Python of some records; offsets count from 0."""
     plan = Compiler(spark).compile(View("v", "f", **settings), feed)
-    prepared = engine.prepare(_frame(spark, records), plan)
+    prepared = engine.prepare(_frame(spark, records), plan, "catch-up")
     found = [unpack(bytes(row.packed)) for row in prepared.collect()]
     return [
         one
@@ -265,11 +266,25 @@ def test_what_the_jvm_packs_is_what_python_unpacks(spark: Any) -> None:
     millis = int(NOON.timestamp() * 1000)
 
     def packed(offset: int, unparsed: bool) -> Packed:
-        return Packed(3, offset, millis, millis, *records[offset], unparsed)
+        crc = checksum(millis, records[offset][1])
+        return Packed(3, offset, millis, millis, *records[offset], unparsed, crc=crc)
 
     found = run(spark, records, where="n > 0")
     assert found == [packed(at, at in (5, 6, 7)) for at in range(11) if at != 9]
     assert run(spark, records) == [packed(at, False) for at in range(11)], "nothing to parse for"
+
+
+def test_in_real_time_mode_the_places_of_some_filtered_records_come(spark: Any) -> None:
+    records: list[Record] = [(b"k", b'{"n":%d}' % (n % 10)) for n in range(100)]
+    view = View("v", "f", where="n = 7", select="n * 2 AS twice, n")
+    prepared = engine.prepare(_frame(spark, records), Compiler(spark).compile(view, JSON), "realtime")
+    found = [unpack(bytes(row.packed)) for row in prepared.collect()]
+    passed = {one.offset for one in found if not one.filtered}
+    assert passed == set(range(7, 100, 10))
+    dropped = [one for one in found if one.filtered]
+    assert [one.offset for one in dropped] == [0, 32, 64, 96]
+    assert {(one.key, one.value, one.unparsed) for one in dropped} == {(None, None, False)}
+    assert dropped[1].crc == checksum(dropped[1].time, records[32][1])
 
 
 def test_text_and_bytes_become_objects(spark: Any) -> None:
@@ -288,7 +303,7 @@ def test_where_and_select_run_in_the_jvm(spark: Any, tmp_path: Path) -> None:
     """The physical plan: Filter and Project below MapInArrow, and Python nowhere else."""
     (tmp_path / "d.toml").write_text("")
     view = View("v", "f", key="id", where="price > 1", select="price * 2 AS twice")
-    records = engine.prepare(_frame(spark, []), Compiler(spark).compile(view, JSON))
+    records = engine.prepare(_frame(spark, []), Compiler(spark).compile(view, JSON), "realtime")
     records = engine.hand_over(records, "packed", load(tmp_path / "d.toml", env={}), "realtime")
     out = records.mapInArrow(_nothing, "nothing int")
     text: str = out._jdf.queryExecution().executedPlan().toString()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
 import aiohttp
+import redis
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]  # its exports are not declared
 from tests.support.clock import LIMIT
@@ -14,6 +16,10 @@ from tests.support.stack import Feeding
 
 import distributary
 from distributary.kafka import topics
+from distributary.model.position import Mark
+from distributary.reduce.rekey import internal_topic
+from distributary.store.base import Fenced
+from distributary.store.keys import BuildKeys
 from distributary.store.tail import Build
 
 
@@ -161,6 +167,32 @@ async def test_records_that_retention_took_make_a_view_incomplete(feeding: Feedi
         assert changes.incomplete is True
 
 
+async def test_rekeyed_records_that_were_deleted_before_they_were_folded_make_a_view_incomplete(
+    feeding: Feeding,
+) -> None:
+    """As after a store that went back by more than the time for which folded records are kept."""
+    settings: dict[str, Any] = {"key": "sport", "reduce": "aggregate", "aggregates": {"bets": "count()"}}
+    view = await feeding.view(**settings, feed={"partitions": 2})
+    feeding.produce((f"u{n}", {"sport": "x"}) for n in range(10))
+    await feeding.rows_become(view, {"x": {"sport": "x", "bets": 10}})
+    assert (await feeding.describe(view))["incomplete"] is False
+    writer, admin = feeding.stack.writer(), feeding.stack.admin()
+    build = Build(view, writer.views()[view].live)
+    internal = internal_topic(build)
+    settings_of = topics.topic_config(admin, internal)
+    kept = {name: settings_of[name] for name in ("cleanup.policy", "retention.ms", "retention.bytes")}
+    assert kept == {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    info = writer.build(build)
+    assert info is not None
+    (partition, mark) = next(iter(info.marks.items()))
+    topics.delete_records(admin, internal, {partition: mark.offset + 1})
+    with redis.Redis.from_url(feeding.stack.config.store.url) as client:
+        client.hset(BuildKeys(build).meta, f"m:{partition}", str(Mark(3)))
+    feeding.produce([("u", {"sport": "x"})])  # a write that does not follow the mark is refused
+    said = await feeding.until(view, lambda said: said.get("incomplete") is True)
+    assert said["status"] == "live"
+
+
 async def test_what_the_jvm_filters_out_counts_as_read(feeding: Feeding) -> None:
     """At a batch's end the place moves past filtered records (R12): retention may take them."""
     view = await feeding.view(where="n > 1000", engine="microbatch", feed={"partitions": 1})
@@ -220,8 +252,14 @@ async def test_a_rekeyed_view_that_is_deleted_and_made_again_loses_no_record(fee
     await feeding.rows_become(view, {"x": {"sport": "x", "bets": 10}})
     writer = feeding.stack.writer()
     try:
-        for _ in range(20):  # as many new generations, as after as many starts of its driver
-            writer.rebuild(Build(view, writer.views()[view].live), "a test")
+        rebuilt = 0
+        while rebuilt < 20:  # as many new generations, as after as many starts of its driver
+            build = Build(view, writer.views()[view].live)
+            info = writer.build(build)
+            assert info is not None
+            with contextlib.suppress(Fenced):  # its driver claims it anew meanwhile
+                writer.rebuild(build, info.generation, "a test")
+                rebuilt += 1
     finally:
         writer.close()
     feeding.produce((f"u{n}", {"sport": "x"}) for n in range(10))

@@ -40,3 +40,6 @@ def test_a_path_that_is_too_long_for_a_socket_is_not_taken(
         monkeypatch.setattr(os, "getuid", lambda: found.stat().st_uid + 1)
         (Path(short) / f"distributary-{os.getuid()}").mkdir()
         assert socket_folder(long) is None, "the folder is another user's"
+        monkeypatch.setattr(tempfile, "tempdir", str(long))
+        assert socket_folder(long) is None, "the temporary files are too deep, too"
+        assert not long.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -10,18 +11,23 @@ from distributary.reduce.packed import Packed, Source, unpack, unpack_rekeyed
 
 
 def head(key_size: int, flag: int) -> bytes:
-    return struct.pack(">iqqqib", 1, 42, 1000, 2000, key_size, flag)
+    return struct.pack(">iqqqIib", 1, 42, 1000, 2000, 4_000_000_000, key_size, flag)
+
+
+def record(key: bytes | None, value: bytes | None, unparsed: bool, **more: Any) -> Packed:
+    return Packed(1, 42, 1000, 2000, key, value, unparsed, crc=4_000_000_000, **more)
 
 
 @pytest.mark.parametrize(
     ("packed", "expected"),
     [
-        (head(2, 0) + b"ab{}", Packed(1, 42, 1000, 2000, b"ab", b"{}", False)),
-        (head(0, 0) + b"{\n}", Packed(1, 42, 1000, 2000, b"", b"{\n}", False)),
-        (head(-1, 0) + b"{}", Packed(1, 42, 1000, 2000, None, b"{}", False)),
-        (head(1, 1) + b"a", Packed(1, 42, 1000, 2000, b"a", None, False)),
-        (head(1, 2) + b"a{x", Packed(1, 42, 1000, 2000, b"a", b"{x", True)),
-        (head(1, 3) + b"a", Packed(1, 42, 1000, 2000, b"a", None, True)),
+        (head(2, 0) + b"ab{}", record(b"ab", b"{}", False)),
+        (head(0, 0) + b"{\n}", record(b"", b"{\n}", False)),
+        (head(-1, 0) + b"{}", record(None, b"{}", False)),
+        (head(1, 1) + b"a", record(b"a", None, False)),
+        (head(1, 2) + b"a{x", record(b"a", b"{x", True)),
+        (head(1, 3) + b"a", record(b"a", None, True)),
+        (head(-1, 5), record(None, None, False, filtered=True)),
     ],
 )
 def test_unpack(packed: bytes, expected: Packed) -> None:
@@ -29,5 +35,6 @@ def test_unpack(packed: bytes, expected: Packed) -> None:
 
 
 def test_a_rekeyed_record_knows_both_places() -> None:
-    packed = struct.pack(">iq", 7, 10) + b"3\n" + head(1, 0) + b"a{}"
-    assert unpack_rekeyed(packed) == Packed(7, 10, 1000, 2000, b"a", b"{}", False, Source(1, 3, 42))
+    packed = struct.pack(">iqI", 7, 10, 99) + b"3:8\n" + head(1, 0) + b"a{}"
+    source = Source(1, 3, 42, 8, 4_000_000_000)
+    assert unpack_rekeyed(packed) == Packed(7, 10, 1000, 2000, b"a", b"{}", False, source, 99)

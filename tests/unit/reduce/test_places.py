@@ -52,7 +52,7 @@ def test_a_record_in_parts_counts_as_done() -> None:
 
 
 def test_a_rekeyed_view_stands_where_its_reducers_saw_its_source() -> None:
-    memos = {0: "0 0:1,41,0,41,0;1:1,3,0,3,0", 1: "0 0:1,39,0,39,0"}
+    memos = {0: "0 0:1,41,0,41,0,9,77;1:1,3,0,3,0,0,0", 1: "0 0:1,39,0,39,0,0,0"}
     assert source_places(memos, {0: 10, 1: 10}, {0: 0, 1: 0, 2: 5}) == {0: 42, 1: 10, 2: 5}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from decimal import Decimal
@@ -15,6 +16,8 @@ from tests.support.flaky import Flaky
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
+from distributary.reduce import reducer as reducer_module
+from distributary.reduce.group import GROUP_BYTES, GroupTooLarge, portion
 from distributary.reduce.packed import Packed
 from distributary.reduce.projection import Pick, Projection
 from distributary.reduce.reducer import DeadLetter, Reducer, StoreWentBack
@@ -28,9 +31,11 @@ SUM = View("v", "f", key="k", reduce="aggregate", aggregates={"total": "sum(n)",
 MERGE = View("v", "f", key="k")
 
 
-def packed(offset: int, key: str | None, value: Any, *, time: int = 1000, unparsed: bool = False) -> Packed:
+def packed(
+    offset: int, key: str | bytes | None, value: Any, *, time: int = 1000, unparsed: bool = False
+) -> Packed:
     body = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
-    return Packed(0, offset, time, time, key.encode() if key is not None else None, body, unparsed)
+    return Packed(0, offset, time, time, key.encode() if isinstance(key, str) else key, body, unparsed)
 
 
 class Setup:
@@ -40,7 +45,7 @@ class Setup:
         self.words = words
         self.buried: list[DeadLetter] = []
         self.store.writer.define("v", "b", "{}")
-        self.generation = self.store.writer.claim(B, "t", 2).generation
+        self.claim = self.store.writer.claim(B, "t", 2).claim
         self.reducer = self.again()
 
     def again(self, store: Any = None, partition: int = 0) -> Reducer:
@@ -48,7 +53,7 @@ class Setup:
             store or self.store.writer,
             B,
             partition,
-            self.generation,
+            self.claim,
             self.view,
             rule_of(self.view),
             self.buried.extend,
@@ -108,6 +113,7 @@ def test_every_row_is_exact_through_broken_links_new_tasks_and_restarts(
         except (ConnectionError, Fenced):
             if way == "server restarts":
                 one.store.restart()
+                one.claim = one.store.writer.claim(B, "t", 2).claim
             if way == "same":
                 reducer.open()
             else:
@@ -125,16 +131,52 @@ def test_a_store_that_went_back_is_not_written_on() -> None:
     one = Setup(SUM)
     one.reducer.fold([packed(0, "a", {"total": 1})])
     one.store.all["v"].builds["b"].partitions[0].mark = None
-    one.store.restart()
     with pytest.raises(Fenced):
         one.reducer.fold([packed(1, "a", {"total": 1})])
     with pytest.raises(StoreWentBack):
         one.reducer.open()
 
 
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(-5, 5)), min_size=1, max_size=30),
+    st.lists(st.integers(1, 5), min_size=1, max_size=10),
+    st.lists(st.sampled_from(["runs on", "restarts", "loses the last batch"]), min_size=1, max_size=10),
+)
+def test_every_row_is_exact_when_the_store_goes_back_between_two_batches(
+    events: list[tuple[str, int]], sizes: list[int], fates: list[str]
+) -> None:
+    """Spark begins each batch at its own end of the last one; only a new claim reads from the marks."""
+    one = Setup(SUM)
+    records = [packed(i, key, {"total": n}) for i, (key, n) in enumerate(events)]
+    at = turn = 0
+    while at < len(records):
+        size = sizes[turn % len(sizes)]
+        before = copy.deepcopy(one.store.all)
+        try:
+            one.again().fold(records[at : at + size])
+            at += size
+        except Fenced:
+            claimed = one.store.writer.claim(B, "t", 2)
+            one.claim, mark = claimed.claim, claimed.marks.get(0)
+            at = mark.offset if mark is not None else 0
+            continue
+        # Only so often, and not after the last batch, which nobody reads on from.
+        fate = fates[turn] if turn < len(fates) and at < len(records) else "runs on"
+        turn += 1
+        if fate == "loses the last batch":
+            one.store.all = before
+        if fate != "runs on":
+            one.store.restart()
+            assert not one.store.writer.advance(B, one.claim, {0: at}), "what the driver would believe"
+    for key in {key for key, _ in events}:
+        numbers = [n for k, n in events if k == key]
+        assert one.row(key) == {"total": sum(numbers), "count": len(numbers)}
+
+
 def test_a_rebuilt_build_is_closed_to_tasks_of_before() -> None:
     one = Setup(SUM)
-    one.store.writer.rebuild(B)
+    one.store.writer.rebuild(B, one.claim.generation)
     with pytest.raises(Fenced):
         one.reducer.fold([packed(1, "a", {"total": 1})])
     with pytest.raises(Fenced):
@@ -160,6 +202,8 @@ def test_the_cache_does_not_outlive_an_open() -> None:
         (packed(1, "a", b"x", unparsed=True), "not JSON"),
         (packed(1, None, {"n": 1}), "no row key: k is null or missing"),
         (packed(1, "a", b'{"a":"\xff"}'), "not UTF-8"),
+        (packed(1, b"\xff\x00\x01", {"n": 1}), "the row key is not UTF-8 (byte 1)"),
+        (packed(1, b"k\xc3", None), "the row key is not UTF-8 (byte 2)"),
     ],
 )
 def test_what_cannot_be_folded_is_buried_with_its_reason_and_the_stream_goes_on(
@@ -252,6 +296,69 @@ async def test_rows_expire_by_a_timed_write() -> None:
     assert (await changes_of(one))[-1][1].removes == [number]
     assert one.reducer.mark == Mark(1, 1)
     assert one.reducer.expire() == 0
+
+
+def test_rows_expire_as_fast_as_they_come() -> None:
+    """Two thousand new rows a second with a life of five seconds."""
+    clock = [1_000.0]
+    one = Setup(View("v", "f", ttl=5.0))
+    one.store.clock = lambda: clock[0]
+    for second in range(20):
+        now, first = int(clock[0] * 1000), second * 2_000
+        one.reducer.fold([packed(first + n, f"k{first + n}", {"n": 1}, time=now) for n in range(2_000)])
+        while one.reducer.expire() and one.reducer.waits() == 0.0:
+            pass
+        clock[0] += 1
+    assert len(one.store.find(B).rows) <= 12_000
+    assert one.reducer.waits() is None
+
+
+def test_rows_that_only_expire_do_not_stay_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reducer_module, "CACHE_ROWS", 10)
+    one = Setup(View("v", "f", ttl=5.0))
+    one.reducer.fold([packed(n, f"k{n}", {"n": 1}, time=1) for n in range(100)])
+    one.again().expire()
+    assert one.store.find(B).rows == {}
+    assert len(one.reducer._cache) <= 10
+
+
+def patch(row: Any, event: Any) -> Any:
+    """A small record, and a row of a hundred thousand bytes."""
+    return {**(row or {}), "n": event["n"], "text": "x" * 100_000}
+
+
+def test_a_group_is_bounded_by_what_it_writes_not_by_what_it_reads() -> None:
+    one = Setup(View("v", "f", reduce=f"{__name__}:patch"))
+    sizes: list[int] = []
+    written = one.store.writer.write
+
+    def write(group: Any) -> int:
+        sizes.append(sum(len(row or b"") for _, row, _, _ in group.rows.values()) + len(group.blob))
+        return written(group)
+
+    one.store.writer.write = write  # type: ignore[method-assign]
+    records = [packed(n, f"k{n}", {"n": n}) for n in range(200)]
+    with pytest.raises(GroupTooLarge):
+        one.reducer.fold(records)
+    assert (sizes, one.reducer.mark) == ([], None), "nothing was written"
+    for at in range(0, 200, 20):
+        one.reducer.fold(records[at : at + 20])
+    assert max(sizes) < 3 * GROUP_BYTES
+    assert len(one.store.find(B).rows) == 200
+
+
+def test_one_record_may_be_larger_than_a_group() -> None:
+    one = Setup()
+    one.reducer.fold([packed(0, "a", {"text": "x" * (GROUP_BYTES + 1)})])
+    assert one.reducer.mark == Mark(0, 1)
+
+
+def test_portions_end_at_a_number_of_records_or_bytes() -> None:
+    records = [packed(n, "a", {"n": n}) for n in range(10)]
+    assert portion(records, 2, 3) == records[2:5]
+    large = [packed(n, "a", b"x" * (GROUP_BYTES // 2)) for n in range(5)]
+    assert portion(large, 1, 100) == large[1:3]
+    assert portion([packed(0, "a", b"x" * GROUP_BYTES * 2)], 0, 1)[0].offset == 0
 
 
 async def test_a_renewed_ttl_does_not_number_the_row_ahead_of_the_log() -> None:

@@ -50,7 +50,7 @@ class World:
         self.store = MemoryStore(clock=lambda: CLOCK["now"] / 1000)
         self.store.writer.define("v", "b", "{}")
         self.store.writer.go_live(B)
-        self.generation = self.store.writer.claim(B, "t", 1).generation
+        self.claim = self.store.writer.claim(B, "t", 1).claim
         self.offset = 0
         self.subscribers: dict[int, tuple[Query, set[str]]] = {}
         self.read = 0
@@ -64,9 +64,7 @@ class World:
         CLOCK["now"] += ms
 
     def open(self) -> None:
-        self.reducer = Reducer(
-            self.store.writer, B, 0, self.generation, VIEW, rule_of(VIEW), lambda letters: None
-        )
+        self.reducer = Reducer(self.store.writer, B, 0, self.claim, VIEW, rule_of(VIEW), lambda letters: None)
         self.reducer.open()
 
     def fold(self, key: str, value: dict[str, Any] | None) -> None:
@@ -148,7 +146,7 @@ async def test_subscribers_have_the_rows_of_the_time(plan: list[tuple[str, Any, 
         else:
             if one:
                 world.store.restart()
-                world.generation = world.store.writer.claim(B, "t", 1).generation
+                world.claim = world.store.writer.claim(B, "t", 1).claim
             world.open()
         await world.catch_up()
         for query, members in world.subscribers.values():

@@ -30,15 +30,13 @@ class Quiet:
         self.store = MemoryStore(clock=lambda: self.now / 1000)
         self.store.writer.define("v", "b", "{}")
         self.store.writer.go_live(B)
-        self.generation = self.store.writer.claim(B, "t", 2).generation
+        self.claim = self.store.writer.claim(B, "t", 2).claim
         self.made: list[int] = []
         self.keeper = Timekeeper(self.store.writer, B, VIEW, 2, self.make)
 
     def make(self, partition: int) -> Reducer:
         self.made.append(partition)
-        return Reducer(
-            self.store.writer, B, partition, self.generation, VIEW, rule_of(VIEW), lambda letters: None
-        )
+        return Reducer(self.store.writer, B, partition, self.claim, VIEW, rule_of(VIEW), lambda letters: None)
 
     def task(self, partition: int) -> Reducer:
         found = self.make(partition)

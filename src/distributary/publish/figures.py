@@ -40,6 +40,8 @@ def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
         "dropped": stats.dropped,
         "kept_queries": len(kept),
         "kept_rows": sum(len(one.rows) for one in kept),
+        "state_bytes": hub.states.used,
+        "joins_waiting": hub.states.waiting,
         "paced": sum(len(channel.paced) for channel in channels),
         "pings": stats.pings,
         "refused_origins": stats.refused_origins,
@@ -93,6 +95,8 @@ GAUGES = (
     ("kept_queries", "Queries whose rows are kept for an order or a pace."),
     ("kept_rows", "Rows that are kept for them."),
     ("paced", "Subscriptions with a pace of their own."),
+    ("state_bytes", "Bytes of large first rows and resumes that connections have still to read."),
+    ("joins_waiting", "Joins that wait until there is room for theirs."),
 )
 COUNTERS = (
     ("accepted", "WebSocket connections accepted."),

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from distributary.config import Config
 from distributary.config.sections import Publisher as Settings
+from distributary.heartbeat import Heartbeat
 from distributary.publish import figures
 from distributary.publish.access.door import Door
 from distributary.publish.connection.inlet import Inlet
@@ -53,6 +54,7 @@ class Publisher:
             replay=replay,
             kept_rows=settings.kept_rows,
             top_rows=settings.top_rows,
+            state_bytes=settings.state_bytes,
         )
         self.websocket = WebSocketServer(self.hub, settings, self.stats, inlet, self.door)
         self.http = HttpServer(self.hub, settings, self.stats, self.id, self.door)
@@ -88,6 +90,7 @@ class Publisher:
             group.create_task(self.upkeep.run())
             group.create_task(self.door.roll.run())
             group.create_task(self._beat())
+            group.create_task(Heartbeat.of_process().run())
 
     async def stop(self) -> None:
         """Tell all subscribers to come back, and close."""

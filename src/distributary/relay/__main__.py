@@ -14,6 +14,7 @@ import uvloop
 
 from distributary.config import Config, load
 from distributary.errors import CommandMissing, DistributaryError
+from distributary.heartbeat import Heartbeat
 from distributary.permit import check_exposure
 from distributary.subscribe.find import websocket_url
 
@@ -49,8 +50,10 @@ async def serve(config: Config, publishers: Sequence[str]) -> None:
     try:
         host = f"[{config.socketio.host}]" if ":" in config.socketio.host else config.socketio.host
         addresses = {"socketio": f"http://{host}:{gateway.port}{PATH}"}
+        beating = asyncio.create_task(Heartbeat.of_process().run())
         print(json.dumps({"ready": True, "part": "socketio", "addresses": addresses}), flush=True)
         await stop.wait()
+        beating.cancel()
     finally:
         await gateway.stop()
 

@@ -14,7 +14,7 @@ import pytest
 from centrifuge import Client
 from tests.integration.publish.serving import WAIT, Raw, raw, serving
 from tests.integration.publish.test_clients import Notes, packed
-from tests.integration.publish.test_sse import stream
+from tests.integration.publish.test_sse import stream, unread
 from tests.support.servers import StoreServer
 from tests.unit.publish.wires import WIRES
 from tests.unit.publish.world import VIEW, World, until
@@ -221,14 +221,7 @@ async def test_a_reader_that_stops_is_not_closed_and_gets_the_newest(data: dict[
 async def test_a_stream_that_is_not_read_is_not_cut_off_and_gets_the_newest() -> None:
     world = World()
     async with serving(world, queue_bytes=200_000) as publisher:
-        slow = sockets.socket()
-        slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
-        slow.setblocking(False)
-        loop = asyncio.get_running_loop()
-        with slow:
-            await loop.sock_connect(slow, ("127.0.0.1", publisher.http.port))
-            slow.send(b"GET /v1/views/odds/events?conflate=20ms HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            await until(lambda: publisher.stats.streams)
+        async with unread(publisher, "conflate=20ms") as slow:
             for n in range(300):
                 world.put(("a", {"n": n, "filler": "x" * 50_000}))
                 await asyncio.sleep(0)
@@ -237,7 +230,7 @@ async def test_a_stream_that_is_not_read_is_not_cut_off_and_gets_the_newest() ->
             read = b""
             async with asyncio.timeout(WAIT):
                 while b'"n":299,' not in read[-120_000:]:
-                    read += await loop.sock_recv(slow, 65_536)
+                    read += await asyncio.get_running_loop().sock_recv(slow, 65_536)
             assert len(read) < 250 * 50_000
         await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
 

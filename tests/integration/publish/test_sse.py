@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+import pytest
 from tests.integration.publish.serving import WAIT, serving
 from tests.support.events import Event, Stream
 from tests.unit.publish.world import VIEW, World, until
@@ -30,6 +31,18 @@ async def stream(
         session.get(url, headers={k.replace("_", "-"): v for k, v in headers.items()}) as response,
     ):
         yield Stream(response)
+
+
+@asynccontextmanager
+async def unread(publisher: Publisher, query: str = "") -> AsyncIterator[sockets.socket]:
+    """A stream of which nothing is read but what a test reads from its socket."""
+    with sockets.socket() as found:
+        found.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+        found.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(found, ("127.0.0.1", publisher.http.port))
+        found.send(f"GET /v1/views/{VIEW}/events?{query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        await until(lambda: publisher.stats.streams)
+        yield found
 
 
 async def test_state_ready_changes() -> None:
@@ -218,19 +231,40 @@ async def test_heartbeats() -> None:
 
 async def test_a_reader_that_stops_is_cut_off() -> None:
     world = World()
-    async with serving(world, queue_bytes=65_536) as publisher:
-        slow = sockets.socket()
-        slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
-        slow.setblocking(False)
-        with slow:
-            await asyncio.get_running_loop().sock_connect(slow, ("127.0.0.1", publisher.http.port))
-            slow.send(b"GET /v1/views/odds/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            await until(lambda: publisher.stats.streams)
-            async with asyncio.timeout(WAIT):
-                while not publisher.stats.slow:
-                    world.put(("a", {"filler": "x" * 50_000}))
-                    await asyncio.sleep(0)
+    async with serving(world, queue_bytes=65_536) as publisher, unread(publisher):
+        async with asyncio.timeout(WAIT):
+            while not publisher.stats.slow:
+                world.put(("a", {"filler": "x" * 50_000}))
+                await asyncio.sleep(0)
+        await until(lambda: not publisher.stats.streams)
+
+
+async def test_a_reader_that_reads_but_too_slowly_is_cut_off() -> None:
+    world = World()
+    async with serving(world, queue_bytes=200_000) as publisher, unread(publisher) as slow:
+        async with asyncio.timeout(WAIT):
+            while not publisher.stats.slow:
+                world.put(("a", {"filler": "x" * 50_000}))
+                await asyncio.get_running_loop().sock_recv(slow, 25_000)
+        await until(lambda: not publisher.stats.streams)
+
+
+async def test_a_reader_that_does_not_take_its_state_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distributary.publish.hub.budget.STALL", 0.3)
+    world = World()
+    for n in range(60):
+        world.put((f"k{n}", {"filler": "x" * 100_000}))
+    async with serving(world) as publisher:
+        async with unread(publisher):
+            await until(lambda: publisher.hub.states.used)
+            await until(lambda: publisher.stats.slow)
             await until(lambda: not publisher.stats.streams)
+        assert publisher.hub.states.used == 0
+        async with stream(publisher) as events:
+            rows = 0
+            while (event := await events.next()).name == "snapshot":
+                rows += len(event.data["rows"])
+            assert (rows, event.name) == (60, "ready")
 
 
 async def test_origins() -> None:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from confluent_kafka import Message, TopicPartition
-from tests.integration.kafka.conftest import RunningBroker
 from tests.integration.publish.serving import raw, serving
+from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
 from tests.unit.publish.world import World
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from bench import held
 from bench.ask import connect
@@ -19,14 +21,15 @@ ROOM = 24 * 2**20
 ROWS = {f"k{n}": {"id": f"k{n}", "n": n} for n in range(50)}
 
 
+async def look_at(feeding: Feeding, view: str) -> Held:
+    """What is held now. A reducer says so once a record came to it, and every batch has new reducers."""
+    feeding.produce(ROWS.items())
+    return await held.read(feeding.stack.config.store.url, view)
+
+
 async def rested(feeding: Feeding, view: str) -> Held:
-    """What is held when nobody asks; a reducer says so once a record came to it."""
-
-    async def look() -> Held:
-        feeding.produce(ROWS.items())
-        return await held.read(feeding.stack.config.store.url, view)
-
-    found = await eventually(look, lambda found: len(found.reducers) == 2)
+    """What is held when nobody asks."""
+    found = await eventually(partial(look_at, feeding, view), lambda found: len(found.reducers) == 2)
     assert not any(sum(said) for said in found.reducers.values())
     return found
 
@@ -35,8 +38,7 @@ async def test_two_thousand_cycles_leave_nothing(feeding: Feeding) -> None:
     stack = feeding.stack
     view = await feeding.view(key="id", feed={"partitions": 2, "partitioned_by": "id"})
 
-    async def look() -> Held:
-        return await held.read(stack.config.store.url, view)
+    look = partial(look_at, feeding, view)
 
     def resident() -> int:
         pids = [part.pid for part in stack.stack.state.parts if part.pid is not None]
@@ -59,8 +61,7 @@ async def test_what_is_held_shows_everywhere(feeding: Feeding) -> None:
     stack = feeding.stack
     view = await feeding.view(key="id", feed={"partitions": 2, "partitioned_by": "id"})
 
-    async def look() -> Held:
-        return await held.read(stack.config.store.url, view)
+    look = partial(look_at, feeding, view)
 
     before = await rested(feeding, view)
     one, other = [await connect(stack.addresses["websocket"], view, 3) for _ in range(2)]

@@ -132,6 +132,10 @@ async def test_from_subscribe_to_nothing_left(feeding: Feeding, commands: list[C
     async def look() -> Held:
         return await held(stack, view)
 
+    def nothing_left(found: Held) -> bool:
+        # A task that had no record yet since its batch began has not opened its partition.
+        return found._replace(reducers=before.reducers | found.reducers) == before
+
     before = await eventually(look, lambda found: len(found.reducers) == 2)
     assert set(before.reducers.values()) == {(0,) * len(SIZES)}
     assert before.publishers == (0, 0)
@@ -180,7 +184,7 @@ async def test_from_subscribe_to_nothing_left(feeding: Feeding, commands: list[C
             await client.send({"id": 3, "subscribe": asked})
             assert (await client.next())["error"]["code"] == 102
         await api.end(id, 404)
-        await eventually(look, lambda found: found == before)
+        await eventually(look, nothing_left)
 
         lost = await api.make(keys=["a", "b"])
         async with connected(made["publisher"]) as client:
@@ -192,7 +196,7 @@ async def test_from_subscribe_to_nothing_left(feeding: Feeding, commands: list[C
             await eventually(look, lambda found: in_reducers(found) == {(1, 2)})
             await eventually(look, lambda found: found.publishers == (1, 1))
             client.socket.transport.abort()
-        await eventually(look, lambda found: found == before, TTL_AND_SWEEPS + 10)
+        await eventually(look, nothing_left, TTL_AND_SWEEPS + 10)
         await api.end(lost["id"], 404)
 
     async def recorded() -> list[tuple[str, str]]:

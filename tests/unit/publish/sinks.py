@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from distributary.model.position import Position
+from distributary.publish.hub.budget import Turn
 from distributary.publish.hub.channel import Initial, Outcome, Recovered, Waiting
 from distributary.publish.hub.snapshot import Snapshot
 from distributary.publish.wire.codes import Ending
@@ -62,6 +63,9 @@ class FoldingSink:
         assert isinstance(self.outcomes[-1], Waiting)
         assert self.attached
         self._take(snapshot)
+
+    def carry(self, turn: Turn) -> None:
+        turn.end()
 
     def ended(self, ending: Ending) -> None:
         assert self.attached, "ended before it was told"

@@ -53,8 +53,9 @@ class World:
             self.writer.go_live(self.build)
 
     def _claim(self) -> None:
-        self._generation = self.writer.claim(self.build, "topic", 1).generation
-        opened = self.writer.open(self.build, 0, self._generation)
+        claim = self.writer.claim(self.build, "topic", 1).claim
+        self._generation = claim.generation
+        opened = self.writer.open(self.build, 0, claim)
         self._opened, self._number = opened, 0
         self._mark: Mark | None = opened.mark
 
@@ -108,6 +109,7 @@ class World:
             follows=self._mark,
             mark=mark,
             memo="",
+            fingerprint="",
             count=len(changes),
             blob=encode_changes(changes),
             rows=written,

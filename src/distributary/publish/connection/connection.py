@@ -1,7 +1,7 @@
 """One WebSocket connection: picows moves the bytes, ``Session`` knows the protocol, the hub the rest.
 
 Frames are made here once and written raw to the transport, so that a publication costs one write a
-connection. What waits for a slow reader is bounded by the transport's write buffer.
+connection. What waits for a slow reader is in the transport's write buffer, which ``Outgoing`` bounds.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from distributary.publish.connection.actions import (
     Send,
     Ticket,
 )
+from distributary.publish.connection.outgoing import Outgoing
 from distributary.publish.connection.rate import Rate
 from distributary.publish.connection.session import Session
 from distributary.publish.connection.subscriber import WebSocketSink
@@ -80,7 +81,6 @@ class Connection(WSListener):
         self._parts: list[bytes] = []
         self._size = 0
         self._inflate = False
-        self._allowed = settings.queue_bytes
         self._ended = False
 
     # --- the socket -------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class Connection(WSListener):
     def on_ws_connected(self, transport: WSTransport) -> None:
         """Begin; whoever does not speak in time is closed."""
         self._transport = transport.underlying_transport
-        self._transport.set_write_buffer_limits(high=self._allowed)
+        self.outgoing = Outgoing(self._transport, self.settings.queue_bytes, self._too_slow)
         self.write = self._transport.write
         self._server.connections[self] = None
         self._server.lingering.add(self)
@@ -138,6 +138,7 @@ class Connection(WSListener):
         """Forget everything; the subscriptions lapse unless the client comes back."""
         self._note_refused(transport)
         self._forget()
+        self.outgoing.release()
         self._server.lingering.discard(self)
 
     def _note_refused(self, transport: WSTransport) -> None:
@@ -149,12 +150,13 @@ class Connection(WSListener):
             self._forget()
 
     def pause_writing(self) -> None:
-        """Note that more waits than is allowed. The writer may be in the middle of a fan-out: close later."""
-        asyncio.get_running_loop().call_soon(self._check_slow)
+        """Note that more waits than is allowed."""
+        if not self._ended:
+            self.outgoing.paused()
 
     def resume_writing(self) -> None:
         """Note that what waited has gone out."""
-        self._reset_allowance()
+        self.outgoing.resumed()
 
     # --- writing ----------------------------------------------------------------------------------------
 
@@ -166,28 +168,11 @@ class Connection(WSListener):
     def send_state(self, payload: bytes) -> None:
         """Send an initial state: it may be larger than what else may wait, and does not count as slowness."""
         if not self._ended:
-            self._allowed += len(payload)
-            self._transport.set_write_buffer_limits(high=self._allowed)
+            self.outgoing.allow(len(payload))
             self.write(self._wire.frame(payload))
 
-    def room(self) -> int:
-        """Say how much may wait beside what waits, so that a reader who is slow gets the newest next."""
-        most = min(frames.ROOM, self._server.settings.queue_bytes // 2)
-        return most - self._transport.get_write_buffer_size()
-
-    async def drained(self) -> None:
-        """Wait until no more than the ordinary waits to go out."""
-        while self._transport.get_write_buffer_size() > self._server.settings.queue_bytes:
-            await asyncio.sleep(DRAIN_POLL)  # there is no callback below the raised limit
-
-    def _reset_allowance(self) -> None:
-        ordinary = self._server.settings.queue_bytes
-        if self._allowed != ordinary and self._transport.get_write_buffer_size() <= ordinary:
-            self._allowed = ordinary
-            self._transport.set_write_buffer_limits(high=ordinary)
-
-    def _check_slow(self) -> None:
-        if not self._ended and self._transport.get_write_buffer_size() > self._allowed:
+    def _too_slow(self) -> None:
+        if not self._ended:
             self._server.stats.slow += 1
             self.end(codes.SLOW)
 
@@ -275,7 +260,7 @@ class Connection(WSListener):
 
     def ping(self) -> None:
         """Send a ping, or close when the last was not answered."""
-        self._reset_allowance()
+        self.outgoing.check()
         if self.session.connected and not self._ended:
             self._server.stats.pings += 1
             self._do([self.session.ping()])
@@ -308,6 +293,7 @@ class Connection(WSListener):
             return
         self._ended = True
         self._deadline.cancel()
+        self.outgoing.stop()
         self.session.end()
         self.visitor.leave()
         self._server.connections.pop(self, None)

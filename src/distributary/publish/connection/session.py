@@ -36,6 +36,7 @@ from distributary.publish.wire.commands import (
     api_key_of,
     read_data,
     start_of,
+    unserved,
 )
 from distributary.publish.wire.json_wire import JSON
 from distributary.publish.wire.wire import Wire
@@ -181,7 +182,7 @@ class Session:
 
     def _take(self, command: Command, out: list[Action]) -> None:
         if command.connect is not None:
-            self._greeted(command.id, command.connect, out)
+            self._greeted(command, command.connect, out)
         elif self._admission is not None:
             if len(self._waiting) >= self.max_channels + MAX_PENDING:
                 return self._close(out, codes.FLOOD)
@@ -195,6 +196,8 @@ class Session:
                 self._awaiting_pong = False
             else:
                 self._close(out, codes.BAD_FRAME)
+        elif what := unserved(command):
+            self._error(command.id, codes.not_available(what), out)
         elif command.subscribe is not None:
             self._subscribe(command.id, command.subscribe, out)
         elif command.unsubscribe is not None:
@@ -214,14 +217,16 @@ class Session:
         else:
             self._close(out, codes.BAD_FRAME)
 
-    def _greeted(self, id: int, asked: asked_for.Connect, out: list[Action]) -> None:
-        if self.connected or self._admission is not None or not id:
+    def _greeted(self, command: Command, asked: asked_for.Connect, out: list[Action]) -> None:
+        if self.connected or self._admission is not None or not command.id:
             self._close(out, codes.BAD_FRAME)
+        elif what := unserved(command):
+            self._error(command.id, codes.not_available(what), out)
         elif self._asks:
-            self._admission = Ticket(id, "")
+            self._admission = Ticket(command.id, "")
             out.append(Admit(self._admission, asked.token, api_key_of(asked.data)))
         else:
-            self._connect(id, 0, out)
+            self._connect(command.id, 0, out)
 
     def _connect(self, id: int, ttl: int, out: list[Action]) -> None:
         self.connected = True

@@ -12,6 +12,7 @@ from distributary.permit import EVERYTHING, Grant, Held
 from distributary.publish.access import refusals
 from distributary.publish.connection.actions import History, Join
 from distributary.publish.hub import names
+from distributary.publish.hub.budget import Turn
 from distributary.publish.hub.channel import (
     Initial,
     Member,
@@ -60,7 +61,7 @@ class WebSocketSink:
             await self._permit(asked.token)
             wish = self._wish(asked)
             async with self.connection.slots:
-                await self.connection.drained()
+                await self.connection.outgoing.drained()
                 self._member = await hub.join(wish, self)
         except BadQuery as error:
             self._refuse(codes.bad_request(str(error)))
@@ -102,7 +103,7 @@ class WebSocketSink:
         try:
             if self._member is None:
                 raise Refused(codes.NOT_SUBSCRIBED)
-            await self.connection.drained()
+            await self.connection.outgoing.drained()
             view, since = self._member.follower.view, asked.since
             if since is not None:
                 since = self._positions.position(view, since)
@@ -113,6 +114,7 @@ class WebSocketSink:
             payload = session.answer(asked.ticket, session.wire.error(error.refusal))
         if payload is not None:
             self.connection.send_state(payload)
+            self.carry(hub.states.add(len(payload)))
 
     def leave(self, hub: Hub) -> None:
         """End the subscription: the client asked for it."""
@@ -222,7 +224,11 @@ class WebSocketSink:
 
     def room(self) -> int:
         """All channels of a connection share its room."""
-        return self.connection.room()
+        return self.connection.outgoing.room
+
+    def carry(self, turn: Turn) -> None:
+        """The connection knows what its reader has taken."""
+        self.connection.outgoing.carry(turn)
 
     def joined(self, outcome: Outcome) -> None:
         """Answer the subscribe."""

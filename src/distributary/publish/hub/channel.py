@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from distributary.model.fields import Fields
 from distributary.model.query import Query
+from distributary.publish.hub.budget import Turn
 from distributary.publish.hub.join import Joining
 from distributary.publish.hub.kept import Kept
 from distributary.publish.hub.pace import Pace
@@ -51,6 +52,11 @@ class Recovered(NamedTuple):
     pubs: Sequence[Pub]
     tier: Tier = "log"
     whole: bool = False
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it is to send."""
+        return sum(len(data) for _, data in self.pubs)
 
 
 class Waiting(NamedTuple):
@@ -97,6 +103,9 @@ class Sink(Protocol):
     def begun(self, snapshot: Snapshot, stale: bool) -> None:
         """Write the state that ``Waiting`` promised, and that the member is ready from its position on."""
 
+    def carry(self, turn: Turn) -> None:
+        """End a turn when the reader has what was written last; at once where that does not wait."""
+
     def ended(self, ending: Ending) -> None:
         """Tell the subscriber that the hub let go of it."""
 
@@ -107,7 +116,7 @@ class Member:
     ``told``: its sink was told an outcome. ``waiting``: that outcome was to wait for a begin. ``begun``: a
     begin was seen before there was an answer. ``ours``: the subscription was made here, not by the control
     API. ``fields``: those that it wants of the rows, None for all. ``pace``: it wants the newest rows rather
-    than every change.
+    than every change. ``turn``: its turn to be sent a state, while it joins.
     """
 
     __slots__ = (
@@ -123,6 +132,7 @@ class Member:
         "sink",
         "subscription",
         "told",
+        "turn",
         "waiting",
     )
 
@@ -141,6 +151,7 @@ class Member:
         self.waiting = False
         self.begun = False
         self.fields: Fields | None = None
+        self.turn: Turn | None = None
         self._lost = False
 
     def lost(self) -> bool:
@@ -160,6 +171,21 @@ class Member:
         self.told = True
         self.sink.joined(outcome)
 
+    def sent(self, size: int) -> None:
+        """Hand its turn on: a state of that size was written, and its reader has still to take it."""
+        turn, self.turn = self.turn, None
+        if self.channel is not None:
+            self.channel.size = size
+        if turn is not None:
+            turn.resize(size)
+            self.sink.carry(turn)
+
+    def end_turn(self) -> None:
+        """Give up its turn, if it has one."""
+        turn, self.turn = self.turn, None
+        if turn is not None:
+            turn.end()
+
 
 class Channel:
     """One query's members in this process.
@@ -174,6 +200,8 @@ class Channel:
         self.outlets: dict[str, Outlet] = {}
         self.joining: dict[Member, None] = {}
         self.reading: asyncio.Task[Snapshot] | None = None
+        self.size: int | None = None
+        """How large the state was that was sent last."""
         self.kept: Kept | None = None
         self.keepers: dict[Member, None] = {}
         self.paced: dict[Member, Paced] = {}

@@ -17,6 +17,7 @@ from distributary.publish.hub.channel import Channel, Member
 from distributary.publish.hub.join import Overflow
 from distributary.publish.hub.kept import Broken, TooMany
 from distributary.publish.hub.members import Members
+from distributary.publish.hub.snapshot import Moved
 from distributary.publish.stats import Stats
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending
@@ -37,6 +38,7 @@ class Follower:
         self.build = Build(view, "")
         self.epoch = ""
         self.seq = 0
+        self.history_id = ""
         self.attachments = 0
         self.gone = False
         self.stale = False
@@ -95,7 +97,7 @@ class Follower:
 
     def attach(self, event: Attached) -> None:
         """Begin at another position: what members got before may not join up with what comes now."""
-        self.build, self.epoch, self.seq = event.build, event.epoch, event.seq
+        self.build, self.epoch, self.seq, self.history_id = event
         self.attachments += 1
         self.release_all(codes.INSUFFICIENT)
         self._wake()
@@ -222,17 +224,24 @@ class Follower:
         """Say whether nobody is here and nobody is on the way."""
         return not self.members and not self.channels and not self.joins
 
+    def find(self, query: Query) -> Channel | None:
+        """Find the channel of a query, if it has one here."""
+        return self.channels.get(self._numbers.get(query.text, 0))
+
     def channel(self, number: int, query: Query) -> Channel:
         """Find or make the channel of a query.
 
         A channel of the same query under another number is one that the store has forgotten: it gets no
-        changes any more, so its members are told.
+        changes any more, so its members are told. So is one of another query under this number, and where
+        numbers are given again this follower is on another history than the caller: raises Moved.
         """
-        other = self.channels.get(self._numbers.get(query.text, number))
+        other = self.find(query)
         if other is not None and other.number != number:
-            for member in other.members():
-                self.release(member, codes.INSUFFICIENT)
+            self._release_channel(other)
         found = self.channels.get(number)
+        if found is not None and found.query.text != query.text:
+            self._release_channel(found)
+            raise Moved
         if found is None:
             found = self.channels[number] = Channel(number, query)
             self._numbers[query.text] = number
@@ -262,8 +271,11 @@ class Follower:
         for member in self.members:
             self.release(member, ending)
         for channel in list(self.channels.values()):
-            for member in channel.members():
-                self.release(member, ending)
+            self._release_channel(channel, ending)
+
+    def _release_channel(self, channel: Channel, ending: Ending = codes.INSUFFICIENT) -> None:
+        for member in channel.members():
+            self.release(member, ending)
 
     # --- freshness --------------------------------------------------------------------------------------
 

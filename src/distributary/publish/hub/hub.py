@@ -20,6 +20,7 @@ from distributary.model.query import Query
 from distributary.model.start import Start
 from distributary.permit import EVERYTHING, Held
 from distributary.publish.hub import fields, history, keeping, reading
+from distributary.publish.hub.budget import Budget
 from distributary.publish.hub.channel import Initial, Member, Sink, Waiting
 from distributary.publish.hub.follower import Follower
 from distributary.publish.hub.followers import Followers, cancelled
@@ -32,7 +33,7 @@ from distributary.publish.stats import Stats
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Refused
 from distributary.publish.wire.frames import Pub
-from distributary.store.base import ReaderStore, Registered
+from distributary.store.base import QueryState, ReaderStore, Registered
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,9 @@ ATTEMPTS = 8
 HISTORY_LIMIT = 1_000
 KEPT_ROWS = 100_000
 TOP_ROWS = 1_000
+STATE_BYTES = 256 << 20
+KEY_BYTES = 1024
+"""How large a row is guessed to be of which only the key is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,11 @@ class Hub:
         replay: Touched | None = None,
         kept_rows: int = KEPT_ROWS,
         top_rows: int = TOP_ROWS,
+        state_bytes: int = STATE_BYTES,
     ) -> None:
         self.store = store
         self.stats = stats
+        self.states = Budget(state_bytes)
         self.ttl_ms = int(ttl * 1000)
         self._hold_bytes = hold_bytes
         self._kept_rows = kept_rows
@@ -135,6 +141,7 @@ class Hub:
             raise self._failed(wish, error) from error
         finally:
             follower.joins -= 1
+            member.end_turn()
             if not done:
                 follower.drop(member)
 
@@ -144,13 +151,13 @@ class Hub:
         One that another connection has as well goes on.
         """
         member.follower.drop(member)
+        member.lose()  # whatever is under way for it ends
         if end and not member.follower.members.of(member.subscription):
             self._end(member)
 
-    async def sweep(self, view: str) -> None:
-        """Remove a view's lapsed subscriptions, and say so: a view without writes hears of it only thus."""
-        for id in await self.store.sweep(view):
-            await self._tell(Command("end", view, id))
+    async def tell_ended(self, view: str, subscriptions: Sequence[str]) -> None:
+        """Say that subscriptions have ended: a view without writes hears of it only thus."""
+        await asyncio.gather(*(self._tell(Command("end", view, id)) for id in subscriptions))
 
     async def _attempt(self, wish: Wish, member: Member) -> bool:
         """Try once to bring a member to live; False when the ground moved: try again."""
@@ -162,9 +169,8 @@ class Hub:
                 await reading.require_live(self.store, follower.build)
                 return self._wait(wish, member)
             registered = await self._register(member, query)
-            if registered.state.epoch != follower.epoch:
-                raise Moved
-            self._hold(member, registered.number, query)
+            await self._turn(member, query)
+            self._hold(member, registered.state, query)
             if wish.start is not None and await self._recover(wish, member, query, wish.start):
                 return True
             if wish.position is not None and wish.reject and not member.lost():
@@ -173,9 +179,26 @@ class Hub:
         except Moved:
             await self._followers.catch_up(follower, attachments)
             return False
-        member.tell(Initial(snapshot.of(member.fields), follower.stale, wish.start is not None))
+        chosen = snapshot.of(member.fields)
+        member.tell(Initial(chosen, follower.stale, wish.start is not None))
+        member.sent(chosen.size)
         self._live(member, held, "snapshot")
         return True
+
+    async def _turn(self, member: Member, query: Query) -> None:
+        """Wait until a state may be read and sent; only then something is held. Raises Refused.
+
+        Not before the store has answered: a server that does not would keep the turns of its views.
+        """
+
+        def expected() -> int | None:
+            channel = member.follower.find(query)
+            if channel is not None and channel.size is not None:
+                return channel.size
+            return None if query.keys is None else len(query.keys) * KEY_BYTES
+
+        if member.turn is None:
+            member.turn = await self.states.turn(expected)
 
     async def _query(self, wish: Wish, member: Member) -> tuple[Query, bool]:
         """Find the query, and whether its state may be given now."""
@@ -212,11 +235,17 @@ class Hub:
             self._spawn(self._tell(Command("subscribe", view, member.subscription, query.text)))
         return found
 
-    def _hold(self, member: Member, number: int, query: Query) -> None:
-        """Begin to hold the channel's changes; the state is read after this."""
+    def _hold(self, member: Member, state: QueryState, query: Query) -> None:
+        """Begin to hold the channel's changes; the state is read after this.
+
+        Raises Moved when the store answered on another history than the log is followed on: there the
+        query's number may be another query's.
+        """
         follower = member.follower
+        if (state.epoch, state.history_id) != (follower.epoch, follower.history_id):
+            raise Moved
         follower.members.add(member)
-        channel = follower.channel(number, query)
+        channel = follower.channel(state.number, query)
         joining = Joining(follower.epoch, follower.seq, limit=self._hold_bytes)
         if member.pace is not None or query.order is not None:
             channel.keep(member, joining, self._kept_rows)
@@ -241,7 +270,9 @@ class Hub:
         held = member.joining.settle(found.epoch, found.seq)
         if held is None:
             return False
-        member.tell(found._replace(pubs=fields.some(member.fields, found.pubs)))
+        told = found._replace(pubs=fields.some(member.fields, found.pubs))
+        member.tell(told)
+        member.sent(told.size)
         self._live(member, held, "recovered")
         return self._say_fresh(member)
 
@@ -304,9 +335,13 @@ class Hub:
                 raise Moved
             state = await self.store.query_state(follower.view, found.query_id)
             row = await self.store.query_text(follower.view, found.query_id)
-            if state is None or row is None or member.lost() or state.epoch != follower.epoch:
+            if state is None or row is None:
                 raise Moved
-            self._hold(member, state.number, Query.load(follower.view, row.text))
+            query = Query.load(follower.view, row.text)
+            await self._turn(member, query)
+            if member.lost():
+                raise Moved
+            self._hold(member, state, query)
             snapshot, held = await self._state(member)
         except Exception as error:
             if not isinstance(error, (Moved, Refused)):
@@ -314,9 +349,13 @@ class Hub:
             # It is told to subscribe again, and gets its state, or why there is none, in the reply.
             if not member.lost() and member.told:
                 follower.release(member, codes.INSUFFICIENT)
-            return
-        member.sink.begun(snapshot.of(member.fields), follower.stale)
-        self._live(member, held, "snapshot")
+        else:
+            chosen = snapshot.of(member.fields)
+            member.sink.begun(chosen, follower.stale)
+            member.sent(chosen.size)
+            self._live(member, held, "snapshot")
+        finally:
+            member.end_turn()
 
     # --- history ----------------------------------------------------------------------------------------
 

@@ -61,5 +61,6 @@ async def recover(store: ReaderStore, member: Member, position: Position, most: 
         channel.hold_back(member)
         return False
     member.tell(Recovered(found.epoch, position.seq, ()))
+    member.end_turn()  # the rest comes as the reader takes it
     paced.start((step_of(pub) for pub in found.pubs if pub[0] <= since), found.seq)
     return True

@@ -18,6 +18,7 @@ from distributary.publish.hub.replay import Touched, from_kafka, from_log
 from distributary.publish.hub.snapshot import Moved, Snapshot, Timeless
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Refused
+from distributary.publish.wire.frames import Pub
 from distributary.store.base import BuildInfo, QueryState, ReaderStore
 from distributary.store.tail import Build
 
@@ -126,11 +127,11 @@ async def missed(
 
 
 async def _changes(store: ReaderStore, build: Build, state: QueryState, after: int) -> Recovered:
-    entries, top = await snapshot.read_log(store, build, state.epoch, after)
-    pubs = [
-        (seq, data)
-        for entry in entries
-        for seq, change in entry.numbered()
-        if seq > after and (data := data_for(change, state.number)) is not None
-    ]
+    pubs: list[Pub] = []
+    top = after
+    async for entry in snapshot.read_log(store, build, state.epoch, after):
+        for seq, change in entry.numbered():
+            if seq > after and (data := data_for(change, state.number)) is not None:
+                pubs.append((seq, data))
+        top = entry.last
     return Recovered(state.epoch, top, pubs)

@@ -48,8 +48,11 @@ async def from_log(
     store: ReaderStore, build: Build, query: Query, state: QueryState, after: int
 ) -> Recovered:
     """Give the rows that changed after a number by the log. Raises Moved when it does not reach back."""
-    entries, top = await snapshot.read_log(store, build, state.epoch, after)
-    keys = {change.key for entry in entries for seq, change in entry.numbered() if seq > after}
+    keys: set[str] = set()
+    top = after
+    async for entry in snapshot.read_log(store, build, state.epoch, after):
+        keys.update(change.key for seq, change in entry.numbered() if seq > after)
+        top = entry.last
     return await _rows(store, build, query, state, keys, top)
 
 
@@ -110,8 +113,7 @@ async def _rows(
             read[key] = seq
             pubs.append((seq, True, _data(query, key, there.get(key))))
     if seq > upto:
-        entries, _ = await snapshot.read_log(store, build, state.epoch, upto)
-        for entry in entries:
+        async for entry in snapshot.read_log(store, build, state.epoch, upto):
             for number, change in entry.numbered():
                 if read.get(change.key, upto) < number <= seq:
                     data = data_for(change, state.number)

@@ -11,7 +11,7 @@ The query must be registered before: then every entry tells what it means to the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from itertools import compress
@@ -77,6 +77,11 @@ class Snapshot:
     @cached_property
     def _pairs(self) -> list[bytes]:
         return [b"[%b,%b]" % (frames.encode(key), json) for key, json in self.rows]
+
+    @cached_property
+    def size(self) -> int:
+        """About how many bytes it is to send."""
+        return sum(map(len, self._pairs)) + len(self._pairs)
 
     @cached_property
     def _all(self) -> bytes:
@@ -147,11 +152,12 @@ async def _paged(store: ReaderStore, build: Build, query: Query, number: int, co
     assert first is not None
     if not first.cursor:
         return Snapshot(first.epoch, first.seq, list(rows.items()))
-    entries, top = await read_log(store, build, first.epoch, first.seq)
-    for entry in entries:
+    top = first.seq
+    async for entry in read_log(store, build, first.epoch, first.seq):
         for seq, change in entry.numbered():
             if seq > first.seq:
                 _replay(rows, change, number)
+        top = entry.last
     return Snapshot(first.epoch, top, list(rows.items()))
 
 
@@ -210,9 +216,11 @@ def _replay(rows: dict[str, bytes], change: Change, number: int) -> None:
         rows[key] = frames.encode({name: value for name, value in fields.items() if name not in told.gone})
 
 
-async def read_log(store: ReaderStore, build: Build, epoch: str, after: int) -> tuple[list[Entry], int]:
-    """Read all entries after a number, and up to which number. Raises Moved when any of them is missing."""
-    entries: list[Entry] = []
+async def read_log(store: ReaderStore, build: Build, epoch: str, after: int) -> AsyncIterator[Entry]:
+    """Give all entries that end after a number, up to the top; they are read in portions as they are taken.
+
+    Raises Moved when any of them is missing.
+    """
     while True:
         read = await store.log(build, after, LOG_CHANGES)
         if read.epoch != epoch or read.seq < after:
@@ -221,9 +229,9 @@ async def read_log(store: ReaderStore, build: Build, epoch: str, after: int) -> 
             if entry.first > after + 1:
                 raise Moved
             after = max(after, entry.last)
-        entries += read.entries
+            yield entry
         if after >= read.seq:
-            return entries, after
+            return
         if not read.entries:
             raise Moved
 

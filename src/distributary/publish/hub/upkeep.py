@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from distributary.publish.hub.follower import Follower
 from distributary.publish.hub.hub import Hub
 from distributary.publish.wire import codes
+from distributary.store.sweep import SWEEP_SECONDS, sweep
 
 log = logging.getLogger(__name__)
 
 POLL = 1.0
-SWEEP = 5.0
 LINGER = 10.0
 """How long the log of a view is still followed after the last subscriber left, in seconds."""
 
@@ -21,7 +21,9 @@ LINGER = 10.0
 class Upkeep:
     """The rounds of one hub. A round that fails is logged and comes again."""
 
-    def __init__(self, hub: Hub, *, poll: float = POLL, sweep: float = SWEEP, linger: float = LINGER) -> None:
+    def __init__(
+        self, hub: Hub, *, poll: float = POLL, sweep: float = SWEEP_SECONDS, linger: float = LINGER
+    ) -> None:
         self._hub = hub
         self._poll = poll
         self._sweep = sweep
@@ -58,8 +60,7 @@ class Upkeep:
         """Remove lapsed subscriptions of all views, also of those that nobody here listens to."""
         views = await self._hub.store.views()
         self._hub.stats.keep({*views, *self._hub.followers})
-        for view in views:
-            await self._hub.sweep(view)
+        await sweep(self._hub.store, views, self._sweep, self._hub.tell_ended)
 
     async def watch(self) -> None:
         """Learn how fresh the views are, look for begins that were not heard, stop idle followers."""

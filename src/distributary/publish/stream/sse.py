@@ -10,34 +10,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from dataclasses import replace
 
 from aiohttp import web
 from multidict import MultiMapping
 
 from distributary.config import Config
-from distributary.errors import BadQuery, TokenRefused
-from distributary.model.fields import Fields
+from distributary.errors import BadQuery
 from distributary.model.position import Position
 from distributary.model.start import read_start
 from distributary.permit import Held
 from distributary.publish.access import refusals
 from distributary.publish.access.door import Door
-from distributary.publish.hub import names
-from distributary.publish.hub.channel import Initial, Outcome, Outlet, Recovered, Tier
-from distributary.publish.hub.fields import projected
+from distributary.publish.hub import budget, names
 from distributary.publish.hub.hub import Hub, Wish
 from distributary.publish.hub.pace import OPTIONS, read_pace
-from distributary.publish.hub.snapshot import Snapshot
 from distributary.publish.stats import Stats
 from distributary.publish.stream.access import held_of
-from distributary.publish.stream.events import SSE, EventOutlet, Shape, shape_of
-from distributary.publish.wire import codes, frames
+from distributary.publish.stream.events import shape_of
+from distributary.publish.stream.sink import EventSink
+from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending, Refusal, Refused
 
 HEARTBEAT = 15.0
-PAGE_BYTES = 65_536
 
 _ERRORS = {
     codes.UNKNOWN_CHANNEL.code: (404, "not-found"),
@@ -45,118 +40,10 @@ _ERRORS = {
     codes.BUILDING.code: (503, "view-building"),
     codes.LIMIT_EXCEEDED.code: (400, "limit-exceeded"),
     codes.INTERNAL.code: (503, "store-unavailable"),
+    codes.BUSY.code: (503, "busy"),
     codes.PERMISSION_DENIED.code: (403, "forbidden"),
     codes.LIMIT_EXCEEDED.code: (429, "limit-exceeded"),
 }
-
-
-class EventSink:
-    """Implements ``Sink`` for one stream: what is written waits here, bounded, for the handler to send."""
-
-    def __init__(
-        self,
-        limit: int,
-        too_slow: Callable[[], object] = lambda: None,
-        shape: Shape = SSE,
-        epoch: Callable[[str], str] = str,
-        fields: Fields | None = None,
-    ) -> None:
-        self.over = False
-        self.shape = shape
-        self.fields = fields
-        self._epoch = epoch
-        self._limit = limit
-        self._too_slow = too_slow
-        self._waiting: list[bytes] = []
-        self._size = 0
-        self._some = asyncio.Event()
-
-    def write(self, data: bytes) -> None:
-        """Add to what waits; over the limit the stream ends, and the client resumes by its last id."""
-        if self.over:
-            return
-        if self._size + len(data) > self._limit:
-            self.over = True
-            self._waiting.clear()
-            self._too_slow()
-        else:
-            self._waiting.append(data)
-            self._size += len(data)
-        self._some.set()
-
-    def room(self) -> int:
-        """Say how much may wait beside what waits."""
-        return min(frames.ROOM, self._limit // 2) - sum(map(len, self._waiting))
-
-    def write_state(self, data: bytes) -> None:
-        """Add an initial state, which may be larger than what else may wait."""
-        if not self.over:
-            self._waiting.append(data)
-            self._some.set()
-
-    @property
-    def empty(self) -> bool:
-        """Say whether nothing waits."""
-        return not self._waiting
-
-    async def take(self, timeout: float) -> bytes:
-        """Wait for something to send; empty when nothing came in time."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._some.wait()
-        self._some.clear()
-        waiting, self._waiting, self._size = self._waiting, [], 0
-        return b"".join(waiting)
-
-    def outlet(self) -> Outlet:
-        """All streams of a query and a list of fields share one encoding for each shape.
-
-        How positions are told is part of it.
-        """
-        return projected(EventOutlet(self.shape, self._epoch), self.fields)
-
-    def joined(self, outcome: Outcome) -> None:
-        """Write the state or what was missed, then that the stream is ready."""
-        if isinstance(outcome, Recovered):
-            if outcome.whole:
-                # Without ids: a stream that breaks between them begins again where it began.
-                for _, data in outcome.pubs:
-                    self.write_state(self.shape.event("change", data))
-            elif outcome.pubs:
-                self.write_state(self.shape.changes(self._epoch(outcome.epoch), outcome.pubs))
-            self._ready(outcome.epoch, outcome.seq, outcome.tier)
-        elif isinstance(outcome, Initial):
-            self.begun(outcome.snapshot, outcome.stale)
-        else:
-            self.write(self.shape.event("waiting", b'{"op":"waiting"}'))
-
-    def begun(self, snapshot: Snapshot, stale: bool) -> None:
-        """Write the state in pages, then that the stream is ready."""
-        for page in snapshot.pages(stale=stale, size=PAGE_BYTES):
-            self.write_state(self.shape.event("snapshot", page))
-        self._ready(snapshot.epoch, snapshot.seq, "snapshot")
-
-    def _ready(self, epoch: str, seq: int, tier: Tier) -> None:
-        position = f"{self._epoch(epoch)}:{seq}"
-        recovered = b"false" if tier == "snapshot" else b"true"
-        data = b'{"op":"ready","position":%b,"recovered":%b,"tier":"%b"}' % (
-            frames.encode(position),
-            recovered,
-            tier.encode(),
-        )
-        self.write_state(self.shape.event("ready", data, position))
-
-    def expel(self, error: TokenRefused) -> None:
-        """End the stream: what its caller showed no longer counts."""
-        said = refusals.answer(error, connected=True)
-        self.ended(said if isinstance(said, Ending) else codes.EXPIRED)
-
-    def ended(self, ending: Ending) -> None:
-        """End the stream; the client comes back with its last id, or learns that there is nothing."""
-        reason = b'{"code":%d,"reason":%b}' % (ending.code, frames.encode(ending.reason))
-        self._waiting.append(self.shape.event("end", reason))
-        self.over = True
-        self._some.set()
 
 
 class Events:
@@ -214,6 +101,7 @@ class Events:
             self._open.pop(task)
             self._stats.streams -= 1
             self._hub.leave(member, end=False)
+            sink.release()
 
     async def _stream(self, request: web.Request, sink: EventSink) -> web.StreamResponse:
         response = web.StreamResponse(
@@ -228,7 +116,13 @@ class Events:
             if sink.shape.first:
                 await response.write(sink.shape.first)
             while not (sink.over and sink.empty):
-                await response.write(await sink.take(self._heartbeat) or sink.shape.heartbeat)
+                data, state = await sink.take(self._heartbeat)
+                try:
+                    async with asyncio.timeout(budget.STALL if state else None):
+                        await response.write(data or sink.shape.heartbeat)
+                except TimeoutError:
+                    self._too_slow(request)
+                    break
         return response
 
     def _too_slow(self, request: web.Request) -> None:

@@ -48,6 +48,7 @@ LIMIT_EXCEEDED = Refusal(106, "limit exceeded")
 BAD_REQUEST = Refusal(107, "bad request")
 NOT_AVAILABLE = Refusal(108, "not available")
 TOO_MANY_REQUESTS = Refusal(111, "too many requests", True)
+BUSY = Refusal(111, "too many requests: the first rows of others are being sent; try again", True)
 UNRECOVERABLE = Refusal(112, "unrecoverable position")
 BUILDING = Refusal(1100, "the view is being built; try again", True)
 
@@ -100,6 +101,11 @@ def too_many_rows(rows: int, most: int) -> Refusal:
     """Say that a query has more rows than are kept for an order or a pace."""
     why = f"the query has {rows:,} rows, and {most:,} are kept for an order or a pace; narrow its filter"
     return Refusal(LIMIT_EXCEEDED.code, f"{LIMIT_EXCEEDED.message}: {why}")
+
+
+def not_available(what: str) -> Refusal:
+    """Say what is not served."""
+    return Refusal(NOT_AVAILABLE.code, f"{NOT_AVAILABLE.message}: {what}")
 
 
 def bad_request(why: str) -> Refusal:

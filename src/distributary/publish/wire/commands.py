@@ -1,7 +1,12 @@
-"""What a client may send, as types. Whatever does not fit is a bad frame."""
+"""What a client may send, as types. Whatever does not fit is a bad frame.
+
+Of the protocol's fields those that change nothing here are left out, and passed over. Those that ask for
+something that is not served are in ``UNSERVED``: who sets one is told so, rather than given something else.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -10,6 +15,7 @@ from distributary.model.start import Start, read_start
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]
+Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Flag = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 REJECT_UNRECOVERED = 2
@@ -20,8 +26,8 @@ class Connect(msgspec.Struct, gc=False):
     """Opens the conversation; must come first. ``data`` may hold an API key."""
 
     token: str = ""
-    name: str = ""
     data: msgspec.Raw = msgspec.Raw(b"")
+    subs: dict[str, Any] = {}
 
 
 class Subscribe(msgspec.Struct, gc=False):
@@ -34,6 +40,13 @@ class Subscribe(msgspec.Struct, gc=False):
     offset: Offset = 0
     flag: Flag = 0
     data: msgspec.Raw = msgspec.Raw(b"")
+    join_leave: bool = False
+    tf: Any = None
+    type: Int32 = 0
+    phase: Int32 = 0
+    cursor: str = ""
+    limit: Int32 = 0
+    asc: bool = False
 
 
 class Unsubscribe(msgspec.Struct, gc=False):
@@ -56,7 +69,7 @@ class History(msgspec.Struct, gc=False):
     """
 
     channel: str = ""
-    limit: Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)] = 0
+    limit: Int32 = 0
     since: Since | None = None
     reverse: bool = False
 
@@ -66,6 +79,9 @@ class Publish(msgspec.Struct, gc=False):
 
     channel: str = ""
     data: msgspec.Raw = msgspec.Raw(b"")
+    type: Int32 = 0
+    key: str = ""
+    removed: bool = False
 
 
 class Rpc(msgspec.Struct, gc=False):
@@ -86,6 +102,9 @@ class SubRefresh(msgspec.Struct, gc=False):
 
     channel: str = ""
     token: str = ""
+    type: Int32 = 0
+    track: list[Any] = []
+    untrack: list[Any] = []
 
 
 class Command(msgspec.Struct, gc=False):
@@ -104,6 +123,45 @@ class Command(msgspec.Struct, gc=False):
     send: Any = None
     refresh: Refresh | None = None
     sub_refresh: SubRefresh | None = None
+
+
+_MAP = "map subscriptions"
+_POLL = "shared poll subscriptions"
+_ENTRY = "publishing to an entry of a map"
+
+UNSERVED: Mapping[str, Mapping[str, str]] = {
+    "connect": {"subs": "subscriptions in connect; send a subscribe command for each"},
+    "subscribe": {
+        "join_leave": "join and leave messages",
+        "tf": "tags filters; filter in the channel's name, as in odds?where=price%20%3E%201",
+        "type": "subscriptions of a type other than stream (map, shared poll)",
+        "phase": _MAP,
+        "cursor": _MAP,
+        "limit": _MAP,
+        "asc": _MAP,
+    },
+    "publish": {"type": _ENTRY, "key": _ENTRY, "removed": _ENTRY},
+    "sub_refresh": {"type": _POLL, "track": _POLL, "untrack": _POLL},
+}
+"""By command: the fields that ask for what is not served, and what that is. Unset they say nothing."""
+
+_UNSET: Mapping[str, Any] = {
+    "connect": Connect(),
+    "subscribe": Subscribe(),
+    "publish": Publish(),
+    "sub_refresh": SubRefresh(),
+}
+
+
+def unserved(command: Command) -> str:
+    """Say what a command asks for that is not served; '' when there is nothing."""
+    for name, fields in UNSERVED.items():
+        asked = getattr(command, name)
+        if asked is not None:
+            for field, what in fields.items():
+                if getattr(asked, field) != getattr(_UNSET[name], field):
+                    return what
+    return ""
 
 
 class SubscribeData(msgspec.Struct, gc=False):

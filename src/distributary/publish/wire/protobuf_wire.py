@@ -38,7 +38,29 @@ _SUBSCRIBE: Schema = {
     6: ("epoch", str),
     7: ("offset", _COUNT),
     8: ("data", bytes),
+    11: ("join_leave", bool),
+    13: ("tf", bytes),
     14: ("flag", _FLAGS),
+    15: ("type", _INT32),
+    16: ("phase", _INT32),
+    17: ("cursor", str),
+    18: ("limit", _INT32),
+    19: ("asc", bool),
+}
+_CONNECT: Schema = {1: ("token", str), 2: ("data", bytes), 3: ("subs", bytes)}
+_PUBLISH: Schema = {
+    1: ("channel", str),
+    2: ("data", bytes),
+    3: ("type", _INT32),
+    4: ("key", str),
+    5: ("removed", bool),
+}
+_SUB_REFRESH: Schema = {
+    1: ("channel", str),
+    2: ("token", str),
+    3: ("type", _INT32),
+    4: ("track", bytes),
+    5: ("untrack", bytes),
 }
 _HISTORY: Schema = {
     1: ("channel", str),
@@ -47,12 +69,12 @@ _HISTORY: Schema = {
     9: ("reverse", bool),
 }
 _NOTHING: Schema = {}
-_COMMAND: Schema = {
+COMMAND: Schema = {
     1: ("id", _UINT32),
-    4: ("connect", {1: ("token", str), 2: ("data", bytes), 4: ("name", str)}),
+    4: ("connect", _CONNECT),
     5: ("subscribe", _SUBSCRIBE),
     6: ("unsubscribe", {1: ("channel", str)}),
-    7: ("publish", {1: ("channel", str), 2: ("data", bytes)}),
+    7: ("publish", _PUBLISH),
     8: ("presence", _NOTHING),
     9: ("presence_stats", _NOTHING),
     10: ("history", _HISTORY),
@@ -60,7 +82,7 @@ _COMMAND: Schema = {
     12: ("send", _NOTHING),
     13: ("rpc", {1: ("data", bytes), 2: ("method", str)}),
     14: ("refresh", {1: ("token", str)}),
-    15: ("sub_refresh", {1: ("channel", str), 2: ("token", str)}),
+    15: ("sub_refresh", _SUB_REFRESH),
 }
 
 
@@ -81,7 +103,7 @@ class ProtobufWire:
             yield None
         try:
             for one in messages(message):
-                yield _command(read(_COMMAND, one))
+                yield _command(read(COMMAND, one))
         except Malformed:
             yield None
 

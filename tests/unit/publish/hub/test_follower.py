@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.unit.publish.sinks import FoldingSink, PlainOutlet
 
 from distributary.model.change import Change, Entry
@@ -11,7 +12,7 @@ from distributary.model.query import Query
 from distributary.publish.hub.channel import Initial, Member
 from distributary.publish.hub.follower import Follower, is_stale, stale_after
 from distributary.publish.hub.join import Joining
-from distributary.publish.hub.snapshot import Snapshot
+from distributary.publish.hub.snapshot import Moved, Snapshot
 from distributary.publish.stats import Stats
 from distributary.publish.wire import codes
 from distributary.store.base import ViewInfo
@@ -103,6 +104,16 @@ def test_a_member_that_leaves_in_the_middle_of_a_batch_disturbs_nobody() -> None
     hub.drop(member)
     hub.publish([Entry(1, [change("a", adds=[1])])])
     assert [sink.numbers for sink in others] == [[1], [1]]
+
+
+def test_a_number_that_another_query_has_here_sends_its_members_back() -> None:
+    hub = follower()
+    sink = FoldingSink()
+    live(hub, 1, sink)
+    with pytest.raises(Moved):
+        hub.channel(1, Query.of_keys("odds", ["another"]))
+    assert sink.endings == [codes.INSUFFICIENT]
+    assert hub.idle
 
 
 def test_staleness() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from typing import Any
 
@@ -15,6 +16,7 @@ from distributary.model.command import Command
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.publish.hub import names
+from distributary.publish.hub.budget import Turn
 from distributary.publish.hub.channel import Initial, Recovered, Waiting
 from distributary.publish.hub.hub import Wish
 from distributary.publish.hub.snapshot import belongs
@@ -413,3 +415,153 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
         for n in list(members):
             hub.leave(members.pop(n), end=True)
         assert sizes(hub) == (0, 0, 0)
+
+
+async def test_a_query_number_given_again_after_a_failover_does_not_mix_up_channels() -> None:
+    world = World()
+    world.put(("a", {"owner": "alice"}), ("b", {"owner": "bob"}))
+    replica = copy.deepcopy(world.store.all)  # it never hears of Alice's query
+    async with hub_of(world) as hub:
+        alice, bob = FoldingSink(), FoldingSink()
+        await hub.join(Wish(names.of(VIEW, ["owner = 'alice'"], [])), alice)
+        world.store.all.update(replica)
+        world.store.run_id = "promoted"  # the log's follower is not woken: its link is still up
+        await hub.join(Wish(names.of(VIEW, ["owner = 'bob'"], [])), bob)
+        assert bob.rows == {"b": {"owner": "bob"}}
+        assert alice.endings == [codes.INSUFFICIENT]
+
+
+async def test_no_join_on_another_history_than_the_follower_is_on() -> None:
+    world = World()
+    world.put(("a", {"s": "f"}))
+    async with hub_of(world) as hub:
+        await hub.join(Wish(F), FoldingSink())
+        follower = hub.followers[VIEW]
+        world.store.run_id = "promoted"
+        sink = FoldingSink()
+        await hub.join(Wish(ALL), sink)
+        assert follower.history_id == "promoted", "the join waited for the follower"
+        assert sink.rows == world.rows()
+
+
+async def test_a_begun_subscription_is_not_served_on_another_history() -> None:
+    world = World()
+    world.put(("a", {"s": "f"}))
+    async with hub_of(world) as hub:
+        await register(world, "s1")
+        sink = FoldingSink()
+        await hub.join(Wish(F, "s1"), sink)
+        world.store.run_id = "promoted"
+        await world.reader.begin(VIEW, "s1", 60_000)
+        await until(lambda: sink.endings)
+        assert (sink.endings, sink.rows) == ([codes.INSUFFICIENT], {})
+
+
+class StuckSink(FoldingSink):
+    """Has a state to read, until it is told otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns: list[Turn] = []
+
+    def carry(self, turn: Turn) -> None:
+        self.turns.append(turn)
+
+
+def large(world: World) -> None:
+    """Rows of three million bytes."""
+    row: dict[str, object] = {"s": "f", "filler": "x" * 100_000}
+    world.put(*((f"k{n}", row) for n in range(30)))
+
+
+async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
+    world = World()
+    large(world)
+    async with hub_of(world, state_bytes=7_000_000) as hub:
+        first = StuckSink()
+        await hub.join(Wish(ALL), first)
+        assert 3_000_000 < hub.states.used < 3_100_000
+        sinks = [StuckSink() for _ in range(4)]
+        joins = [asyncio.create_task(hub.join(Wish(ALL), sink)) for sink in sinks]
+        await until(lambda: hub.states.waiting == 3)
+        await until(lambda: joins[0].done())
+        (channel,) = hub.followers[VIEW].channels.values()
+        assert not channel.joining
+        little = FoldingSink()
+        await hub.join(Wish(names.parse(f"{VIEW}?keys=k1")), little)
+        assert list(little.rows) == ["k1"], "small states do not wait"
+        world.put(("k1", {"s": "f", "n": 2}))
+        for sink in (first, *sinks):
+            await until(lambda sink=sink: sink.turns)  # type: ignore[misc]
+            sink.turns[0].end()
+        await asyncio.gather(*joins)
+        await until(lambda: all(sink.rows == world.rows() for sink in (first, *sinks)))
+        assert (hub.states.used, hub.states.waiting) == (0, 0)
+
+
+async def test_a_join_that_waits_too_long_is_refused_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("distributary.publish.hub.budget.PATIENCE", 0.01)
+    world = World()
+    large(world)
+    async with hub_of(world, state_bytes=3_500_000) as hub:
+        sink = StuckSink()
+        member = await hub.join(Wish(ALL), sink)
+        with pytest.raises(Refused) as caught:
+            await hub.join(Wish(ALL), FoldingSink())
+        assert caught.value.refusal == codes.BUSY
+        assert sizes(hub) == (1, 1, 1)
+        hub.leave(member, end=True)
+        sink.turns[0].end()
+        assert hub.states.used == 0
+
+
+async def test_what_was_missed_has_its_turn_too() -> None:
+    world = World()
+    async with hub_of(world, state_bytes=7_000_000) as hub:
+        sink = StuckSink()
+        hub.leave(await hub.join(Wish(ALL), sink), end=False)
+        sink.attached = False
+        large(world)
+        await hub.join(Wish(ALL, position=sink.position), sink)
+        assert isinstance(sink.outcomes[-1], Recovered)
+        assert hub.states.used > 3_000_000
+        sink.turns[-1].end()
+        assert hub.states.used == 0
+
+
+async def test_whoever_leaves_while_its_begun_state_waits_for_its_turn_is_gone() -> None:
+    world = World()
+    large(world)
+    async with hub_of(world, state_bytes=3_500_000) as hub:
+        stuck = StuckSink()
+        await hub.join(Wish(F), stuck)
+        await register(world, "s1")
+        sink = FoldingSink()
+        member = await hub.join(Wish(F, "s1"), sink)
+        await world.reader.begin(VIEW, "s1", 60_000)
+        await until(lambda: hub.states.waiting)
+        hub.leave(member, end=False)
+        stuck.turns[0].end()
+        await until(lambda: not hub._tasks)
+        assert (hub.states.used, sizes(hub), sink.rows) == (0, (1, 1, 1), {})
+
+
+async def test_a_failed_join_gives_its_turn_back() -> None:
+    world = World()
+    large(world)
+    gate = Gate(world.reader)
+    gate.broken.add("page")
+    async with hub_of(world, store=gate) as hub:
+        with pytest.raises(Refused):
+            await hub.join(Wish(ALL), FoldingSink())
+        assert hub.states.used == 0
+        joining = asyncio.create_task(hub.join(Wish(ALL), FoldingSink()))
+        gate.broken.clear()
+        gate.shut["page"] = asyncio.Event()
+        await until(lambda: hub.states.unknown)
+        joining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await joining
+        assert (hub.states.used, hub.states.unknown) == (0, 0)

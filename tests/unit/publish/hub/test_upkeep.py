@@ -15,6 +15,7 @@ from distributary.publish.hub.channel import Initial
 from distributary.publish.hub.hub import Wish
 from distributary.publish.hub.upkeep import Upkeep
 from distributary.publish.wire import codes
+from distributary.store.base import SWEEP_BATCH
 from distributary.store.tail import Build
 
 
@@ -40,6 +41,25 @@ async def test_a_lost_connection_lapses_and_is_swept() -> None:
         assert len(world.store.all[VIEW].queries) == 1
         # The reducers of a view without writes hear of it only so.
         assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.subscription)]
+
+
+async def test_hundreds_that_lapse_at_once_are_swept_in_one_round() -> None:
+    world = World()
+    clock = [1000.0]
+    world.store.clock = lambda: clock[0]
+    said: list[Command] = []
+
+    async def announce(command: Command) -> None:
+        said.append(command)
+
+    async with hub_of(world, ttl=10, announce=announce) as hub:
+        many = SWEEP_BATCH * 4
+        for number in range(many):
+            await world.reader.register(VIEW, f"q{number}", "{}", f"s{number}", 1_000, True)
+        clock[0] += 2
+        await Upkeep(hub).sweep()
+        assert not world.store.all[VIEW].queries
+        assert len(said) == many
 
 
 async def test_a_view_whose_server_is_down_keeps_no_other_from_being_renewed() -> None:

@@ -8,18 +8,18 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable
 
 import uvloop
 from aiohttp import web
-from confluent_kafka import KafkaException
 
 from distributary.config import Config, load
 from distributary.config.embedded import with_embedded
 from distributary.control.app import make_app
 from distributary.control.context import Context
-from distributary.errors import DistributaryError, KafkaUnavailable, PortTaken
-from distributary.kafka import client
+from distributary.control.kafka_eye import KafkaEye
+from distributary.control.monitor import Monitor
+from distributary.errors import DistributaryError, PortTaken
+from distributary.heartbeat import Heartbeat
 from distributary.kafka.commands import CommandsProducer
 from distributary.permit import check_exposure
 from distributary.store.shards import open_reader, open_writer
@@ -39,8 +39,8 @@ async def serve(config: Config) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     reader, writer = open_reader(config.store.addresses), open_writer(config.store.addresses)
     commands = CommandsProducer(config.kafka)
-    context = Context(config, reader, writer, commands)
-    context.checks |= {"store": reader.ping, "kafka": _kafka_check(config)}
+    monitor = Monitor(config, reader, KafkaEye(config.kafka))
+    context = Context(config, reader, writer, commands, monitor)
     runner = web.AppRunner(
         make_app(context), access_log=None, shutdown_timeout=_STOP_SECONDS, max_line_size=_MAX_LINE
     )
@@ -49,10 +49,13 @@ async def serve(config: Config) -> None:
         await _listen(runner, config.control.host, config.control.port)
         host = f"[{config.control.host}]" if ":" in config.control.host else config.control.host
         addresses = {"http": f"http://{host}:{config.control.port}"}
+        beating = asyncio.create_task(Heartbeat.of_process().run())
         print(json.dumps({"ready": True, "part": "control", "addresses": addresses}), flush=True)
         await stop.wait()
+        beating.cancel()
     finally:
         await runner.cleanup()
+        monitor.close()
         await commands.close(1.0)
         await reader.close()
         writer.close()
@@ -66,18 +69,6 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
             f"the control API cannot listen on {host}:{port}: {error.strerror}",
             hint="set control.port to a free port",
         ) from None
-
-
-def _kafka_check(config: Config) -> Callable[[], Awaitable[None]]:
-    admin = client.admin(config.kafka)
-
-    async def check() -> None:
-        try:
-            await asyncio.to_thread(admin.list_topics, timeout=3.0)
-        except KafkaException:
-            raise KafkaUnavailable("no broker answers", hint="is Kafka running?") from None
-
-    return check
 
 
 def main() -> int:

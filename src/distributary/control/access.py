@@ -27,6 +27,7 @@ _NARROWED: web.RequestKey[bool] = web.RequestKey("narrowed", bool)
 
 
 NEEDS: Mapping[str, Need] = {
+    "GET /": Need.OPEN,
     "GET /v1": Need.OPEN,
     "GET /healthz": Need.OPEN,
     "GET /readyz": Need.OPEN,

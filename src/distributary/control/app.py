@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 
 from aiohttp import web
@@ -17,11 +16,9 @@ from distributary.control.results import Results
 from distributary.control.sweep import sweep_forever
 from distributary.permit import Gate
 
-_SWEEP_SECONDS = 5.0
-
 
 def make_app(context: Context) -> web.Application:
-    """Make the application; it sweeps lapsed subscriptions while it runs.
+    """Make the application; it sweeps lapsed subscriptions, and looks at the stack, while it runs.
 
     Raises ConfigError when the keys of ``[permit]`` cannot be used.
     """
@@ -29,9 +26,10 @@ def make_app(context: Context) -> web.Application:
     app[CONTEXT] = context
     app[GATE] = Gate(context.config, context.reader.revoked)
     app[rows.RESULTS] = Results(context.config.control.cache_bytes)
-    app.cleanup_ctx.append(_sweeping)
+    app.cleanup_ctx.append(_at_intervals)
     app.add_routes(
         [
+            web.get("/", status.index),
             web.get("/v1", status.index),
             web.get("/v1/status", status.show),
             web.get("/v1/feeds", views.feeds),
@@ -53,9 +51,13 @@ def make_app(context: Context) -> web.Application:
     return app
 
 
-async def _sweeping(app: web.Application) -> AsyncIterator[None]:
-    task = asyncio.create_task(sweep_forever(app[CONTEXT], _SWEEP_SECONDS))
+async def _at_intervals(app: web.Application) -> AsyncIterator[None]:
+    context = app[CONTEXT]
+    tasks = [
+        asyncio.create_task(sweep_forever(context)),
+        asyncio.create_task(context.monitor.run()),
+    ]
     yield
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -7,6 +7,7 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from urllib.parse import quote
 
 from distributary.config import Config, load
 from distributary.errors import DistributaryError, RequestError, StackNotRunning
+from distributary.operate import register
 from distributary.operate.state import running
 from distributary.permit.making import own_headers
 from distributary.subscribe.find import CONTROL_URL
+
+DATA_DIR = "DISTRIBUTARY_DATA_DIR"
 
 
 def find_control(path: Path | None, env: Mapping[str, str] = os.environ) -> str:
@@ -28,37 +32,62 @@ def find_control(path: Path | None, env: Mapping[str, str] = os.environ) -> str:
         return env[CONTROL_URL].rstrip("/")
     config = stack_config(path, env)
     state = running(config.data_dir)
-    found = (
-        [part.addresses["http"] for part in state.parts if part.name == "control" and part.addresses]
-        if state
-        else []
-    )
+    found = [
+        part.addresses["http"]
+        for part in (state.parts if state else ())
+        if part.name == "control" and part.addresses
+    ]
     if not found:
-        raise not_running(config)
+        raise not_running(config) if state is None else control_is_away(config)
     return found[0].rstrip("/")
 
 
 def stack_config(path: Path | None, env: Mapping[str, str] = os.environ) -> Config:
-    """Load the configuration that says where a stack keeps its data; there may be no file."""
+    """Load the configuration that says where a stack keeps its data; there may be no file.
+
+    Where none runs there, and nobody named another place, it is that of the only stack of this user that
+    runs on this machine, such as a demonstration's.
+    """
     # Where a control API is says nothing of the stack itself, so it is no setting.
-    return load(path, {name: value for name, value in env.items() if name != CONTROL_URL}, required=False)
+    config = load(path, {name: value for name, value in env.items() if name != CONTROL_URL}, required=False)
+    if path is None and DATA_DIR not in env and running(config.data_dir) is None:
+        others = register.running()
+        if len(others) == 1:
+            return replace(config, data_dir=others[0])
+    return config
 
 
 def not_running(config: Config) -> StackNotRunning:
     """Say that no stack runs where the configuration says that it keeps its data."""
+    others = register.running()
+    if others:
+        return StackNotRunning(
+            f"no stack runs in {config.data_dir}, but there run {', '.join(map(str, others))}",
+            hint=f"Say which one: {DATA_DIR}={others[0]}",
+        )
     return StackNotRunning(
         f"no stack runs in {config.data_dir}",
         hint=f"start it with: distributary up, or say where one is: {CONTROL_URL}=http://HOST:PORT",
     )
 
 
-def connect(path: Path | None, env: Mapping[str, str] = os.environ) -> ControlClient:
+def control_is_away(config: Config) -> StackNotRunning:
+    """Say that a stack runs without its control API."""
+    return StackNotRunning(
+        f"the control API of the stack in {config.data_dir} does not run now",
+        hint="It is started again; see: distributary status",
+    )
+
+
+def connect(
+    path: Path | None, env: Mapping[str, str] = os.environ, *, timeout: float = 10.0
+) -> ControlClient:
     """Find the control API and call it as whoever the environment, else the configuration's secret, says."""
     url = find_control(path, env)
     # A token that we make ourselves goes to our own stack only, not to any address of the environment.
     own = path is not None or not env.get(CONTROL_URL)
     permit = stack_config(path, env).permit if own else None
-    return ControlClient(url, headers=lambda: own_headers(env, permit))
+    return ControlClient(url, timeout, headers=lambda: own_headers(env, permit))
 
 
 class ControlClient:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import quote, urlsplit
@@ -13,6 +13,7 @@ from aiohttp import web
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from distributary.config import Config
+from distributary.control.monitor import Monitor
 from distributary.model.command import Command
 from distributary.store.base import ReaderStore, WriterStore
 from distributary.subscribe.find import websocket_url
@@ -29,16 +30,23 @@ class Announcer(Protocol):
 
 @dataclass
 class Context:
-    """The parts that requests are served from; ``writing`` is held while the blocking writer is used."""
+    """The parts that requests are served from; ``writing`` is held while the blocking writer is used.
+
+    Without a ``monitor`` there is one that looks at the store, and at no Kafka.
+    """
 
     config: Config
     reader: ReaderStore
     writer: WriterStore
     announcer: Announcer
-    checks: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
+    monitor: Monitor = None  # type: ignore[assignment]  # never None once made
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     sending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Make what was not given."""
+        self.monitor = self.monitor or Monitor(self.config, self.reader)
 
     @property
     def ttl_ms(self) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiohttp import web
 
+from distributary.control.access import GATE
 from distributary.control.context import CONTEXT, Context
-from distributary.control.overview import describe_view, read_overview
+from distributary.control.describe import describe_view
+from distributary.control.overview import Overview
 from distributary.control.replies import error_reply
-from distributary.errors import DistributaryError, StoreUnavailable
-
-_CHECK_SECONDS = 5.0
+from distributary.errors import NotReady
 
 
 async def healthz(request: web.Request) -> web.Response:
@@ -22,28 +21,16 @@ async def healthz(request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """``GET /readyz``: the store and Kafka answer too."""
-    checks = request.app[CONTEXT].checks
-    found = await asyncio.gather(*map(_check, checks.values()))
-    results = dict(zip(checks, found, strict=True))
-    bad = {name: said for name, said in results.items() if said}
-    if bad:
-        said = "; ".join(f"{name}: {what}" for name, what in bad.items())
-        return error_reply(StoreUnavailable(f"not ready: {said}", hint="see: distributary status"), 503)
-    return web.json_response({"status": "ok"} | {name: "ok" for name in results})
-
-
-async def _check(check: Callable[[], Awaitable[None]]) -> str:
-    try:
-        async with asyncio.timeout(_CHECK_SECONDS):
-            await check()
-    except TimeoutError:
-        return "no answer"
-    except DistributaryError as error:
-        return error.message
-    except Exception as error:
-        return str(error) or type(error).__name__
-    return ""
+    """``GET /readyz``: nothing is wrong that keeps views from being served; else 503 with the alarms."""
+    seen = await request.app[CONTEXT].monitor.now()
+    # Anybody may ask: where that is not everybody's business, only the names of alarms are told.
+    named = request.app[GATE].on
+    alarms = [{"name": alarm.name} if named else alarm.as_json() for alarm in seen.alarms]
+    bad = [alarm for alarm in seen.alarms if alarm.severity == "error"]
+    if not bad:
+        return web.json_response({"status": "ok", "alarms": alarms})
+    said = "; ".join(alarm.name if named else alarm.text for alarm in bad)
+    return error_reply(NotReady(f"not ready: {said}", hint="see: distributary status"), alarms=alarms)
 
 
 async def metrics(request: web.Request) -> web.Response:
@@ -74,8 +61,9 @@ VIEW_METRICS: tuple[tuple[str, str, str, Callable[[dict[str, Any]], Any]], ...] 
 
 
 async def _lines(context: Context) -> Any:
-    overview = await read_overview(context.reader)
-    views = [describe_view(overview, name) for name in overview.views]
+    seen = await context.monitor.now()
+    overview = seen.sight.overview or Overview({})
+    views = [describe_view(overview, name, seen.lags) for name in overview.views]
     for metric, kind, text, value in VIEW_METRICS:
         values = [(view["name"], value(view)) for view in views]
         for line in _metric(metric, kind, text, [({"view": n}, v) for n, v in values if v is not None]):
@@ -92,6 +80,17 @@ async def _lines(context: Context) -> Any:
         yield line
     ages = [({"part": s.beat.part, "id": s.beat.id}, s.beat.age_ms / 1000) for s in overview.said]
     for line in _metric("part_silence_seconds", "gauge", "Since a part last reported.", ages):
+        yield line
+    alarms = [
+        ({"alarm": one.name, "subject": one.subject, "severity": one.severity}, 1) for one in seen.alarms
+    ]
+    for line in _metric("alarm", "gauge", "1 for each alarm that is raised now.", alarms):
+        yield line
+    counts = [
+        ({"severity": level}, sum(one.severity == level for one in seen.alarms))
+        for level in ("error", "warning")
+    ]
+    for line in _metric("alarms", "gauge", "Alarms that are raised now.", counts):
         yield line
 
 

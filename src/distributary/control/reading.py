@@ -179,10 +179,11 @@ async def _between(store: ReaderStore, build: Build, epoch: str, after: int, unt
 
 async def _changed(store: ReaderStore, build: Build, epoch: str, after: int) -> tuple[dict[str, int], int]:
     """Give the rows that changed after a number, each with its first change, and up to where that is all."""
-    entries, top = await read_log(store, build, epoch, after)
     found: dict[str, int] = {}
-    for entry in entries:
+    top = after
+    async for entry in read_log(store, build, epoch, after):
         for seq, change in entry.numbered():
             if seq > after:
                 found.setdefault(change.key, seq)
+        top = entry.last
     return found, top

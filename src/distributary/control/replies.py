@@ -35,6 +35,7 @@ STATUSES: tuple[tuple[type[DistributaryError], int], ...] = (
     (errors.ViewBuilding, 503),
     (errors.ViewBusy, 503),
     (errors.StoreUnavailable, 503),
+    (errors.NotReady, 503),
     (errors.KafkaUnavailable, 503),
     (errors.RequestError, 400),
     (errors.BadQuery, 400),
@@ -42,15 +43,15 @@ STATUSES: tuple[tuple[type[DistributaryError], int], ...] = (
 )
 
 
-def error_reply(error: DistributaryError, status: int | None = None) -> web.Response:
-    """Make the reply of an error: ``{"error": {"code", "message", "hint", "retry"}}``."""
+def error_reply(error: DistributaryError, status: int | None = None, **more: Any) -> web.Response:
+    """Make the reply of an error: ``{"error": {"code", "message", "hint", "retry"}}``, ``more`` beside it."""
     if status is None:
         status = next((number for kind, number in STATUSES if isinstance(error, kind)), 500)
     body = {"code": error.code, "message": error.message, "hint": error.hint, "retry": error.retry}
     headers = {"Cache-Control": "no-store"}  # some statuses are kept by caches unless they are told
     if status == 503:
         headers["Retry-After"] = "1"
-    return web.json_response({"error": body}, status=status, headers=headers)
+    return web.json_response({"error": body, **more}, status=status, headers=headers)
 
 
 @web.middleware

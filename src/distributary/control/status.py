@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
 
 from distributary import __version__
+from distributary.config import Config
 from distributary.control.context import CONTEXT, Context, http_address, websocket_address
-from distributary.control.overview import Overview, describe_view, read_overview
+from distributary.control.describe import SILENT_MS, describe_view
+from distributary.control.monitor import Seen
+from distributary.control.overview import Overview
 from distributary.control.views import describe_feeds, known_feeds
 from distributary.operate.state import StackState
-from distributary.operate.state import read as read_state
-from distributary.store.base import ServerState
-
-SILENT_MS = 15_000
 
 
 async def index(request: web.Request) -> web.Response:
-    """``GET /v1``: what this is, where the publisher is, and what can be asked."""
+    """``GET /`` and ``GET /v1``: what this is, where the publisher is, and what can be asked."""
     config = request.app[CONTEXT].config
     return web.json_response(
         {
@@ -45,31 +42,32 @@ async def show(request: web.Request) -> web.Response:
 
 
 async def status(context: Context) -> dict[str, Any]:
-    """Join the supervisor's file, the store and the beats."""
-    overview = await read_overview(context.reader)
-    stack = read_state(context.config.data_dir)
-    views = [describe_view(overview, name) for name in overview.views]
-    parts = describe_parts(stack, overview)
-    stores = await context.reader.servers()
-    publishers = [said.stats for said in overview.of_part("publisher")]
+    """Say what was seen within the last seconds."""
+    return describe(await context.monitor.now(), context.config)
+
+
+def describe(seen: Seen, config: Config) -> dict[str, Any]:
+    """Lay out what was seen, as the API and ``distributary status`` say it."""
+    sight, overview = seen.sight, seen.sight.overview or Overview({})
+    publishers = [said.stats for said in overview.of_part("publisher") if said.beat.age_ms < SILENT_MS]
     return {
-        "stack": stack.stack if stack is not None else "",
+        "stack": sight.stack.stack if sight.stack is not None else "",
         "version": __version__,
-        "time": int(time.time() * 1000),
-        "parts": parts,
-        "stores": [one._asdict() for one in stores],
-        "feeds": describe_feeds(known_feeds(context, overview), overview),
-        "views": views,
+        "time": sight.time,
+        "parts": describe_parts(sight.stack, overview),
+        "stores": [one._asdict() for one in sight.stores],
+        "feeds": describe_feeds(known_feeds(config, overview), overview),
+        "views": [describe_view(overview, name, seen.lags) for name in overview.views],
         "publishers": {
             figure: sum(stats.get(figure) or 0 for stats in publishers)
             for figure in ("connections", "channels", "subscribers")
         },
-        "problems": [*silent(stores), *problems(parts, views)],
+        "alarms": [alarm.as_json() for alarm in seen.alarms],
     }
 
 
 def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[str, Any]]:
-    """List the processes of the supervisor's file, then those that only their beat tells of."""
+    """List the processes of the supervisor's file, then those that only their heartbeat tells of."""
     listed: list[dict[str, Any]] = [
         {
             "name": part.name,
@@ -89,7 +87,8 @@ def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[st
         if beat.part == "reducer":  # one Spark task: its driver speaks for it
             continue
         same = [part for part in listed if part["name"].startswith(beat.part)]
-        mine = [part for part in same if str(part["pid"]) in beat.id] or (same if len(same) == 1 else [])
+        pid = str(said.stats.get("pid") or beat.id)
+        mine = [part for part in same if str(part["pid"]) == pid] or (same if len(same) == 1 else [])
         if mine:
             mine[0]["beat_age_ms"] = beat.age_ms
         else:
@@ -106,36 +105,3 @@ def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[st
                 }
             )
     return parts
-
-
-def silent(stores: Iterable[ServerState]) -> list[str]:
-    """Say which servers of the store do not answer, and what is not served without them."""
-    return [
-        f"the store at {store.address} does not answer: "
-        + (f"not served: {', '.join(store.views)}" if store.views else "its views are not served")
-        for store in stores
-        if not store.answers
-    ]
-
-
-def problems(parts: list[dict[str, Any]], views: list[dict[str, Any]]) -> list[str]:
-    """Say in one line each what needs somebody's attention."""
-    found: list[str] = []
-    for part in parts:
-        if part["state"] in ("failed", "restarting", "silent"):
-            found.append(
-                f"{part['name']} is {part['state']}" + (f": {part['error']}" if part["error"] else "")
-            )
-        elif (part["beat_age_ms"] or 0) >= SILENT_MS:
-            found.append(f"{part['name']} has said nothing for {part['beat_age_ms'] // 1000} s")
-    for view in views:
-        for build in (view, view["next"] or {}):
-            if build.get("status") == "stopped":
-                found.append(f"view {view['name']} is stopped: {build['reason'] or 'no reason given'}")
-            if build.get("engine_reason"):
-                found.append(f"view {view['name']} runs in micro-batches: {build['engine_reason']}")
-            if build.get("incomplete"):
-                found.append(f"view {view['name']} is incomplete: Kafka no longer has all its records")
-        if view["stale"]:
-            found.append(f"view {view['name']} is stale: its source gives no records")
-    return found

@@ -13,24 +13,24 @@ from redis.exceptions import RedisError
 from distributary.control.context import Context
 from distributary.control.subscriptions import announce
 from distributary.model.command import Command
+from distributary.store.sweep import SWEEP_SECONDS, sweep
 
 log = logging.getLogger(__name__)
 
 
 async def sweep_once(context: Context) -> int:
     """Remove all lapsed subscriptions; return how many."""
-    count = 0
-    for view in await context.reader.views():
-        for id in await context.reader.sweep(view):
-            await announce(context, Command("end", view, id))
-            count += 1
-    return count
+
+    async def ended(view: str, ids: list[str]) -> None:
+        await asyncio.gather(*(announce(context, Command("end", view, id)) for id in ids))
+
+    return await sweep(context.reader, await context.reader.views(), SWEEP_SECONDS, ended)
 
 
-async def sweep_forever(context: Context, every: float) -> None:
+async def sweep_forever(context: Context) -> None:
     """Sweep until cancelled; a store that does not answer is tried again the next time."""
     while True:
-        await asyncio.sleep(every)
+        await asyncio.sleep(SWEEP_SECONDS)
         try:
             await sweep_once(context)
         except (RedisError, OSError) as error:

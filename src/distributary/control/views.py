@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
+from distributary.config import Config
 from distributary.config.problem import nearest
 from distributary.control.access import grant_of
 from distributary.control.context import CONTEXT, Context
 from distributary.control.definition import read_definition
-from distributary.control.overview import Overview, describe_view, read_overview
+from distributary.control.describe import describe_view
+from distributary.control.overview import Overview, read_overview
 from distributary.control.replies import read_object
 from distributary.errors import BadDefinition, ViewNotFound
 from distributary.model.definition import Definition
@@ -20,9 +22,10 @@ from distributary.store.base import ViewInfo
 
 async def index(request: web.Request) -> web.Response:
     """``GET /v1/views``."""
-    overview, grant = await read_overview(request.app[CONTEXT].reader), grant_of(request)
+    context, grant = request.app[CONTEXT], grant_of(request)
+    overview, seen = await read_overview(context.reader), await context.monitor.now()
     said = [
-        describe_view(overview, name, partly=bool(grant.filters(name)))
+        describe_view(overview, name, seen.lags, partly=bool(grant.filters(name)))
         for name in overview.views
         if grant.sees(name)
     ]
@@ -34,7 +37,8 @@ async def show(request: web.Request) -> web.Response:
     context, name = request.app[CONTEXT], request.match_info["name"]
     await require_view(context, name)
     partly = bool(grant_of(request).filters(name))
-    return web.json_response(describe_view(await read_overview(context.reader, [name]), name, partly=partly))
+    overview, seen = await read_overview(context.reader, [name]), await context.monitor.now()
+    return web.json_response(describe_view(overview, name, seen.lags, partly=partly))
 
 
 async def define(request: web.Request) -> web.Response:
@@ -45,7 +49,7 @@ async def define(request: web.Request) -> web.Response:
     context, name = request.app[CONTEXT], request.match_info["name"]
     body = await read_object(request)
     overview = await read_overview(context.reader, beats=False)
-    definition = read_definition(name, body, known_feeds(context, overview))
+    definition = read_definition(name, body, known_feeds(context.config, overview))
     _one_feed_a_name(definition, overview)
     before = overview.views.get(name)
     same = before is not None and before.info.live == definition.build
@@ -69,7 +73,7 @@ async def feeds(request: web.Request) -> web.Response:
     """``GET /v1/feeds``."""
     context = request.app[CONTEXT]
     overview = await read_overview(context.reader, beats=False)
-    return web.json_response({"feeds": describe_feeds(known_feeds(context, overview), overview)})
+    return web.json_response({"feeds": describe_feeds(known_feeds(context.config, overview), overview)})
 
 
 def describe_feeds(feeds: Iterable[Feed], overview: Overview) -> list[dict[str, object]]:
@@ -98,9 +102,9 @@ async def require_view(context: Context, name: str) -> ViewInfo:
     raise ViewNotFound(f'there is no view "{name[:80]}"', hint=hint)
 
 
-def known_feeds(context: Context, overview: Overview) -> list[Feed]:
+def known_feeds(config: Config, overview: Overview) -> list[Feed]:
     """List the feeds of the configuration and those that came with views."""
-    found = {feed.name: feed for feed in context.config.feeds}
+    found = {feed.name: feed for feed in config.feeds}
     for view in overview.views.values():
         if view.definition is not None:
             found.setdefault(view.feed, view.definition.feed)

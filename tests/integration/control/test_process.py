@@ -9,7 +9,7 @@ from tests.support.folding import Folding
 from tests.support.servers import StoreServer
 
 from distributary.control.client import ControlClient
-from distributary.errors import StoreUnavailable, ViewBuilding
+from distributary.errors import NotReady, StoreUnavailable, ViewBuilding
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -48,7 +48,7 @@ def test_a_view_from_its_definition_to_its_end(start: Start, store: StoreServer)
 def test_ready_means_that_all_answer(start: Start) -> None:
     api = ControlClient(start("distributary.control").addresses["http"])
     assert api.get("/healthz") == {"status": "ok"}
-    with pytest.raises(StoreUnavailable, match="not ready: kafka: no broker answers"):
+    with pytest.raises(NotReady, match="not ready: Kafka does not answer"):
         api.get("/readyz")
 
 

@@ -29,7 +29,7 @@ from tests.unit.publish.world import VIEW, Taken, World
 from distributary.config import Config
 from distributary.control.app import make_app
 from distributary.control.context import Context
-from distributary.control.overview import WHOLE
+from distributary.control.describe import WHOLE
 from distributary.docs.rest import control_app, publisher_app, routes
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
@@ -147,9 +147,9 @@ def test_every_path_has_its_case() -> None:
 # --- control API ----------------------------------------------------------------------------------------
 
 
-@case("control GET /v1", "control GET /healthz", "control GET /readyz")
+@case("control GET /", "control GET /v1", "control GET /healthz", "control GET /readyz")
 async def _open(stand: Stand) -> None:
-    for path in ("/v1", "/healthz", "/readyz"):
+    for path in ("/", "/v1", "/healthz", "/readyz"):
         async with stand.http.get(stand.bases["control"] + path) as reply:
             text = await reply.text()
             hers(text)

@@ -14,6 +14,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from distributary.config import Config
 from distributary.control.app import make_app
 from distributary.control.context import Context
+from distributary.control.monitor import Monitor
+from distributary.control.sight import KafkaSight, Oldest
 from distributary.errors import KafkaUnavailable
 from distributary.model.command import Command
 from distributary.model.definition import Definition
@@ -39,6 +41,22 @@ class Announced:
         self.commands.append(command)
 
 
+@dataclass
+class Cluster:
+    """Takes the place of Kafka: where its topics end."""
+
+    ends: dict[str, dict[int, int]] = field(default_factory=dict)
+    down: bool = False
+
+    def look(self, names: set[str]) -> KafkaSight:
+        if self.down:
+            return KafkaSight(False, "no broker answers")
+        return KafkaSight(ends=self.ends)
+
+    def next_records(self, topic: str, offsets: dict[int, int]) -> dict[int, Oldest | None]:
+        return dict.fromkeys(offsets)
+
+
 class Api:
     """The API over a store in memory, with the calls that tests make."""
 
@@ -47,7 +65,9 @@ class Api:
         self.store = MemoryStore(clock=lambda: self.now)
         self.announced = Announced()
         self.config = Config(feeds=(FEED,), views=(VIEW,), data_dir=data_dir)
-        self.context = Context(self.config, self.store.reader, self.store.writer, self.announced)
+        self.kafka = Cluster()
+        monitor = Monitor(self.config, self.store.reader, self.kafka, fresh=0.0)
+        self.context = Context(self.config, self.store.reader, self.store.writer, self.announced, monitor)
         self.client: Any = TestClient(TestServer(make_app(self.context)))
 
     def define(self, view: View = VIEW, feed: Feed = FEED, status: str = "live") -> Build:

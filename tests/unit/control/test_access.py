@@ -49,9 +49,9 @@ class Closed(Api):
         self.define(BETS)
         build = self.define()
         claimed = self.store.writer.claim(build, "topic-id", 1)
-        opened = self.store.writer.open(build, 0, claimed.generation)
+        opened = self.store.writer.open(build, 0, claimed.claim)
         rows = [change("de", {"country": "DE"}), change("fr", {"country": "FR"})]
-        self.store.writer.write(group(build, opened, claimed.generation, 1, 10, rows))
+        self.store.writer.write(group(build, opened, claimed.claim.generation, 1, 10, rows))
 
     async def ask(
         self, method: str, path: str, status: int = 200, *, body: Any = None, **headers: Any

@@ -2,31 +2,23 @@ from __future__ import annotations
 
 from tests.unit.control.conftest import Api
 
-from distributary.errors import KafkaUnavailable
-
-
-async def _good() -> None:
-    pass
-
-
-async def _bad() -> None:
-    raise KafkaUnavailable("no broker answers")
-
 
 async def test_alive(api: Api) -> None:
     assert await api.get("/healthz") == {"status": "ok"}
 
 
-async def test_ready_when_all_answer(api: Api) -> None:
-    api.context.checks |= {"store": _good, "kafka": _good}
-    assert await api.get("/readyz") == {"status": "ok", "store": "ok", "kafka": "ok"}
+async def test_ready_when_nothing_is_wrong(api: Api) -> None:
+    assert await api.get("/readyz") == {"status": "ok", "alarms": []}
 
 
-async def test_not_ready_names_who_is_missing(api: Api) -> None:
-    api.context.checks |= {"store": _good, "kafka": _bad}
-    error = await api.get("/readyz", 503)
-    assert error["message"] == "not ready: kafka: no broker answers"
-    assert error["retry"]
+async def test_not_ready_says_why_and_lists_the_alarms(api: Api) -> None:
+    api.define(status="stopped")
+    async with api.client.get("/readyz") as reply:
+        assert reply.status == 503
+        said = await reply.json()
+    assert said["error"]["message"] == "not ready: view odds is stopped: because"
+    assert said["error"]["retry"]
+    assert [(alarm["name"], alarm["subject"]) for alarm in said["alarms"]] == [("view-stopped", "odds")]
 
 
 async def test_metrics(api: Api) -> None:
@@ -43,3 +35,12 @@ async def test_metrics(api: Api) -> None:
     names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
     assert not any("None" in line for line in lines)
+
+
+async def test_alarms_are_metrics(api: Api) -> None:
+    api.define(status="stopped")
+    async with api.client.get("/metrics") as reply:
+        lines = (await reply.text()).splitlines()
+    assert 'distributary_alarm{alarm="view-stopped",subject="odds",severity="error"} 1' in lines
+    assert 'distributary_alarms{severity="error"} 1' in lines
+    assert 'distributary_alarms{severity="warning"} 0' in lines

@@ -1,21 +1,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from tests.unit.control.conftest import Api
 
-from distributary.control.status import problems, silent
+from distributary.operate.processes import birth
 from distributary.operate.state import PartState, StackState
 from distributary.operate.state import write as write_state
-from distributary.store.base import ServerState
 
 
 async def test_parts_feeds_and_views_in_one_reply(api: Api) -> None:
     api.define()
     parts = [PartState("kafka", "ready", 11), PartState("publisher-1", "ready", 12)]
     parts += [PartState("publisher-2", "ready", 13)]
-    write_state(api.config.data_dir, StackState("s1", os.getpid(), 0.0, "ready", parts))
+    write_state(api.config.data_dir, StackState("s1", os.getpid(), birth(os.getpid()), "ready", parts))
     api.store.writer.beat("publisher", "13", '{"connections":3,"channels":2,"subscribers":5}')
     api.store.writer.beat("reducers", "77", '{"pid":77}')
     api.store.writer.beat("reducer", "odds/b/0", '{"pid":78}')
@@ -31,8 +29,9 @@ async def test_parts_feeds_and_views_in_one_reply(api: Api) -> None:
     assert status["publishers"] == {"connections": 3, "channels": 2, "subscribers": 5}
     assert [feed["views"] for feed in status["feeds"]] == [["odds"]]
     assert [view["name"] for view in status["views"]] == ["odds"]
-    assert status["stores"] == [{"address": "memory", "answers": True, "views": ["odds"]}]
-    assert status["problems"] == []
+    (store,) = status["stores"]
+    assert (store["address"], store["answers"], store["views"]) == ("memory", True, ["odds"])
+    assert status["alarms"] == []
 
 
 async def test_without_a_stack_file_the_store_is_enough(api: Api) -> None:
@@ -41,23 +40,14 @@ async def test_without_a_stack_file_the_store_is_enough(api: Api) -> None:
 
 async def test_what_is_wrong_is_said(api: Api) -> None:
     api.define(status="stopped")
-    assert (await api.get("/v1/status"))["problems"] == ["view odds is stopped: because"]
-
-
-def test_silence_and_failure_are_problems() -> None:
-    parts: list[dict[str, Any]] = [
-        {"name": "kafka", "state": "failed", "beat_age_ms": None, "error": "no memory"},
-        {"name": "reducers", "state": "ready", "beat_age_ms": 20_000, "error": ""},
-    ]
-    assert problems(parts, []) == ["kafka is failed: no memory", "reducers has said nothing for 20 s"]
-
-
-def test_a_server_of_the_store_that_does_not_answer_is_a_problem() -> None:
-    stores = [ServerState("redis://a", True, ["x"]), ServerState("redis://b", False, ["y", "z"])]
-    assert silent(stores) == ["the store at redis://b does not answer: not served: y, z"]
+    (alarm,) = (await api.get("/v1/status"))["alarms"]
+    assert (alarm["name"], alarm["text"]) == ("view-stopped", "view odds is stopped: because")
+    assert alarm["hint"]
+    assert alarm["since"] > 0
 
 
 async def test_the_index_says_where_the_publisher_is(api: Api) -> None:
     index = await api.get("/v1")
+    assert await api.get("/") == index
     assert index["publisher"] == "ws://127.0.0.1:8000/connection/websocket"
     assert "/v1/views/{name}" in index["resources"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 from tests.unit.control.conftest import Api
 
 from distributary.control.sweep import sweep_once
+from distributary.store.base import SWEEP_BATCH
 
 
 async def test_lapsed_subscriptions_are_removed_and_announced(api: Api) -> None:
@@ -15,3 +16,14 @@ async def test_lapsed_subscriptions_are_removed_and_announced(api: Api) -> None:
     assert [(c.op, c.subscription) for c in api.announced.commands][-1] == ("end", old)
     assert len(api.store.writer.registry("odds")[1]) == 1
     await api.get(f"/v1/subscriptions/{young}")
+
+
+async def test_a_sweep_goes_on_while_there_are_more(api: Api) -> None:
+    api.define()
+    many = SWEEP_BATCH * 3 + 1
+    for number in range(many):
+        await api.store.reader.register("odds", f"q{number}", "{}", f"s{number}", 1_000, False)
+    api.now += 2
+    assert await sweep_once(api.context) == many
+    assert len([c for c in api.announced.commands if c.op == "end"]) == many
+    assert not api.store.writer.registry("odds")[1]

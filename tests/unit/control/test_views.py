@@ -101,26 +101,48 @@ async def test_a_view_is_removed_with_everything(api: Api) -> None:
 
 
 async def test_everything_known_is_shown(api: Api) -> None:
-    build = api.define(replace(VIEW, stale_after=30.0))
-    driver = {"build": build.id, "engine": "realtime", "rate": 12.5, "lag": 3, "lag_seconds": 0.2}
-    driver |= {"partitions": {"0": {"offset": 7, "end": 10}}}
+    build = api.define(replace(VIEW, stale_after=10.0))
+    driver = {"build": build.id, "engine": "realtime"}
     api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
+    api.kafka.ends = {FEED.topic: {0: 10}}
+    claimed = api.store.writer.claim(build, "t", 1)
+    assert api.store.writer.advance(build, claimed.claim, {0: 7})
     for id, p99 in (("1", 8.0), ("2", 9.5)):
         said = {"subscribers": 2, "published": 5, "e2e_p50_ms": 4.0, "e2e_p99_ms": p99}
         api.store.writer.beat("publisher", id, json.dumps({"views": {"odds": said}}))
     api.store.writer.fresh("odds")
-    api.now += 31
+    api.now += 11
+    await api.get("/v1/views/odds/status")
     shown = await api.get("/v1/views/odds/status")
-    assert (shown["engine"], shown["rate"], shown["lag"], shown["lag_seconds"]) == ("realtime", 12.5, 3, 0.2)
+    assert (shown["engine"], shown["rate"], shown["lag"]) == ("realtime", 0.0, 3)
+    assert shown["lag_seconds"] >= 0
+    assert shown["position"] == {"0": {"offset": 7, "end": 10}}
     assert (shown["subscribers"], shown["published"], shown["e2e_p99_ms"]) == (4, 10, 9.5)
     assert (shown["rows"], shown["seq"], shown["stale"], shown["next"]) == (0, 0, True, None)
-    assert (await api.get("/v1/views"))["views"] == [shown]
+    (again,) = (await api.get("/v1/views"))["views"]
+    assert again | {"lag_seconds": 0} == shown | {"lag_seconds": 0}
+
+
+async def test_what_only_a_driver_knows_is_not_said_of_one_that_is_silent(api: Api) -> None:
+    build = api.define()
+    driver = {"build": build.id, "engine": "realtime", "lag": 0}
+    api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
+    api.kafka.ends = {FEED.topic: {0: 10}}
+    assert (await api.get("/v1/views/odds/status"))["engine"] == "realtime"
+    api.now += 16
+    shown = await api.get("/v1/views/odds/status")
+    assert (shown["engine"], shown["lag"]) == (None, 10), "the lag is Kafka's and the store's"
+    api.kafka.down = True
+    assert (await api.get("/v1/views/odds/status"))["lag"] is None, "nobody knows"
 
 
 async def test_a_build_under_way_shows_its_own_figures(api: Api) -> None:
     live = api.define()
     build = (await api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "other"}, 202))["build"]
-    driver = {"build": live.id, "lag": 1, "next": {"build": build, "lag": 500}}
+    api.kafka.ends = {FEED.topic: {0: 500}}
+    claimed = api.store.writer.claim(live, "t", 1)
+    assert api.store.writer.advance(live, claimed.claim, {0: 499})
+    driver = {"build": live.id, "next": {"build": build}}
     api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
     api.store.writer.beat("reducer", f"odds/{build}/0", '{"queries":3}')
     api.store.writer.beat("reducer", f"odds/{build}/1", '{"queries":4}')

@@ -1,0 +1,280 @@
+"""Alarms: raised by what is seen, and gone with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.control.conftest import FEED, VIEW
+from tests.unit.control.test_lag import build
+
+from distributary.control.alarms import HOLD, KINDS, STALLED, Alarm, Judge
+from distributary.control.overview import Overview, Said, ViewState
+from distributary.control.sight import KafkaSight, Oldest, Sight
+from distributary.model.definition import Definition
+from distributary.model.view import View
+from distributary.operate.state import PartState, Phase, StackState
+from distributary.store.base import Beat, ServerState, ViewInfo
+
+NOW = 1_700_000_000_000
+PLAIN = replace(VIEW, key=None)
+
+
+def view(made: View = PLAIN, **meta: Any) -> ViewState:
+    """A view with one build; ``meta`` is what the store has of it."""
+    definition = Definition(made, FEED)
+    info = ViewInfo("b1", "", definition.text, 0, meta.pop("fresh", 0), NOW, "run")
+    return ViewState(info, build(**{"status": "live", **meta}), None, definition)
+
+
+def at(mark: str) -> ViewState:
+    """A view whose only partition stands at a mark."""
+    return view(PLAIN, **{"m:0": mark})
+
+
+def said(part: str, id: str, age_ms: int, **stats: Any) -> Said:
+    return Said(Beat(part, id, json.dumps(stats), age_ms), stats)
+
+
+def sight(second: float = 0.0, **more: Any) -> Sight:
+    """A look at a time; ``views`` and ``heard`` (heartbeats) are what the store says."""
+    overview = Overview(more.pop("views", {}), list(more.pop("heard", ())))
+    words = {"stores": (ServerState("redis://a", True, []),), **more}
+    return Sight(second, NOW + int(second * 1000), overview=overview, **words)
+
+
+def stack(*parts: PartState) -> StackState:
+    return StackState("s", 1, "", "ready", list(parts))
+
+
+def part(state: Phase, **more: Any) -> PartState:
+    return PartState("reducers", state, 77, log="reducers.log", **more)
+
+
+def judged(*sights: Sight, judge: Judge | None = None) -> list[Alarm]:
+    judge = judge or Judge()
+    found: list[Alarm] = []
+    for one in sights:
+        judge.follow(one)
+        found = judge.judge(one)
+    return found
+
+
+def kafka(end: int = 0, **more: Any) -> KafkaSight:
+    return KafkaSight(ends={FEED.topic: {0: end}}, **more)
+
+
+ONE_LOOK: dict[str, tuple[str, Sight]] = {
+    "a part that is silent": (
+        "part-silent",
+        sight(stack=stack(part("silent", error="no sign of life for 5 s"))),
+    ),
+    "nobody watches": ("part-silent", sight(stack=stack(part("ready")), watched=False)),
+    "a heartbeat that is old": ("part-silent", sight(heard=[said("publisher", "p", 7_000)])),
+    "a driver's child": ("part-silent", sight(heard=[said("reducers", "1", 10, silent=["the daemon: 6 s"])])),
+    "a driver's child that is gone": (
+        "part-restarting",
+        sight(heard=[said("reducers", "1", 10, daemon_restarted=2.5)]),
+    ),
+    "a part that restarts": ("part-restarting", sight(stack=stack(part("restarting", error="was killed")))),
+    "a part that starts again": ("part-restarting", sight(stack=stack(part("starting", restarts=1)))),
+    "a part that was given up": ("part-restarting", sight(stack=stack(part("failed", error="no memory")))),
+    "a part that was restarted": (
+        "part-restarting",
+        sight(stack=stack(part("ready", restarts=1, restarted=NOW / 1000 - 3))),
+    ),
+    "a view whose query failed": (
+        "view-restarting",
+        sight(views={"odds": view(failed=f"{NOW - 2_000} it broke")}),
+    ),
+    "a view that is stopped": (
+        "view-stopped",
+        sight(views={"odds": view(status="stopped", reason="bad SQL")}),
+    ),
+    "a view that waits": ("view-waiting", sight(views={"odds": view(reason="there is no topic odds")})),
+    "a view whose source is silent": (
+        "view-stale",
+        sight(views={"odds": view(replace(PLAIN, stale_after=10.0), fresh=NOW - 11_000)}),
+    ),
+    "a view without slots": (
+        "view-degraded",
+        sight(
+            views={"odds": view()},
+            heard=[said("reducers", "1", 10, views={"odds": {"engine_reason": "few"}})],
+        ),
+    ),
+    "a view that lacks records": ("incomplete", sight(views={"odds": view(incomplete=1)})),
+    "a store that does not answer": (
+        "store-unreachable",
+        sight(stores=(ServerState("redis://a", False, ["odds"]),)),
+    ),
+    "a store that takes no writes": (
+        "store-read-only",
+        sight(stores=(ServerState("redis://a", True, [], refuses="it is a replica"),)),
+    ),
+    "a store that is nearly full": (
+        "store-nearly-full",
+        sight(stores=(ServerState("redis://a", True, [], used=95, limit=100),)),
+    ),
+    "a Kafka that does not answer": ("kafka-unreachable", sight(kafka=KafkaSight(False, "timed out"))),
+    "partitions without a leader": ("kafka-no-leader", sight(kafka=kafka(leaderless=("odds-0",)))),
+    "partitions that lack replicas": (
+        "kafka-under-replicated",
+        sight(kafka=kafka(under_replicated=("odds-0",))),
+    ),
+    "a disk that is nearly full": ("disk-nearly-full", sight(free={"/data": 10 << 20})),
+}
+
+OVER_TIME = {"view-stalled", "view-behind", "dead-letters", "log-short"}
+
+
+def test_every_kind_of_alarm_has_a_case() -> None:
+    assert {name for name, _ in ONE_LOOK.values()} | OVER_TIME == set(KINDS)
+
+
+@pytest.mark.parametrize(("name", "seen"), ONE_LOOK.values(), ids=ONE_LOOK)
+def test_what_one_look_shows_is_named_and_gone_with_the_next(name: str, seen: Sight) -> None:
+    judge = Judge()
+    (alarm,) = judged(seen, judge=judge)
+    assert (alarm.name, alarm.since) == (name, NOW)
+    assert alarm.text
+    assert alarm.hint
+    assert judged(sight(1.0), judge=judge) == []
+
+
+def test_a_whole_stack_that_is_well_raises_nothing() -> None:
+    parts = [PartState(name, "ready", 10 + n) for n, name in enumerate(("kafka", "store", "publisher-1"))]
+    heard = [
+        said("publisher", "x", 900, pid=12),
+        said("reducers", "9", 50_000),
+        said("reducer", "odds/b1/0", 9_000),
+    ]
+    well = sight(
+        stack=stack(*parts, part("ready")),
+        kafka=kafka(5),
+        views={"odds": at("4:1")},
+        heard=heard,
+    )
+    assert judged(well) == [], "the driver of before, whose heartbeat is still there, was replaced"
+
+
+def test_records_that_wait_and_are_not_folded_are_named_with_their_age() -> None:
+    judge, views = Judge(), {"odds": at("4:1")}
+    assert judged(sight(0.0, views=views, kafka=kafka(5)), judge=judge) == []
+    assert judged(sight(1.0, views=views, kafka=kafka(9)), judge=judge) == []
+    late = sight(2.0 + STALLED, views=views, kafka=kafka(9))
+    judge.follow(late)
+    assert judge.suspects() == [(("odds", "b1"), FEED.topic, {0: 5})]
+    (alarm,) = judge.judge(replace(late, oldest={("odds", "b1"): {0: Oldest(0, 5, NOW)}}))
+    assert alarm.name == "view-stalled"
+    assert "4 records wait and none was folded for 12 s" in alarm.text
+    assert judged(sight(13.0, views={"odds": at("8:1")}, kafka=kafka(9)), judge=judge) == []
+
+
+def test_what_is_left_of_a_transaction_is_no_record_that_waits() -> None:
+    judge, views = Judge(), {"odds": at("4:1")}
+    judged(sight(0.0, views=views, kafka=kafka(6)), judge=judge)
+    later = sight(3.0, views=views, kafka=kafka(6))
+    judge.follow(later)
+    assert judge.suspects()
+    assert judge.judge(replace(later, oldest={("odds", "b1"): {0: None}})) == []
+    assert judge.lags["odds", "b1"].records == 0
+    for second in (60.0, 120.0):
+        assert judged(sight(second, views=views, kafka=kafka(6)), judge=judge) == []
+        assert judge.suspects() == [], "it is not looked up again"
+    judged(sight(121.0, views=views, kafka=kafka(7)), judge=judge)
+    judged(sight(124.0, views=views, kafka=kafka(7)), judge=judge)
+    assert judge.suspects(), "there is more now"
+
+
+def test_a_view_that_folds_but_not_fast_enough_is_behind() -> None:
+    judge = Judge()
+    for second in range(15):
+        seen = sight(float(second), views={"odds": at(f"{second}:1")}, kafka=kafka(second * 100 + 10))
+        found = judged(seen, judge=judge)
+    assert [alarm.name for alarm in found] == ["view-behind"]
+
+
+def test_dead_letters_are_named_while_they_come() -> None:
+    judge = Judge()
+    judged(sight(0.0, views={"odds": view(dead=0)}, kafka=kafka()), judge=judge)
+    (alarm,) = judged(sight(1.0, views={"odds": view(dead=12)}, kafka=kafka()), judge=judge)
+    assert alarm.name == "dead-letters"
+    assert "12 records" in alarm.text
+    assert f"{FEED.topic}.dead-letters" in alarm.hint
+    for second in range(2, 12):
+        found = judged(sight(float(second), views={"odds": view(dead=12)}, kafka=kafka()), judge=judge)
+    assert found == []
+
+
+@pytest.mark.parametrize(("rate", "names"), [(2_000, ["log-short"]), (1_000, [])])
+def test_a_log_that_reaches_back_less_than_a_minute(rate: int, names: list[str]) -> None:
+    """A log of 100,000 changes, of which the oldest are gone."""
+
+    def state(second: int) -> ViewState:
+        found = view(seq=1_000_000 + rate * second)
+        assert found.live is not None
+        return replace(found, live=found.live._replace(floor=found.live.seq - 100_000))
+
+    judge = Judge()
+    for second in range(8):
+        found = judged(sight(float(second), views={"odds": state(second)}, kafka=kafka()), judge=judge)
+    assert [alarm.name for alarm in found] == names
+
+
+def test_since_is_the_first_of_an_unbroken_row_of_looks() -> None:
+    judge, bad = Judge(), {"free": {"/data": 1}}
+    assert judged(sight(0.0, **bad), sight(5.0, **bad), judge=judge)[0].since == NOW
+    assert judged(sight(6.0), judge=judge) == []
+    assert judged(sight(7.0, **bad), judge=judge)[0].since == NOW + 7_000
+
+
+def test_errors_come_before_warnings() -> None:
+    found = judged(sight(free={"/data": 1}, stores=(ServerState("redis://a", False, []),)))
+    assert [alarm.severity for alarm in found] == ["error", "warning"]
+
+
+def test_a_restart_is_forgotten_after_a_while() -> None:
+    before = part("ready", restarts=1, restarted=NOW / 1000 - HOLD - 1)
+    assert judged(sight(stack=stack(before))) == []
+    assert judged(sight(views={"odds": view(failed=f"{NOW - HOLD * 1000 - 1:.0f} it broke")})) == []
+
+
+@given(
+    st.lists(
+        st.builds(
+            lambda at, end, done, up: (at, end, min(end, done), up),
+            st.integers(1, 5),
+            st.integers(0, 50),
+            st.integers(0, 50),
+            st.booleans(),
+        ),
+        max_size=30,
+    )
+)
+def test_no_sequence_of_looks_breaks_it(steps: list[tuple[int, int, int, bool]]) -> None:
+    judge, second = Judge(), 0
+    for step, end, done, up in steps:
+        second += step
+        seen = sight(float(second), views={"odds": at(f"{done}:0")}, kafka=kafka(end) if up else None)
+        for alarm in judged(seen, judge=judge):
+            assert alarm.name in ("view-stalled", "view-behind")
+            assert done < end
+
+
+SILENT_CASES: dict[str, Callable[[], Sight]] = {
+    "of a process that nobody supervises": lambda: sight(heard=[said("publisher", "p", 7_000, pid=5)]),
+    "of one that is supervised": lambda: sight(
+        stack=stack(PartState("publisher", "ready", 5)), heard=[said("publisher", "p", 7_000, pid=5)]
+    ),
+}
+
+
+@pytest.mark.parametrize("make", SILENT_CASES.values(), ids=SILENT_CASES)
+def test_an_old_heartbeat(make: Callable[[], Sight]) -> None:
+    assert [alarm.name for alarm in judged(make())] == ["part-silent"]

@@ -1,0 +1,86 @@
+"""The monitor looks without waiting for whoever hangs, and tells what it saw."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.control.conftest import Api, Cluster
+
+from distributary.control.monitor import UNWATCHED, Monitor
+from distributary.control.sight import KafkaSight
+from distributary.operate import state
+from distributary.operate.processes import birth
+from distributary.operate.state import StackState
+
+
+class Hangs(Cluster):
+    """A Kafka that does not answer, and does not say so."""
+
+    def look(self, names: set[str]) -> KafkaSight:
+        time.sleep(6)
+        return KafkaSight()
+
+
+async def names(monitor: Monitor) -> list[str]:
+    return [alarm.name for alarm in (await monitor.look()).alarms]
+
+
+async def test_a_kafka_that_hangs_is_given_up_for_this_look(api: Api) -> None:
+    monitor = Monitor(api.config, api.store.reader, Hangs())
+    began = time.monotonic()
+    assert await names(monitor) == ["kafka-unreachable"]
+    assert time.monotonic() - began < 5
+    monitor.close()
+
+
+async def test_a_store_that_does_not_answer_hides_nothing_else(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any) -> Any:
+        raise ConnectionError("refused")
+
+    for name in ("views", "beats"):
+        monkeypatch.setattr(api.store.reader, name, fails)
+    seen = await Monitor(api.config, api.store.reader, api.kafka).look()
+    assert seen.sight.overview is None
+    assert seen.sight.kafka is not None
+    assert seen.sight.kafka.answers
+
+
+async def test_a_supervisor_that_moves_nothing_is_silent(api: Api) -> None:
+    folder = api.config.data_dir
+    state.write(folder, StackState("s", os.getpid(), birth(os.getpid()), "ready"))
+    monitor = Monitor(api.config, api.store.reader, api.kafka)
+    for _ in range(UNWATCHED):
+        assert await names(monitor) == []
+    assert await names(monitor) == ["part-silent"]
+    os.utime(folder / state.FILE)
+    assert await names(monitor) == []
+
+
+async def test_a_supervisor_that_was_killed_is_silent_and_one_that_stopped_is_not(api: Api) -> None:
+    folder = api.config.data_dir
+    state.write(folder, StackState("s", 2**22 + 1, "", "ready"))
+    monitor = Monitor(api.config, api.store.reader, api.kafka)
+    assert await names(monitor) == ["part-silent"]
+    state.write(folder, StackState("s", 2**22 + 1, "", "stopped"))
+    assert await names(monitor) == []
+
+
+async def test_what_was_seen_is_shared_until_it_is_old(api: Api) -> None:
+    monitor = Monitor(api.config, api.store.reader, api.kafka, fresh=0.2)
+    first = await monitor.now()
+    assert await monitor.now() is first
+    await asyncio.sleep(0.25)
+    assert await monitor.now() is not first
+
+
+async def test_two_who_ask_at_once_are_answered(api: Api, tmp_path: Path) -> None:
+    monitor = Monitor(api.config, api.store.reader, api.kafka, fresh=0.0)
+    found = await asyncio.gather(*(monitor.now() for _ in range(5)))
+    assert len(found) == 5

@@ -16,6 +16,7 @@ from distributary.config import Config, load
 from distributary.config.embedded import with_embedded
 from distributary.errors import DistributaryError, PortTaken
 from distributary.gateway.app import make_app
+from distributary.heartbeat import Heartbeat
 from distributary.permit import check_exposure
 from distributary.store.shards import open_reader
 
@@ -33,8 +34,10 @@ async def serve(config: Config, say: Callable[[dict[str, str]], None] | None = N
     try:
         host, port = config.gateway.host, runner.addresses[0][1]
         addresses = {"http": f"http://{f'[{host}]' if ':' in host else host}:{port}"}
+        beating = asyncio.create_task(Heartbeat.of_process().run())
         (say or _announce)(addresses)
         await stop.wait()
+        beating.cancel()
     finally:
         await runner.cleanup()
         await reader.close()

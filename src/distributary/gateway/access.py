@@ -77,7 +77,7 @@ async def permitted(request: web.Request, handler: Handler) -> web.StreamRespons
     if gate.on and resource is not None:
         method = "GET" if request.method == "HEAD" else request.method
         prefix = prefix_of(config)
-        path = resource.canonical.removeprefix(prefix).removeprefix(prefix)
+        path = resource.canonical.removeprefix(prefix).removeprefix(prefix).rstrip("/")
         need = NEEDS.get(f"{method} {path or '/'}", Need.ADMIN)
         grant = OPEN if need is Need.OPEN else await gate.by_headers(request.headers)
         demand(grant, need, request.match_info.get("topic", ""), config)
@@ -102,6 +102,12 @@ def demand(grant: Grant, need: Need, topic: str, config: Config) -> None:
             return grant.feed(topic)
         raise Forbidden(f'the topic "{topic}" is written by admins only', hint="publish to a topic of yours")
     raise Forbidden(f'the user "{grant.user}" is no admin', hint="ask for a token with admin = true")
+
+
+def may_register(request: web.Request) -> bool:
+    """Whether the caller may register schemas under any subject, and not only under those of a topic."""
+    grant = request.get(_GRANT)
+    return grant is None or grant.admin
 
 
 async def still_permitted(request: web.Request) -> None:

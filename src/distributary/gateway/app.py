@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 from aiohttp import web
@@ -10,12 +11,15 @@ from aiohttp import web
 from distributary.config import Config
 from distributary.gateway import health
 from distributary.gateway.access import CONFIG, GATE, permitted, prefix_of
+from distributary.gateway.fields import declared_only
 from distributary.gateway.proxy import consuming, messages, metadata, producing, records
 from distributary.gateway.proxy.cluster import Cluster
 from distributary.gateway.proxy.instances import Instances
 from distributary.gateway.replies import one_shape
+from distributary.gateway.schemas import ids, modes
 from distributary.gateway.schemas import routes as schemas
 from distributary.gateway.schemas.log import SchemaLog
+from distributary.gateway.schemas.requests import LOG, negotiated
 from distributary.gateway.stream import routes as streams
 from distributary.kafka.gate import make_gate
 from distributary.kafka.writer import TopicWriter
@@ -28,24 +32,39 @@ def make_app(config: Config, revoked: Read) -> web.Application:
 
     ``revoked`` is ``ReaderStore.revoked``. Raises ConfigError when the keys of ``[permit]`` cannot be used.
     """
-    app = web.Application(middlewares=[one_shape, permitted], client_max_size=config.gateway.max_body)
+    app = web.Application(
+        middlewares=[one_shape, permitted, declared_only], client_max_size=config.gateway.max_body
+    )
     app[CONFIG] = config
     app[GATE] = Gate(config, revoked)
-    app[schemas.LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
+    app[LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
     app[metadata.CLUSTER] = Cluster(config.kafka)
     app[producing.WRITER] = TopicWriter(config.kafka, make_gate(config))
     app[consuming.INSTANCES] = Instances(config.kafka, config.gateway)
     app.cleanup_ctx.append(_closing)
     app[streams.OPEN] = set()
     app.on_shutdown.append(_stopping)
-    parts = (health, schemas, metadata, producing, records, consuming, messages, streams)
-    table = [route for part in parts for route in part.routes()]
-    app.add_routes(table)
+    registry = [route for part in (schemas, ids, modes) for route in part.routes()]
+    proxy = (metadata, producing, records, consuming, messages, streams)
+    table = [
+        *health.routes(),
+        *(web.RouteDef(one.method, one.path, negotiated(one.handler), one.kwargs) for one in registry),
+        *(route for part in proxy for route in part.routes()),
+    ]
     prefix = prefix_of(config)
     # A proxy may or may not take the prefix off, and some clients put it before base_uri's path once more.
-    for before in (prefix, prefix * 2) if prefix else ():
-        app.add_routes([web.route(one.method, before + one.path, one.handler) for one in table])
+    for before in dict.fromkeys(("", prefix, prefix * 2)):
+        for one in table:
+            for path in _paths(before + one.path):
+                app.add_routes([web.RouteDef(one.method, path, one.handler, one.kwargs)])
     return app
+
+
+def _paths(path: str) -> list[str]:
+    """Write an address as the router's patterns: with and without a slash at its end."""
+    # Names may have any character, braces too, which a plain {name} of the router does not match.
+    bare = re.sub(r"{(\w+)}", r"{\1:[^/]+}", path.rstrip("/"))
+    return [bare, f"{bare}/"] if bare else ["/"]
 
 
 async def _stopping(app: web.Application) -> None:
@@ -60,6 +79,4 @@ async def _closing(app: web.Application) -> AsyncIterator[None]:
     yield
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
-    await asyncio.gather(
-        app[consuming.INSTANCES].close(), app[producing.WRITER].close(), app[schemas.LOG].close()
-    )
+    await asyncio.gather(app[consuming.INSTANCES].close(), app[producing.WRITER].close(), app[LOG].close())

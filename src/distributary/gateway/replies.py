@@ -11,6 +11,7 @@ from aiohttp.typedefs import Handler
 
 from distributary import errors
 from distributary.errors import DistributaryError, GatewayError
+from distributary.gateway.fields import check_body
 from distributary.gateway.refuse import BAD_REQUEST, KAFKA, KAFKA_RETRY, TOPIC, refuse, status_of
 from distributary.permit import challenge
 
@@ -81,7 +82,10 @@ def _http(request: web.Request, error: web.HTTPException) -> GatewayError:
 
 
 async def read_json(request: web.Request, *, empty: Any = None) -> Any:
-    """Read the body as a JSON object; one that is empty is ``empty`` where that is given."""
+    """Read the body as a JSON object with the fields that its address takes.
+
+    One that is empty is ``empty`` where that is given.
+    """
     raw = await request.read()
     if not raw.strip():
         if empty is not None:
@@ -96,6 +100,7 @@ async def read_json(request: web.Request, *, empty: Any = None) -> Any:
         raise refuse(BAD_REQUEST, "the body is not usable JSON", "send UTF-8, not nested deeply") from None
     if not isinstance(body, dict):
         raise refuse(BAD_REQUEST, "the body is no JSON object")
+    check_body(request, body)
     return body
 
 

@@ -21,9 +21,13 @@ from tests.support.clock import LIMIT
 from tests.support.processes import Process
 from tests.support.stack import Feeding, RunningStack
 
+from distributary import __version__
 from distributary.config import Config
+from distributary.docs.rest import gateway_app, routes
 from distributary.gateway.proxy import cluster
 from distributary.kafka import topics
+
+ROOT = Path(__file__).parents[3]
 
 
 def env(stack: RunningStack, **more: str) -> dict[str, str]:
@@ -85,6 +89,26 @@ def test_the_command(stack: RunningStack, tmp_path: Path) -> None:
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(10 * LIMIT) == 0
+
+
+async def test_root_says_what_is_there(start: Start) -> None:
+    url = await start(advertised_url="https://kafka.example.com/rest")
+    async with aiohttp.ClientSession() as http:
+        for path in ("/", "/rest", "/rest/"):
+            async with http.get(url + path, headers={"Accept": "*/*"}) as reply:
+                assert (reply.status, reply.content_type) == (200, "application/json")
+                text = await reply.text()
+                said = json.loads(text)
+                assert text.endswith("}\n")
+            assert (said["name"], said["version"]) == ("distributary gateway", __version__)
+            for api in said["apis"]:
+                assert (ROOT / api["docs"].partition("#")[0]).is_file(), api
+                assert {"name", "paths", "docs"} == set(api)
+                for address in api["paths"]:
+                    served = [
+                        name for name, _ in routes(gateway_app()) if name.split(" ")[1].startswith(address)
+                    ]
+                    assert served, address
 
 
 async def test_kafka_that_is_away_is_told_by_name(

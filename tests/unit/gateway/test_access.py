@@ -57,15 +57,16 @@ async def test_without_a_token_only_health_answers(client: TestClient[Any, Any])
             path = path.replace("{" + part + "}", "x")
         if NEEDS.get(name) is Need.OPEN:
             continue
-        reply = await client.request(method, path)
-        assert reply.status == 401, name
-        assert (await reply.json())["error_code"] == 40101
-        assert reply.headers["WWW-Authenticate"].startswith("Bearer")
+        for address in (path, f"{path}/"):
+            reply = await client.request(method, address)
+            assert reply.status == 401, address
+            assert (await reply.json())["error_code"] == 40101
+            assert reply.headers["WWW-Authenticate"].startswith("Bearer")
     assert (await client.get("/healthz")).status == 200
 
 
 async def test_a_token_without_admin_does_not_consume(client: TestClient[Any, Any]) -> None:
-    for path in ("/topics", "/v1/topics/t/stream", "/brokers"):
+    for path in ("/topics", "/topics/", "/v1/topics/t/stream", "/v1/topics/t/stream/", "/brokers"):
         reply = await client.get(path, headers=token(publish=True))
         assert (reply.status, (await reply.json())["error_code"]) == (403, 40301)
     assert (await client.get("/schemas/types", headers=token())).status == 200
@@ -122,4 +123,7 @@ async def test_a_prefix_opens_nothing() -> None:
         for path in ("/rest/topics", "/rest/rest/topics", "/rest/brokers"):
             assert (await client.get(path)).status == 401
             assert (await client.get(path, headers=token(publish=True))).status == 403
-        assert (await client.get("/rest/schemas/types", headers=token())).status == 200
+        for path in ("/schemas/types", "/schemas/types/", "/rest/schemas/types", "/rest/schemas/types/"):
+            assert (await client.get(path, headers=token())).status == 200
+        for path in ("", "/", "/rest", "/rest/"):
+            assert (await client.get(path)).status == 200, path

@@ -14,11 +14,12 @@ from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable
 from distributary.gateway.refuse import PARTITION, TOPIC, refuse
 from distributary.kafka import client, topics
+from distributary.kafka.topics import Topic
 
 SECONDS = 5.0
 """How long the brokers may take to say what there is."""
 _KEPT = 5.0
-"""Seconds for which a topic's number of partitions is taken as known when records are written."""
+"""Seconds for which a topic's id and number of partitions are taken as known."""
 
 
 class Cluster:
@@ -27,7 +28,7 @@ class Cluster:
     def __init__(self, kafka: Kafka, clock: Callable[[], float] = time.monotonic) -> None:
         self._kafka = kafka
         self._clock = clock
-        self._counts: dict[str, tuple[int, float]] = {}
+        self._seen: dict[str, tuple[Topic, float]] = {}
 
     def id(self) -> str:
         """Give the cluster's id."""
@@ -87,17 +88,23 @@ class Cluster:
 
     def check(self, name: str, number: int | None = None) -> int:
         """Give how many partitions a topic has; raises unless there are topic and partition."""
-        count, until = self._counts.get(name, (0, 0.0))
-        if until < self._clock() or (number is not None and number >= count):
-            found = topics.find_topic(self.admin(), name) if _possible(name) else None
-            if found is None:
-                self._counts.pop(name, None)
-                raise missing(name)
-            count = found.partitions
-            self._counts[name] = (count, self._clock() + _KEPT)
+        count = self.seen(name).partitions
+        if number is not None and number >= count:
+            count = self.seen(name, fresh=True).partitions
         if number is not None and not 0 <= number < count:
             raise no_partition(name, number)
         return count
+
+    def seen(self, name: str, *, fresh: bool = False) -> Topic:
+        """Describe a topic as it was seen a few seconds ago at most; raises unless there is one."""
+        known, until = self._seen.get(name, (None, 0.0))
+        if known is None or fresh or until < self._clock():
+            known = topics.find_topic(self.admin(), name) if _possible(name) else None
+            if known is None:
+                self._seen.pop(name, None)
+                raise missing(name)
+            self._seen[name] = (known, self._clock() + _KEPT)
+        return known
 
     @functools.cache  # noqa: B019 - there is one for a process
     def admin(self) -> AdminClient:

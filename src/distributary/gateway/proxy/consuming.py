@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -11,17 +12,18 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
 from distributary.errors import GatewayError
 from distributary.gateway import refuse as numbers
 from distributary.gateway.access import CONFIG
+from distributary.gateway.fields import takes
 from distributary.gateway.proxy import bodies, metadata
 from distributary.gateway.proxy.cluster import Cluster
 from distributary.gateway.proxy.formats import decode
 from distributary.gateway.proxy.instance import Instance
 from distributary.gateway.proxy.instances import Instances
-from distributary.gateway.proxy.joining import base_uri, wish
+from distributary.gateway.proxy.joining import SETTINGS, base_uri, wish
 from distributary.gateway.proxy.media import Media, of_accept, of_body
 from distributary.gateway.proxy.schemas import finder
 from distributary.gateway.refuse import refuse
 from distributary.gateway.replies import number, read_json
-from distributary.gateway.schemas.routes import LOG
+from distributary.gateway.schemas.requests import LOG
 
 INSTANCES: web.AppKey[Instances] = web.AppKey("instances", Instances)
 
@@ -49,6 +51,7 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
+@takes(body=SETTINGS, number=numbers.CONSUMER_CONFIG)
 async def create(request: web.Request) -> web.Response:
     """Make a consumer instance in a group; gives ``instance_id`` and ``base_uri``, under which it is used."""
     group = request.match_info["group"]
@@ -72,6 +75,7 @@ async def delete(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
+@takes(query=("timeout", "max_bytes"))
 async def read_topic(request: web.Request) -> web.Response:
     """Read a topic (version 1): the first read subscribes to it. Waits for records; ``[]`` if none came."""
     topic = request.match_info["topic"]
@@ -88,10 +92,11 @@ async def read_topic(request: web.Request) -> web.Response:
         return await _read(request, instance, 1)
 
 
+@takes(query=("timeout", "max_bytes"))
 async def read_records(request: web.Request) -> web.Response:
     """Read what is subscribed or assigned (version 2). Parameters: ``timeout`` in ms, ``max_bytes``."""
     async with _instance(request) as instance:
-        if not instance.topics and not await request.app[INSTANCES].run(instance.assignment):
+        if not await request.app[INSTANCES].run(instance.reads):
             raise refuse(
                 numbers.STATE,
                 "the instance has neither a subscription nor assignments",
@@ -148,12 +153,12 @@ def records_reply(records: list[dict[str, Any]], media: Media) -> web.Response:
     return web.Response(body=msgspec.json.encode(records), content_type=media.text)
 
 
+@takes(body=("offsets",))
 async def commit(request: web.Request) -> web.Response:
     """Commit what replies took, or what the body says: ``offsets`` with ``topic, partition, offset``."""
     body = await read_json(request, empty={})
-    given = bodies.places(body, "offsets", "offset") if "offsets" in body else None
+    chosen = bodies.places(body, "offsets", bodies.COMMITTED) if "offsets" in body else None
     async with _instance(request) as instance:
-        chosen = None if given is None else [(topic, part, at or 0) for topic, part, at in given]
         await request.app[INSTANCES].run(instance.commit, chosen)
         said = [
             {
@@ -168,6 +173,7 @@ async def commit(request: web.Request) -> web.Response:
     return metadata.reply(request, said if version == 1 else [])
 
 
+@takes(body=("partitions",))
 async def committed(request: web.Request) -> web.Response:
     """Give what the group committed for the ``partitions`` of the body."""
     places = _partitions(await read_json(request))
@@ -180,27 +186,42 @@ async def committed(request: web.Request) -> web.Response:
     return metadata.reply(request, {"offsets": said})
 
 
+@takes(body=("topics", "topic_pattern"))
 async def subscribe(request: web.Request) -> web.Response:
-    """Subscribe to ``topics``, or to those that a ``topic_pattern`` fits, in place of those of before."""
+    """Subscribe to ``topics``, or to those whose whole name a ``topic_pattern`` matches, now and later."""
     body = await read_json(request)
-    names, pattern = body.get("topics"), body.get("topic_pattern")
-    if isinstance(pattern, str) and pattern and names is None:
-        wanted = [pattern if pattern.startswith("^") else f"^{pattern}"]
-    elif isinstance(names, list) and names and all(isinstance(one, str) for one in names):
-        wanted = names
-        for one in names:
-            await metadata.ask(request, Cluster.check, one)
-    else:
+    names, text = body.get("topics"), body.get("topic_pattern")
+    if names is not None and text is not None:
+        raise refuse(numbers.STATE, "the body has both topics and topic_pattern", "send one of them")
+    pattern = None
+    if isinstance(text, str) and text:
+        pattern = _pattern(text)
+    elif not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
         raise refuse(numbers.UNPROCESSABLE, "the body names no topics", 'send {"topics": ["…"]}')
+    for one in names or ():
+        await metadata.ask(request, Cluster.check, one)
     async with _instance(request) as instance:
-        await request.app[INSTANCES].run(instance.subscribe, wanted)
+        if pattern is not None:
+            await request.app[INSTANCES].run(instance.subscribe_pattern, pattern)
+        else:
+            await request.app[INSTANCES].run(instance.subscribe, names)
     return web.Response(status=204)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise refuse(
+            numbers.UNPROCESSABLE, f"topic_pattern is no regular expression: {error}", "correct it"
+        ) from None
 
 
 async def subscription(request: web.Request) -> web.Response:
     """Name the topics that are subscribed to."""
     async with _instance(request) as instance:
-        return metadata.reply(request, {"topics": list(instance.topics)})
+        found = await request.app[INSTANCES].run(instance.subscription)
+    return metadata.reply(request, {"topics": found})
 
 
 async def unsubscribe(request: web.Request) -> web.Response:
@@ -210,6 +231,7 @@ async def unsubscribe(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
+@takes(body=("partitions",))
 async def assign(request: web.Request) -> web.Response:
     """Read the ``partitions`` of the body, outside of the group's giving out."""
     places = _partitions(await read_json(request))
@@ -227,18 +249,21 @@ async def assignment(request: web.Request) -> web.Response:
     return metadata.reply(request, {"partitions": [{"topic": topic, "partition": at} for topic, at in found]})
 
 
+@takes(body=("offsets",))
 async def seek(request: web.Request) -> web.Response:
     """Read on from ``offsets``: each with ``topic``, ``partition`` and ``offset``."""
-    found = bodies.places(await read_json(request), "offsets", "offset")
-    return await _seek(request, [(topic, part, at or 0) for topic, part, at in found])
+    found = bodies.places(await read_json(request), "offsets", bodies.OFFSET)
+    return await _seek(request, [(one.topic, one.partition, one.offset) for one in found])
 
 
+@takes(body=("partitions",))
 async def seek_to_beginning(request: web.Request) -> web.Response:
     """Read the ``partitions`` of the body from their first record."""
     places = _partitions(await read_json(request))
     return await _seek(request, [(*place, OFFSET_BEGINNING) for place in places])
 
 
+@takes(body=("partitions",))
 async def seek_to_end(request: web.Request) -> web.Response:
     """Read the ``partitions`` of the body from what comes next."""
     places = _partitions(await read_json(request))
@@ -252,7 +277,7 @@ async def _seek(request: web.Request, offsets: list[tuple[str, int, int]]) -> we
 
 
 def _partitions(body: dict[str, Any]) -> list[tuple[str, int]]:
-    return [(topic, part) for topic, part, _ in bodies.places(body, "partitions")]
+    return [(one.topic, one.partition) for one in bodies.places(body, "partitions", bodies.PARTITION)]
 
 
 def _instance(request: web.Request) -> Any:

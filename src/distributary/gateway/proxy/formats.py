@@ -37,7 +37,7 @@ class Known(NamedTuple):
 
 
 def encode(format: str, raw: bytes | msgspec.Raw, known: Known | None, where: str) -> bytes | None:
-    """Turn the JSON of a key or value into bytes; null is None. ``where`` is for messages. Raises 422."""
+    """Turn the JSON of a key or value into bytes; null is None. ``where`` is for messages. Raises 4xx."""
     text = bytes(raw).strip()
     if text in (b"", b"null"):
         return None
@@ -107,7 +107,7 @@ def _from_base64(text: bytes, where: str) -> bytes:
         return base64.b64decode(value, validate=True)
     except (msgspec.MsgspecError, binascii.Error, ValueError):
         raise refuse(
-            numbers.UNPROCESSABLE,
+            numbers.BAD_REQUEST,
             f"{where} is not a text in base64",
             "encode it, or send another format such as application/vnd.kafka.json.v2+json",
         ) from None

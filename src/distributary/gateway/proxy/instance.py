@@ -7,6 +7,7 @@ it, so a request that is broken off loses nothing; only what a reply took counts
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections import deque
@@ -17,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from distributary.config.sections import Kafka
 from distributary.gateway import refuse as numbers
-from distributary.gateway.refuse import refuse
+from distributary.gateway.refuse import refuse, refused
 from distributary.kafka import client
 
 _FULL = 500
@@ -26,18 +27,25 @@ _SECONDS = 10.0
 SLICE = 0.2
 """Seconds for which a thread waits before it looks whether it is still wanted."""
 
+_LOOK = 2.0
+"""Seconds after which an instance with a pattern looks again for topics that match it."""
+
 Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants of an instance. ``reset``: earliest, latest or error (no offset: say so)."""
+    """What somebody wants of an instance. ``reset``: earliest, latest or error (no offset: say so).
+
+    A read ends when ``min_bytes`` are there, or after ``wait`` seconds.
+    """
 
     name: str = ""
     format: str = "binary"
     reset: str = "latest"
     auto_commit: bool = True
     wait: float | None = None
+    min_bytes: int = 0
 
 
 class Instance:
@@ -46,6 +54,8 @@ class Instance:
     def __init__(self, kafka: Kafka, group: str, name: str, wish: Wish) -> None:
         self.group, self.name, self.wish = group, name, wish
         self.topics: tuple[str, ...] = ()
+        self.pattern: re.Pattern[str] | None = None
+        self._looked = 0.0
         self.pending: deque[Message] = deque()
         self.consumed: dict[Place, int] = {}
         self.committed: dict[Place, int] = {}
@@ -67,14 +77,52 @@ class Instance:
     # --- what to read ---
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Join the group for these topics (patterns begin with ``^``), in place of those of before."""
-        if self._assigned:
-            raise refuse(numbers.STATE, "the instance has assignments", "use another for subscriptions")
-        self.topics = tuple(topics)
-        self._consumer.subscribe(list(self.topics), on_revoke=self._revoked, on_lost=self._lost)
+        """Join the group for these topics, in place of those of before."""
+        self._check_unassigned()
+        self.pattern = None
+        self._join(topics)
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        """Join the group for the topics whose whole name matches, now and later; not for those of before."""
+        self._check_unassigned()
+        self.pattern = pattern
+        self.look()
+
+    def look(self) -> None:
+        """Subscribe to the topics that match the pattern now, if there is one."""
+        if self.pattern is not None:
+            self._looked = time.monotonic()
+            names = self._consumer.list_topics(timeout=_SECONDS).topics
+            found = sorted(name for name in names if self.pattern.fullmatch(name) and name[:2] != "__")
+            if tuple(found) != self.topics:
+                self._join(found)
+
+    def subscription(self) -> list[str]:
+        """Name the topics that are subscribed to."""
+        self.look()
+        return list(self.topics)
+
+    def reads(self) -> bool:
+        """Whether there is anything to read: a subscription or assignments."""
+        return bool(self.topics) or self.pattern is not None or bool(self.assignment())
 
     def unsubscribe(self) -> None:
         """Leave the group and give up assignments."""
+        self.pattern = None
+        self._leave()
+
+    def _check_unassigned(self) -> None:
+        if self._assigned:
+            raise refuse(numbers.STATE, "the instance has assignments", "use another for subscriptions")
+
+    def _join(self, topics: Iterable[str]) -> None:
+        names = tuple(topics)
+        if not names:
+            return self._leave()
+        self.topics = names
+        self._consumer.subscribe(list(names), on_revoke=self._revoked, on_lost=self._lost)
+
+    def _leave(self) -> None:
         self._commit_consumed()
         self._consumer.unsubscribe()
         if self._assigned:
@@ -84,7 +132,7 @@ class Instance:
 
     def assign(self, places: Iterable[Place]) -> None:
         """Read these partitions, whoever else does; from what the group committed, else by ``reset``."""
-        if self.topics:
+        if self.topics or self.pattern is not None:
             raise refuse(numbers.STATE, "the instance has a subscription", "use another for assignments")
         self._consumer.assign([TopicPartition(*place) for place in places])
         self._assigned = True
@@ -122,7 +170,7 @@ class Instance:
     # --- records ---
 
     def fetch(self, wait: float, gave_up: threading.Event) -> None:
-        """Wait until something is pending, at most ``wait`` seconds or until nobody wants it any more.
+        """Wait until enough is pending, at most ``wait`` seconds or until nobody wants it any more.
 
         Commits what replies took before, where that goes by itself.
         """
@@ -132,8 +180,9 @@ class Instance:
             self._consumer.resume(self._consumer.assignment())
             self._paused = False
         deadline = time.monotonic() + wait
-        while not self.pending and self._trouble is None and not gave_up.is_set():
+        while not self._enough() and self._trouble is None and not gave_up.is_set():
             left = deadline - time.monotonic()
+            self._look_sometimes()
             self._heard(self._consumer.poll(max(0, min(left, SLICE))))
             if left <= 0:
                 break
@@ -144,13 +193,18 @@ class Instance:
             trouble, self._trouble = self._trouble, None
             raise refused(trouble, f"the instance {self.name} of the group {self.group}")
 
+    def _enough(self) -> bool:
+        return bool(self.pending) and (
+            not self.wish.min_bytes or sum(map(size, self.pending)) >= self.wish.min_bytes
+        )
+
     def peek(self, limit: int) -> list[Message]:
         """Show what is pending, up to ``limit`` bytes and at least one record."""
         shown: list[Message] = []
-        size = 0
+        total = 0
         for message in self.pending:
-            size += len(message.key() or b"") + len(message.value() or b"")
-            if shown and size > limit:
+            total += size(message)
+            if shown and total > limit:
                 break
             shown.append(message)
         return shown
@@ -166,7 +220,12 @@ class Instance:
         if len(self.pending) >= _FULL and not self._paused:
             self._consumer.pause(self._consumer.assignment())
             self._paused = True
+        self._look_sometimes()
         self._heard(self._consumer.poll(0))
+
+    def _look_sometimes(self) -> None:
+        if time.monotonic() - self._looked > _LOOK:
+            self.look()
 
     def _heard(self, message: Message | None) -> None:
         if message is None:
@@ -179,18 +238,18 @@ class Instance:
 
     # --- offsets ---
 
-    def commit(self, offsets: Iterable[tuple[str, int, int]] | None = None) -> None:
-        """Commit that these records (all that replies took, unless given) are consumed."""
+    def commit(self, offsets: Iterable[tuple[str, int, int, str]] | None = None) -> None:
+        """Commit that these records (all that replies took, unless given) are consumed, each with a note."""
         chosen = (
-            [(*place, offset) for place, offset in self.consumed.items()]
+            [(*place, offset, "") for place, offset in self.consumed.items()]
             if offsets is None
             else list(offsets)
         )
         if not chosen:
             return
-        found = [TopicPartition(topic, partition, offset + 1) for topic, partition, offset in chosen]
+        found = [TopicPartition(topic, part, offset + 1, note) for topic, part, offset, note in chosen]
         self._consumer.commit(offsets=found, asynchronous=False)
-        self.committed.update({(topic, partition): offset for topic, partition, offset in chosen})
+        self.committed.update({(topic, part): offset for topic, part, offset, _ in chosen})
 
     def committed_offsets(self, places: Iterable[Place]) -> list[TopicPartition]:
         """Give what the group committed; partitions without are left out."""
@@ -237,15 +296,6 @@ class Instance:
             self.consumed.pop(place, None)
 
 
-def refused(error: KafkaError, where: str) -> Exception:
-    """Say what Kafka said, with a number that tells whether to try again."""
-    if error.code() == KafkaError._AUTO_OFFSET_RESET:
-        return refuse(
-            numbers.STATE,
-            f"{where}: the group has no offset here, and auto.offset.reset is none",
-            "commit or seek to one",
-        )
-    if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-        return refuse(numbers.TOPIC, f"{where}: there is no such topic")
-    number = numbers.KAFKA_RETRY if error.retriable() or error.code() < 0 else numbers.KAFKA
-    return refuse(number, f"{where}: {error.str()}")
+def size(message: Message) -> int:
+    """Count the bytes of a record's key and value."""
+    return len(message.key() or b"") + len(message.value() or b"")

@@ -17,22 +17,31 @@ from confluent_kafka import KafkaException
 from distributary.config.gateway import Gateway
 from distributary.config.sections import Kafka
 from distributary.gateway import refuse as numbers
-from distributary.gateway.proxy.instance import Instance, Wish, refused
-from distributary.gateway.refuse import refuse
+from distributary.gateway.proxy.instance import Instance, Wish
+from distributary.gateway.refuse import refuse, refused
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
+ABANDONED = 3.0
+"""Seconds in which a client that broke off a request may come back before its instance is closed."""
+
+
 class Entry:
-    """An instance with its lock, and when it was last used."""
+    """An instance with its lock, when it was last used, and whether its client broke that off."""
 
     def __init__(self, instance: Instance, now: float) -> None:
         self.instance = instance
         self.lock = asyncio.Lock()
         self.used = now
+        self.broken_off = False
         self.closed = False
+
+    def expired(self, now: float, timeout: float) -> bool:
+        """Whether it was left alone for too long."""
+        return now - self.used >= (min(timeout, ABANDONED) if self.broken_off else timeout)
 
 
 class Instances:
@@ -80,8 +89,12 @@ class Instances:
             entry.used = self._clock()
             async with entry.lock:
                 if not entry.closed:
+                    entry.broken_off = False
                     try:
                         yield entry.instance
+                    except asyncio.CancelledError:  # most often since the client was killed
+                        entry.broken_off = True
+                        raise
                     except KafkaException as error:
                         raise refused(error.args[0], f"the group {group}") from None
                     finally:
@@ -148,7 +161,7 @@ class Instances:
             if entry.closed:
                 return
             try:
-                if self._clock() - entry.used < self._settings.instance_timeout:
+                if not entry.expired(self._clock(), self._settings.instance_timeout):
                     await self.run(entry.instance.idle)
                     return
                 self._entries.pop((group, name), None)

@@ -18,19 +18,24 @@ RESETS = {
     "largest": "latest",
     "none": "error",
 }
-_SETTINGS = ("format", "auto.offset.reset", "auto.commit.enable", "consumer.request.timeout.ms")
-_IGNORED = ("fetch.min.bytes",)
+SETTINGS = (
+    "id",
+    "name",
+    "format",
+    "auto.offset.reset",
+    "auto.commit.enable",
+    "consumer.request.timeout.ms",
+    "fetch.min.bytes",
+)
+"""The settings of an instance; version 1 calls its name ``id``, version 2 ``name``."""
+MAX_MIN_BYTES = 10_000_000
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~%-]+)*/?")
 
 
 def wish(body: Mapping[str, Any]) -> Wish:
-    """Read the settings of a new instance: version 1 calls its name ``id``, version 2 ``name``."""
-    names = ("id", "name", *_SETTINGS, *_IGNORED)
-    for name in body:
-        if name not in names:
-            raise refuse(CONSUMER_CONFIG, f"{name[:80]!r} is no setting", f"there are {', '.join(names)}")
+    """Read the `SETTINGS` of a new instance."""
     name = body.get("name") or body.get("id") or ""
     if not isinstance(name, str) or (name and not _NAME.fullmatch(name)):
         raise refuse(CONSUMER_CONFIG, f"{str(name)[:80]!r} is no name", "use letters, digits, . _ and -")
@@ -47,12 +52,28 @@ def wish(body: Mapping[str, Any]) -> Wish:
     commit = str(body.get("auto.commit.enable", "true")).lower()
     if commit not in ("true", "false"):
         raise refuse(CONSUMER_CONFIG, "auto.commit.enable is neither true nor false")
-    wait = body.get("consumer.request.timeout.ms")
-    if wait is not None:
-        if not str(wait).isdigit() or int(wait) > 60_000:
-            raise refuse(CONSUMER_CONFIG, "consumer.request.timeout.ms is no number from 0 to 60000")
-        wait = int(wait) / 1000
-    return Wish(name, format, RESETS[reset], commit == "true", wait)
+    wait = _number(body, "consumer.request.timeout.ms", 0, 60_000)
+    least = _number(body, "fetch.min.bytes", -1, MAX_MIN_BYTES)
+    return Wish(
+        name,
+        format,
+        RESETS[reset],
+        commit == "true",
+        None if wait is None else wait / 1000,
+        max(least or 0, 0),
+    )
+
+
+def _number(body: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
+    """Read a setting that is a whole number, or a text with one; None where it is not given."""
+    found = body.get(name)
+    if found is None:
+        return None
+    text = str(found)
+    good = isinstance(found, int | str) and re.fullmatch("-?[0-9]{1,18}", text, re.ASCII)
+    if not good or not low <= int(text) <= high:
+        raise refuse(CONSUMER_CONFIG, f"{name} is no number from {low} to {high}")
+    return int(text)
 
 
 def _text(body: Mapping[str, Any], name: str, usual: str) -> str:

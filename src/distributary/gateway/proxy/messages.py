@@ -11,12 +11,13 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from distributary.config.sections import Kafka
 from distributary.gateway.access import CONFIG
+from distributary.gateway.fields import takes
 from distributary.gateway.proxy import metadata
 from distributary.gateway.proxy.cluster import Cluster
 from distributary.gateway.proxy.consuming import INSTANCES, records_reply, told
-from distributary.gateway.proxy.instance import refused
+from distributary.gateway.proxy.instance import size
 from distributary.gateway.proxy.media import Media, of_accept
-from distributary.gateway.refuse import UNPROCESSABLE, refuse
+from distributary.gateway.refuse import UNPROCESSABLE, refuse, refused
 from distributary.gateway.replies import number
 from distributary.kafka import client
 
@@ -29,6 +30,7 @@ def routes() -> list[web.RouteDef]:
     return [web.get("/topics/{topic}/partitions/{partition}/messages", read)]
 
 
+@takes(query=("offset", "count"))
 async def read(request: web.Request) -> web.Response:
     """Read a partition from ``offset``, at most ``count`` records; what is there now, without waiting."""
     topic, partition = metadata.place(request)
@@ -47,11 +49,11 @@ async def read(request: web.Request) -> web.Response:
     async with instances.place():
         config = request.app[CONFIG]
         found = await instances.run(_read, config.kafka, topic, partition, offset, min(end, offset + count))
-    size = 0
+    total = 0
     kept: list[Message] = []
     for message in found:
-        size += len(message.key() or b"") + len(message.value() or b"")
-        if kept and size > config.gateway.max_body:
+        total += size(message)
+        if kept and total > config.gateway.max_body:
             break
         kept.append(message)
     records = await told(request, kept, format, with_topic=False)

@@ -12,12 +12,14 @@ from aiohttp import web
 
 from distributary.errors import DistributaryError
 from distributary.gateway import refuse as numbers
+from distributary.gateway.fields import takes
 from distributary.gateway.proxy import bodies, media, metadata
 from distributary.gateway.proxy.cluster import Cluster
 from distributary.gateway.proxy.formats import KIND_OF, Known, encode
-from distributary.gateway.proxy.schemas import known_by_id, known_by_text
+from distributary.gateway.proxy.schemas import check_kind, known_by_id, parsed, registered, schema_by_id
+from distributary.gateway.proxy.subjects import subject_of
 from distributary.gateway.refuse import refuse
-from distributary.gateway.schemas.routes import LOG
+from distributary.gateway.schemas.requests import LOG
 from distributary.kafka.draft import Draft
 from distributary.kafka.writer import TopicWriter, Written
 
@@ -32,11 +34,13 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
+@takes(body=bodies.Batch.__struct_fields__)
 async def to_topic(request: web.Request) -> web.Response:
     """Write records to a topic; each may say its ``partition``, else its key chooses one."""
     return await _produce(request, request.match_info["topic"], None)
 
 
+@takes(body=bodies.Batch.__struct_fields__)
 async def to_partition(request: web.Request) -> web.Response:
     """Write records to one partition."""
     return await _produce(request, *metadata.place(request))
@@ -70,20 +74,34 @@ async def _produce(request: web.Request, topic: str, partition: int | None) -> w
 
 
 async def _check_places(request: web.Request, topic: str, partition: int | None, body: bodies.Batch) -> None:
-    if partition is None:
-        wanted = [item.partition for item in body.records if item.partition is not None]
-        for number in {min(wanted), max(wanted)} if wanted else {None}:
-            await metadata.ask(request, Cluster.check, topic, number)
+    wanted = {item.partition for item in body.records if item.partition is not None}
+    if partition is not None:
+        await check_place(request, topic, partition)
+        if wanted - {partition}:
+            raise refuse(numbers.UNPROCESSABLE, "a record names another partition than the address does")
         return
+    for number in {min(wanted), max(wanted)} if wanted else {None}:
+        await check_place(request, topic, number)
+
+
+async def check_place(request: web.Request, topic: str, partition: int | None) -> None:
+    """Raise unless there are topic and partition; then records can be written there."""
     await metadata.ask(request, Cluster.check, topic, partition)
-    if any(item.partition not in (None, partition) for item in body.records):
-        raise refuse(numbers.UNPROCESSABLE, "a record names another partition than the address does")
+    if partition is not None:
+        await request.app[WRITER].prepare(topic, partition)
 
 
 async def _schemas(
     request: web.Request, topic: str, format: str, body: bodies.Batch
 ) -> tuple[Known | None, Known | None]:
     if format not in KIND_OF:
+        for name in bodies.SCHEMAS:
+            if getattr(body, name) is not None:
+                raise refuse(
+                    numbers.UNPROCESSABLE,
+                    f"the body has {name}, and {format} records have no schema",
+                    "leave it out, or send application/vnd.kafka.avro.v2+json or …jsonschema.v2+json",
+                )
         return None, None
     log = request.app[LOG]
     found: list[Known | None] = []
@@ -97,10 +115,20 @@ async def _schemas(
             numbers.VALUE_SCHEMA,
         ),
     ):
+        if number is not None and text is not None:
+            raise refuse(
+                numbers.UNPROCESSABLE,
+                f"the body has both {name}_schema and {name}_schema_id",
+                "send one of them",
+            )
         if number is not None:
-            found.append(await known_by_id(log, number, format))
+            id = bodies.id_of(number)
+            schema = await schema_by_id(log, id)
+            check_kind(schema, format, name)
+            found.append(await known_by_id(log, subject_of(topic, name, schema), id, schema))
         elif text is not None:
-            found.append(await known_by_text(log, f"{topic}-{name}", text, format))
+            schema = parsed(text, format)
+            found.append(await registered(log, subject_of(topic, name, schema), schema))
         elif any(bytes(one) != b"null" for one in given):
             raise refuse(
                 missing, f"there are {name}s, but no {name}_schema", f"send {name}_schema or {name}_schema_id"

@@ -14,16 +14,18 @@ from aiohttp import web
 
 from distributary.errors import DistributaryError
 from distributary.gateway import refuse as numbers
-from distributary.gateway.access import CONFIG
+from distributary.gateway.access import CONFIG, may_register
+from distributary.gateway.fields import takes
 from distributary.gateway.proxy import bodies, metadata
-from distributary.gateway.proxy.cluster import Cluster
 from distributary.gateway.proxy.formats import Known, encode
-from distributary.gateway.proxy.producing import WRITER, unfit
-from distributary.gateway.proxy.schemas import known_by_id, known_by_text
+from distributary.gateway.proxy.producing import WRITER, check_place, unfit
+from distributary.gateway.proxy.schemas import check_kind, known_by_id, parsed, registered, schema_by_id
+from distributary.gateway.proxy.subjects import TOPIC_NAME, is_of_topic, subject_of
 from distributary.gateway.refuse import refuse, status_of
 from distributary.gateway.replies import number_of
-from distributary.gateway.schemas.routes import LOG
-from distributary.gateway.schemas.schema import parse
+from distributary.gateway.schemas.entries import local_name
+from distributary.gateway.schemas.requests import LOG
+from distributary.gateway.schemas.schema import Schema
 from distributary.kafka.draft import Draft
 from distributary.kafka.writer import Written
 
@@ -37,10 +39,11 @@ def routes() -> list[web.RouteDef]:
     return [web.post("/v3/clusters/{cluster}/topics/{topic}/records", produce)]
 
 
+@takes(body=bodies.Record.__struct_fields__)
 async def produce(request: web.Request) -> web.StreamResponse:
     """Write records, one JSON object after the other; each is answered when it is acknowledged."""
     cluster, topic = await metadata.this_cluster(request), request.match_info["topic"]
-    await metadata.ask(request, Cluster.check, topic)
+    await check_place(request, topic, None)
     reply: web.StreamResponse | None = None
     async for said, alone in _answers(request, cluster, topic):
         if reply is None:
@@ -89,7 +92,7 @@ async def _begun(request: web.Request, cluster: str, topic: str, raw: bytes) -> 
     try:
         record = bodies.record(raw)
         if record.partition_id is not None:
-            await metadata.ask(request, Cluster.check, topic, record.partition_id)
+            await check_place(request, topic, record.partition_id)
         key, key_size = await _datum(request, topic, "key", record.key)
         value, value_size = await _datum(request, topic, "value", record.value)
         partition = -1 if record.partition_id is None else record.partition_id
@@ -132,7 +135,7 @@ async def _datum(
         return None, None
     kind, known = datum.type.upper(), None
     if not kind or kind in ("AVRO", "JSONSCHEMA"):
-        known = await _schema(request, f"{topic}-{name}", kind, datum)
+        known = await _schema(request, topic, name, kind, datum)
         kind = kind or ("AVRO" if known.schema.kind == "AVRO" else "JSONSCHEMA")
     if kind == "STRING":
         data = _text(datum.data, name)
@@ -146,32 +149,44 @@ async def _datum(
     return data, {"type": kind, "size": len(data or b"")}
 
 
-async def _schema(request: web.Request, subject: str, kind: str, datum: bodies.Datum) -> Known:
+async def _schema(request: web.Request, topic: str, part: str, kind: str, datum: bodies.Datum) -> Known:
     log, format = request.app[LOG], _FORMATS.get(kind, "")
-    subject = datum.subject or subject
-    if datum.schema_id is not None:
-        return await known_by_id(log, datum.schema_id, format)
-    if datum.schema is not None:
+
+    def subject(schema: Schema | None) -> str:
         if datum.subject:
-            # Registering under any subject is not what publishing allows; finding it there is.
-            schema = parse(datum.schema, "JSON" if kind == "JSONSCHEMA" else "AVRO")
-            return Known((await log.caught_up()).lookup(subject, schema).id, schema)
-        return await known_by_text(log, subject, datum.schema, format or "avro")
-    if datum.schema_version is not None:
-        found = (await log.caught_up()).version(subject, str(datum.schema_version))
-        return Known(found.id, found.schema)
-    raise refuse(
-        numbers.UNPROCESSABLE,
-        f"neither the type nor the schema of {subject} is said",
-        "give type, or schema_id, schema or schema_version",
-    )
+            return local_name(datum.subject)
+        return subject_of(topic, part, schema, datum.subject_name_strategy or TOPIC_NAME)
+
+    if datum.schema is not None:
+        schema = parsed(datum.schema, format or "avro")
+        name = subject(schema)
+        # Registering under any subject is not what publishing allows; finding it there is.
+        if not is_of_topic(name, topic) and not may_register(request):
+            return Known((await log.caught_up()).lookup(name, schema).id, schema)
+        return await registered(log, name, schema)
+    if datum.schema_id is not None:
+        number = bodies.id_of(datum.schema_id)
+        schema = await schema_by_id(log, number)
+        found = await known_by_id(log, subject(schema), number, schema)
+    elif datum.schema_version is not None:
+        version = (await log.caught_up()).version(subject(None), str(datum.schema_version))
+        found = Known(version.id, version.schema)
+    else:
+        raise refuse(
+            numbers.UNPROCESSABLE,
+            f"neither the type nor the schema of the {part} is said",
+            "give type, or schema_id, schema or schema_version",
+        )
+    if format:
+        check_kind(found.schema, format, part)
+    return found
 
 
 def _text(raw: msgspec.Raw, name: str) -> bytes | None:
     try:
         text = msgspec.json.decode(raw, type=str | None)
     except msgspec.MsgspecError:
-        raise refuse(numbers.UNPROCESSABLE, f"the {name} is of the type STRING, but no text") from None
+        raise refuse(numbers.BAD_REQUEST, f"the {name} is of the type STRING, but no text") from None
     return None if text is None else text.encode()
 
 
@@ -179,10 +194,10 @@ def _headers(record: bodies.Record) -> tuple[tuple[str, str | bytes | None], ...
     try:
         return tuple(
             (one.name, None if one.value is None else base64.b64decode(one.value, validate=True))
-            for one in record.headers
+            for one in record.headers or ()
         )
     except (binascii.Error, ValueError):
-        raise refuse(numbers.UNPROCESSABLE, "a header's value is not in base64") from None
+        raise refuse(numbers.BAD_REQUEST, "a header's value is not in base64") from None
 
 
 def _moment(said: str | int | None) -> int:

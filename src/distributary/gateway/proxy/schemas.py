@@ -11,30 +11,54 @@ from distributary.gateway import refuse as numbers
 from distributary.gateway.proxy.formats import KIND_OF, Known, schema_id
 from distributary.gateway.refuse import refuse
 from distributary.gateway.schemas.log import SchemaLog
-from distributary.gateway.schemas.routes import schema_of
+from distributary.gateway.schemas.requests import schema_of
 from distributary.gateway.schemas.schema import Schema, parse
 
 
-async def known_by_id(log: SchemaLog, number: int, format: str = "") -> Known:
-    """Find a registered schema by its id (of a format's kind); raises 422."""
+async def schema_by_id(log: SchemaLog, number: int) -> Schema:
+    """Find a registered schema by its id; raises 42207."""
     found = await schema_of(log, number) if 0 <= number < 2**31 else None
     if found is None:
-        raise refuse(numbers.UNPROCESSABLE, f"there is no schema with the id {number}", "send the schema")
-    if format and found.kind != KIND_OF[format]:
-        raise refuse(numbers.UNPROCESSABLE, f"the schema {number} is {found.kind}, not {KIND_OF[format]}")
-    return Known(number, found)
+        raise refuse(numbers.SERIALIZATION, f"there is no schema with the id {number}", "send the schema")
+    return found
 
 
-async def known_by_text(log: SchemaLog, subject: str, text: str, format: str) -> Known:
-    """Find a schema, registering it under the subject if it is new; raises 422 or 409."""
+async def known_by_id(log: SchemaLog, subject: str, number: int, schema: Schema) -> Known:
+    """Check that a subject has the schema of an id; raises 42207.
+
+    The schema of another subject would bypass this one's compatibility.
+    """
+    if log.book.has(subject, schema) is None and (await log.caught_up()).has(subject, schema) is None:
+        raise refuse(
+            numbers.SERIALIZATION,
+            f"the schema {number} is not registered under the subject {subject!r}",
+            "register it there, or send the schema itself",
+        )
+    return Known(number, schema)
+
+
+def parsed(text: str, format: str) -> Schema:
+    """Read a schema that was sent with records of a format; raises 42205."""
     try:
-        schema = parse(text, KIND_OF[format])
+        return parse(text, KIND_OF[format])
     except GatewayError as error:
         raise refuse(numbers.PROXY_SCHEMA, error.message, error.hint) from None
+
+
+async def registered(log: SchemaLog, subject: str, schema: Schema) -> Known:
+    """Find a schema under a subject, registering it if it is new; raises 409."""
     found = log.book.has(subject, schema)  # most often so, and then Kafka need not be asked
     if found is not None:
         return Known(found.id, schema)
     return Known(await log.change(lambda book: book.register(subject, schema)), schema)
+
+
+def check_kind(schema: Schema, format: str, where: str) -> None:
+    """Raise 422 unless a schema is of the kind that a format has."""
+    if schema.kind != KIND_OF[format]:
+        raise refuse(
+            numbers.UNPROCESSABLE, f"the schema of the {where} is {schema.kind}, not {KIND_OF[format]}"
+        )
 
 
 async def finder(log: SchemaLog, messages: Iterable[Message]) -> Callable[[int], Schema | None]:

@@ -6,6 +6,7 @@ values: names are compared with their namespace (a reader's aliases count), and 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from distributary.kafka.avro import NAMED, Avro
@@ -20,6 +21,7 @@ _WIDER = {
 """What a value of a primitive type may be read as, besides itself."""
 
 _MAX_STEPS = 200_000
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def unreadable(reader: Avro, writer: Avro) -> list[str]:
@@ -28,6 +30,16 @@ def unreadable(reader: Avro, writer: Avro) -> list[str]:
         return _Pair(reader.named, writer.named).check(reader.schema, writer.schema, "")
     except RecursionError:
         return ["/: the schemas are too large or nested too deeply to be compared"]
+
+
+def check_namespaces(schema: Avro) -> None:
+    """Raise ValueError for a namespace that other readers refuse.
+
+    Only new schemas are checked: old ones that another registry let pass must stay readable.
+    """
+    for name in schema.named:
+        if not all(_NAME.fullmatch(part) for part in name.split(".")):
+            raise ValueError(f"{name.rpartition('.')[0]!r} is no namespace")
 
 
 class _Pair:

@@ -1,40 +1,30 @@
 """What the schemas topic says, folded: subjects with their versions, ids, and compatibility. Pure.
 
 The state is a fold over the topic's records, and no record depends on one that compaction may have taken:
-each says the whole truth of its key. Keys and values have the shape of Confluent's own topic. One thing is
-added: a record of the highest id ever given, written when a schema is deleted for good, because an id that
-came to mean another schema would make old data unreadable.
+each says the whole truth of its key. One thing is added to what Confluent's registry writes: a record of the
+highest id ever given, written when a schema is deleted for good, because an id that came to mean another
+schema would make old data unreadable.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from distributary.gateway import refuse as numbers
 from distributary.gateway.refuse import refuse
+from distributary.gateway.schemas import entries
+from distributary.gateway.schemas.entries import EVERYWHERE, Entry, Record, Version
 from distributary.gateway.schemas.schema import MODES, Schema, incompatible
 
 log = logging.getLogger(__name__)
 
-Record = tuple[bytes, bytes | None]
-"""The key and value of a record; None deletes the key."""
-
 USUAL = "BACKWARD"
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A schema under a subject."""
-
-    subject: str
-    number: int
-    id: int
-    schema: Schema
-    deleted: bool = False
+WRITABLE = "READWRITE"
+LATEST = ("latest", "-1")
+"""What the newest version is called in addresses."""
 
 
 class Book:
@@ -45,49 +35,81 @@ class Book:
 
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, Version]] = {}
-        self._modes: dict[str, str] = {}
+        self._configs: dict[str, Mapping[str, Any]] = {}
+        self._write_modes: dict[str, str] = {}
         self._by_id: dict[int, Schema] = {}
         self._ids: dict[str, int] = {}
         self._top = 0
+        self._left: set[str] = set()
 
     # --- the fold ---
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take one record; what cannot be read is left out, since others may write there too."""
+        """Take one record; what cannot be kept is left alone, since others may write there too."""
         try:
-            where = json.loads(key or b"null")
-            said = json.loads(value) if value else None
-            match where:
-                case {"keytype": "SCHEMA", "subject": str(subject), "version": int(number)}:
-                    self._put(subject, number, said)
-                case {"keytype": "CONFIG", "subject": str() | None as subject}:
-                    self._set_mode(subject or "", said["compatibilityLevel"] if said else None)
-                case {"keytype": "IDS"}:
-                    self._top = max(self._top, int(said["last"]) if said else 0)
+            self._apply(entries.read(key, value))
         except (ValueError, TypeError, KeyError) as error:
             log.warning("a record of the schemas topic cannot be read: %s", error)
 
-    def _put(self, subject: str, number: int, said: Any) -> None:
-        versions = self._subjects.setdefault(subject, {})
+    def _apply(self, entry: Entry) -> None:
+        match entry:
+            case entries.Version():
+                self._put(entry)
+            case entries.Gone(subject, number):
+                self._drop(subject, number)
+            case entries.Hidden(subject, last):
+                for one in self._versions(subject):
+                    if one.number <= last:
+                        self._subjects[subject][one.number] = replace(one, deleted=True)
+            case entries.Cleared(subject):
+                for name in [subject] if subject else list(self._subjects):
+                    for one in self._versions(name, deleted=True):
+                        if one.deleted:
+                            self._drop(name, one.number)
+            case entries.Setting("CONFIG", subject, said):
+                self._configure(subject, said)
+            case entries.Setting(_, subject, said):
+                self._write_modes.pop(subject, None)
+                if said and said.get("mode"):
+                    self._write_modes[subject] = str(said["mode"])
+            case entries.LastId(id):
+                self._top = max(self._top, id)
+            case entries.Foreign(what, id):
+                self._top = max(self._top, id)
+                self._leave(what)
+
+    def _put(self, new: Version) -> None:
+        self._top = max(self._top, new.id)
+        known = self._by_id.get(new.id)
+        if known is not None and known.identity != new.schema.identity:
+            # An id means one schema, and it is the first one's.
+            return self._leave(f"version {new.number} of {new.subject!r}: its id {new.id} is taken")
+        self._drop(new.subject, new.number)
+        self._subjects.setdefault(new.subject, {})[new.number] = new
+        self._by_id[new.id] = new.schema
+        self._ids.setdefault(new.schema.identity, new.id)
+
+    def _drop(self, subject: str, number: int) -> None:
+        versions = self._subjects.get(subject, {})
         before = versions.pop(number, None)
-        if said is not None:
-            schema = Schema(said.get("schemaType", "AVRO"), str(said["schema"]))
-            found = Version(subject, number, int(said["id"]), schema, bool(said.get("deleted")))
-            versions[number] = found
-            self._by_id[found.id] = schema
-            self._ids.setdefault(schema.identity, found.id)
-            self._top = max(self._top, found.id)
         if not versions:
-            del self._subjects[subject]
+            self._subjects.pop(subject, None)
         if before is not None and not any(self.users(before.id, deleted=True)):
             self._by_id.pop(before.id, None)
             self._ids.pop(before.schema.identity, None)
 
-    def _set_mode(self, subject: str, mode: str | None) -> None:
-        if mode is None:
-            self._modes.pop(subject, None)
-        elif mode in MODES:
-            self._modes[subject] = mode
+    def _configure(self, subject: str, said: Mapping[str, Any] | None) -> None:
+        self._configs.pop(subject, None)
+        if said:
+            self._configs[subject] = said
+            other = [name for name in said if name not in ("subject", "compatibilityLevel") and said[name]]
+            if other:
+                self._leave(f"{', '.join(sorted(other))} of the config of {subject or 'all subjects'!r}")
+
+    def _leave(self, what: str) -> None:
+        if what not in self._left:
+            self._left.add(what)
+            log.warning("the schemas topic has what is not supported here, and is left alone: %s", what)
 
     # --- what is there ---
 
@@ -104,19 +126,12 @@ class Book:
 
     def version(self, subject: str, number: str, *, deleted: bool = False) -> Version:
         """Find a version by its number, ``latest`` or ``-1``."""
-        found = self.versions(subject, deleted=deleted)
-        if number in ("latest", "-1"):
-            return found[-1]
-        if not (number.isascii() and number.isdigit() and 0 < int(number[:12]) < 2**31):
-            raise refuse(numbers.BAD_VERSION, f"{number[:40]!r} is no version", 'give a number, or "latest"')
-        for one in found:
-            if one.number == int(number):
-                return one
-        raise refuse(
-            numbers.VERSION,
-            f"the subject {subject!r} has no version {number}",
-            f"GET /subjects/{subject}/versions lists them",
-        )
+        return _chosen(self.versions(subject, deleted=deleted), subject, number)
+
+    def tested(self, subject: str, number: str) -> list[Version]:
+        """Find the version that a schema is tested against: none for a new subject's latest."""
+        found = self._versions(subject)
+        return [] if not found and number in LATEST else [_chosen(found, subject, number)]
 
     def schema(self, number: int) -> Schema | None:
         """Find a schema by its id."""
@@ -128,6 +143,17 @@ class Book:
             for one in self._versions(name, deleted=deleted):
                 if one.id == number:
                     yield one
+
+    def referrers(self, version: Version, *, deleted: bool = False) -> list[int]:
+        """List the ids of the schemas that refer to a version."""
+        pair = (version.subject, version.number)
+        found = {
+            one.id
+            for name in self._subjects
+            for one in self._versions(name, deleted=deleted)
+            if pair in one.schema.references()
+        }
+        return sorted(found)
 
     def lookup(self, subject: str, schema: Schema, *, deleted: bool = False) -> Version:
         """Find the version under which a subject has a schema."""
@@ -146,13 +172,26 @@ class Book:
 
     def mode(self, subject: str = "", *, exact: bool = False) -> str:
         """Say what new versions of a subject must get along with; ``exact``: only if it was said for it."""
-        if subject and subject not in self._modes and exact:
+        levels = {name: said.get("compatibilityLevel") for name, said in self._configs.items()}
+        if subject and exact and levels.get(subject) not in MODES:
             raise refuse(
                 numbers.NO_SUBJECT_CONFIG,
                 f"no compatibility is set for the subject {subject!r}",
                 "the global one counts: GET /config",
             )
-        return self._modes.get(subject) or self._modes.get("", USUAL)
+        found = (levels.get(name) for name in (subject, "", EVERYWHERE))
+        return next((level for level in found if level in MODES), USUAL)
+
+    def write_mode(self, subject: str = "", *, exact: bool = False) -> str:
+        """Say whether a subject can be written; ``exact``: only if it was said for it."""
+        if subject and exact and subject not in self._write_modes:
+            raise refuse(
+                numbers.NO_SUBJECT_MODE,
+                f"no mode is set for the subject {subject!r}",
+                "the global one counts: GET /mode",
+            )
+        found = (self._write_modes.get(name) for name in (subject, "", EVERYWHERE))
+        return next((mode for mode in found if mode), WRITABLE)
 
     def problems(self, subject: str, schema: Schema, against: Iterable[Version] | None = None) -> list[str]:
         """Say why a schema may not become a subject's next version (``against``: or follow these ones)."""
@@ -167,9 +206,11 @@ class Book:
 
     def register(self, subject: str, schema: Schema) -> tuple[int, list[Record]]:
         """Give the id of a schema under a subject, and what to write for it to be there."""
+        entries.local_name(subject)
         there = self.has(subject, schema)
         if there is not None:
             return there.id, []
+        self._check_writable(subject, registering=True)
         problems = self.problems(subject, schema)
         if problems:
             raise refuse(
@@ -180,37 +221,59 @@ class Book:
             )
         number = max(self._subjects.get(subject, {0: None})) + 1
         found = self._ids.get(schema.identity, self._top + 1)
-        return found, [_schema(Version(subject, number, found, schema))]
+        return found, [entries.schema(Version(subject, number, found, schema))]
 
     def delete(self, versions: Iterable[Version], *, permanent: bool) -> list[Record]:
         """Say what to write so that versions are hidden (they keep their ids) or, after that, gone."""
+        chosen = list(versions)
+        for one in chosen:
+            self._check_writable(one.subject)
+            users = self.referrers(one)
+            if users:
+                raise refuse(
+                    numbers.REFERENCED,
+                    f"version {one.number} of {one.subject!r} is referred to by the schema {users[0]}",
+                    "delete that one first",
+                )
         if not permanent:
-            return [_schema(replace(one, deleted=True)) for one in versions]
-        gone: list[Record] = [(_key("SCHEMA", one.subject, version=one.number), None) for one in versions]
-        return [*gone, (_key("IDS"), _json({"last": self._top}))]
+            return [entries.schema(replace(one, deleted=True)) for one in chosen]
+        return [*map(entries.gone, chosen), entries.last_id(self._top)]
 
-    @staticmethod
-    def set_mode(subject: str, mode: str | None) -> list[Record]:
+    def set_mode(self, subject: str, mode: str | None) -> list[Record]:
         """Say what to write so that a compatibility counts ("" for all subjects; None: no longer)."""
-        value = _json({"compatibilityLevel": mode}) if mode else None
-        return [(_key("CONFIG", subject or None), value)]
+        self._check_writable(subject)
+        said = {**self._configs.get(subject, {}), "compatibilityLevel": mode}
+        return [entries.setting(subject, said if mode else None)]
+
+    def _check_writable(self, subject: str, *, registering: bool = False) -> None:
+        """Raise where another registry has set a mode, or written what a new version would lose."""
+        mode = self.write_mode(subject)
+        if mode.startswith("READONLY") or (registering and mode != WRITABLE):
+            raise refuse(
+                numbers.NOT_PERMITTED,
+                f"the subject {subject!r} is in the mode {mode}",
+                "the registry that set it can change it",
+            )
+        last = self._versions(subject)[-1:]
+        ruled = [name for name in ("metadata", "ruleSet") if last and last[0].rest.get(name)]
+        if registering and ruled:
+            raise refuse(
+                numbers.NOT_PERMITTED,
+                f"the latest version of {subject!r} has {' and '.join(ruled)}, which a new one would lose",
+                "register it with the registry that wrote them",
+            )
 
 
-def _schema(one: Version) -> Record:
-    value = {
-        "subject": one.subject,
-        "version": one.number,
-        "id": one.id,
-        "schemaType": one.schema.kind,
-        "schema": one.schema.text,
-        "deleted": one.deleted,
-    }
-    return _key("SCHEMA", one.subject, version=one.number), _json(value)
-
-
-def _key(kind: str, subject: str | None = None, **more: Any) -> bytes:
-    return _json({"keytype": kind, "subject": subject, **more, "magic": 1 if kind == "SCHEMA" else 0})
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+def _chosen(versions: list[Version], subject: str, number: str) -> Version:
+    if number in LATEST:
+        return versions[-1]
+    if not (number.isascii() and number.isdigit() and 0 < int(number[:12]) < 2**31):
+        raise refuse(numbers.BAD_VERSION, f"{number[:40]!r} is no version", 'give a number, or "latest"')
+    for one in versions:
+        if one.number == int(number):
+            return one
+    raise refuse(
+        numbers.VERSION,
+        f"the subject {subject!r} has no version {number}",
+        f"GET /subjects/{subject}/versions lists them",
+    )

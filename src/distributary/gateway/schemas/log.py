@@ -21,7 +21,8 @@ from confluent_kafka.admin import AdminClient
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable, TopicError
-from distributary.gateway.schemas.book import Book, Record
+from distributary.gateway.schemas.book import Book
+from distributary.gateway.schemas.entries import Record
 from distributary.kafka import client, topics
 
 log = logging.getLogger(__name__)
@@ -43,18 +44,22 @@ class SchemaLog:
         self._producer: Producer | None = None
         self._writing = asyncio.Lock()
         self._starting = asyncio.Lock()
-        self._thread: threading.Thread | None = None
-        self._closing = threading.Event()
+        self._reading: _Reading | None = None
+        self._topic_id = ""
         self._reached = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def caught_up(self) -> Book:
         """Give the book once it holds all that is in the topic now; raises KafkaUnavailable or TopicError."""
         await self._start()
-        await self._read_to((await asyncio.to_thread(topics.end_offsets, self._admin(), self._topic))[0])
+        topic_id, end = await asyncio.to_thread(self._end)
+        if topic_id != self._topic_id:
+            await self._begin_anew()
+        await self._read_to(end)
         return self.book
 
     async def _read_to(self, end: int) -> None:
+        await self._start()  # the thread may have failed just now
         if self._reached < end:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((end, done))
@@ -92,34 +97,46 @@ class SchemaLog:
 
     async def close(self) -> None:
         """End the thread; nothing is written any more."""
-        self._closing.set()
-        if self._thread is not None:
-            await asyncio.to_thread(self._thread.join)
+        await self._stop()
         self._producer = None
 
     async def _start(self) -> None:
+        """Read the topic on in a thread, unless one does: the first, or the one before, may have failed."""
         async with self._starting:
-            if self._thread is not None:
-                return
-            await asyncio.to_thread(self._ensure)
-            loop = asyncio.get_running_loop()
-            self._thread = threading.Thread(
-                target=self._read, args=(loop,), name="schemas-reader", daemon=True
-            )
-            self._thread.start()
+            if self._reading is None:
+                self._topic_id = await asyncio.to_thread(self._ensure)
+                self._reading = _Reading()
+                self._reading.start(self._read, asyncio.get_running_loop(), self._reached)
+
+    async def _stop(self) -> None:
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            await asyncio.to_thread(reading.stop)
+
+    async def _begin_anew(self) -> None:
+        """Forget what was read: it is another topic under the same name, whose ids mean other schemas."""
+        log.warning("the schemas topic %s was made anew, and is read anew", self._topic)
+        await self._stop()
+        self.book, self._reached, self._producer = Book(), 0, None
+        await self._start()
 
     @functools.cache  # noqa: B019 - there is one for a process
     def _admin(self) -> AdminClient:
         return client.admin(self._kafka)
 
-    def _ensure(self) -> None:
-        topics.ensure_topic(self._admin(), self._topic, 1, {"cleanup.policy": "compact"})
+    def _end(self) -> tuple[str, int]:
+        found = topics.get_topic(self._admin(), self._topic)
+        return found.id, topics.end_offsets(self._admin(), self._topic, [0])[0]
+
+    def _ensure(self) -> str:
+        found = topics.ensure_topic(self._admin(), self._topic, 1, {"cleanup.policy": "compact"})
         policy = topics.topic_config(self._admin(), self._topic).get("cleanup.policy")
         if policy != "compact":
             raise TopicError(
                 f"the schemas topic {self._topic} has cleanup.policy = {policy}: schemas would be lost",
                 hint="Set it to compact, or name another topic in gateway.schemas_topic",
             )
+        return found.id
 
     def _take_over(self) -> Producer:
         producer = client.producer(
@@ -150,26 +167,47 @@ class SchemaLog:
         producer.commit_transaction(_SECONDS)
         return max(ends, default=0)
 
-    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
-        consumer = client.consumer(
-            self._kafka,
-            f"{self._topic}.reader",
-            enable_partition_eof=True,
-            fetch_wait_max_ms=50,
-            auto_offset_reset="earliest",
-        )
-        consumer.assign([TopicPartition(self._topic, 0, 0)])
+    def _read(self, reading: _Reading, loop: asyncio.AbstractEventLoop, start: int) -> None:
+        """Read the topic on from an offset until it is to stop; runs in a thread."""
+
+        def tell(call: Callable[..., None], what: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop ended before us
+                loop.call_soon_threadsafe(call, reading, what)
+
+        consumer: Consumer | None = None
         try:
-            while not self._closing.is_set():
+            consumer = client.consumer(
+                self._kafka,
+                f"{self._topic}.reader",
+                enable_partition_eof=True,
+                fetch_wait_max_ms=50,
+                auto_offset_reset="earliest",
+            )
+            consumer.assign([TopicPartition(self._topic, 0, start)])
+            while not reading.stopping.is_set():
                 first = consumer.poll(0.1)
                 if first is not None:
-                    found = [first, *consumer.consume(1000, 0)]
-                    with contextlib.suppress(RuntimeError):  # the loop ended before us
-                        loop.call_soon_threadsafe(self._take, found)
+                    tell(self._take, [first, *consumer.consume(1000, 0)])
+        except Exception as error:
+            tell(self._failed, error)
         finally:
-            _close(consumer)
+            if consumer is not None:
+                _close(consumer)
 
-    def _take(self, messages: list[Message]) -> None:
+    def _failed(self, reading: _Reading, error: Exception) -> None:
+        """Tell those who wait; whoever comes next begins to read again."""
+        if reading is not self._reading:
+            return
+        log.error("the schemas topic %s is not read any more: %s", self._topic, error)
+        self._reading = None
+        waiting, self._waiting = self._waiting, []
+        for _, done in waiting:
+            if not done.done():
+                done.set_exception(self._silent(str(error)))
+
+    def _take(self, reading: _Reading, messages: list[Message]) -> None:
+        if reading is not self._reading:
+            return
         for message in messages:
             error, offset = message.error(), message.offset()
             if error is None:
@@ -191,6 +229,23 @@ class SchemaLog:
         return KafkaUnavailable(
             f"the schemas topic {self._topic} cannot be used now ({why})", hint="Try again in a moment"
         )
+
+
+class _Reading:
+    """One thread that reads the topic; what an older one still tells does not count."""
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, read: Callable[..., None], *args: object) -> None:
+        self._thread = threading.Thread(target=read, args=(self, *args), name="schemas-reader", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.stopping.set()
+        if self._thread is not None:
+            self._thread.join()
 
 
 def _close(consumer: Consumer) -> None:

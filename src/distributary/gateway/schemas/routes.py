@@ -1,4 +1,4 @@
-"""The registry's addresses: ``/subjects``, ``/schemas``, ``/compatibility``, ``/config``, ``/mode``."""
+"""The registry's addresses by subject: ``/subjects``, ``/compatibility``."""
 
 from __future__ import annotations
 
@@ -7,16 +7,37 @@ from typing import Any
 from aiohttp import web
 
 from distributary.gateway import refuse as numbers
+from distributary.gateway.fields import takes
 from distributary.gateway.refuse import refuse
-from distributary.gateway.replies import flag, read_json
-from distributary.gateway.schemas.book import Book, Record, Version
-from distributary.gateway.schemas.log import SchemaLog
-from distributary.gateway.schemas.schema import KINDS, MODES, Schema, parse
+from distributary.gateway.replies import flag
+from distributary.gateway.schemas.book import LATEST, Book
+from distributary.gateway.schemas.entries import Record, Version
+from distributary.gateway.schemas.requests import (
+    DELETED_ONLY,
+    LOG,
+    PAGE,
+    about,
+    deleted_only,
+    local_prefix,
+    page,
+    reply,
+    reply_text,
+    sent_schema,
+    subject_of,
+    version_of,
+)
 
-LOG: web.AppKey[SchemaLog] = web.AppKey("schemas", SchemaLog)
-
-_TYPE = "application/vnd.schemaregistry.v1+json"
-MAX_SUBJECT = 255
+_SCHEMA = ("schema", "schemaType", "references")
+_IDLE = (
+    "metadata",
+    "ruleSet",
+    "version",
+    "id",
+    "schemaTagsToAdd",
+    "schemaTagsToRemove",
+    "propagateSchemaTags",
+)
+"""What else Confluent's registry takes with a schema."""
 
 
 def routes() -> list[web.RouteDef]:
@@ -31,71 +52,73 @@ def routes() -> list[web.RouteDef]:
         web.get("/subjects/{subject}/versions/{version}/schema", show_version_schema),
         web.get("/subjects/{subject}/versions/{version}/referencedby", referenced_by),
         web.delete("/subjects/{subject}/versions/{version}", delete_version),
-        web.get("/schemas/types", list_types),
-        web.get("/schemas/ids/{id}", show_schema),
-        web.get("/schemas/ids/{id}/schema", show_schema_text),
-        web.get("/schemas/ids/{id}/subjects", list_users),
-        web.get("/schemas/ids/{id}/versions", list_uses),
         web.post("/compatibility/subjects/{subject}/versions", test_all),
         web.post("/compatibility/subjects/{subject}/versions/{version}", test_one),
-        web.get("/config", show_mode),
-        web.put("/config", set_mode),
-        web.delete("/config", unset_mode),
-        web.get("/config/{subject}", show_mode),
-        web.put("/config/{subject}", set_mode),
-        web.delete("/config/{subject}", unset_mode),
-        web.get("/mode", show_write_mode),
-        web.get("/mode/{subject}", show_write_mode),
     ]
 
 
+@takes(query=("deleted", *DELETED_ONLY, "subjectPrefix", *PAGE))
 async def list_subjects(request: web.Request) -> web.Response:
-    """Name all subjects. Parameters: ``deleted``, ``subjectPrefix``."""
+    """Name all subjects, in order."""
     book = await request.app[LOG].caught_up()
-    prefix = request.query.get("subjectPrefix", "")
-    found = book.subjects(deleted=flag(request, "deleted"))
-    return _reply([name for name in found if name.startswith(prefix)])
+    prefix = local_prefix(request.query.get("subjectPrefix", ""))
+    only = deleted_only(request)
+    found = book.subjects(deleted=only or flag(request, "deleted"))
+    live = set(book.subjects()) if only else ()
+    return reply(page(request, [name for name in found if name.startswith(prefix) and name not in live]))
 
 
+@takes(query=("normalize",), body=_SCHEMA, idle=(*_IDLE, "format", "force"))
 async def register(request: web.Request) -> web.Response:
     """Register a schema as the subject's next version, unless it has it; gives ``id``."""
-    subject, schema = _subject(request), await _sent(request)
-    return _reply({"id": await request.app[LOG].change(lambda book: book.register(subject, schema))})
+    subject, schema = subject_of(request), await sent_schema(request)
+    return reply({"id": await request.app[LOG].change(lambda book: book.register(subject, schema))})
 
 
+@takes(query=("deleted", "normalize"), body=_SCHEMA, idle=(*_IDLE, "format"))
 async def look_up(request: web.Request) -> web.Response:
     """Find the version under which the subject has a schema."""
-    schema = await _sent(request)
+    schema = await sent_schema(request)
     book = await request.app[LOG].caught_up()
-    return _reply(_shown(book.lookup(_subject(request), schema, deleted=flag(request, "deleted"))))
+    return reply(_shown(book.lookup(subject_of(request), schema, deleted=flag(request, "deleted"))))
 
 
+@takes(query=("deleted", *DELETED_ONLY, "deletedAsNegative", *PAGE))
 async def list_versions(request: web.Request) -> web.Response:
     """List the numbers of the subject's versions."""
-    book = await request.app[LOG].caught_up()
-    found = book.versions(_subject(request), deleted=flag(request, "deleted"))
-    return _reply([one.number for one in found])
+    book, subject = await request.app[LOG].caught_up(), subject_of(request)
+    deleted, only = flag(request, "deleted"), deleted_only(request)
+    found = book.versions(subject, deleted=deleted or only)
+    if flag(request, "deletedAsNegative"):
+        signed = [-one.number if one.deleted else one.number for one in book.versions(subject, deleted=True)]
+        return reply(page(request, signed))
+    return reply(page(request, [one.number for one in found if one.deleted or not only]))
 
 
+@takes(query=("deleted",), idle=("format", "referenceFormat", "reference_format", "findTags"))
 async def show_version(request: web.Request) -> web.Response:
     """Show a version: its number, ``latest`` or ``-1``."""
-    return _reply(_shown(await _version(request)))
+    return reply(_shown(await version_of(request)))
 
 
+@takes(query=("deleted",), idle=("format",))
 async def show_version_schema(request: web.Request) -> web.Response:
     """Show only the schema of a version."""
-    return web.Response(text=(await _version(request)).schema.text, content_type=_TYPE)
+    return reply_text((await version_of(request)).schema)
 
 
+@takes(query=("deleted", *PAGE))
 async def referenced_by(request: web.Request) -> web.Response:
-    """List the schemas that refer to a version: none, since schemas cannot refer to others here."""
-    await _version(request)
-    return _reply([])
+    """List the ids of schemas that refer to a version; only another registry writes such ones."""
+    found = await version_of(request)
+    users = request.app[LOG].book.referrers(found, deleted=flag(request, "deleted"))
+    return reply(page(request, users))
 
 
+@takes(query=("permanent",))
 async def delete_subject(request: web.Request) -> web.Response:
     """Hide all versions of the subject or, with ``permanent=true`` after that, delete them for good."""
-    subject, permanent = _subject(request), flag(request, "permanent")
+    subject, permanent = subject_of(request), flag(request, "permanent")
 
     def decide(book: Book) -> tuple[list[int], list[Record]]:
         found = book.versions(subject, deleted=True)
@@ -115,16 +138,17 @@ async def delete_subject(request: web.Request) -> web.Response:
         gone = found if permanent else live
         return [one.number for one in gone], book.delete(gone, permanent=permanent)
 
-    return _reply(await request.app[LOG].change(decide))
+    return reply(await request.app[LOG].change(decide))
 
 
+@takes(query=("permanent",))
 async def delete_version(request: web.Request) -> web.Response:
     """Hide one version or, with ``permanent=true`` after that, delete it for good."""
-    subject, number = _subject(request), request.match_info["version"]
+    subject, number = subject_of(request), request.match_info["version"]
     permanent = flag(request, "permanent")
 
     def decide(book: Book) -> tuple[int, list[Record]]:
-        latest = number in ("latest", "-1")
+        latest = number in LATEST
         found = book.version(subject, number, deleted=permanent or not latest)
         if permanent and not found.deleted:
             raise refuse(
@@ -140,133 +164,33 @@ async def delete_version(request: web.Request) -> web.Response:
             )
         return found.number, book.delete([found], permanent=permanent)
 
-    return _reply(await request.app[LOG].change(decide))
+    return reply(await request.app[LOG].change(decide))
 
 
-async def list_types(request: web.Request) -> web.Response:
-    """Name the kinds of schema that can be registered."""
-    return _reply(list(KINDS))
-
-
-async def show_schema(request: web.Request) -> web.Response:
-    """Show the schema of an id."""
-    return _reply(_about(await _by_id(request)))
-
-
-async def show_schema_text(request: web.Request) -> web.Response:
-    """Show only the schema's own text."""
-    return web.Response(text=(await _by_id(request)).text, content_type=_TYPE)
-
-
-async def list_users(request: web.Request) -> web.Response:
-    """Name the subjects that have the schema of an id."""
-    await _by_id(request)
-    found = request.app[LOG].book.users(int(request.match_info["id"]), deleted=flag(request, "deleted"))
-    return _reply(sorted({one.subject for one in found}))
-
-
-async def list_uses(request: web.Request) -> web.Response:
-    """List subjects and versions that have the schema of an id."""
-    await _by_id(request)
-    found = request.app[LOG].book.users(int(request.match_info["id"]), deleted=flag(request, "deleted"))
-    return _reply([{"subject": one.subject, "version": one.number} for one in found])
-
-
+@takes(query=("verbose", "normalize"), body=_SCHEMA, idle=_IDLE)
 async def test_all(request: web.Request) -> web.Response:
     """Say whether a schema may become the subject's next version; ``verbose=true`` says why not."""
-    schema = await _sent(request)
+    schema = await sent_schema(request)
     book = await request.app[LOG].caught_up()
-    return _judged(request, book.problems(_subject(request), schema))
+    return _judged(request, book.problems(subject_of(request), schema))
 
 
+@takes(query=("verbose", "normalize"), body=_SCHEMA, idle=_IDLE)
 async def test_one(request: web.Request) -> web.Response:
     """Say whether a schema gets along with one version, by the subject's compatibility."""
-    schema = await _sent(request)
-    found = await _version(request)
-    return _judged(request, request.app[LOG].book.problems(found.subject, schema, [found]))
-
-
-async def show_mode(request: web.Request) -> web.Response:
-    """Show the compatibility that counts for all subjects, or is set for one (``defaultToGlobal=true``)."""
-    book = await request.app[LOG].caught_up()
-    subject = request.match_info.get("subject", "")
-    mode = book.mode(subject, exact=not flag(request, "defaultToGlobal"))
-    return _reply({"compatibilityLevel": mode})
-
-
-async def set_mode(request: web.Request) -> web.Response:
-    """Set the compatibility: ``{"compatibility": "FULL"}``."""
-    mode = (await read_json(request)).get("compatibility")
-    if not isinstance(mode, str) or mode.upper() not in MODES:
-        raise refuse(
-            numbers.BAD_MODE, f"{str(mode)[:40]!r} is no compatibility", f"it is one of {', '.join(MODES)}"
-        )
-    chosen, subject = mode.upper(), request.match_info.get("subject", "")
-    await request.app[LOG].change(lambda book: (None, book.set_mode(subject, chosen)))
-    return _reply({"compatibility": chosen})
-
-
-async def unset_mode(request: web.Request) -> web.Response:
-    """Go back to the global compatibility (of all subjects: to the usual one); gives what counted."""
-    subject = request.match_info.get("subject", "")
-
-    def decide(book: Book) -> tuple[str, list[Record]]:
-        return book.mode(subject, exact=True), book.set_mode(subject, None)
-
-    return _reply({"compatibilityLevel": await request.app[LOG].change(decide)})
-
-
-async def show_write_mode(request: web.Request) -> web.Response:
-    """Say that schemas can be read and written: the registry has no other mode."""
-    return _reply({"mode": "READWRITE"})
-
-
-async def _sent(request: web.Request) -> Schema:
-    body = await read_json(request)
-    return parse(body.get("schema"), body.get("schemaType"), body.get("references"))
-
-
-async def _version(request: web.Request) -> Version:
-    book = await request.app[LOG].caught_up()
-    return book.version(_subject(request), request.match_info["version"], deleted=flag(request, "deleted"))
-
-
-async def _by_id(request: web.Request) -> Schema:
-    text = request.match_info["id"]
-    if text.isascii() and text.isdigit() and len(text) < 11:
-        found = await schema_of(request.app[LOG], int(text))
-        if found is not None:
-            return found
-    raise refuse(numbers.SCHEMA, f"there is no schema with the id {text[:40]!r}")
-
-
-async def schema_of(log: SchemaLog, number: int) -> Schema | None:
-    """Find a schema by its id; what is not known here may just have been registered elsewhere."""
-    return log.book.schema(number) or (await log.caught_up()).schema(number)
-
-
-def _subject(request: web.Request) -> str:
-    subject = request.match_info["subject"]
-    if len(subject) > MAX_SUBJECT or not subject.isprintable():
-        raise refuse(422, "the subject is no name", f"use at most {MAX_SUBJECT} characters that can be seen")
-    return subject
-
-
-def _about(schema: Schema) -> dict[str, Any]:
-    # Clients take a schema that does not say its type for Avro.
-    return {"schema": schema.text} | ({} if schema.kind == "AVRO" else {"schemaType": schema.kind})
-
-
-def _shown(one: Version) -> dict[str, Any]:
-    return {"subject": one.subject, "version": one.number, "id": one.id, **_about(one.schema)}
+    schema = await sent_schema(request)
+    book, subject = await request.app[LOG].caught_up(), subject_of(request)
+    return _judged(
+        request, book.problems(subject, schema, book.tested(subject, request.match_info["version"]))
+    )
 
 
 def _judged(request: web.Request, problems: list[str]) -> web.Response:
     said: dict[str, Any] = {"is_compatible": not problems}
     if flag(request, "verbose"):
         said["messages"] = problems
-    return _reply(said)
+    return reply(said)
 
 
-def _reply(body: Any) -> web.Response:
-    return web.json_response(body, content_type=_TYPE)
+def _shown(one: Version) -> dict[str, Any]:
+    return {"subject": one.subject, "version": one.number, "id": one.id, **about(one.schema)}

@@ -10,10 +10,12 @@ from typing import Any
 
 from distributary.gateway.refuse import BAD_SCHEMA, refuse
 from distributary.gateway.schemas import jsons
-from distributary.gateway.schemas.avro import unreadable
+from distributary.gateway.schemas.avro import check_namespaces, unreadable
+from distributary.gateway.schemas.normal import normal
 from distributary.kafka import avro
 
 KINDS = ("AVRO", "JSON")
+MORE = ("references", "metadata", "ruleSet")
 MODES = (
     "NONE",
     *(word + more for word in ("BACKWARD", "FORWARD", "FULL") for more in ("", "_TRANSITIVE")),
@@ -23,15 +25,32 @@ MODES = (
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text and kind. Equal ones (however their JSON is ordered and spaced) have one identity."""
+    """A schema's text and kind. Equal ones, in whatever words, have one identity.
+
+    ``more`` is what else another registry said of it (`MORE`), as JSON: it is shown, and means nothing here.
+    """
 
     kind: str
     text: str
+    more: str = ""
 
     @property
     def identity(self) -> str:
         """What two equal schemas have in common."""
-        return _identity(self.kind, self.text)
+        return f"{_identity(self.kind, self.text)}{self.more}"
+
+    def others(self) -> dict[str, Any]:
+        """Give what else another registry said of it."""
+        return dict(_loaded(self.more)) if self.more else {}
+
+    def references(self) -> tuple[tuple[str, int], ...]:
+        """Name the versions of subjects that it refers to."""
+        return _references(self.more) if self.more else ()
+
+    def normal(self) -> Schema:
+        """Give it in the words in which all equal ones are the same."""
+        document = _normal(self.kind, self.text)
+        return Schema(self.kind, json.dumps(document, separators=(",", ":"), ensure_ascii=False))
 
     def avro(self) -> avro.Avro:
         """Give it as Avro, read once."""
@@ -53,7 +72,10 @@ def parse(text: Any, kind: Any = None, references: Any = None) -> Schema:
         raise refuse(BAD_SCHEMA, "the schema is missing", 'send it as a text: {"schema": "…"}')
     schema = Schema(kind, text)
     try:
-        schema.avro() if kind == "AVRO" else schema.json()
+        if kind == "AVRO":
+            check_namespaces(schema.avro())
+        else:
+            schema.json()
     except ValueError as error:
         raise refuse(BAD_SCHEMA, f"the {kind} schema cannot be read: {error}") from None
     return schema
@@ -76,9 +98,20 @@ def incompatible(mode: str, new: Schema, older: Sequence[Schema]) -> list[str]:
 
 
 def _unreadable(reader: Schema, writer: Schema) -> list[str]:
-    if reader.kind == "AVRO":
-        return unreadable(reader.avro(), writer.avro())
-    return jsons.uncovered(reader.json(), writer.json())
+    if reader.references() or writer.references():
+        return ["it refers to other schemas, which are not looked into here"]
+    try:
+        if reader.kind == "AVRO":
+            return unreadable(reader.avro(), writer.avro())
+        return jsons.uncovered(reader.json(), writer.json())
+    except ValueError as error:  # only another registry has written such a one
+        return [f"a schema cannot be read: {error}"]
+
+
+@functools.lru_cache(1024)
+def _references(more: str) -> tuple[tuple[str, int], ...]:
+    found = _loaded(more).get("references") or ()
+    return tuple((str(one.get("subject")), one.get("version", 0)) for one in found if isinstance(one, dict))
 
 
 @functools.lru_cache(1024)
@@ -93,7 +126,15 @@ def _json(text: str) -> Any:
 
 @functools.lru_cache(4096)
 def _identity(kind: str, text: str) -> str:
-    return f"{kind} {json.dumps(_loaded(text), sort_keys=True, separators=(',', ':'), ensure_ascii=False)}"
+    return f"{kind} {json.dumps(_normal(kind, text), sort_keys=True, ensure_ascii=False)}"
+
+
+def _normal(kind: str, text: str) -> Any:
+    try:
+        document = _loaded(text)
+        return normal(document) if kind == "AVRO" else json.loads(json.dumps(document, sort_keys=True))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return text  # what cannot be read was written by others, and is only equal to itself
 
 
 def _loaded(text: str) -> Any:

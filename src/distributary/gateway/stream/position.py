@@ -1,4 +1,8 @@
-"""Where a stream begins, and the id that its events carry: the next offset of every partition. Pure."""
+"""Where a stream begins, and the id that its events carry. Pure.
+
+An id is the next offset of every partition and, behind an ``@``, the id that Kafka gave the topic: by that a
+topic which was made anew is told from the one that the offsets are of.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,17 @@ from multidict import MultiMapping
 from distributary.gateway.proxy.media import FORMATS
 from distributary.gateway.refuse import BAD_REQUEST, refuse
 
-_ID = re.compile(r"[0-9]{1,9}:[0-9]{1,18}(,[0-9]{1,9}:[0-9]{1,18})*")
-_PARAMETERS = ("from", "offset", "offsets", "time", "group", "partition", "format", "last_event_id")
+_ID = re.compile(r"([0-9]{1,9}:[0-9]{1,18}(?:,[0-9]{1,9}:[0-9]{1,18})*)(?:@([A-Za-z0-9_-]{1,64}))?")
+PARAMETERS = ("from", "offset", "offsets", "time", "group", "partition", "format", "last_event_id")
 STARTS = ("from", "offset", "offsets", "time", "group")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request for a stream says; one of the starts, or ``word`` (earliest, latest)."""
+    """What a request for a stream says; one of the starts, or ``word`` (earliest, latest).
+
+    ``topic`` is the id of the topic that the offsets are of, "" where that is not said.
+    """
 
     word: str = "latest"
     offset: int | None = None
@@ -28,28 +35,31 @@ class Asked:
     group: str = ""
     partitions: frozenset[int] = frozenset()
     format: str = "json"
+    topic: str = ""
 
 
-def write(positions: Mapping[int, int]) -> str:
-    """Write positions as an id."""
-    return ",".join(f"{partition}:{offset}" for partition, offset in sorted(positions.items()))
+def local_id(topic_id: str) -> str:
+    """Write a topic's id with characters that an address can have."""
+    return topic_id.translate(str.maketrans("+/", "-_"))
 
 
-def read(text: str) -> dict[int, int]:
-    """Read an id; raises GatewayError."""
-    if not _ID.fullmatch(text):
+def write(positions: Mapping[int, int], topic_id: str) -> str:
+    """Write positions in a topic as an id."""
+    offsets = ",".join(f"{partition}:{offset}" for partition, offset in sorted(positions.items()))
+    return f"{offsets}@{local_id(topic_id)}" if topic_id else offsets
+
+
+def read(text: str) -> tuple[dict[int, int], str]:
+    """Read an id: the offsets, and the topic's id, "" for one that does not say; raises GatewayError."""
+    found = _ID.fullmatch(text)
+    if found is None:
         raise refuse(BAD_REQUEST, f"{text[:80]!r} is no position", "write partition:offset,partition:offset")
-    pairs = [part.split(":") for part in text.split(",")]
-    return {int(partition): int(offset) for partition, offset in pairs}
+    pairs = [part.split(":") for part in found[1].split(",")]
+    return {int(partition): int(offset) for partition, offset in pairs}, found[2] or ""
 
 
 def asked(query: MultiMapping[str], last_event_id: str = "") -> Asked:
     """Read a request: the id of the last event stands over where the address says to begin."""
-    for name in query:
-        if name not in _PARAMETERS:
-            raise refuse(
-                BAD_REQUEST, f"unknown parameter {name[:80]!r}", f"there are {', '.join(_PARAMETERS)}"
-            )
     starts = [name for name in STARTS if name in query]
     if len(starts) > 1:
         raise refuse(BAD_REQUEST, f"{' and '.join(starts)} are given", "say once where to begin")
@@ -63,38 +73,48 @@ def asked(query: MultiMapping[str], last_event_id: str = "") -> Asked:
     partitions = frozenset(numbers)
     resumed = last_event_id or query.get("last_event_id", "")
     if resumed:
-        return Asked("earliest", offsets=read(resumed), partitions=partitions, format=format)
+        offsets, topic = read(resumed)
+        return Asked("earliest", offsets=offsets, partitions=partitions, format=format, topic=topic)
+    offsets, topic = read(query["offsets"]) if "offsets" in query else ({}, "")
     return Asked(
         word if not starts or starts == ["from"] else "latest",
         _whole("offset", query["offset"]) if "offset" in query else None,
-        read(query["offsets"]) if "offsets" in query else {},
+        offsets,
         _moment(query["time"]) if "time" in query else None,
         query.get("group", ""),
         partitions,
         format,
+        topic,
     )
 
 
 def begin(
-    asked: Asked, first: Mapping[int, int], ends: Mapping[int, int], found: Mapping[int, int]
-) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
-    """Give the offsets to begin at, and for partitions where records are missing: from where to where.
+    asked: Asked,
+    first: Mapping[int, int],
+    ends: Mapping[int, int],
+    found: Mapping[int, int],
+    topic_id: str,
+) -> tuple[dict[int, int], dict[int, tuple[int, int, str]]]:
+    """Give the offsets to begin at and, where records are missing, from where to where, and why.
 
-    ``found`` is what Kafka said of a time or a group. An offset before the first record was retention's; one
-    beyond the end is of another topic under the same name, and this one is told from its beginning.
+    ``found`` is what Kafka said of a time or a group. An offset before the first record was retention's. One
+    that is of another topic under the same name, by the topic's id or since it is beyond the end, says
+    nothing of this one, which is told from its beginning.
     """
+    other = bool(asked.topic) and asked.topic != local_id(topic_id)
     chosen = [number for number in ends if not asked.partitions or number in asked.partitions]
     positions: dict[int, int] = {}
-    gaps: dict[int, tuple[int, int]] = {}
+    gaps: dict[int, tuple[int, int, str]] = {}
     for number in chosen:
         wanted = asked.offsets.get(number, found.get(number, asked.offset))
         if wanted is None:
             positions[number] = first[number] if asked.word == "earliest" else ends[number]
-        elif first[number] <= wanted <= ends[number]:
+        elif first[number] <= wanted <= ends[number] and not other:
             positions[number] = wanted
         else:
+            recreated = other or wanted > ends[number]
             positions[number] = first[number]
-            gaps[number] = (wanted, first[number])
+            gaps[number] = (wanted, first[number], "recreated" if recreated else "deleted")
     return positions, gaps
 
 

@@ -1,8 +1,9 @@
 """``GET /v1/topics/{topic}/stream``: server-sent events, or WebSocket messages where that is asked for.
 
 The first event, ``ready``, and every record carry an id, by which a client goes on with nothing missing and
-nothing twice. ``gap`` tells of records that were deleted before they could be told. A record that is not of
-the asked format comes as ``unreadable``, in base64. ``end`` says why the gateway ends the stream.
+nothing twice. ``gap`` tells of records that were deleted before they could be told, or of a topic that was
+made anew and is told from its beginning. A record that is not of the asked format comes as ``unreadable``, in
+base64. ``end`` says why the gateway ends the stream.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from confluent_kafka import Message
 
 from distributary.errors import DistributaryError, GatewayError
 from distributary.gateway.access import CONFIG, still_permitted
+from distributary.gateway.fields import takes
 from distributary.gateway.proxy import metadata
 from distributary.gateway.proxy.cluster import Cluster, no_partition
 from distributary.gateway.proxy.consuming import INSTANCES
 from distributary.gateway.proxy.formats import KIND_OF, decode
 from distributary.gateway.proxy.schemas import finder
 from distributary.gateway.replies import number_of
-from distributary.gateway.schemas.routes import LOG
+from distributary.gateway.schemas.requests import LOG
 from distributary.gateway.schemas.schema import Schema
 from distributary.gateway.stream import position
 from distributary.gateway.stream.follow import Follow, Gap
@@ -46,6 +48,7 @@ def routes() -> list[web.RouteDef]:
     return [web.get("/v1/topics/{topic}/stream", stream, allow_head=False)]
 
 
+@takes(query=position.PARAMETERS)
 async def stream(request: web.Request) -> web.StreamResponse:
     """Push a topic's records as they come, by server-sent events or WebSocket."""
     topic = request.match_info["topic"]
@@ -59,7 +62,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
     assert task is not None
     async with instances.place():
         cluster = request.app[metadata.CLUSTER]
-        follow = await instances.run(Follow, request.app[CONFIG].kafka, cluster.admin(), topic, asked)
+        follow = await instances.run(Follow, request.app[CONFIG].kafka, cluster, topic, asked)
         request.app[OPEN].add(task)
         try:
             if request.headers.get("Upgrade", "").lower() == "websocket":
@@ -137,7 +140,11 @@ async def _pump(
     request: web.Request, follow: Follow, format: str, write: Write, beat: Callable[[], Awaitable[None]]
 ) -> None:
     """Tell what there is until either side ends it. A client that reads slowly is waited for."""
-    await write("ready", position.write(follow.positions), {"positions": _named(follow.positions)})
+
+    def id() -> str:
+        return position.write(follow.positions, follow.topic_id)
+
+    await write("ready", id(), {"positions": _named(follow.positions)})
     clock = asyncio.get_running_loop().time
     asked = clock()
     while True:
@@ -154,7 +161,7 @@ async def _pump(
         for one in found:
             follow.told(one)
             name, said = _gap(one) if isinstance(one, Gap) else _record(one, format, find)
-            await write(name, position.write(follow.positions), said)
+            await write(name, id(), said)
         await beat()
 
 

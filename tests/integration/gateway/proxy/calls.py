@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 V2 = "application/vnd.kafka.v2+json"
+JSON = "application/json"
 
 
 def b64(data: bytes) -> str:

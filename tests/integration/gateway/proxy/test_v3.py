@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import pytest
-from tests.integration.gateway.proxy.calls import Calls, b64
+from tests.integration.gateway.conftest import Start
+from tests.integration.gateway.proxy.calls import JSON, Calls, Reply, b64
 from tests.support.stack import Feeding, RunningStack
 
+from distributary.config import Config, Permit
 from distributary.kafka import topics
+from distributary.permit.making import make_token
 
 
 @pytest.fixture
@@ -80,7 +84,7 @@ async def test_answers_come_while_the_request_goes_on(
     async with http.post(await address(url, http, topic), data=body()) as reply:
         assert reply.status == 200
         assert json.loads(await reply.content.readline())["offset"] == 0
-        assert json.loads(await reply.content.readline())["error_code"] == 422
+        assert json.loads(await reply.content.readline())["error_code"] == 400
         more.put_nowait(b'{"value": {"type": "JSON", "data": 1}}')
         assert json.loads(await reply.content.readline())["offset"] == 1
         more.put_nowait(b"{")
@@ -89,7 +93,80 @@ async def test_answers_come_while_the_request_goes_on(
         assert await reply.content.readline() == b""
 
 
-async def test_what_is_refused(url: str, http: aiohttp.ClientSession, topic: str) -> None:
+ODDS = {"type": "record", "name": "Odds", "namespace": "book", "fields": []}
+
+
+async def subjects(call: Calls) -> list[str]:
+    found: list[str] = (await call("GET", "/subjects")).body
+    return found
+
+
+async def test_subject_name_strategy_names_the_subject(
+    url: str, http: aiohttp.ClientSession, topic: str
+) -> None:
+    call, path = Calls(url, http), await address(url, http, topic)
+
+    async def send(part: str, **datum: Any) -> Reply:
+        return await call("POST", path, {part: {"data": {}, **datum}}, type=JSON)
+
+    schema = json.dumps(ODDS)
+    for strategy, part, subject in [
+        ("RECORD_NAME", "value", "book.Odds"),
+        ("TOPIC_RECORD_NAME", "value", f"{topic}-book.Odds"),
+        ("TOPIC_NAME", "key", f"{topic}-key"),
+    ]:
+        said = await send(part, type="AVRO", schema=schema, subject_name_strategy=strategy)
+        assert said.status == 200, said
+        assert subject in await subjects(call)
+    assert f"{topic}-value" not in await subjects(call)
+    titled = json.dumps({"title": "Score", "type": "object"})
+    made = await send("value", type="JSONSCHEMA", schema=titled, subject_name_strategy="RECORD_NAME")
+    assert made.status == 200
+    assert "Score" in await subjects(call)
+    # An id must be one of the subject that the strategy names.
+    known = (await call("GET", "/subjects/Score/versions/latest")).body["id"]
+    assert (await send("value", schema_id=known, subject_name_strategy="RECORD_NAME")).status == 200
+    assert (await send("value", schema_id=str(known), subject="Score")).status == 200
+    assert (await send("value", schema_id=known)).code == 42207
+    assert (await send("value", schema_id=known, subject_name_strategy="TOPIC_RECORD_NAME")).code == 42207
+    assert (await send("value", schema_version=1, subject_name_strategy="RECORD_NAME")).code == 400
+    nameless = {"type": "AVRO", "schema": '"int"', "subject_name_strategy": "RECORD_NAME"}
+    assert (await send("value", **nameless)).code == 42207
+    registered = {"type": "AVRO", "schema": schema, "subject": "chosen"}
+    assert (await send("value", **registered)).status == 200
+    assert "chosen" in await subjects(call)
+
+
+async def test_who_may_only_publish_registers_under_no_subject_of_others(
+    start: Start, settings: Config, http: aiohttp.ClientSession, topic: str
+) -> None:
+    permit = Permit(hmac_secret="a secret of the tests, long enough for HS256")
+    url = await start(replace(settings, permit=permit))
+    admin, publisher = (
+        {"Authorization": f"Bearer {make_token(permit, 'ann', claims, 60)[0]}"}
+        for claims in ({"admin": True}, {"publish": [topic]})
+    )
+    call = Calls(url, http)
+    found = await call("GET", "/v3/clusters", **publisher)
+    path = f"/v3/clusters/{found.body['data'][0]['cluster_id']}/topics/{topic}/records"
+    body = {"value": {"type": "AVRO", "schema": json.dumps(ODDS), "data": {}}}
+    for more, code in [
+        ({"subject_name_strategy": "RECORD_NAME"}, 40401),
+        ({"subject": "chosen"}, 40401),
+        ({"subject": f"{topic}-more-value"}, 40401),
+        ({"subject_name_strategy": "TOPIC_RECORD_NAME"}, 200),
+        ({}, 200),
+    ]:
+        said = await call("POST", path, {"value": {**body["value"], **more}}, type=JSON, **publisher)
+        assert said.body["error_code"] == code, (more, said)
+    named = {"value": {**body["value"], "subject_name_strategy": "RECORD_NAME"}}
+    assert (await call("POST", path, named, type=JSON, **admin)).status == 200
+    assert (await call("POST", path, named, type=JSON, **publisher)).status == 200
+
+
+async def test_what_is_refused(
+    url: str, http: aiohttp.ClientSession, topic: str, stack: RunningStack
+) -> None:
     call, good = Calls(url, http), {"value": {"type": "STRING", "data": "x"}}
     path = await address(url, http, topic)
     for where, body, code in [
@@ -100,13 +177,27 @@ async def test_what_is_refused(url: str, http: aiohttp.ClientSession, topic: str
         (path, b'{"value"', 400),
         (path, {**good, "partition_id": 5}, 40402),
         (path, {"value": {"type": "XML", "data": "x"}}, 422),
-        (path, {"value": {"type": "STRING", "data": 5}}, 422),
+        (path, {"value": {"type": "STRING", "data": 5}}, 400),
         (path, {"value": {"data": 5}}, 422),
-        (path, {**good, "headers": [{"name": "h", "value": "?"}]}, 422),
+        (path, {"records": [good]}, 400),
+        (path, {"valeu": good["value"]}, 400),
+        (path, {"value": {"type": "JSON", "value": 1}}, 400),
+        (path, {**good, "headers": [{"name": "h", "value": "?"}]}, 400),
         (path, {**good, "timestamp": "yesterday"}, 422),
-        (path, {"value": {"type": "AVRO", "subject": "none", "schema": '"int"', "data": 1}}, 40401),
+        (
+            path,
+            {"value": {"type": "AVRO", "schema": '"int"', "subject_name_strategy": "NAME", "data": 1}},
+            400,
+        ),
+        (path, {"value": {"subject": "a", "subject_name_strategy": "TOPIC_NAME", "schema_id": 1}}, 400),
+        (path, {"value": {"schema_version": 1, "schema_id": 1}}, 400),
+        (path, {"value": {"type": "JSON", "schema": '"int"', "data": 1}}, 400),
+        (path, {"value": {"type": "STRING", "subject": "a", "data": "x"}}, 400),
+        (path, {"value": {"type": "BINARY", "subject_name_strategy": "TOPIC_NAME"}}, 400),
+        (path, {"value": {"subject": "none", "schema_version": 1, "data": 1}}, 40401),
         (path, {"value": {"type": "STRING", "data": "x" * 2_000_000}}, 50002),
     ]:
         refused = await call("POST", where, body, type="application/json")
         assert refused.code == code, (where, body, refused)
         assert refused.status == (code if code < 1000 else code // 100)
+    assert topics.end_offsets(stack.admin(), topic) == {0: 0}

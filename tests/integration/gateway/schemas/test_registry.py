@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import (
+    ConfigCompatibilityLevel,
+    Metadata,
+    MetadataProperties,
+    Schema,
+    SchemaRegistryClient,
+    ServerConfig,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.integration.gateway.conftest import Start
+from yarl import URL
 
 BET = {
     "type": "record",
@@ -62,6 +71,8 @@ async def test_confluents_client_finds_all_it_knows(url: str) -> None:
                 ("other", 1),
             }
             assert client.test_compatibility("bets-value", avro(BET_BAD)) is False
+            assert client.test_compatibility("new-value", avro(BET_BAD)) is True
+            assert client.test_compatibility_all_versions("new-value", avro(BET_BAD)) is True
             assert code(client.register_schema, "bets-value", avro(BET_BAD)) == (409, 409)
             assert client.get_compatibility() == "BACKWARD"
             client.set_compatibility("bets-value", "FORWARD")
@@ -84,13 +95,108 @@ async def test_what_goes_wrong_has_the_registrys_numbers(url: str) -> None:
             assert code(client.set_compatibility, level="SIDEWAYS") == (422, 42203)
             client.register_schema("s", avro(BET))
             assert code(client.get_version, "s", 7) == (404, 40402)
+            assert code(client.test_compatibility, "s", avro(BET), 7) == (404, 40402)
+            assert code(client.test_compatibility, "nobody", avro(BET), 1) == (404, 40402)
+            assert code(client.test_compatibility, "nobody", avro(BET), "x") == (422, 42202)
             assert code(client.delete_subject, "s", permanent=True)[1] == 40405
             assert client.delete_subject("s") == [1]
+            assert client.test_compatibility("s", avro(BET_BAD)) is True
             assert code(client.get_versions, "s") == (404, 40401)
             assert code(client.delete_subject, "s") == (404, 40404)
             assert client.delete_subject("s", permanent=True) == [1]
 
     await asyncio.to_thread(work)
+
+
+async def test_schema_in_other_words_is_the_same_schema(url: str) -> None:
+    short = {"type": "record", "name": "book.Bet", "fields": [{"name": "stake", "type": {"type": "long"}}]}
+    long = {**short, "name": "Bet", "namespace": "book", "fields": [{"type": "long", "name": "stake"}]}
+
+    def work() -> None:
+        with SchemaRegistryClient({"url": url}) as client:
+            first = client.register_schema("written", avro(short))
+            assert client.register_schema("written", avro(long)) == first
+            assert client.get_versions("written") == [1]
+            assert client.lookup_schema("written", avro(long)).version == 1
+            assert json.loads(client.get_schema(first).schema_str) == short
+            number = client.register_schema("normal", avro(BET), normalize_schemas=True)
+            kept = json.loads(client.get_schema(number).schema_str)
+            assert (kept["name"], "namespace" in kept) == ("book.Bet", False)
+            assert client.lookup_schema("normal", avro(BET)).schema_id == number
+
+    await asyncio.to_thread(work)
+
+
+async def test_what_a_schema_cannot_have_here_is_refused_by_name(url: str) -> None:
+    metadata = Metadata(properties=MetadataProperties({"owner": "me"}), tags=None, sensitive=None)
+
+    def work() -> None:
+        with SchemaRegistryClient({"url": url}) as client:
+            ruled = Schema(json.dumps(BET), "AVRO", metadata=metadata)
+            with pytest.raises(SchemaRegistryError, match="metadata is not supported"):
+                client.register_schema("a", ruled)
+            with pytest.raises(SchemaRegistryError, match="compatibilityGroup is not supported"):
+                client.set_config(
+                    "a", ServerConfig(compatibility=ConfigCompatibilityLevel.FULL, compatibility_group="app")
+                )
+            assert client.get_subjects() == []
+
+    await asyncio.to_thread(work)
+    async with aiohttp.ClientSession() as http:
+        for path, body, said in [
+            ("/subjects/a/versions", {"schema": '"int"', "ruleSet": {"domainRules": []}}, "ruleSet"),
+            ("/subjects/a/versions", {"schema": '"int"', "schematype": "JSON"}, '"schemaType"'),
+            ("/subjects/a/versions?force=true", {"schema": '"int"'}, "force"),
+            ("/subjects/a", {"schema": '"int"', "id": 5}, "id is not supported"),
+        ]:
+            async with http.post(url + path, json=body) as reply:
+                assert reply.status == 400
+                assert said in (await reply.json(content_type=None))["message"]
+
+
+async def test_lists_have_pages_and_tell_what_was_deleted(url: str) -> None:
+    def work() -> None:
+        with SchemaRegistryClient({"url": url}) as client:
+            client.set_compatibility(level="NONE")
+            for subject in ("a", "b", "c", "d"):
+                for kind in ("int", "string", "bytes"):
+                    client.register_schema(subject, avro(kind))
+            client.delete_version("a", 2)
+            client.delete_subject("b")
+            assert client.get_subjects() == ["a", "c", "d"]
+            assert client.get_subjects(deleted=True) == ["a", "b", "c", "d"]
+            assert client.get_subjects(deleted_only=True) == ["b"]
+            assert client.get_subjects(deleted=True, deleted_only=True) == ["b"]
+            assert client.get_subjects(limit=2) == ["a", "c"]
+            assert client.get_subjects(offset=1, limit=1) == ["c"]
+            assert client.get_subjects(offset=3) == []
+            assert client.get_subjects(limit=0) == ["a", "c", "d"]
+            assert client.get_versions("a") == [1, 3]
+            assert client.get_versions("a", deleted=True) == [1, 2, 3]
+            assert client.get_versions("a", deleted_only=True) == [2]
+            assert client.get_versions("c", deleted_only=True) == []
+            assert client.get_versions("b", deleted_only=True, offset=1) == [2, 3]
+            assert client.get_versions("a", offset=1, limit=5) == [3]
+            assert code(client.get_versions, "b") == (404, 40401)
+            number = client.lookup_schema("c", avro("string")).schema_id
+            assert client.get_subjects_by_schema_id(number) == ["c", "d"]
+            assert client.get_subjects_by_schema_id(number, limit=1, offset=1) == ["d"]
+            assert client.get_subjects_by_schema_id(number, deleted=True, limit=2) == ["a", "b"]
+            uses = client.get_schema_versions(number, deleted=True, offset=1, limit=2)
+            assert [(one.subject, one.version) for one in uses] == [("b", 2), ("c", 2)]
+
+    await asyncio.to_thread(work)
+    async with aiohttp.ClientSession() as http:
+        for path, expected in [
+            ("/subjects?deletedOnly=true", ["b"]),
+            ("/subjects/a/versions?deletedOnly=true", [2]),
+            ("/subjects/a/versions?deletedAsNegative=true", [1, -2, 3]),
+        ]:
+            async with http.get(url + path) as reply:
+                assert await reply.json(content_type=None) == expected, path
+        for path in ("/subjects?offset=-1", "/subjects?limit=x", "/subjects/a/versions?ofset=1"):
+            async with http.get(url + path) as reply:
+                assert reply.status == 400, path
 
 
 async def test_avro_serializers_of_two_versions_understand_each_other(url: str) -> None:
@@ -166,6 +272,72 @@ async def test_an_id_is_not_given_again_after_a_schema_is_gone(start: Start) -> 
             assert (await reply.json())["id"] == 2
 
 
+REGISTRY = "application/vnd.schemaregistry.v1+json"
+
+
+@pytest.mark.parametrize(
+    ("accept", "type"),
+    [
+        ("*/*", REGISTRY),
+        ("application/json", "application/json"),
+        ("application/vnd.schemaregistry+json", "application/vnd.schemaregistry+json"),
+        (f"application/json;q=0.5, {REGISTRY}", REGISTRY),
+        ("application/*", REGISTRY),
+        ("text/html", None),
+        ("application/vnd.kafka.v2+json", None),
+    ],
+)
+async def test_replies_are_of_a_type_that_is_accepted(url: str, accept: str, type: str | None) -> None:
+    async with aiohttp.ClientSession() as http:
+        body = {"schema": '"int"'}
+        async with http.post(f"{url}/subjects/s/versions", json=body, headers={"Accept": accept}) as reply:
+            said = await reply.json(content_type=None)
+            assert (reply.status, said.get("error_code")) == ((200, None) if type else (406, 406))
+            assert type is None or reply.headers["Content-Type"] == type
+        # Nothing is registered for one that could not be answered.
+        async with http.get(f"{url}/subjects") as reply:
+            assert await reply.json(content_type=None) == (["s"] if type else [])
+
+
+@pytest.mark.parametrize(
+    ("type", "status"),
+    [
+        (REGISTRY, 200),
+        ("application/vnd.schemaregistry+json; charset=utf-8", 200),
+        ("application/json", 200),
+        ("application/octet-stream", 200),
+        ("application/x-www-form-urlencoded", 415),
+        ("text/plain", 415),
+    ],
+)
+async def test_bodies_of_another_type_are_refused(url: str, type: str, status: int) -> None:
+    body = b'{"schema": "\\"int\\""}'
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(f"{url}/subjects/s/versions", data=body, headers={"Content-Type": type}) as reply,
+    ):
+        assert reply.status == status
+
+
+async def test_subjects_may_have_any_characters(url: str) -> None:
+    async with aiohttp.ClientSession() as http:
+        names = ["{a}", "a{b", "a/b", "a b", "100%", "a+b", "é", "a?b#c"]
+        for name in names:
+            path = URL(f"{url}/subjects/{quote(name, safe='')}", encoded=True)
+            async with http.post(path / "versions", json={"schema": '"int"'}) as reply:
+                assert reply.status == 200, name
+            async with http.get(path / "versions") as reply:
+                assert await reply.json(content_type=None) == [1], name
+        async with http.get(f"{url}/subjects") as reply:
+            assert await reply.json(content_type=None) == sorted(names)
+
+
+def named(space: str) -> bytes:
+    """A schema with a namespace."""
+    schema = {"type": "record", "name": "R", "namespace": space, "fields": []}
+    return json.dumps({"schema": json.dumps(schema)}).encode()
+
+
 async def test_odd_requests_get_one_shape(url: str) -> None:
     async with aiohttp.ClientSession() as http:
         for method, path, body, status in [
@@ -176,10 +348,15 @@ async def test_odd_requests_get_one_shape(url: str) -> None:
             ("POST", "/subjects/s/versions", b"[]", 400),
             ("POST", "/subjects/s/versions", b"[" * 100_000, 400),
             ("POST", "/subjects/s/versions", b'{"schema": 5}', 422),
+            ("POST", "/subjects/s/versions", named("foo-bar-baz"), 422),
+            ("POST", "/subjects/s/versions", named("a..b"), 422),
+            ("POST", "/subjects/s/versions", named("a.b_2"), 200),
+            ("POST", "/subjects/s/versions", named(""), 409),
             ("POST", "/subjects/" + "s" * 300 + "/versions", b'{"schema": "\\"int\\""}', 422),
             ("GET", "/subjects?deleted=perhaps", None, 400),
             ("GET", "/schemas/ids/x", None, 404),
         ]:
             async with http.request(method, url + path, data=body) as reply:
-                said = await reply.json()
-                assert (reply.status, set(said)) == (status, {"error_code", "message"}), (path, said)
+                said = await reply.json(content_type=None)
+                shape = {"id"} if status == 200 else {"error_code", "message"}
+                assert (reply.status, set(said)) == (status, shape), (path, body, said)

@@ -16,9 +16,11 @@ from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.proxy.calls import Calls, b64
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding, RunningStack
+from tests.support.topics import grow
 from tests.support.waiting import eventually
 
 from distributary.config import Config, Permit
+from distributary.gateway.stream import follow
 from distributary.kafka import client, topics
 from distributary.permit.making import make_token
 
@@ -49,6 +51,13 @@ class Stream:
 
     async def values(self, count: int) -> list[Any]:
         return [(await self.next()).data["value"] for _ in range(count)]
+
+
+def offsets(id: str) -> str:
+    """The part of an event's id that does not depend on the topic's own."""
+    found, _, topic = id.partition("@")
+    assert topic, id
+    return found
 
 
 @pytest.fixture
@@ -141,12 +150,78 @@ async def test_records_that_are_gone_are_told(
     assert [one.result(20 * LIMIT).low_watermark for one in deleted.values()] == [3]
     async with opened(http, url, topic, "offsets=0:1,1:0") as stream:
         assert (await stream.next()).name == "ready"
-        assert await stream.next() == Event("gap", "0:3,1:0", {"partition": 0, "wanted": 1, "first": 3})
+        gap = await stream.next()
+        assert (gap.name, offsets(gap.id)) == ("gap", "0:3,1:0")
+        assert gap.data == {"partition": 0, "wanted": 1, "first": 3, "reason": "deleted"}
         assert await stream.values(2) == [3, 4]
     # Another topic under the same name: its position is beyond the end of this one.
     async with opened(http, url, topic, "offsets=1:99&partition=1") as stream:
         await stream.next()
-        assert (await stream.next()).data == {"partition": 1, "wanted": 99, "first": 0}
+        gap = await stream.next()
+        assert gap.data == {"partition": 1, "wanted": 99, "first": 0, "reason": "recreated"}
+
+
+async def test_added_partition_is_followed_by_connected_streams(
+    http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack
+) -> None:
+    stack.produce(topic, [(None, "before")], partition=0)
+    async with opened(http, url, topic) as stream, opened(http, url, topic, "partition=0") as chosen:
+        assert offsets((await stream.next()).id) == "0:1,1:0"
+        await chosen.next()
+        await grow(stack.admin(), topic, 3)
+        stack.produce(topic, [(None, "new")], partition=2)
+        event = await stream.next()
+        assert (event.data["value"], offsets(event.id)) == ("new", "0:1,1:0,2:1")
+        # A stream of chosen partitions stays with them.
+        stack.produce(topic, [(None, "old")], partition=0)
+        event = await chosen.next()
+        assert (event.data["value"], offsets(event.id)) == ("old", "0:2")
+
+
+async def test_topic_made_anew_is_a_gap_though_it_is_longer(
+    http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack
+) -> None:
+    stack.produce(topic, [(None, f"old {at}") for at in range(3)], partition=0)
+    async with opened(http, url, topic, "from=earliest") as stream:
+        await stream.next()
+        last = [await stream.next() for _ in range(3)][-1].id
+        assert offsets(last) == "0:3,1:0"
+        topics.fresh_topic(stack.admin(), topic, 2)
+        stack.produce(topic, [(None, f"new {at}") for at in range(5)], partition=0)
+        # The stream that stayed connected is told, and goes on with the first record.
+        while (event := await stream.next()).name != "gap" or event.data["partition"] != 0:
+            pass
+        assert event.data == {
+            "partition": 0,
+            "wanted": event.data["wanted"],
+            "first": 0,
+            "reason": "recreated",
+        }
+        found: list[Any] = []
+        while len(found) < 5:
+            found += [event.data["value"]] if (event := await stream.next()).name == "" else []
+        assert found == [f"new {at}" for at in range(5)]
+    # So is one that comes back, with a position that this topic could have.
+    async with opened(http, url, topic, Last_Event_ID=last) as stream:
+        await stream.next()
+        gaps = [(await stream.next()).data for _ in range(2)]
+        assert {"partition": 0, "wanted": 3, "first": 0, "reason": "recreated"} in gaps
+        assert await stream.values(5) == [f"new {at}" for at in range(5)]
+    # A position that was written down without the topic's id is taken at its word.
+    async with opened(http, url, topic, "offsets=0:3,1:0") as stream:
+        await stream.next()
+        assert await stream.values(2) == ["new 3", "new 4"]
+
+
+async def test_stream_ends_when_its_topic_stays_away(
+    http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_PATIENCE", 1.0)
+    async with opened(http, url, topic) as stream:
+        await stream.next()
+        topics.delete_topic(stack.admin(), topic)
+        event = await stream.next()
+        assert (event.name, event.data["error_code"]) == ("end", 40401)
 
 
 async def test_what_is_not_of_the_format_does_not_stop_the_stream(
@@ -156,7 +231,7 @@ async def test_what_is_not_of_the_format_does_not_stop_the_stream(
     async with opened(http, url, topic, "from=earliest") as stream:
         await stream.next()
         bad, null, good = [await stream.next() for _ in range(3)]
-    assert (bad.name, bad.data["value"], bad.id) == ("unreadable", b64(b"\xff"), "0:1,1:0")
+    assert (bad.name, bad.data["value"], offsets(bad.id)) == ("unreadable", b64(b"\xff"), "0:1,1:0")
     assert (null.data["value"], good.data["value"]) == (None, 3)
 
 
@@ -173,15 +248,13 @@ async def test_avro_is_told_as_json(http: aiohttp.ClientSession, url: str, topic
 async def test_by_websocket(http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack) -> None:
     stack.produce(topic, [("k", {"a": 1})], partition=0)
     async with http.ws_connect(f"{url}/v1/topics/{topic}/stream?from=earliest") as socket:
-        assert await socket.receive_json() == {
-            "event": "ready",
-            "id": "0:0,1:0",
-            "positions": {"0": 0, "1": 0},
-        }
+        ready = await socket.receive_json()
+        assert (ready["event"], offsets(ready["id"])) == ("ready", "0:0,1:0")
+        assert ready["positions"] == {"0": 0, "1": 0}
         said = await socket.receive_json()
-        assert (said["id"], said["key"], said["value"]) == ("0:1,1:0", "k", {"a": 1})
+        assert (offsets(said["id"]), said["key"], said["value"]) == ("0:1,1:0", "k", {"a": 1})
         stack.produce(topic, [(None, 2)], partition=1)
-        assert (await socket.receive_json())["id"] == "0:1,1:1"
+        assert offsets((await socket.receive_json())["id"]) == "0:1,1:1"
 
 
 async def test_places_are_bounded_and_given_back(

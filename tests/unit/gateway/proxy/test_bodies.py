@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,18 @@ from hypothesis import strategies as st
 from tests.unit.gateway.refusals import refusal
 
 from distributary.errors import GatewayError
-from distributary.gateway.proxy.bodies import Splitter, batch, places, record
+from distributary.gateway.proxy.bodies import (
+    COMMITTED,
+    OFFSET,
+    PARTITION,
+    Item,
+    Place,
+    Record,
+    Splitter,
+    batch,
+    places,
+    record,
+)
 
 OBJECTS = st.lists(
     st.dictionaries(st.text(), st.text() | st.integers() | st.lists(st.text()), max_size=3), max_size=6
@@ -57,16 +69,52 @@ def test_any_body_is_read_or_refused(raw: bytes) -> None:
 
 
 def test_keys_and_values_stay_as_they_were_written() -> None:
-    read = batch(b'{"records": [{"value": 1.10}, {"key": {"a":  2}, "value": null}], "other": 1}')
+    read = batch(b'{"records": [{"value": 1.10}, {"key": {"a":  2}, "value": null}]}')
     assert [(bytes(one.key), bytes(one.value)) for one in read.records] == [
         (b"null", b"1.10"),
         (b'{"a":  2}', b"null"),
     ]
 
 
+@pytest.mark.parametrize(
+    ("read", "body", "said"),
+    [
+        (batch, {"records": [{"value": 1}, {"key": 1, "valeu": 2}]}, ["'valeu'", "records[1]", '"value"']),
+        (batch, {"records": [], "value_shema": "x"}, ["'value_shema'", "the body", '"value_schema"']),
+        (batch, {"value": {"type": "JSON", "data": 1}}, ["'value'", "records, key_schema"]),
+        (
+            record,
+            {"records": [{"value": {"type": "JSON", "data": 1}}]},
+            ["'records'", "partition_id, headers"],
+        ),
+        (record, {"value": {"type": "JSON", "dta": 1}}, ["'dta'", "at value", '"data"']),
+        (record, {"key": {"Type": "JSON", "data": 1}}, ["'Type'", "at key", '"type"']),
+        (record, {"headers": [{"name": "h", "vlaue": "x"}]}, ["'vlaue'", "headers[0]", '"value"']),
+        (record, {"partition": 0}, ["'partition'", '"partition_id"']),
+    ],
+)
+def test_unknown_field_is_refused_by_name_with_nearest(
+    read: Callable[[bytes], Any], body: Any, said: list[str]
+) -> None:
+    with pytest.raises(GatewayError) as caught:
+        read(json.dumps(body).encode())
+    assert caught.value.number == 400
+    assert not [part for part in said if part not in str(caught.value)], str(caught.value)
+
+
+@given(st.text())
+def test_no_field_is_passed_over(name: str) -> None:
+    raw = json.dumps({name: None}).encode()
+    assert refusal(record, raw) == (None if name in Record.__struct_fields__ else 400)
+    inner = json.dumps({"records": [{name: None}]}).encode()
+    assert refusal(batch, inner) == (None if name in Item.__struct_fields__ else 400)
+
+
 def test_places() -> None:
     one = {"topic": "t", "partition": 0, "offset": 3}
-    assert places({"offsets": [one]}, "offsets", "offset") == [("t", 0, 3)]
+    assert places({"offsets": [one]}, "offsets", OFFSET) == [Place("t", 0, 3)]
+    noted = {**one, "metadata": "here"}
+    assert places({"offsets": [noted, one]}, "offsets", COMMITTED) == [("t", 0, 3, "here"), ("t", 0, 3, "")]
     odd: list[dict[str, Any]] = [
         {},
         {"offsets": {}},
@@ -75,5 +123,8 @@ def test_places() -> None:
         {"offsets": [{**one, "offset": -1}]},
         {"offsets": [{**one, "partition": True}]},
         {"offsets": [{**one, "topic": ""}]},
+        {"offsets": [{**one, "metadata": 5}]},
     ]
-    assert {refusal(places, body, "offsets", "offset") for body in odd} == {422}
+    assert {refusal(places, body, "offsets", COMMITTED) for body in odd} == {422}
+    assert refusal(places, {"offsets": [noted]}, "offsets", OFFSET) == 400
+    assert refusal(places, {"partitions": [one]}, "partitions", PARTITION) == 400

@@ -23,17 +23,24 @@ from distributary.gateway.proxy.joining import base_uri, wish
         ),
         ({"auto.offset.reset": "largest", "auto.commit.enable": "FALSE"}, Wish(auto_commit=False)),
         ({"auto.offset.reset": "none", "consumer.request.timeout.ms": 1500}, Wish(reset="error", wait=1.5)),
-        ({"consumer.request.timeout.ms": "0", "fetch.min.bytes": "1"}, Wish(wait=0.0)),
+        ({"consumer.request.timeout.ms": "0", "fetch.min.bytes": "1"}, Wish(wait=0.0, min_bytes=1)),
+        ({"fetch.min.bytes": 10_000_000}, Wish(min_bytes=10_000_000)),
+        ({"fetch.min.bytes": -1}, Wish()),
     ],
 )
 def test_both_versions_words_are_understood(body: dict[str, Any], expected: Wish) -> None:
     assert wish(body) == expected
 
 
+@pytest.mark.parametrize("value", [-10, -2, 10_000_001, 99999999999, "x", "", True, 1.5, []])
+def test_fetch_min_bytes_out_of_range_is_refused(value: Any) -> None:
+    assert refusal(wish, {"fetch.min.bytes": value}) == 42204
+
+
 @given(
     st.dictionaries(
         st.sampled_from(("id", "name", "format", "auto.offset.reset", "auto.commit.enable",
-                         "consumer.request.timeout.ms")) | st.text(),
+                         "consumer.request.timeout.ms", "fetch.min.bytes")) | st.text(),
         st.none() | st.text() | st.integers() | st.booleans() | st.lists(st.integers()),
     )
 )  # fmt: skip

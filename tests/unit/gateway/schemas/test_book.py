@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.errors import GatewayError
-from distributary.gateway.schemas.book import Book, Record
+from distributary.gateway.schemas.book import Book
+from distributary.gateway.schemas.entries import Record
 from distributary.gateway.schemas.schema import Schema
 
 SUBJECTS = ("a", "b")
@@ -23,7 +24,7 @@ class Registry:
     def __init__(self) -> None:
         self.log: list[Record] = []
         self.book = Book()
-        self.write(Book.set_mode("", "NONE"))
+        self.write(self.book.set_mode("", "NONE"))
 
     def write(self, records: list[Record]) -> None:
         for record in records:

@@ -1,0 +1,107 @@
+"""What shows that each parameter, field and setting of the gateway has an effect.
+
+Most show it by two requests whose answers differ; ``{…}`` in them is filled in from the `World`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from confluent_kafka import Message, TopicPartition
+from tests.integration.gateway.proxy.calls import JSON, Calls, Reply, media
+from tests.support.clock import LIMIT
+from tests.support.stack import RunningStack
+
+from distributary.kafka import client
+
+V2 = "application/vnd.kafka.v2+json"
+AVRO, PLAIN = media("avro"), media("json")
+ODDS = json.dumps({"type": "record", "name": "Odds", "namespace": "book", "fields": []})
+V3 = "/v3/clusters/{cluster}/topics/{written}/records"
+
+
+@dataclass
+class World:
+    """A gateway, topics and subjects.
+
+    ``{topic}`` has two partitions, with five records in the first; cases write to ``{written}``, whose
+    subjects have long for values and int for keys. The subject ``a`` has the versions int, string (deleted)
+    and bytes, and is referred to; ``b`` and ``h`` (int) are deleted; ``strict`` has int and BACKWARD; ``rec``
+    a record.
+    """
+
+    call: Calls
+    http: aiohttp.ClientSession
+    stack: RunningStack
+    names: dict[str, str] = field(default_factory=dict)
+
+    def fill(self, text: str) -> str:
+        for name, value in self.names.items():
+            text = text.replace("{" + name + "}", value)
+        return text.replace("{new}", uuid.uuid4().hex[:8])
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, type: str = JSON, accept: str = "*/*"
+    ) -> Reply:
+        sent = body if body is None else json.loads(self.fill(json.dumps(body)))
+        return await self.call(method, self.fill(path), sent, type=type, accept=accept)
+
+    async def instance(self, group: str = "{new}", assign: int | None = 0, **settings: Any) -> str:
+        """Make an instance, assigned to a partition of the topic."""
+        base = await self.call.join(self.fill(group), **settings)
+        if assign is not None:
+            place = {"topic": "{topic}", "partition": assign}
+            assert (await self.ask("POST", f"{base}/assignments", {"partitions": [place]}, V2)).status == 204
+        return base
+
+    async def read(self, base: str, query: str = "timeout=2000", format: str = "json") -> list[Any]:
+        """Read once, from where there is something."""
+        got = await self.ask("GET", f"{base}/records?{query}", accept=media(format))
+        assert got.status == 200, got
+        return [one["value"] for one in got.body]
+
+    async def written(self, **body: Any) -> Message:
+        """Write a record by version 3 and give it as it is in Kafka."""
+        said = await self.ask("POST", V3, body)
+        assert said.status == 200, said
+        consumer = client.consumer(self.stack.config.kafka, "cases")
+        try:
+            consumer.assign(
+                [TopicPartition(self.names["written"], said.body["partition_id"], said.body["offset"])]
+            )
+            found = await asyncio.to_thread(consumer.poll, 20 * LIMIT)
+            assert found is not None
+            return found
+        finally:
+            consumer.close()
+
+    async def positions(self, query: str) -> Any:
+        """Give what a stream says first."""
+        path = self.fill(f"/v1/topics/{{topic}}/stream?{query}")
+        async with self.http.ws_connect(self.call.url + path) as socket:
+            return (await socket.receive_json())["positions"]
+
+
+Case = Callable[[World], Awaitable[None]]
+Ask = tuple[Any, ...]
+
+
+def differ(*asks: Ask | list[Ask], pick: Callable[[Any], Any] | None = None) -> Case:
+    """Two requests, or two lists of them, whose (last) answers must differ, also in what is picked."""
+
+    async def run(world: World) -> None:
+        found = []
+        for one in asks:
+            for ask in one if isinstance(one, list) else [one]:
+                reply = await world.ask(*ask)
+            assert pick is None or reply.status == 200, reply
+            found.append((reply.status, reply.body) if pick is None else pick(reply.body))
+        assert found[0] != found[1], found
+
+    return run

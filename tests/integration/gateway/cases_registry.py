@@ -1,0 +1,120 @@
+"""Cases of the schema registry: see `cases`."""
+
+from __future__ import annotations
+
+import json
+
+from tests.integration.gateway.cases import ODDS, Case, World, differ
+
+OTHER_WORDS = json.dumps({"type": "record", "name": "book.Odds", "fields": []})
+
+
+def lists(path: str, *names: str, more: str = "") -> dict[str, Case]:
+    """The parameters of a list, each against the list without it; ``more`` is said in both."""
+    words = {"offset": "1", "limit": "1", "subjectPrefix": "a", "subject": ":.other:s"}
+    return {
+        name: differ(("GET", f"{path}?{more}"), ("GET", f"{path}?{more}&{name}={words.get(name, 'true')}"))
+        for name in names
+    }
+
+
+def schema_fields(path: str, good: str, bad: str) -> dict[str, Case]:
+    """The fields of a schema's body: another text, another type and a reference are answered otherwise."""
+    body = {"schema": good}
+    return {
+        "schema": differ(("POST", path, body), ("POST", path, {"schema": bad})),
+        "schemaType": differ(("POST", path, body), ("POST", path, {**body, "schemaType": "JSON"})),
+        "references": differ(("POST", path, body), ("POST", path, {**body, "references": [{"name": "x"}]})),
+    }
+
+
+def found(path: str, schema: str) -> Case:
+    """A schema in other words than it was registered in is found, which is what normalize asks for."""
+
+    async def run(world: World) -> None:
+        said = await world.ask("POST", path, {"schema": schema})
+        assert said.status == 200, said
+        assert said.body.get("is_compatible", True)
+
+    return run
+
+
+LOOKUP, TEST = "/subjects/rec", "/compatibility/subjects/strict/versions"
+
+CASES: dict[str, dict[str, Case]] = {
+    "schemas.routes.list_subjects": lists(
+        "/subjects", "deleted", "deletedOnly", "deleted_only", "subjectPrefix", "offset", "limit"
+    ),
+    "schemas.routes.list_versions": lists(
+        "/subjects/a/versions",
+        "deleted",
+        "deletedOnly",
+        "deleted_only",
+        "deletedAsNegative",
+        "offset",
+        "limit",
+    ),
+    "schemas.routes.show_version": lists("/subjects/a/versions/2", "deleted"),
+    "schemas.routes.show_version_schema": lists("/subjects/a/versions/2/schema", "deleted"),
+    "schemas.routes.referenced_by": lists(
+        "/subjects/a/versions/1/referencedby", "deleted", "offset", "limit"
+    ),
+    "schemas.routes.look_up": {
+        **schema_fields(LOOKUP, ODDS, '"int"'),
+        "deleted": differ(
+            ("POST", "/subjects/a", {"schema": '"string"'}),
+            ("POST", "/subjects/a?deleted=true", {"schema": '"string"'}),
+        ),
+        "normalize": found(f"{LOOKUP}?normalize=true", OTHER_WORDS),
+    },
+    "schemas.routes.register": {
+        **schema_fields("/subjects/{new}/versions", '{"type": "int"}', '"bytes"'),
+        "normalize": differ(
+            *(
+                [
+                    (
+                        "POST",
+                        f"/subjects/n-{flag}/versions?normalize={flag}",
+                        {"schema": '{"type": "float"}'},
+                    ),
+                    ("GET", f"/subjects/n-{flag}/versions/1"),
+                ]
+                for flag in ("true", "false")
+            ),
+            pick=lambda body: body["schema"],
+        ),
+    },
+    "schemas.routes.delete_subject": {
+        "permanent": differ(("DELETE", "/subjects/b"), ("DELETE", "/subjects/b?permanent=true"))
+    },
+    "schemas.routes.delete_version": {
+        "permanent": differ(
+            ("DELETE", "/subjects/a/versions/2"), ("DELETE", "/subjects/a/versions/2?permanent=true")
+        )
+    },
+    **{
+        f"schemas.routes.{name}": {
+            **schema_fields(TEST + end, '"int"', '"string"'),
+            "verbose": differ(
+                ("POST", TEST + end, {"schema": '"string"'}),
+                ("POST", f"{TEST}{end}?verbose=true", {"schema": '"string"'}),
+            ),
+            "normalize": found(f"{TEST}{end}?normalize=true", '{"type": "int"}'),
+        }
+        for name, end in (("test_all", ""), ("test_one", "/latest"))
+    },
+    "schemas.ids.show_schema": lists("/schemas/ids/1", "subject"),
+    "schemas.ids.show_schema_text": lists("/schemas/ids/1/schema", "subject"),
+    "schemas.ids.list_subjects": lists("/schemas/ids/1/subjects", "subject", "deleted", "offset", "limit"),
+    "schemas.ids.list_versions": lists("/schemas/ids/1/versions", "subject", "deleted", "offset", "limit"),
+    "schemas.modes.show_mode": lists("/config/a", "defaultToGlobal"),
+    "schemas.modes.show_write_mode": lists("/mode/a", "defaultToGlobal"),
+    "schemas.modes.set_mode": {
+        "compatibility": differ(
+            *(
+                [("PUT", "/config/c", {"compatibility": one}), ("GET", "/config/c")]
+                for one in ("FULL", "NONE")
+            )
+        )
+    },
+}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distributary.cli.kafka_options import add_kafka, cluster_of, settings_of
-from distributary.cli.output import config_of
+from distributary.cli.output import config_of, print_note
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _as_member(
     from distributary.kafka.groups import check_free
 
     if not args.force:
-        check_free(cluster, args.group, args.client_id, config.names.groups)
+        print_note(args, check_free(cluster, args.group, args.client_id, config.names.groups))
     consumer = _consumer(args, cluster, args.group)
     consumer.subscribe([args.topic])
     yield from _polled(args, consumer, set(ends), ends, cluster.servers, commit=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,12 @@ def config_of(
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def print_note(args: argparse.Namespace, note: str) -> None:
+    """Print a note to standard error, if there is one; never with --json, where that has errors as JSON."""
+    if note and not args.json:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def columns(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
+import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import asdict
+from pathlib import Path
+from typing import Any
 
 from distributary.cli.output import columns, print_json
-
-if TYPE_CHECKING:
-    from distributary.control.client import ControlClient
 
 NAME = "status"
 HELP = "show what runs, how far behind it is, and what is wrong"
@@ -21,9 +19,12 @@ EXAMPLES = (
     "distributary status                 the stack of ./distributary.toml",
     "distributary status --watch         again every second, until Ctrl-C",
     "distributary status --json          everything, for programs",
+    "distributary status --check         the alarms; exit status 1 when there are any, for a probe or cron",
     "DISTRIBUTARY_CONTROL_URL=http://host:8080 distributary status",
 )
 
+ANSWER = 5.0
+"""Seconds that the control API has for its answer."""
 _EVERY = 1.0
 _PART_HEADS = ("PART", "STATE", "PID", "RESTARTS", "AT")
 _CLEAR = "\x1b[H\x1b[J"
@@ -32,44 +33,54 @@ _CLEAR = "\x1b[H\x1b[J"
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--watch", action="store_true", help="show it again every second, until Ctrl-C")
+    parser.add_argument(
+        "--check", action="store_true", help="show only the alarms; exit status 1 when there are any"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Show it; an error when nothing runs there."""
-    from distributary.control.client import connect
-    from distributary.errors import StackNotRunning
-
-    client = connect(args.config)
-    if not args.watch:
-        try:
-            status = client.get("/v1/status")
-        except StackNotRunning:
-            _show_parts(args)
-            raise
+    if args.watch:
+        with contextlib.suppress(KeyboardInterrupt):
+            _watch(args)
+        return 0
+    status = read_status(args.config)
+    if not args.check:
         _show(status, as_json=args.json)
         return 0
-    with contextlib.suppress(KeyboardInterrupt):
-        _watch(client, as_json=args.json)
-    return 0
+    if args.json:
+        print_json(status["alarms"])
+    else:
+        print(alarms_text(status))
+    return 1 if status["alarms"] else 0
 
 
-def _show_parts(args: argparse.Namespace) -> None:
-    """Show at least what the supervisor knows, when the control API does not answer."""
-    from distributary.control.client import stack_config
+def read_status(path: Path | None) -> dict[str, Any]:
+    """Ask the control API; where it does not answer, look for ourselves. Raises StackNotRunning."""
+    from distributary.control.client import connect, stack_config
+    from distributary.errors import StackNotRunning
     from distributary.operate.state import running
+    from distributary.subscribe.find import CONTROL_URL
 
-    state = running(stack_config(args.config).data_dir)
-    if state is not None and not args.json:
-        rows = [_part(asdict(part)) for part in state.parts]
-        print(columns(rows, _PART_HEADS), end="\n\n")
+    try:
+        found: dict[str, Any] = connect(path, timeout=ANSWER).get("/v1/status")
+        return found
+    except StackNotRunning as error:
+        config = stack_config(path)
+        elsewhere = path is None and os.environ.get(CONTROL_URL)
+        if elsewhere or running(config.data_dir) is None:
+            raise
+        from distributary.control.look import look
+
+        return asyncio.run(look(config, error.message))
 
 
-def _watch(client: ControlClient, *, as_json: bool) -> None:
+def _watch(args: argparse.Namespace) -> None:
     while True:
-        status = client.get("/v1/status")
-        if sys.stdout.isatty() and not as_json:
+        status = read_status(args.config)
+        if sys.stdout.isatty() and not args.json:
             sys.stdout.write(_CLEAR)
-        _show(status, as_json=as_json)
+        _show(status, as_json=args.json)
         sys.stdout.flush()
         time.sleep(_EVERY)
 
@@ -98,8 +109,25 @@ def status_text(status: dict[str, Any]) -> str:
         ]
         blocks.append(columns(rows, ("FEED", "TOPIC", "FORMAT", "VIEWS")))
     blocks.append(views_text(status["views"]))
-    blocks.append("\n".join(f"! {line}" for line in status["problems"]) or "nothing is wrong")
+    blocks.append(alarms_text(status))
     return "\n\n".join(blocks)
+
+
+def alarms_text(status: dict[str, Any]) -> str:
+    """Lay the alarms out, two lines each; without any, say what was looked at."""
+    if not status["alarms"]:
+        looked = f"{_number(status['parts'], 'part')}, {_number(status['views'], 'view')}"
+        return f"no alarms: Kafka, the store, {looked} were looked at"
+    lines = []
+    for alarm in status["alarms"]:
+        since = max(0, status["time"] - alarm["since"]) / 1000
+        lines.append(f"! {alarm['name']}: {alarm['text']} (for {since:.0f} s)")
+        lines.append(f"  {alarm['hint']}")
+    return "\n".join(lines)
+
+
+def _number(things: list[Any], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def views_text(views: list[dict[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributary.cli.kafka_options import add_kafka, cluster_of, names_of, settings_of
 from distributary.cli.kafka_options import habits as understood
-from distributary.cli.output import columns, config_of, print_json
+from distributary.cli.output import columns, config_of, print_json, print_note
 from distributary.errors import TopicError, UsageError
 
 if TYPE_CHECKING:
@@ -82,13 +82,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _create(args: argparse.Namespace) -> int:
     from distributary.kafka import topic_details
-    from distributary.kafka.names import check_topic
+    from distributary.kafka.names import ANY, check_topic
 
     config = config_of(args, required=False)
     names, settings = names_of(args, "topic"), settings_of(args.set)
-    if not args.force:
-        for name in names:
-            check_topic(name, config.names.topics)
+    notes = [check_topic(name, ANY if args.force else config.names.topics) for name in names]
+    print_note(args, next(filter(None, notes), ""))
     if args.partitions is not None and args.partitions < 1:
         raise UsageError(f"--partitions {args.partitions}: a topic has at least one")
     cluster = cluster_of(args, config)

@@ -29,7 +29,14 @@ EXAMPLES = (
     "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 distributary up   use that Kafka, start none",
 )
 
-_STYLES = {"ready": "green", "died": "yellow", "failed": "red", "starting": "dim", "stopped": "dim"}
+_STYLES = {
+    "ready": "green",
+    "silent": "yellow",
+    "died": "yellow",
+    "failed": "red",
+    "starting": "dim",
+    "stopped": "dim",
+}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +122,7 @@ class _Lines:
     def event(self, event: Event) -> None:
         from distributary.operate.report import lines
 
-        if not self._quiet or event.kind in ("died", "failed", "waiting"):
+        if not self._quiet or event.kind in ("silent", "died", "failed", "waiting"):
             self._print(lines(event), _STYLES.get(event.kind, ""))
 
     def up(self, seconds: float, addresses: dict[str, str]) -> None:
@@ -143,7 +150,7 @@ class _Json:
     def event(self, event: Event) -> None:
         from distributary.operate.report import as_json
 
-        if not self._quiet or event.kind in ("died", "failed", "waiting"):
+        if not self._quiet or event.kind in ("silent", "died", "failed", "waiting"):
             with contextlib.suppress(OSError):
                 print(as_json(event), flush=True)
 

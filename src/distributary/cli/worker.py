@@ -128,7 +128,8 @@ def _run(args: argparse.Namespace) -> int:
         config.data_dir,
         args.name or group,
         lambda line: print(f"{args.name or group}: {line}", file=sys.stderr, flush=True),
-        convention=None if args.force else config.names.groups,
+        convention=config.names.groups,
+        force=args.force,
     )
     if args.json:
         print_json(_as_json(own))
@@ -219,7 +220,7 @@ def _stop(args: argparse.Namespace) -> int:
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(own.pid).terminate()
     deadline = time.monotonic() + _WAIT
-    while is_process(own.pid, own.created):
+    while is_process(own.pid, own.birth):
         if time.monotonic() > deadline:
             raise UsageError(f"{own.name} (pid {own.pid}) did not end in {_WAIT:g} s")
         time.sleep(0.05)

@@ -78,14 +78,28 @@ class Queue(Protocol):
 
 
 class KafkaSender:
-    """Sends to Kafka with the time of sending as the record's timestamp."""
+    """Sends to Kafka with the time of sending as the record's timestamp.
 
-    def __init__(self, producer: Queue) -> None:
+    Once `stopping` is true, all waiting together is bounded by `limit` seconds, so that a producer whose
+    Kafka is gone still ends in time.
+    """
+
+    def __init__(
+        self,
+        producer: Queue,
+        stopping: Callable[[], bool] = lambda: False,
+        limit: float = _FLUSH,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._producer = producer
+        self._stopping = stopping
+        self._limit = limit
+        self._now = now
+        self._deadline: float | None = None
         self.failed = 0
 
     def __call__(self, event: Event) -> None:
-        """Queue it; waits while the queue is full."""
+        """Queue it; waits while the queue is full, and gives up when the time to stop is over."""
         value = None if event.value is None else encode(event.value)
         while True:
             try:
@@ -97,6 +111,9 @@ class KafkaSender:
                     on_delivery=self._delivered,
                 )
             except BufferError:
+                if self._stopping() and self._left() <= 0:
+                    self.failed += 1
+                    return
                 self._producer.poll(0.1)
             else:
                 self._producer.poll(0)
@@ -107,9 +124,14 @@ class KafkaSender:
             self.failed += 1
             log.error("a record was not acknowledged: %s", error)
 
-    def finish(self, limit: float = _FLUSH) -> int:
+    def finish(self) -> int:
         """Wait for what is on its way; return how many records were not acknowledged in that time."""
-        return self._producer.flush(limit) + self.failed
+        return self._producer.flush(max(0.0, self._left())) + self.failed
+
+    def _left(self) -> float:
+        if self._deadline is None:
+            self._deadline = self._now() + self._limit
+        return self._deadline - self._now()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -128,10 +150,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         config = load()
-        send = KafkaSender(client.producer(config.kafka, client_id="sportsbook", **_PATIENT))
+        producer = client.producer(config.kafka, client_id="sportsbook", **_PATIENT)
     except DistributaryError as error:
         print(error, file=sys.stderr)
         return 78  # starting it again would not help
+    send = KafkaSender(producer, stop.is_set)
     book = Sportsbook(Random(args.seed), datetime.now(UTC), matches=args.matches)
     print(json.dumps({"ready": True, "part": "producer", "addresses": {}}), flush=True)
     sent = play(events(book, args.rate), send, stop.wait)

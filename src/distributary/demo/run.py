@@ -22,8 +22,9 @@ from distributary.demo.board import Board
 from distributary.demo.tell import Teller
 from distributary.demo.watch import VIEWS, follow, report, show
 from distributary.errors import PartFailed
+from distributary.model.exitcode import describe_exit
 from distributary.operate import needs
-from distributary.operate.child import Child, describe_exit
+from distributary.operate.child import Child
 from distributary.operate.parts import services
 from distributary.operate.processes import PART, STACK
 from distributary.operate.stack import Stack

@@ -13,6 +13,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from distributary.operate import processes
+
 
 class _Ready(msgspec.Struct):
     ready: bool
@@ -28,9 +30,9 @@ class Child:
         self.pid = process.pid
         self.line: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         try:
-            self.created = float(psutil.Process(self.pid).create_time())
-        except psutil.Error:
-            self.created = 0.0
+            self.birth = processes.birth(self.pid)
+        except (psutil.Error, OSError):
+            self.birth = ""
         self._reading: asyncio.Task[None] | None = None
 
     @classmethod
@@ -93,10 +95,12 @@ class Child:
                 rest = b""
                 while chunk := await reader.read(65536):
                     *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        if not self._heard(line):
-                            log.write(line + b"\n")
-                log.write(rest)
+                    said = b"".join(line + b"\n" for line in lines if not self._heard(line))
+                    # On a full disk lines are lost; a child whose output nobody took would stand still.
+                    with contextlib.suppress(OSError):
+                        log.write(said)
+                with contextlib.suppress(OSError):
+                    log.write(rest)
             finally:
                 transport.close()
 
@@ -122,13 +126,3 @@ async def run_before(argv: Sequence[str], env: Mapping[str, str], log: Path) -> 
         if child.running:
             child.send(signal.SIGKILL)
             await child.wait()
-
-
-def describe_exit(code: int) -> str:
-    """Say an exit code in words."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"

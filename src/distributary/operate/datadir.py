@@ -13,17 +13,27 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
+import psutil
+
 from distributary.errors import DataFolderBusy, DataFolderError, DataFolderNewer
 from distributary.operate.files import replace
 
-VERSION = 1
+VERSION = 2
 
 Migration = Callable[[Path], None]
-MIGRATIONS: Mapping[int, Migration] = {}
+
+
+def _build_anew(path: Path) -> None:
+    """Rows are stored in another form: clear the embedded store, and let the views be built from Kafka."""
+    shutil.rmtree(path / "store", ignore_errors=True)
+
+
+MIGRATIONS: Mapping[int, Migration] = {1: _build_anew}
 """By the version a folder has: what makes it the next version. Each must bear being run twice."""
 
 
@@ -78,14 +88,29 @@ def _lock(path: Path) -> TextIO:
         lock.seek(0)
         pid = lock.read().strip() or "unknown"
         lock.close()
-        raise DataFolderBusy(
-            f"another `distributary up` (pid {pid}) runs in {path}",
-            hint="Stop that one first, or give this one a data_dir of its own",
-        ) from None
+        raise _busy(path, pid) from None
     lock.truncate(0)
     lock.write(f"{os.getpid()}\n")
     lock.flush()
     return lock
+
+
+def _busy(path: Path, pid: str) -> DataFolderBusy:
+    said = f"another `distributary up` (pid {pid}) runs in {path}"
+    if _suspended(pid):  # by Ctrl-Z: it would not react to Ctrl-C either
+        return DataFolderBusy(
+            f"{said}, but is suspended",
+            hint=f"Resume it with: kill -CONT {pid}, or end it with: kill -KILL {pid}; "
+            "the next `up` ends what it leaves behind",
+        )
+    return DataFolderBusy(said, hint="Stop that one first, or give this one a data_dir of its own")
+
+
+def _suspended(pid: str) -> bool:
+    try:
+        return pid.isdecimal() and psutil.Process(int(pid)).status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return False
 
 
 def _bring_to(path: Path, version: int, migrations: Mapping[int, Migration]) -> None:

@@ -19,9 +19,9 @@ def find(stack: str, data_dir: Path) -> list[psutil.Process]:
     found = {process.pid: process for process in processes.marked(stack)}
     known = state.read(data_dir)
     for part in known.parts if known else []:
-        if part.pid is None or part.created is None or part.pid in found:
+        if part.pid is None or part.birth is None or part.pid in found:
             continue
-        if state.is_process(part.pid, part.created) and not _of_another(part.pid, stack):
+        if state.is_process(part.pid, part.birth) and not _of_another(part.pid, stack):
             with contextlib.suppress(psutil.Error):
                 found[part.pid] = psutil.Process(part.pid)
     return list(found.values())

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from distributary.operate.signs import Sign
+
 log = logging.getLogger(__name__)
 
 EXIT_FINAL = 3
@@ -37,8 +39,9 @@ class Part:
     """A program that the supervisor keeps running.
 
     ``launch`` is called before every start and may write files. ``ready`` returns the part's addresses once
-    it serves; it need not have an end. ``announces`` parts print one JSON line when they are ready. On
-    SIGTERM a part ends by itself.
+    it serves; it need not have an end. ``sign`` waits for the next sign of life (see ``signs.py``); without
+    it only the end of the process is noticed. ``announces`` parts print one JSON line when they are ready.
+    On SIGTERM a part ends by itself.
     """
 
     name: str
@@ -47,9 +50,10 @@ class Part:
     ready: Callable[[Started], Awaitable[Mapping[str, str]]]
     limit: float = 60.0
     announces: bool = False
+    sign: Sign | None = None
 
 
-Kind = Literal["note", "waiting", "starting", "ready", "died", "failed", "stopping", "stopped"]
+Kind = Literal["note", "waiting", "starting", "ready", "silent", "died", "failed", "stopping", "stopped"]
 
 
 @dataclass(frozen=True)

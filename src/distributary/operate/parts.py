@@ -8,36 +8,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from distributary import heartbeat
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable
 from distributary.kafka import topics
 from distributary.kafka.broker import Broker
+from distributary.operate import signs
 from distributary.operate.part import Launch, Part, Started
-from distributary.store.server import Server
+from distributary.store.server import HOST, Server
 
 
 @dataclass(frozen=True)
 class Service:
     """A Python part: a module that announces when it is ready. ``jars`` are the sets that it needs.
 
-    One that is ``early`` waits for Kafka and the store itself, and is started together with them.
+    One that is ``early`` waits for Kafka and the store itself, and is started together with them. One that
+    ``beats`` moves the time of its heartbeat file.
     """
 
     name: str
     argv: Sequence[str]
     jars: Sequence[str] = ()
     early: bool = False
+    beats: bool = False
 
 
 def services(publishers: int = 1, *, socketio: bool = False) -> list[Service]:
     """The services of a whole stack, in the order they start."""
     names = ["publisher"] if publishers == 1 else [f"publisher-{n + 1}" for n in range(publishers)]
     return [
-        Service("control", _module("control")),
-        Service("gateway", _module("gateway")),
-        Service("reducers", _module("reduce"), jars=("spark",), early=True),
-        *(Service(name, _module("publish")) for name in names),
-        *([Service("socketio", _module("relay"))] if socketio else []),
+        Service("control", _module("control"), beats=True),
+        Service("gateway", _module("gateway"), beats=True),
+        Service("reducers", _module("reduce"), jars=("spark",), early=True, beats=True),
+        *(Service(name, _module("publish"), beats=True) for name in names),
+        *([Service("socketio", _module("relay"), beats=True)] if socketio else []),
     ]
 
 
@@ -54,7 +58,9 @@ def kafka_part(broker: Broker, kafka: Kafka, env: Mapping[str, str], log: Path) 
             await asyncio.sleep(0.05)
         return {"kafka": broker.address}
 
-    return Part("kafka", log, launch, ready, limit=kafka.start_timeout)
+    # Properties are for the cluster of a user; ours is plain.
+    sign = signs.of_kafka(replace(kafka, properties={}))
+    return Part("kafka", log, launch, ready, limit=kafka.start_timeout, sign=sign)
 
 
 def store_part(server: Server, env: Mapping[str, str], log: Path, limit: float) -> Part:
@@ -70,16 +76,24 @@ def store_part(server: Server, env: Mapping[str, str], log: Path, limit: float) 
         await server.wait_ready(started.pid, restarted=restarted)
         return {"store": server.url}
 
-    return Part("store", log, launch, ready, limit=limit)
+    return Part("store", log, launch, ready, limit=limit, sign=signs.of_store(HOST, server.port))
 
 
-def service_part(service: Service, env: Mapping[str, str], log: Path, limit: float) -> Part:
-    """A Python service."""
+def service_part(service: Service, env: Mapping[str, str], log: Path, limit: float, beats: Path) -> Part:
+    """A Python service; ``beats`` is the folder of heartbeat files."""
+    file = beats / service.name if service.beats else None
+
+    def launch() -> Launch:
+        if file is None:
+            return Launch(service.argv, env)
+        file.unlink(missing_ok=True)  # that of the process before says nothing of the next
+        return Launch(service.argv, {**env, heartbeat.ENV: str(file)})
 
     async def ready(started: Started) -> Mapping[str, str]:
         return await started.line
 
-    return Part(service.name, log, lambda: Launch(service.argv, env), ready, limit=limit, announces=True)
+    sign = signs.of_file(file) if file is not None else None
+    return Part(service.name, log, launch, ready, limit=limit, announces=True, sign=sign)
 
 
 async def _cluster(kafka: Kafka, port: int) -> str | None:

@@ -12,11 +12,11 @@ import fcntl
 import json
 import os
 import socket
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
+from distributary.operate import register
 from distributary.operate.files import replace
 
 
@@ -77,6 +77,11 @@ class Ports:
         return port
 
 
+def chosen(file: Path) -> dict[str, int]:
+    """The ports that a stack has chosen, by name; none where there is no such file."""
+    return {name: row["port"] for name, row in _read(file).items()}
+
+
 def is_free(host: str, port: int) -> bool:
     """Whether a server could listen there now. Connections that linger after a close do not count."""
     try:
@@ -102,10 +107,9 @@ def _bound(host: str, port: int) -> socket.socket:
 
 def _open_lock(port: int) -> IO[bytes] | None:
     """The lock file of a port; None where there can be none, since a start must not fail for its sake."""
-    folder = Path(tempfile.gettempdir()) / f"distributary-{os.getuid()}"
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return (folder / f"port-{port}.lock").open("ab")
+        register.folder().mkdir(mode=0o700, exist_ok=True)
+        return (register.folder() / f"port-{port}.lock").open("ab")
     except OSError:
         return None
 

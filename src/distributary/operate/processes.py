@@ -11,6 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import psutil
 
@@ -32,6 +33,19 @@ def marked(stack: str, part: str | None = None) -> list[psutil.Process]:
             if env.get(STACK) == stack and part in (None, env.get(PART)) and alive(process):
                 found.append(process)
     return found
+
+
+def birth(pid: int) -> str:
+    """When a process began, in words that differ for every process of a pid and that no change of the clock
+    changes; raises psutil.NoSuchProcess.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except FileNotFoundError:  # not Linux, or not there: elsewhere the kernel keeps the moment itself
+        return str(psutil.Process(pid).create_time())
+    ticks = stat.rpartition(")")[2].split()[19]  # since the machine was started
+    return f"{boot}:{ticks}"
 
 
 def tree(pid: int) -> list[psutil.Process]:

@@ -27,7 +27,7 @@ def lines(event: Event) -> list[str]:
     elif event.kind == "ready":
         where = ", ".join(event.addresses.values())
         said = " ".join(word for word in ("ready", event.message, f"at {where}" if where else "") if word)
-    elif event.kind in ("died", "failed"):
+    elif event.kind in ("silent", "died", "failed"):
         said = event.message
     else:
         said = event.kind

@@ -17,7 +17,7 @@ from distributary.errors import StackError
 from distributary.kafka import client, commands, topics
 from distributary.kafka.broker import Broker
 from distributary.kafka.letters import ensure_letters
-from distributary.operate import leftovers, needs
+from distributary.operate import leftovers, needs, register
 from distributary.operate.datadir import DataDir
 from distributary.operate.keeper import Policy
 from distributary.operate.part import Event, Listener, Part, guarded
@@ -62,6 +62,8 @@ class Stack:
         try:
             folder = DataDir.open(self._given.data_dir)
             self._exit.callback(folder.close)
+            register.enter(folder.id, folder.path)
+            self._exit.callback(register.leave, folder.id)
             await leftovers.clear(folder.id, folder.path, self._note)
             wanted = self._services
             if wanted is None:
@@ -131,8 +133,10 @@ class Stack:
             others.append(self._external_store())
         env = self._environment(found)
         waits = SERVICE_LIMIT + max(self.config.kafka.start_timeout, self.config.store.start_timeout)
+        beats = folder.path / "heartbeats"
         parts = [
-            (one.early, service_part(one, env, folder.logs / f"{one.name}.log", waits)) for one in wanted
+            (one.early, service_part(one, env, folder.logs / f"{one.name}.log", waits, beats))
+            for one in wanted
         ]
         # In this order: what is started last is stopped first.
         ground = asyncio.gather(supervisor.start(own), *others)

@@ -12,21 +12,26 @@ from typing import Literal
 import msgspec
 import psutil
 
+from distributary.operate import processes
 from distributary.operate.files import replace
 
 FILE = "stack.json"
 
-Phase = Literal["waiting", "starting", "ready", "restarting", "failed", "stopping", "stopped"]
+Phase = Literal["waiting", "starting", "ready", "silent", "restarting", "failed", "stopping", "stopped"]
 
 
 class PartState(msgspec.Struct):
-    """One part. ``external`` parts are not ours: we only waited until they answered."""
+    """One part. ``external`` parts are not ours: we only waited until they answered.
+
+    ``restarted`` is when its process last died or was killed for its silence, by the wall clock.
+    """
 
     name: str
     state: Phase = "waiting"
     pid: int | None = None
-    created: float | None = None
+    birth: str | None = None
     restarts: int = 0
+    restarted: float | None = None
     addresses: dict[str, str] = {}
     log: str = ""
     error: str = ""
@@ -38,7 +43,7 @@ class StackState(msgspec.Struct):
 
     stack: str
     pid: int
-    created: float
+    birth: str
     state: Phase = "starting"
     parts: list[PartState] = []
     addresses: dict[str, str] = {}
@@ -70,15 +75,13 @@ def running(data_dir: Path) -> StackState | None:
     state = read(data_dir)
     if state is None or state.state in ("stopped", "failed"):
         return None
-    return state if is_process(state.pid, state.created) else None
+    return state if is_process(state.pid, state.birth) else None
 
 
-def is_process(pid: int, created: float) -> bool:
+def is_process(pid: int, birth: str) -> bool:
     """Whether that very process still runs, and not a later one with the same number."""
     try:
-        process = psutil.Process(pid)
-        # Some seconds of play: the start is reckoned from the boot time, which follows the clock.
-        alike = abs(process.create_time() - created) < 5.0
-        return bool(alike and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
+        same = processes.birth(pid) == birth
+        return bool(same and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except (psutil.Error, OSError):
         return False

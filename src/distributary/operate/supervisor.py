@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import psutil
-
+from distributary.heartbeat import Heartbeat
 from distributary.operate import processes, state
 from distributary.operate.keeper import Keeper, Policy
 from distributary.operate.part import Event, Listener, Part, guarded
@@ -33,22 +32,34 @@ class Supervisor:
         self._say = guarded(say)
         self._policy = policy or Policy()
         self._levels: list[list[Keeper]] = []
-        own = psutil.Process()
-        self.state = StackState(stack, os.getpid(), float(own.create_time()))
+        self.state = StackState(stack, os.getpid(), processes.birth(os.getpid()))
         self._closed = False
-        self.write()
+        self._beating: asyncio.Task[None] | None = None
+        self._written = True
+        state.write(data_dir, self.state)
 
     async def start(self, parts: Iterable[Part]) -> None:
         """Start these parts at once and wait until all are ready.
 
         Raises `PartFailed` as soon as one is given up; the rest go on until `stop`.
         """
+        if self._beating is None:
+            self._beating = asyncio.create_task(self._beat())
         level = [Keeper(part, self.state.stack, self._say, self.write, self._policy) for part in parts]
         self._levels.append(level)
         self.state.parts.extend(keeper.state for keeper in level)
         for keeper in level:
             keeper.start()
         await asyncio.gather(*(keeper.came_up for keeper in level))
+
+    async def _beat(self) -> None:
+        """Show that somebody watches: the time of ``stack.json`` moves, as long as what it says is true."""
+        await Heartbeat(self._data_dir / state.FILE).run(self._is_written)
+
+    def _is_written(self) -> bool:
+        if not self._written:
+            self.write()
+        return self._written
 
     def external(self, name: str, addresses: dict[str, str]) -> PartState:
         """Note a part that is not ours."""
@@ -85,14 +96,23 @@ class Supervisor:
                     log.error("stopping %s: %r", keeper.part.name, trouble)
                 self._say(Event("stopped", keeper.part.name))
         await processes.kill(processes.marked(self.state.stack))
+        if self._beating is not None:
+            self._beating.cancel()
         self.announce("stopped")
         self._closed = True
 
     def write(self) -> None:
-        """Write down what runs now."""
-        if not self._closed:
-            self.state.addresses = _addresses(self.state.parts)
+        """Write down what runs now; where the disk is full, as soon as it has room."""
+        if self._closed:
+            return
+        self.state.addresses = _addresses(self.state.parts)
+        try:
             state.write(self._data_dir, self.state)
+            self._written = True
+        except OSError as error:  # the parts are kept running all the same
+            if self._written:
+                log.error("%s cannot be written: %s", self._data_dir / state.FILE, error.strerror or error)
+            self._written = False
 
     def _keepers(self) -> list[Keeper]:
         return [keeper for level in self._levels for keeper in level]

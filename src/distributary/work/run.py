@@ -14,12 +14,12 @@ from pathlib import Path
 from types import FrameType
 
 import msgspec
-import psutil
 
 from distributary.errors import WorkerBusy
 from distributary.kafka import groups, topics
 from distributary.kafka.cluster import Cluster
 from distributary.kafka.letters import ensure_letters
+from distributary.operate.processes import birth
 from distributary.work import state
 from distributary.work.crew import TICK, Crew
 from distributary.work.function import load_function, look_here
@@ -43,19 +43,20 @@ def run(
     say: Callable[[str], None],
     *,
     convention: str | None,
+    force: bool = False,
     grace: float = GRACE,
 ) -> state.CrewState:
     """Work until SIGINT or SIGTERM, and say what was done.
 
-    ``convention`` is that of group names; None asks neither for it nor for whose the group is. Raises
-    BadFunction, TopicMissing, NameRefused, GroupBusy, WorkerBusy, WorkerFailed.
+    ``convention`` is ``names.groups``; ``force`` skips it, and the check for members of other applications.
+    Raises BadFunction, TopicMissing, NameRefused, GroupBusy, WorkerBusy, WorkerFailed.
     """
     look_here()
     load_function(spec.function)
     for topic in filter(None, (spec.topic, spec.to)):
         topics.get_topic(cluster.admin, topic)
-    if convention is not None:
-        groups.check_free(cluster, spec.group, spec.client_id, convention)
+    if not force and (note := groups.check_free(cluster, spec.group, spec.client_id, convention)):
+        say(f"note: {note}")
     ensure_letters(cluster.admin, spec.dead_letters)
     spec = msgspec.structs.replace(spec, owner=_owner(data_dir, name))
     own = _claim(data_dir, name, spec, span)
@@ -136,9 +137,8 @@ def _claim(data_dir: Path, name: str, spec: Spec, span: Span) -> state.CrewState
                 hint=f"Change it with: distributary worker scale {name} N, or give this one another --name",
             )
     state.forget(data_dir, name)
-    created = psutil.Process().create_time()
     own = state.CrewState(
-        name, os.getpid(), created, spec.function, spec.topic, spec.group, span.least, span.most
+        name, os.getpid(), birth(os.getpid()), spec.function, spec.topic, spec.group, span.least, span.most
     )
     state.write_state(data_dir, own)
     return own

@@ -20,11 +20,11 @@ FOLDER = "workers"
 
 
 class CrewState(msgspec.Struct):
-    """A crew; ``created`` is when its supervisor's process began, ``wish`` the number of the last wish."""
+    """A crew; ``birth`` tells when its supervisor's process began, ``wish`` the number of the last wish."""
 
     name: str
     pid: int
-    created: float
+    birth: str
     function: str
     topic: str
     group: str
@@ -69,7 +69,7 @@ def crews(data_dir: Path) -> list[CrewState]:
             state = msgspec.json.decode(path.read_bytes(), type=CrewState)
         except (OSError, msgspec.DecodeError):
             continue
-        if is_process(state.pid, state.created):
+        if is_process(state.pid, state.birth):
             found.append(state)
     return found
 

@@ -159,8 +159,9 @@ async def test_views_of_two_servers_and_the_death_of_one(
         await told(one)
         said = await eventually(status, lambda found: not found["stores"][1]["answers"])
         assert [view["name"] for view in said["views"]] == sorted(names(servers)[0])
-        assert f"the store at {servers[1].url} does not answer" in said["problems"][0]
-        assert all(name in said["problems"][0] for name in names(servers)[1])
+        (alarm,) = [alarm for alarm in said["alarms"] if alarm["name"] == "store-unreachable"]
+        assert f"the store at {servers[1].url} does not answer" in alarm["text"]
+        assert all(name in alarm["text"] for name in names(servers)[1])
         assert (await get(f"/v1/views/{mine}"))["rows"]
         assert (await get(f"/v1/views/{lost}", 503))["error"]["retry"]
         async with watching(sharded, beside) as late:
@@ -177,4 +178,4 @@ async def test_views_of_two_servers_and_the_death_of_one(
         servers[1].start()
         await told(other)
         assert other.states == 2, "another run of the server is another epoch"
-        await eventually(status, lambda found: not found["problems"])
+        await eventually(status, lambda found: not found["alarms"])

@@ -203,12 +203,14 @@ def test_dead_letters_and_a_stop_that_finishes_what_is_in_hand(make_crew: Callab
     assert headers["distributary-reason"] == b"ValueError: it is bad"
     assert (headers["distributary-partition"], headers["distributary-offset"]) == (b"0", b"1")
     assert "3 records done, 1 of them dead letters" in crew.stop()
-    crew.start("slow", "--group", f"{crew.topic}.slow")
+    group = f"slow_{crew.topic}"
+    crew.start("slow", "--group", group)
     crew.until(lambda said: said.get("done", 0) >= 1)
     said = crew.stop()
     assert crew.process is not None
     assert crew.process.returncode == 0, said
-    crew.start("slow", "--group", f"{crew.topic}.slow")
+    assert f"note: group '{group}' does not follow the naming convention" in said
+    crew.start("slow", "--group", group)
     crew.until(lambda said: said.get("lag") == 0)
     crew.stop()
     slow = [value for value in crew.written(lambda found: len(found) >= 5) if value.islower()]
@@ -221,13 +223,14 @@ def test_dead_letters_and_a_stop_that_finishes_what_is_in_hand(make_crew: Callab
         (("functions:dubble", "--topic", "TOPIC"), "has no 'dubble'"),
         (("functions:double", "--topic", "w.none"), "w.none"),
         (("functions:double", "--topic", "TOPIC", "--exactly-once"), "--exactly-once needs --to"),
-        (("functions:double", "--topic", "TOPIC", "--group", "NoName"), "does not follow the convention"),
+        (("functions:double", "--topic", "TOPIC", "--group", "no"), "does not follow the convention [A-Z]+"),
     ],
 )
 def test_bad_input(make_crew: Callable[[int], Crew], words: tuple[str, ...], said: str) -> None:
     crew = make_crew(1)
     given = [word.replace("TOPIC", crew.topic) for word in words]
     servers = crew.stack.config.kafka.bootstrap_servers
+    (crew.folder / "distributary.toml").write_text("[names]\ngroups = '[A-Z]+'\n")
     done = subprocess.run(
         [sys.executable, "-m", "distributary.cli", "worker", "run", *given, "--bootstrap-server", servers],
         cwd=crew.folder,

@@ -5,13 +5,13 @@ import os
 import re
 from pathlib import Path
 
-import psutil
 import pytest
 from tests.support.servers import free_port
 from tests.unit.cli.control_fixture import control as control
 from tests.unit.control.threaded import ThreadedApi
 
 from distributary.cli.main import main
+from distributary.operate.processes import birth
 from distributary.operate.state import PartState, StackState, write
 
 
@@ -19,7 +19,7 @@ def test_people_see_parts_views_and_problems(
     control: ThreadedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build = control.api.define()
-    driver = {"build": build.id, "engine": "realtime", "rate": 1234.0, "lag": 5, "lag_seconds": 0.25}
+    driver = {"build": build.id, "engine": "realtime"}
     control.api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
     said = {"connections": 2, "subscribers": 3, "channels": 1}
     said |= {"views": {"odds": {"subscribers": 3, "e2e_p50_ms": 4.0, "e2e_p99_ms": 21.0}}}  # type: ignore[dict-item]
@@ -27,14 +27,27 @@ def test_people_see_parts_views_and_problems(
     assert main(["status"]) == 0
     text = capsys.readouterr().out
     assert "2 connections, 3 subscribers, 1 channels" in text
-    assert re.search(r"odds +live +realtime +0 +1,234/s +5 \(0\.2 s\) +0 +3 +4\.0 ms +21 ms", text)
-    assert text.rstrip().endswith("nothing is wrong")
+    assert re.search(r"odds +live +realtime +0 +- +- +0 +3 +4\.0 ms +21 ms", text)
+    assert text.rstrip().endswith("no alarms: Kafka, the store, 2 parts, 1 view were looked at")
 
 
 def test_problems_are_last(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:
     control.api.define(status="stopped")
     assert main(["status"]) == 0
-    assert capsys.readouterr().out.rstrip().endswith("! view odds is stopped: because")
+    *_, alarm, hint = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"! view-stopped: view odds is stopped: because \(for \d+ s\)", alarm)
+    assert "when-a-view-is-stopped" in hint
+
+
+def test_check_exits_with_1_when_there_are_alarms(
+    control: ThreadedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", "--check"]) == 0
+    assert capsys.readouterr().out.startswith("no alarms")
+    control.api.define(status="stopped")
+    control.look()
+    assert main(["status", "--check", "--json"]) == 1
+    assert [alarm["name"] for alarm in json.loads(capsys.readouterr().out)] == ["view-stopped"]
 
 
 def test_json_is_the_apis_own(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +67,7 @@ def test_watching_ends_at_ctrl_c(
 
     monkeypatch.setattr("distributary.cli.status.time.sleep", sleep)
     assert main(["status", "--watch"]) == 0
-    assert capsys.readouterr().out.count("nothing is wrong") == 3
+    assert capsys.readouterr().out.count("no alarms") == 3
 
 
 def test_no_stack_is_one_clear_line(
@@ -82,7 +95,7 @@ def test_the_stack_of_the_configuration_is_found(
     monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL")
     (tmp_path / ".distributary").mkdir()
     part = PartState("control", "ready", addresses={"http": control.url})
-    created = psutil.Process().create_time()
+    created = birth(os.getpid())
     write(tmp_path / ".distributary", StackState("s", os.getpid(), created, "ready", [part]))
     assert main(["status"]) == 0
 
@@ -97,12 +110,17 @@ def test_parts_are_shown_even_without_the_control_api(
         PartState("kafka", "ready", 12),
         PartState("control", "restarting", addresses={"http": _nobody()}),
     ]
-    created = psutil.Process().create_time()
+    created = birth(os.getpid())
     write(tmp_path / ".distributary", StackState("s", os.getpid(), created, "ready", parts))
-    assert main(["status"]) == 1
-    said = capsys.readouterr()
-    assert re.search(r"control +restarting", said.out)
-    assert "does not answer" in said.err
+    (tmp_path / ".distributary" / "ports.json").write_text(
+        json.dumps({name: {"usual": 0, "port": free_port()} for name in ("kafka", "store")})
+    )
+    assert main(["status"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"control +restarting", said)
+    for name in ("part-restarting: control", "store-unreachable", "kafka-unreachable"):
+        assert f"! {name}" in said, "what can be seen without it is seen"
+    assert main(["status", "--check"]) == 1
 
 
 def _nobody() -> str:

@@ -67,6 +67,7 @@ class FakeKafka:
         self.records: list[tuple[str, dict[str, Any]]] = []
         self.polls: list[float] = []
         self.unsent = 0
+        self.flushes: list[float] = []
 
     def produce(self, topic: str, value: bytes | None, key: bytes, **record: Any) -> None:
         if self.full:
@@ -78,6 +79,7 @@ class FakeKafka:
         self.polls.append(seconds)
 
     def flush(self, seconds: float) -> int:
+        self.flushes.append(seconds)
         return self.unsent
 
 
@@ -101,6 +103,23 @@ def test_a_full_queue_is_waited_for() -> None:
     KafkaSender(kafka)(EVENT)
     assert len(kafka.records) == 1
     assert kafka.polls == [0.1, 0.1, 0.1, 0]
+
+
+def test_a_full_queue_is_given_up_when_the_time_to_stop_is_over() -> None:
+    clock, kafka = Clock(), FakeKafka(full=10**9)
+    asked: list[bool] = []
+
+    def stopping() -> bool:
+        asked.append(True)
+        clock.now += 0.5
+        return len(asked) > 3  # SIGTERM comes while a record waits for its turn
+
+    sender = KafkaSender(kafka, stopping, limit=2.0, now=clock)
+    sender(EVENT)
+    sender(EVENT)
+    assert clock.now <= 105.0
+    assert sender.finish() == 2
+    assert kafka.flushes == [0.0]
 
 
 def test_what_was_not_acknowledged_is_counted() -> None:

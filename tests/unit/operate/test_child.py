@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.support.clock import LIMIT
 
-from distributary.operate.child import Child, describe_exit, run_before
+from distributary.model.exitcode import describe_exit
+from distributary.operate.child import Child, run_before
 
 TALKS = """
 import sys
@@ -34,6 +35,18 @@ async def test_the_ready_line_is_heard_and_all_else_is_logged(tmp_path: Path) ->
     assert '{"ready": true' not in said
     for part in ('{"ready": maybe}', "and more", "to stderr", "no end of line"):
         assert part in said
+
+
+async def test_a_child_that_talks_goes_on_though_the_disk_is_full() -> None:
+    script = """
+for n in range(20_000):
+    print("a line that nobody keeps", n)
+print('{"ready": true, "part": "x", "addresses": {}}')
+"""
+    child = await Child.start([sys.executable, "-c", script], os.environ, Path("/dev/full"), announces=True)
+    assert await asyncio.wait_for(child.line, 10 * LIMIT) == {}
+    assert await asyncio.wait_for(child.wait(), 10 * LIMIT) == 0
+    await child.close()
 
 
 async def test_its_end_is_seen_though_a_descendant_holds_its_output_open(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,27 @@ def test_a_second_one_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> No
     with pytest.raises(DataFolderBusy, match=rf"pid {os.getpid()}\b"):
         DataDir.open(tmp_path)
     first.close()
+    DataDir.open(tmp_path).close()
+
+
+def test_a_suspended_owner_of_the_lock_is_reported_as_such(tmp_path: Path) -> None:
+    opens = (
+        "import sys, pathlib; from distributary.operate.datadir import DataDir;"
+        "folder = DataDir.open(pathlib.Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", opens, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        try:
+            assert owner.stdout is not None
+            assert owner.stdout.readline() == "open\n"
+            owner.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, owner.pid, os.WSTOPPED | os.WNOWAIT)
+            with pytest.raises(DataFolderBusy, match=rf"pid {owner.pid}\b.* is suspended") as refused:
+                DataDir.open(tmp_path)
+            assert f"kill -CONT {owner.pid}" in refused.value.hint
+        finally:
+            owner.kill()
     DataDir.open(tmp_path).close()
 
 

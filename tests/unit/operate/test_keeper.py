@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -14,8 +16,8 @@ from tests.support.clock import LIMIT
 from tests.unit.operate.fakes import DEAF, FAIL, QUICK, READY, SERVE, Heard, part
 
 from distributary.errors import PartFailed, StoreUnavailable
-from distributary.operate import processes
-from distributary.operate.keeper import Keeper, Policy
+from distributary.operate import processes, signs
+from distributary.operate.keeper import Keeper, Policy, with_last_words
 from distributary.operate.part import EXIT_FINAL, Launch, Part, Started
 
 
@@ -27,7 +29,20 @@ def keeper(kept: Part, heard: Heard, policy: Policy = QUICK) -> Keeper:
 
 def test_pauses_double_up_to_the_longest() -> None:
     policy = Policy(first=0.5, longest=30)
-    assert [policy.pause(n) for n in (1, 2, 3, 7, 8, 5000)] == [0.5, 1, 2, 30, 30, 30]
+    assert [policy.pause(n) for n in (1, 2, 3, 4, 8, 9, 5000)] == [0, 0.5, 1, 2, 30, 30, 30]
+
+
+def test_the_reason_of_an_end_is_what_the_part_said_last() -> None:
+    said = [
+        "Traceback",
+        "distributary reducers: Spark's JVM (pid 7) was killed by SIGABRT",
+        "BrokenPipeError",
+    ]
+    ended = "ended with exit code 4"
+    assert with_last_words(ended, said) == f"{ended}: Spark's JVM (pid 7) was killed by SIGABRT"
+    critical = "2026-01-01 CRITICAL distributary.reduce.watchdog: Spark's JVM has not answered for 9 s"
+    assert with_last_words(ended, [*said, critical]) == f"{ended}: Spark's JVM has not answered for 9 s"
+    assert with_last_words(ended, ["no such words"]) == ended
 
 
 async def test_a_part_is_ready_when_it_says_so_and_ends_when_asked(tmp_path: Path) -> None:
@@ -168,9 +183,67 @@ async def test_descendants_in_other_sessions_end_with_a_killed_part_and_with_a_s
     assert not await processes.wait_gone([psutil.Process(second)] if psutil.pid_exists(second) else [], 0)
 
 
+BEATS = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *a: sys.exit(0))
+while True:
+    open(sys.argv[1], "w").close()
+    time.sleep(0.1)
+"""
+
+
+def beating(folder: Path) -> Part:
+    """A part that moves the time of a file."""
+    file = folder / "beats"
+    made = part(folder, "a", f"import sys; sys.argv = ['', {str(file)!r}]\n" + READY + BEATS)
+    return dataclasses.replace(made, sign=signs.of_file(file))
+
+
+async def test_a_part_that_hangs_is_said_to_be_silent_then_killed_and_started_again(tmp_path: Path) -> None:
+    heard = Heard()
+    kept = keeper(beating(tmp_path), heard, Policy(first=0.01, silent=2, hung=4))
+    await kept.came_up
+    pid = kept.state.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    await heard.wait(lambda: bool(heard.of("silent")))
+    assert (kept.state.state, kept.state.error) == ("silent", "no sign of life for 2 s")
+    await heard.wait(lambda: len(heard.of("ready")) == 2)
+    assert kept.state.pid not in (None, pid)
+    assert not psutil.pid_exists(pid), "it was killed though it was stopped"
+    assert "gave no sign of life for 4 s; starting it again now" in heard.of("died")[0].message
+    await kept.stop(5 * LIMIT)
+
+
+async def test_a_part_that_goes_on_in_time_is_ready_again(tmp_path: Path) -> None:
+    heard = Heard()
+    kept = keeper(beating(tmp_path), heard, Policy(first=0.01, silent=2, hung=600))
+    await kept.came_up
+    pid = kept.state.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    await heard.wait(lambda: bool(heard.of("silent")))
+    os.kill(pid, signal.SIGCONT)
+    await heard.wait(lambda: len(heard.of("ready")) == 2)
+    assert (kept.state.state, kept.state.pid, kept.state.restarts) == ("ready", pid, 0)
+    await kept.stop(5 * LIMIT)
+
+
+async def test_whoever_was_stopped_himself_blames_nobody(tmp_path: Path) -> None:
+    heard = Heard()
+    kept = keeper(beating(tmp_path), heard, Policy(first=0.01, silent=3, hung=4))
+    await kept.came_up
+    await asyncio.sleep(1.5)  # until a first sign was seen
+    time.sleep(6)  # the supervisor hangs, and the part does not
+    await asyncio.sleep(2.5)
+    assert not heard.of("silent")
+    assert not heard.of("died")
+    await kept.stop(5 * LIMIT)
+
+
 async def test_stopping_in_the_pause_between_two_starts(tmp_path: Path) -> None:
     heard = Heard()
     kept = keeper(part(tmp_path, "a", FAIL), heard, Policy(first=600))
-    await heard.wait(lambda: bool(heard.of("died")))
+    await heard.wait(lambda: len(heard.of("died")) == 2)
     await asyncio.wait_for(kept.stop(1), 2 * LIMIT)
     assert kept.came_up.cancelled()

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from distributary.operate import leftovers, processes, state
+from distributary.operate.processes import birth
 from distributary.operate.state import PartState, StackState
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -45,9 +46,9 @@ def start() -> Iterator[Start]:
         process.stdout.close()
 
 
-def written(folder: Path, stack: str, pid: int, created: float) -> None:
-    part = PartState("kafka", pid=pid, created=created)
-    state.write(folder, StackState(stack, os.getpid(), 0.0, "ready", [part]))
+def written(folder: Path, stack: str, pid: int, born: str) -> None:
+    part = PartState("kafka", pid=pid, birth=born)
+    state.write(folder, StackState(stack, os.getpid(), "", "ready", [part]))
 
 
 async def test_marked_processes_are_ended_and_others_are_not(
@@ -76,13 +77,13 @@ def test_a_pid_that_was_written_down_counts_only_for_the_same_process(
     tmp_path: Path, stack: str, start: Start
 ) -> None:
     bare = start()
-    created = psutil.Process(bare.pid).create_time()
-    written(tmp_path, stack, bare.pid, created)
+    born = birth(bare.pid)
+    written(tmp_path, stack, bare.pid, born)
     assert [p.pid for p in leftovers.find(stack, tmp_path)] == [bare.pid], "it wrote over its environment"
-    written(tmp_path, stack, bare.pid, created - 100)
+    written(tmp_path, stack, bare.pid, born + "1")
     assert leftovers.find(stack, tmp_path) == [], "the pid was used again"
     other = start(DISTRIBUTARY_STACK=stack + "x")
-    written(tmp_path, stack, other.pid, psutil.Process(other.pid).create_time())
+    written(tmp_path, stack, other.pid, birth(other.pid))
     assert leftovers.find(stack, tmp_path) == [], "another stack's"
 
 
@@ -90,15 +91,15 @@ def test_without_an_environment_to_read_pid_and_start_time_decide(
     tmp_path: Path, stack: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = start()
-    created = psutil.Process(mine.pid).create_time()
+    born = birth(mine.pid)
 
     def denied(self: psutil.Process) -> dict[str, str]:
         raise psutil.AccessDenied
 
     monkeypatch.setattr(psutil.Process, "environ", denied)
-    written(tmp_path, stack, mine.pid, created)
+    written(tmp_path, stack, mine.pid, born)
     assert [p.pid for p in leftovers.find(stack, tmp_path)] == [mine.pid]
-    written(tmp_path, stack, mine.pid, created - 100)
+    written(tmp_path, stack, mine.pid, born + "1")
     assert leftovers.find(stack, tmp_path) == []
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,36 @@ async def test_levels_start_in_order_and_stop_in_reverse_and_all_is_written_down
     assert after is not None
     assert after.state == "stopped"
     assert [(p.pid, p.addresses) for p in after.parts] == [(None, {})] * 3
+
+
+async def test_parts_are_restarted_though_it_cannot_be_written_down_and_then_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard()
+    runs = supervisor(tmp_path, heard)
+    await runs.start([part(tmp_path, "a", SERVE)])
+    file = tmp_path / state.FILE
+
+    def full(folder: Path, what: state.StackState) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def until(ready: Callable[[], object]) -> None:
+        async with asyncio.timeout(10 * LIMIT):
+            while not ready():
+                await asyncio.sleep(0.01)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(state, "write", full)
+        first = runs.keeper("a").kill()
+        await until(lambda: len(heard.of("ready")) == 2)
+        stale = state.read(tmp_path)
+        assert stale is not None
+        assert stale.parts[0].pid == first
+        old = file.stat().st_mtime_ns
+        assert not runs._is_written()
+        assert file.stat().st_mtime_ns == old, "no sign of life from a file that is not true"
+    await until(lambda: (now := state.read(tmp_path)) and now.parts[0].pid not in (None, first))
+    await runs.stop()
 
 
 async def test_a_part_given_up_at_the_start_is_raised_and_the_rest_can_be_stopped(tmp_path: Path) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import psutil
 import pytest
 
 from distributary.errors import WorkerMissing
+from distributary.operate.processes import birth
 from distributary.work import state
 from distributary.work.state import CrewState, Wish
 
 
 def mine(name: str = "shop.orders.charge") -> CrewState:
-    created = psutil.Process().create_time()
+    created = birth(os.getpid())
     return CrewState(name, os.getpid(), created, "m:f", "shop.orders", name, 1, 4)
 
 
@@ -26,7 +26,7 @@ def test_a_crew_that_runs_is_found(tmp_path: Path) -> None:
 
 def test_one_whose_process_is_gone_is_not(tmp_path: Path) -> None:
     gone = mine()
-    gone.created -= 1_000
+    gone.birth += "1"
     state.write_state(tmp_path, gone)
     assert state.crews(tmp_path) == []
 

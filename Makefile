@@ -34,7 +34,7 @@ demo: setup ## Run the demonstration (ARGS: for `distributary demo`)
 bench: setup ## Measure throughput and latency (ARGS: for `python -m bench`)
 	$(PY) -m bench $(ARGS)
 
-faults: setup ## Kill parts of the stack on purpose and check that it recovers (ARGS: for pytest)
+faults: setup test-deps ## Kill parts of the stack on purpose and check that it recovers (ARGS: for pytest)
 	$(PY) -m pytest -m faults $(ARGS)
 
 docs: $(STAMP) ## Regenerate the reference pages
@@ -76,12 +76,13 @@ $(STAMP): requirements.lock pyproject.toml
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-test-deps: ## Get redis-server, chromium and its driver for the tests that use them
+test-deps: ## Get redis-server, chromium with its driver, and a C compiler for the tests that use them
 	@missing=; \
 	command -v redis-server >/dev/null || missing="redis-server"; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	  || missing="$$missing chromium"; \
 	command -v chromedriver >/dev/null || missing="$$missing chromium-driver"; \
+	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if ! { $(CAN_APT); }; then \
 	  echo "test-deps: not installed here: $$missing. The tests that need it are skipped." \

@@ -28,6 +28,8 @@ _SLOWLY = {**os.environ, "DISTRIBUTARY_TEST_LIMIT": os.environ.get("DISTRIBUTARY
 """Whoever is out of the way may take longer."""
 
 _PYTEST = (sys.executable, "-m", "pytest", "-m", "not faults")
+_SLOWEST = ("--durations=40", "--durations-min=2")
+"""All tests together have half an hour: whoever adds one sees what takes it."""
 _LINT = (
     (sys.executable, "-m", "ruff", "check", "."),
     (sys.executable, "-m", "ruff", "format", "--check", "."),
@@ -87,7 +89,7 @@ def main(words: Sequence[str]) -> int:
     beside = Beside((*_LINT, (*_PYTEST, *PURE, *quiet), (*_PYTEST, *SERVERS, *quiet)), good)
     rest = [f"--ignore={folder}" for folder in SERVERS]
     try:
-        code = subprocess.run([*_PYTEST, *WHOLE, *rest, *words], check=False).returncode
+        code = subprocess.run([*_PYTEST, *_SLOWEST, *WHOLE, *rest, *words], check=False).returncode
         well = beside.join()
     except KeyboardInterrupt:
         beside.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -15,7 +16,7 @@ import pytest
 from tests.browser.webdriver import browser, chromium
 from tests.support.clock import LIMIT
 
-from distributary.operate import processes, state
+from distributary.operate import leftovers, processes, state
 
 FIRST_CHANGE = 30.0
 """Seconds from the command to the first change on the screen."""
@@ -40,21 +41,33 @@ class Demo:
                     return self._said[-1]
 
 
-@contextlib.asynccontextmanager
-async def demo(folder: Path) -> AsyncIterator[Demo]:
-    process = await asyncio.create_subprocess_exec(
+async def command(folder: Path, *words: str) -> asyncio.subprocess.Process:
+    """Start a command in a folder, on a machine where no other stack of this user runs."""
+    alone = folder.parent / f"{folder.name}-tmp"
+    alone.mkdir(exist_ok=True)
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "import sys; from distributary.cli.main import main; sys.exit(main())"),
-        *("demo", "--json"),
+        *words,
         cwd=folder,
+        env={**os.environ, "TMPDIR": str(alone)},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
     )
+
+
+@contextlib.asynccontextmanager
+async def demo(folder: Path) -> AsyncIterator[Demo]:
+    process = await command(folder, "demo", "--json")
     try:
         yield Demo(process)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+        data = folder / ".distributary" / "demo"
+        if (data / "stack.id").exists():  # a test that failed leaves nothing either
+            for left in leftovers.find((data / "stack.id").read_text().strip(), data):
+                left.kill()
 
 
 async def test_odds_move_on_the_page_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
@@ -62,6 +75,9 @@ async def test_odds_move_on_the_page_and_ctrl_c_leaves_nothing(tmp_path: Path) -
         page = await running.event("page", 60)
         first = await running.event("first-change", 60)
         assert first["seconds"] < FIRST_CHANGE * LIMIT
+        asked = await command(tmp_path, "status", "--json")
+        said = json.loads((await asked.communicate())[0])
+        assert "odds" in {view["name"] for view in said["views"]}, "a command that was told nothing finds it"
         if chromium() is None:
             pytest.skip("chromium is not installed (Debian: apt-get install chromium chromium-driver)")
         async with browser(tmp_path / "profile") as window:

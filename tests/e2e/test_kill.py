@@ -9,96 +9,29 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 from tests.support.clock import LIMIT
 from tests.support.load import Load, Watcher
+from tests.support.scene import SETTINGS
 from tests.support.stack import AttachedStack, Feeding
-
-SETTINGS = """
-[spark]
-batch = "60 s"
-
-[publisher]
-processes = 2
-
-[[feeds]]
-name = "events"
-topic = "events"
-create = true
-partitions = 2
-
-[[views]]
-name = "sums"
-feed = "events"
-reduce = "aggregate"
-aggregates = { k = "last(k)", count = "count()", total = "sum(n)" }
-"""
+from tests.support.up import Up
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
-class Up:
-    """``distributary up`` as a user starts it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "distributary.toml").write_text(SETTINGS)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        argv = [sys.executable, "-m", "distributary.cli", "up"]
-        with (self.folder / "up.log").open("ab") as log:
-            self._process = subprocess.Popen(argv, cwd=self.folder, stdout=log, stderr=log)
-        deadline = time.monotonic() + 120 * LIMIT
-        while self.state() != "ready":
-            assert self._process.poll() is None, (self.folder / "up.log").read_text()
-            assert time.monotonic() < deadline, (self.folder / "up.log").read_text()
-            time.sleep(0.1)
-
-    def state(self) -> str:
-        found = self._read()
-        mine = self._process is not None and found.get("pid") == self._process.pid
-        ready = mine and all(part["state"] == "ready" for part in found["parts"]) and len(found["parts"]) == 7
-        return "ready" if ready else "starting"
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            found: dict[str, Any] = json.loads((self.folder / ".distributary" / "stack.json").read_text())
-            return found
-        except (OSError, ValueError):
-            return {}
-
-    def pid(self, part: str) -> int:
-        pids = {one["name"]: one["pid"] for one in self._read()["parts"]}
-        pid: int = pids[part]
-        return pid
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        assert self._process is not None
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait(30 * LIMIT)
-
-
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    one = Up(tmp_path)
-    one.start()
-    yield one
-    one.stop()
+    one = Up(tmp_path, SETTINGS)
+    try:
+        one.start()
+        yield one
+    finally:
+        one.stop()
 
 
 @pytest.fixture
@@ -149,6 +82,7 @@ async def test_every_process_may_be_killed_under_load(up: Up, feeding: Feeding) 
         await flows_again(load, watcher)
         for part in (
             "worker",
+            "jvm",
             "reducers",
             "publisher-1",
             "control",
@@ -157,7 +91,9 @@ async def test_every_process_may_be_killed_under_load(up: Up, feeding: Feeding) 
             "publisher-2",
             "reducers",
         ):
-            pid = await worker_pid(feeding) if part == "worker" else up.pid(part)
+            pid = (
+                await worker_pid(feeding) if part == "worker" else up.jvm() if part == "jvm" else up.pid(part)
+            )
             os.kill(pid, signal.SIGKILL)
             took[part] = await flows_again(load, watcher)
         expected = load.stop()

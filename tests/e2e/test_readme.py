@@ -19,7 +19,7 @@ from tests.support.clock import LIMIT
 
 from distributary.operate import leftovers, processes, state
 
-TUTORIAL, README = "docs/tutorial/first-stream.md", "README.md"
+TUTORIAL, README, WATCH = "docs/tutorial/first-stream.md", "README.md", "docs/how-to/watch-a-stack.md"
 
 ELSEWHERE = {
     "make demo": "tests/e2e/test_demo.py runs the command behind it, and looks at its page",
@@ -190,7 +190,7 @@ class Reader:
 
 
 def test_every_shell_block_is_run_or_covered_elsewhere() -> None:
-    for block in blocks(README) + blocks(TUTORIAL):
+    for block in blocks(README) + blocks(TUTORIAL) + blocks(WATCH):
         if block.language == "sh" and not block.mark.startswith("run"):
             for line in block.text.splitlines():
                 assert line.partition("#")[0].strip() in ELSEWHERE, f"{block.place}: {line!r} is not run"
@@ -202,6 +202,7 @@ def test_whoever_does_what_the_pages_say_sees_what_they_show(shell: Shell) -> No
     reader = Reader(shell)
     reader.read(TUTORIAL)
     reader.read(README)
+    reader.read(WATCH)
     the_ten_line_subscriber(shell)
     assert shell.stack is not None
     began = time.monotonic()

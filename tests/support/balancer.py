@@ -18,6 +18,10 @@ class Balancer:
         self.served: list[int] = []
         """The server of every connection, in order."""
 
+    def aim(self, ports: Sequence[int]) -> None:
+        """Lead new connections elsewhere; those that are open stay where they are."""
+        self._ports, self._next = list(ports), 0
+
     async def __aenter__(self) -> Balancer:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port: int = self._server.sockets[0].getsockname()[1]

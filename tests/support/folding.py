@@ -25,11 +25,9 @@ class Folding:
         self._claim()
 
     def _claim(self) -> None:
-        generation = self.store.claim(self.build, "topic-id", 1).generation
+        claim = self.store.claim(self.build, "topic-id", 1).claim
         view = self._definition.view
-        self._reducer = Reducer(
-            self.store, self.build, 0, generation, view, rule_of(view), lambda letters: None
-        )
+        self._reducer = Reducer(self.store, self.build, 0, claim, view, rule_of(view), lambda letters: None)
         self._reducer.open()
 
     def fold(self, **rows: dict[str, Any] | None) -> None:

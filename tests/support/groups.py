@@ -33,6 +33,7 @@ def group(
     version: int | None = None,
     expires: int = 0,
     new: bool = True,
+    fingerprint: str = "",
 ) -> Group:
     """A group as a reducer would send it."""
     rows: dict[str, tuple[int, bytes | None, int, bool]] = {}
@@ -52,6 +53,7 @@ def group(
         follows,
         Mark(mark),
         "",
+        fingerprint,
         len(changes),
         encode_changes(changes) if changes else b"",
         rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import time
@@ -84,8 +85,17 @@ class StoreServer:
         self._process.kill()
         self._process.wait()
 
+    def lose_tail(self, size: int) -> None:
+        """Cut so many bytes off the end of the append-only file, while the server is down."""
+        newest = max(self.folder.glob("appendonlydir/*.incr.aof"), key=lambda f: f.stat().st_mtime_ns)
+        with newest.open("r+b") as file:
+            file.truncate(max(0, newest.stat().st_size - size))
+
     def stop(self) -> None:
         """Stop cleanly."""
         assert self._process is not None
-        self._process.terminate()
-        self._process.wait()
+        while self._process.poll() is None:
+            self._process.terminate()
+            # A server that is writing its first file after a synchronisation does not listen.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import threading
 import time
 import uuid
@@ -156,6 +158,10 @@ class AttachedStack(RunningStack):
     @property
     def config(self) -> Config:
         return self._config
+
+    def kill(self, part: str) -> None:
+        state = json.loads((self.folder / ".distributary" / "stack.json").read_text())
+        os.kill(next(one["pid"] for one in state["parts"] if one["name"] == part), signal.SIGKILL)
 
     @property
     def addresses(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "distributary"
 TESTS = ROOT / "tests"
 
-BASE = ("errors", "model", "config")
+BASE = ("errors", "heartbeat", "model", "config")
 STAGES = ("setup", "kafka", "client", "store", "permit", "reduce", "publish", "subscribe", "relay")
 BESIDE = ("control", "gateway", "operate", "work", "demo", "cli", "docs")
 
@@ -45,7 +45,11 @@ THROUGH = {
     "config.reader": "tests/unit/config/test_loading.py",
     "config.rules": "tests/unit/config/test_refusals.py",
     "config.names": "tests/integration/cli/test_topics.py",
+    "control.describe": "tests/unit/control/test_views.py",
+    "control.look": "tests/unit/cli/test_status.py",
     "control.overview": "tests/unit/control/test_status.py",
+    "control.sight": "tests/unit/control/test_alarms.py",
+    "docs.alarms": "tests/unit/docs/test_reference.py",
     "work.crew": "tests/integration/work/test_worker.py",
     "work.gauge": "tests/integration/work/test_worker.py",
     "work.run": "tests/integration/work/test_worker.py",
@@ -71,6 +75,9 @@ THROUGH = {
     "gateway.proxy.schemas": "tests/integration/gateway/proxy/test_v2.py",
     "gateway.refuse": "tests/integration/gateway/proxy/test_bad_input.py",
     "gateway.replies": "tests/integration/gateway/schemas/test_registry.py",
+    "gateway.schemas.ids": "tests/integration/gateway/schemas/test_registry.py",
+    "gateway.schemas.modes": "tests/integration/gateway/schemas/test_registry.py",
+    "gateway.schemas.requests": "tests/integration/gateway/schemas/test_registry.py",
     "gateway.schemas.routes": "tests/integration/gateway/schemas/test_registry.py",
     "gateway.stream.follow": "tests/integration/gateway/stream/test_stream.py",
     "gateway.stream.routes": "tests/integration/gateway/stream/test_stream.py",
@@ -87,7 +94,7 @@ THROUGH = {
     "publish.stream.sse": "tests/integration/publish/test_sse.py",
     "publish.connection.subscriber": "tests/integration/publish/test_websocket.py",
     "reduce.ahead": "tests/integration/reduce/test_avro.py",
-    "reduce.deadletters": "tests/integration/reduce/test_flow.py",
+    "reduce.deadletters": "tests/integration/reduce/test_dead_letters.py",
     "reduce.driver": "tests/integration/reduce/test_drivers.py",
     "reduce.eventreader": "tests/integration/reduce/test_events.py",
     "reduce.group": "tests/unit/reduce/test_world.py",
@@ -99,7 +106,7 @@ THROUGH = {
     "relay.messages": "tests/unit/relay/test_upstream.py",
     "relay.client": "tests/integration/relay/test_loss.py",
     "relay.server": "tests/integration/relay/test_clients.py",
-    "reduce.worker": "tests/integration/reduce/test_flow.py",
+    "reduce.taskbeat": "tests/integration/reduce/test_worker.py",
     "store.follow": "tests/contract/test_store.py",
     "store.keys": "tests/contract/test_store.py",
     "store.reader": "tests/contract/test_store.py",

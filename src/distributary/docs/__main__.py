@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from distributary.docs import client, commands, configuration, errors, metrics, protocol, rest
+from distributary.docs import alarms, client, commands, configuration, errors, metrics, protocol, rest
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/configuration.md": configuration.page,
@@ -17,6 +17,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/protocol.md": protocol.page,
     "docs/reference/errors.md": errors.page,
     "docs/reference/metrics.md": metrics.page,
+    "docs/reference/alarms.md": alarms.page,
 }
 
 

@@ -10,12 +10,15 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from distributary.config import Config
 from distributary.control import health
 from distributary.control.context import CONTEXT, Context
+from distributary.control.monitor import Monitor
+from distributary.control.sight import KafkaSight, Oldest
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -62,13 +65,28 @@ def control() -> str:
     store = MemoryStore()
     definition = Definition(View("odds", "odds"), Feed("odds", "odds"))
     store.writer.define("odds", definition.build, definition.text)
-    figures_of_it = {"build": definition.build, "lag": 0, "lag_seconds": 0, "rate": 0}
-    store.writer.beat("reducers", "1", json.dumps({"views": {"odds": figures_of_it}}))
+    store.writer.beat("reducers", "1", json.dumps({"views": {"odds": {"build": definition.build}}}))
+    return asyncio.run(_control(store))
+
+
+async def _control(store: MemoryStore) -> str:
     nothing: Any = None
-    context = Context(Config(), store.reader, store.writer, nothing)
+    monitor = Monitor(Config(data_dir=Path("/nonexistent")), store.reader, _Kafka())
+    context = Context(Config(), store.reader, store.writer, nothing, monitor)
     context.counts["GET /v1", "200"] += 1
+    await monitor.look()
     request: Any = SimpleNamespace(app={CONTEXT: context})
-    return str(asyncio.run(health.metrics(request)).text)
+    return str((await health.metrics(request)).text)
+
+
+class _Kafka:
+    """A cluster with one topic that lacks a replica, so that there is an alarm."""
+
+    def look(self, names: set[str]) -> KafkaSight:
+        return KafkaSight(under_replicated=("odds-0",), ends={name: {0: 1} for name in names})
+
+    def next_records(self, topic: str, offsets: dict[int, int]) -> dict[int, Oldest | None]:
+        return dict.fromkeys(offsets)
 
 
 def publisher() -> str:

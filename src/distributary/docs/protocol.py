@@ -7,8 +7,10 @@ from typing import TypeVar
 from distributary.publish.connection.calls import METHODS
 from distributary.publish.connection.session import MAX_NAME, MAX_PENDING
 from distributary.publish.connection.websocket import PATH
+from distributary.publish.hub import budget
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending, Refusal
+from distributary.publish.wire.commands import UNSERVED
 
 Code = TypeVar("Code", Refusal, Ending)
 
@@ -77,6 +79,12 @@ Commands: `connect` (first), `subscribe`, `unsubscribe`, `history`, `publish`, `
 and the answer to a ping. The others of the protocol (`ping`, `presence`, `presence_stats`) are refused with
 code 108, and `send` is ignored. Several may come in one frame, also with `connect`: they wait for its answer.
 
+A command that sets one of these fields is refused with code 108, too, rather than answered without it:
+
+| command | field | not available |
+|---|---|---|
+{unserved}
+
 - Where [permission](../how-to/permission.md) is on, `connect` carries a `token`, or `data` with an `api_key`;
   or the handshake had the header `Authorization` or `X-API-Key`. The reply says `expires` and `ttl` (seconds)
   when the token ends. Error 109 asks for another token.
@@ -117,6 +125,8 @@ is begun the reply's data is `{{"op": "waiting"}}`; then come the snapshot's pag
 | `history` under way | 1 for each connection | error 111 |
 | commands a second | `publisher.max_rate` or the token's `rate`, and one a channel | error 111, then 3013 |
 | what waits for a reader | `publisher.queue_bytes` | closed with 3008; with a pace: the newest rows |
+| first rows and resumes over 64 KiB that are being sent | `publisher.state_bytes` in a process | error 111 |
+| a reader that has such rows to take | {progress:,} bytes in {stall:g} s, at least | closed with 3008 |
 | `limit` of an order | `publisher.top_rows` | error 107 |
 | rows of a query with an order or a pace | `publisher.kept_rows` | error 106 |
 | an unanswered ping | until the next, `publisher.ping` later | closed with 3012 |
@@ -175,6 +185,13 @@ def page() -> str:
         methods=" and ".join(f"`{method}`" for method in METHODS),
         name=MAX_NAME,
         pending=MAX_PENDING,
+        progress=budget.PROGRESS,
+        stall=budget.STALL,
+        unserved="".join(
+            f"| `{command}` | `{field}` | {what} |\n"
+            for command, fields in UNSERVED.items()
+            for field, what in fields.items()
+        ).rstrip("\n"),
         refusals=refusals,
         unsubscribes=_rows([one for one in endings if one.code < 3000]),
         closes=_rows([one for one in endings if one.code >= 3000]),

@@ -16,6 +16,7 @@ from distributary.config.sections import Publisher
 from distributary.control.app import make_app
 from distributary.control.context import Context
 from distributary.gateway.app import make_app as make_gateway
+from distributary.gateway.fields import taken
 from distributary.publish.hub.hub import Hub
 from distributary.publish.stats import Stats
 from distributary.publish.stream.http import HttpServer
@@ -85,7 +86,8 @@ OF_PUBLISHER = {
 _GATEWAY = """\
 ## Gateway
 
-How to use it: [Kafka over HTTP](../how-to/kafka-over-http.md), [schemas](../how-to/schemas.md).
+How to use it: [Kafka over HTTP](../how-to/kafka-over-http.md), [schemas](../how-to/schemas.md). An address
+takes the parameters and fields that are listed with it; others are refused by name (400).
 """
 
 OF_GATEWAY = {
@@ -103,7 +105,7 @@ def page() -> str:
     """The whole page."""
     control = [_entry(name, handler, DETAILS) for name, handler in routes(control_app())]
     publisher = [_entry(name, None, {**DETAILS, **OF_PUBLISHER}) for name, _ in routes(publisher_app())]
-    gateway = [_entry(name, handler, OF_GATEWAY) for name, handler in routes(gateway_app())]
+    gateway = [_entry(name, handler, _of_gateway(name, handler)) for name, handler in routes(gateway_app())]
     return "\n".join([_INTRO, "## Control API\n", *control, "## Publisher\n", *publisher, _GATEWAY, *gateway])
 
 
@@ -126,13 +128,25 @@ def gateway_app() -> web.Application:
     return make_gateway(Config(), MemoryStore().reader.revoked)
 
 
+def _of_gateway(name: str, handler: Any) -> dict[str, str]:
+    """What an address of the gateway takes, as its handler declares it."""
+    declared = taken(handler)
+    parts = [OF_GATEWAY.get(name, "")]
+    if declared.query and "Parameters:" not in parts[0]:
+        parts.append(f"Parameters: {', '.join(f'`{one}`' for one in declared.query)}.")
+    if declared.body and "body" not in parts[0]:
+        parts.append(f"Fields of the body: {', '.join(f'`{one}`' for one in declared.body)}.")
+    return {name: " ".join(part for part in parts if part)}
+
+
 def routes(app: web.Application) -> list[tuple[str, Any]]:
-    """Every ``METHOD /path`` with its handler; HEAD goes along with GET."""
-    return [
-        (f"{route.method} {route.resource.canonical}", route.handler)
+    """Every ``METHOD /path`` with its handler; HEAD goes along with GET, as does a slash at the end."""
+    found = {
+        f"{route.method} {route.resource.canonical.rstrip('/') or '/'}": route.handler
         for route in app.router.routes()
         if route.method != "HEAD" and route.resource is not None
-    ]
+    }
+    return list(found.items())
 
 
 def _entry(name: str, handler: Any, details: dict[str, str]) -> str:

@@ -13,6 +13,7 @@ from tests.support.blocks import ROOT
 from distributary.cli.registry import COMMANDS
 from distributary.config.table import SETTINGS
 from distributary.control import health
+from distributary.control.alarms import KINDS
 from distributary.docs import errors, metrics, protocol, rest
 from distributary.docs.__main__ import PAGES, main
 from distributary.kafka.properties import PROPERTIES
@@ -51,6 +52,11 @@ def test_every_command() -> None:
     told = re.findall(r"^\| `distributary (\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert sorted(told) == sorted(known), "the README's table has every command once, and no others"
     assert set(re.findall(r"^## distributary (\w+)$", page("cli"), re.MULTILINE)) == known
+
+
+def test_every_alarm() -> None:
+    for name, kind in KINDS.items():
+        assert f"| `{name}` | {kind.severity} | {kind.about} |" in page("alarms")
 
 
 def test_every_error_code() -> None:

@@ -1,0 +1,185 @@
+"""Every process of a stack, killed and stopped: named in time, mended in time, and no row is wrong.
+
+The whole table and ten quiet minutes are `make faults`; a part of it belongs to every run of the tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.support.clock import LIMIT
+from tests.support.load import Load
+from tests.support.scene import SETTINGS, Flow, Scene
+from tests.support.stack import Feeding
+from tests.support.up import Up
+
+from distributary.kafka import client
+
+NAMED, MENDED, HUNG = 15.0, 15.0, 15.0
+"""Seconds to name a fault, to be live again after a kill, and to notice that something hangs."""
+GONE = 15.0
+"""Seconds after its cure in which an alarm is gone."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A process, what is done to it, and by which alarms that may be named."""
+
+    process: str
+    number: signal.Signals
+    names: tuple[str, ...]
+    within: float = MENDED
+
+    @property
+    def id(self) -> str:
+        return f"{self.process}-{self.number.name}"
+
+
+PART = ("part-silent", "part-restarting")
+VIEW = ("view-restarting", "view-stalled")
+KILLED = {
+    "worker": (VIEW, 3.0),
+    "jvm": (PART, MENDED),
+    "reducers": (PART, MENDED),
+    "daemon": (PART, MENDED),
+    "publisher-1": (PART, 3.0),
+    "control": (PART, MENDED),
+    "gateway": (PART, MENDED),
+    "socketio": (PART, MENDED),
+    "store": (("store-unreachable", *PART), MENDED),
+    "kafka": (("kafka-unreachable", *PART), MENDED),
+}
+FAULTS = [Fault(process, signal.SIGKILL, names, within) for process, (names, within) in KILLED.items()]
+FAULTS += [
+    Fault(process, signal.SIGSTOP, names, within + HUNG) for process, (names, within) in KILLED.items()
+]
+SHORT = [fault for fault in FAULTS if fault.id in ("worker-SIGSTOP", "jvm-SIGSTOP", "store-SIGSTOP")]
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    one = Up(tmp_path_factory.mktemp("faults"), SETTINGS)
+    try:
+        one.start()
+        yield one
+    finally:
+        one.stop()
+
+
+@pytest.fixture
+async def scene(up: Up) -> Scene:
+    one = Scene(up)
+    await one.feeding.live("sums", "realtime")
+    await one.no_alarm(60)
+    return one
+
+
+async def strike(scene: Scene, fault: Fault, flow: Flow) -> None:
+    """Do it; see it named, mended and forgotten."""
+    pid = await scene.pid(fault.process)
+    before = scene.up.parts()
+    os.kill(pid, fault.number)
+    began = time.monotonic()
+    seen: set[str] = set()
+    ready: set[str] = set()
+
+    async def named() -> bool:
+        seen.update(alarm["name"] for alarm in await scene.alarms())
+        ready.update(await scene.not_ready())
+        return bool(seen & set(fault.names))
+
+    async def back() -> bool:
+        part = scene.up.parts().get(fault.process)
+        return part is None or (part["state"] == "ready" and part["pid"] != before[fault.process]["pid"])
+
+    naming = asyncio.create_task(scene.until(named, NAMED, f"{fault.id}: named"))
+    try:
+        await scene.until(back, fault.within, f"{fault.id}: the part is back")
+        await flow.goes_on(scene, fault.within, fault.id)
+        mended = time.monotonic() - began
+        assert mended < fault.within * LIMIT, f"{fault.id}: live again after {mended:.1f} s"
+    except BaseException:
+        naming.cancel()
+        raise
+    took = {"named": await naming, "mended": mended, "gone": await scene.no_alarm(GONE)}
+    print(fault.id, {what: round(seconds, 1) for what, seconds in took.items()}, sorted(seen))
+    if fault.process != "control":
+        assert ready & set(fault.names), f"{fault.id} was not named by /readyz: {ready}"
+
+
+async def go_through(scene: Scene, faults: list[Fault]) -> None:
+    async with scene.flowing() as flow:
+        for fault in faults:
+            await strike(scene, fault, flow)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 * LIMIT)
+async def test_what_hangs_is_named_and_mended(scene: Scene) -> None:
+    await go_through(scene, SHORT)
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(1_800 * LIMIT)
+async def test_every_process_killed_and_stopped_is_named_and_mended(scene: Scene) -> None:
+    await go_through(scene, FAULTS)
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(900 * LIMIT)
+async def test_ten_minutes_of_load_idleness_batch_ends_and_deploys_raise_no_alarm(scene: Scene) -> None:
+    """A batch is a minute long; deploys are views that come, change and go."""
+    raised: list[Any] = []
+    ending = asyncio.Event()
+
+    async def watch() -> None:
+        while not ending.is_set():
+            raised.extend(await scene.alarms())
+            await asyncio.sleep(0.5)
+
+    watching = asyncio.create_task(watch())
+    try:
+        load = Load(scene.stack, "events", rate=500)
+        load.start()
+        await asyncio.sleep(180)
+        load.stop()
+        await asyncio.sleep(120)
+        feeding = Feeding(scene.stack)
+        load = Load(scene.stack, "events", rate=200)
+        load.start()
+        deadline = time.monotonic() + 180
+        while time.monotonic() < deadline:
+            name = await feeding.view(feed={"partitions": 3}, where="n > 3")
+            feeding.produce((f"k{n}", {"n": n % 5}) for n in range(500))
+            await feeding.view(name=name, feed={"partitions": 3}, where="n > 2", wait=False)
+            await feeding.live(name)
+            await asyncio.sleep(5)
+            await feeding.drop()
+            feeding.views.clear()
+        load.stop()
+        writer = client.producer(scene.stack.config.kafka, transactional_id="faults")
+        writer.init_transactions(30)
+        for n in range(30):  # what ends a transaction is no record that waits
+            writer.begin_transaction()
+            writer.produce("events", json.dumps({"k": f"t{n}", "n": 1}), f"t{n}")
+            writer.commit_transaction(30)
+            await asyncio.sleep(4)
+    finally:
+        ending.set()
+        await watching
+    assert raised == []
+
+
+def test_the_table_has_every_part_of_a_stack() -> None:
+    from distributary.operate.parts import services
+
+    parts = {service.name for service in services(2, socketio=True)} - {"publisher-2"}
+    assert parts | {"kafka", "store", "jvm", "daemon", "worker"} == {fault.process for fault in FAULTS}

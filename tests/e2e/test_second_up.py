@@ -1,0 +1,89 @@
+"""A second `distributary up` in a folder: refused without disturbing the first, until the first is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.clock import LIMIT
+from tests.support.stack import AttachedStack, Feeding
+from tests.support.up import Up
+
+from distributary.operate import processes
+
+SETTINGS = """
+[[feeds]]
+name = "events"
+topic = "events"
+create = true
+
+[[views]]
+name = "events"
+feed = "events"
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * LIMIT)]
+
+
+def refused(folder: Path) -> str:
+    """What a second `up` says; it ends at once and by name."""
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "distributary.cli", "up"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=30 * LIMIT,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert time.monotonic() - began < 5 * LIMIT
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+async def test_a_second_up_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
+    up = Up(tmp_path, SETTINGS)
+    try:
+        up.start()
+        first, before = up.process, up.parts()
+        feeding = Feeding(AttachedStack(tmp_path), topic="events")
+        await feeding.live("events")
+        feeding.produce([("a", {"n": 1})])
+        await feeding.rows_become("events", {"a": {"n": 1}})
+
+        said = refused(tmp_path)
+        assert f"another `distributary up` (pid {first.pid}) runs in {tmp_path / '.distributary'}" in said
+        assert "Stop that one first" in said
+
+        first.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
+        said = refused(tmp_path)
+        assert f"(pid {first.pid})" in said
+        assert "is suspended" in said
+        assert f"kill -CONT {first.pid}" in said
+        first.send_signal(signal.SIGCONT)
+
+        assert up.parts() == before, "nothing was restarted"
+        feeding.produce([("b", {"n": 2})])
+        await feeding.rows_become("events", {"a": {"n": 1}, "b": {"n": 2}})
+
+        stack = (tmp_path / ".distributary" / "stack.id").read_text().strip()
+        first.send_signal(signal.SIGSTOP)  # one that hangs is no different
+        up.kill()
+        left = processes.marked(stack)
+        assert {part["pid"] for part in before.values()} <= {process.pid for process in left}
+        up.start()
+        assert "processes that an earlier run left behind" in (tmp_path / "up.log").read_text()
+        assert not [process for process in left if processes.alive(process)]
+        await feeding.live("events")
+        feeding.produce([("c", {"n": 3})])
+        await feeding.rows_become("events", {"a": {"n": 1}, "b": {"n": 2}, "c": {"n": 3}})
+    finally:
+        up.stop()
+    assert processes.marked(stack) == []

@@ -1,0 +1,68 @@
+"""An embedded Kafka broker of a test's own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+from distributary.config.sections import Kafka
+from distributary.kafka.broker import Broker
+from distributary.kafka.topics import wait_for_kafka
+from distributary.setup import jars, java
+from tests.support.clock import LIMIT
+from tests.support.servers import free_port
+
+
+class RunningBroker:
+    """An embedded broker, run by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.broker = Broker(
+            folder, folder / "kafka.log", java.find().path, jars.ensure("kafka"), free_port(), free_port()
+        )
+        self.kafka = Kafka(bootstrap_servers=self.broker.address)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> str:
+        """Start it; return the id of the cluster that answers."""
+        for command in self.broker.prepare():
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60 * LIMIT)
+        self._process = subprocess.Popen(
+            self.broker.command(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+        )
+        return wait_for_kafka(self.kafka, 60 * LIMIT)
+
+    @property
+    def pid(self) -> int:
+        """Of the broker's process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """As a crash would."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        """Let it answer nothing until `resume`; what is sent to it meanwhile it does then."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it answer again."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> int:
+        """Ask it to end; return its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(30 * LIMIT)
+
+    def lose_tail(self, topic: str, partition: int, size: int) -> None:
+        """Cut so many bytes off the end of a partition's log, while the broker is down after a kill."""
+        newest = max((self.broker.folder / "data" / f"{topic}-{partition}").glob("*.log"))
+        with newest.open("r+b") as file:
+            file.truncate(max(0, newest.stat().st_size - size))

@@ -1,0 +1,98 @@
+"""``distributary up`` as a user starts it, and the processes below it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from distributary.operate import leftovers
+from tests.support.clock import LIMIT
+
+
+class Up:
+    """``distributary up`` as a user starts it."""
+
+    def __init__(self, folder: Path, settings: str, env: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self._env = {**os.environ, **(env or {})}
+        (folder / "distributary.toml").write_text(settings)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        argv = [sys.executable, "-m", "distributary.cli", "up"]
+        with (self.folder / "up.log").open("ab") as log:
+            self._process = subprocess.Popen(argv, cwd=self.folder, env=self._env, stdout=log, stderr=log)
+        deadline = time.monotonic() + 120 * LIMIT
+        while self.state() != "ready":
+            assert self._process.poll() is None, (self.folder / "up.log").read_text()
+            assert time.monotonic() < deadline, (self.folder / "up.log").read_text()
+            time.sleep(0.1)
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The supervisor."""
+        assert self._process is not None
+        return self._process
+
+    def state(self) -> str:
+        found = self._read()
+        mine = self._process is not None and found.get("pid") == self._process.pid
+        ready = mine and found["state"] == "ready" and all(p["state"] == "ready" for p in found["parts"])
+        return "ready" if ready else "starting"
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """What the supervisor says of each part."""
+        return {part["name"]: part for part in self._read().get("parts", [])}
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads((self.folder / ".distributary" / "stack.json").read_text())
+            return found
+        except (OSError, ValueError):
+            return {}
+
+    def pid(self, part: str) -> int:
+        pids = {one["name"]: one["pid"] for one in self._read()["parts"]}
+        pid: int = pids[part]
+        return pid
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """Stop it, also one that is suspended; whatever else is wrong, no process is left behind."""
+        try:
+            if self.process.poll() is None:
+                self.process.send_signal(signal.SIGCONT)
+                self.process.send_signal(signal.SIGINT)
+                self.process.wait(30 * LIMIT)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            data = self.folder / ".distributary"
+            for process in leftovers.find((data / "stack.id").read_text().strip(), data):
+                process.kill()
+
+    def jvm(self) -> int:
+        """Spark's JVM."""
+        children = psutil.Process(self.pid("reducers")).children()
+        return next(int(one.pid) for one in children if one.name() == "java")
+
+    def daemon(self) -> int:
+        """The process that Python workers are forked from."""
+        for one in psutil.Process(self.jvm()).children():
+            with contextlib.suppress(psutil.Error):  # the JVM runs small programs now and then
+                if "distributary.reduce.daemon" in one.cmdline():
+                    return int(one.pid)
+        raise AssertionError("there is no daemon")

@@ -157,7 +157,7 @@ def _reducer(config: Config, store: RedisWriter) -> Reducer:
     store.define(view.name, made.id, definition.text)
     claimed = store.claim(made, "bench", 1)
     store.go_live(made)
-    reducer = Reducer(store, made, 0, claimed.generation, view, rule_of(view), _no_dead_letters)
+    reducer = Reducer(store, made, 0, claimed.claim, view, rule_of(view), _no_dead_letters)
     reducer.open()
     return reducer
 

@@ -22,13 +22,13 @@ class Target:
 
 
 TARGETS = {
-    "e2e_1000_p50_ms": Target("<=", 8),
-    "e2e_1000_p99_ms": Target("<=", 50),
-    "e2e_20_p50_ms": Target("<=", 8),
-    "e2e_20_p99_ms": Target("<=", 50),
-    "live_rec_s": Target(">=", 10_000),
+    "e2e_1000_p50_ms": Target("<=", 5),
+    "e2e_1000_p99_ms": Target("<=", 40),
+    "e2e_20_p50_ms": Target("<=", 5),
+    "e2e_20_p99_ms": Target("<=", 40),
+    "live_rec_s": Target(">=", 12_000),
     "catchup_rec_s": Target(">=", 40_000),
-    "fanout_ratio_to_go": Target(">=", 1.5),
+    "fanout_ratio_to_go": Target(">=", 1.8),
     "match_changes_s": Target(">=", 10_000),
     "match_cost_ratio": Target("<=", 1.5),
     "match_bytes_per_query": Target("<=", 1_000),

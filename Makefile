@@ -53,6 +53,8 @@ clean: ## Remove what the verbs made here (the user's jar cache stays)
 
 # --- steps behind the verbs -------------------------------------------------------------------------------
 
+# The lock is complete, so pip has nothing to resolve: --no-deps. When it resolves, a dependency that is named with
+# an extra (picows wants python-socks[asyncio]) makes it look at releases newer than the locked one, and refuse.
 $(STAMP): requirements.lock pyproject.toml
 	@python=; \
 	for each in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
@@ -72,8 +74,9 @@ $(STAMP): requirements.lock pyproject.toml
 	fi; \
 	echo "setup: virtualenv $(VENV) with $$("$$python" --version)"; \
 	"$$python" -m venv "$(VENV)"
-	$(PIP) install --require-hashes -r requirements.lock
+	$(PIP) install --require-hashes --no-deps -r requirements.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	$(PIP) check
 	@touch $@
 
 test-deps: ## Get redis-server, chromium with its driver, and a C compiler for the tests that use them

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.clock import LIMIT
+from tests.support.processes import suspend
 from tests.support.stack import AttachedStack, Feeding
 from tests.support.up import Up
 
@@ -61,8 +61,7 @@ async def test_a_second_up_is_refused_until_the_first_is_killed(tmp_path: Path) 
         assert f"another `distributary up` (pid {first.pid}) runs in {tmp_path / '.distributary'}" in said
         assert "Stop that one first" in said
 
-        first.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
+        suspend(first.pid)
         said = refused(tmp_path)
         assert f"(pid {first.pid})" in said
         assert "is suspended" in said

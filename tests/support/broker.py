@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ from distributary.kafka.broker import Broker
 from distributary.kafka.topics import wait_for_kafka
 from distributary.setup import jars, java
 from tests.support.clock import LIMIT
+from tests.support.processes import suspend
 from tests.support.servers import free_port
 
 
@@ -47,13 +49,11 @@ class RunningBroker:
 
     def pause(self) -> None:
         """Let it answer nothing until `resume`; what is sent to it meanwhile it does then."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        suspend(self.pid)
 
     def resume(self) -> None:
         """Let it answer again."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        os.kill(self.pid, signal.SIGCONT)
 
     def stop(self) -> int:
         """Ask it to end; return its exit code."""

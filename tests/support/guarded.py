@@ -25,6 +25,7 @@ from distributary.kafka import client
 from distributary.kafka.broker import HOST, Broker, new_cluster_id
 from distributary.setup import jars, java
 from tests.support.clock import LIMIT
+from tests.support.processes import suspend
 from tests.support.servers import free_port
 
 LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL")
@@ -85,7 +86,7 @@ class GuardedCluster:
     def without(self, number: int) -> Iterator[None]:
         """One broker is silent meanwhile, and the other has noticed."""
         process = self._processes[number]
-        process.send_signal(signal.SIGSTOP)
+        suspend(process.pid)
         try:
             self._until({1, 2} - {number})
             yield

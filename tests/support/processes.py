@@ -11,7 +11,26 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
 from tests.support.clock import LIMIT
+
+
+def suspend(pid: int) -> None:
+    """Send SIGSTOP and wait until it has taken effect: until then threads on other cores still answer."""
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 10 * LIMIT
+    while not _suspended(pid):
+        assert time.monotonic() < deadline, f"{pid} runs on"
+        time.sleep(0.001)
+
+
+def _suspended(pid: int) -> bool:
+    threads = Path(f"/proc/{pid}/task")
+    if not threads.exists():  # not Linux
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    states = [(one / "stat").read_text().rpartition(") ")[2][0] for one in threads.iterdir()]
+    return all(state in "tT" for state in states)
 
 
 class Process:

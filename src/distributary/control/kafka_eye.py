@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # its exports are not declared
 
 from distributary.config.sections import Kafka
 from distributary.control.sight import Ends, KafkaSight, Oldest
-from distributary.kafka import client
+from distributary.kafka import client, topics
 from distributary.kafka.lookup import RecordLookup
 
 ANSWER = 2.5
@@ -63,11 +63,6 @@ class KafkaEye:
         found: dict[str, dict[int, int]] = {}
         if not places:
             return {}
-        asked = self._admin.list_offsets(
-            dict.fromkeys(places, spec),
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=ANSWER,
-        )
-        for place, answer in asked.items():
-            found.setdefault(place.topic, {})[place.partition] = answer.result().offset
+        for place, one in topics.read_offsets(self._admin, dict.fromkeys(places, spec), ANSWER).items():
+            found.setdefault(place.topic, {})[place.partition] = one.offset
         return dict(found)

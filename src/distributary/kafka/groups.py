@@ -71,8 +71,10 @@ class Move:
 
 def listing(cluster: Cluster) -> list[tuple[str, str]]:
     """All groups with their states, by name."""
-    asked = cluster.admin.list_consumer_groups(request_timeout=trouble.LIMIT)
-    found = cluster.ask(asked, "the groups cannot be listed")
+    admin = cluster.admin
+    found = cluster.ask_group(
+        lambda: admin.list_consumer_groups(request_timeout=trouble.LIMIT), "the groups cannot be listed"
+    )
     return sorted((one.group_id, one.state.name.lower()) for one in found.valid)
 
 

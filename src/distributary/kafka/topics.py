@@ -9,7 +9,14 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its exports are not declared
     AdminClient,
     ConfigResource,
@@ -240,16 +247,33 @@ def _offsets(admin: AdminClient, name: str, spec: Any, only: Collection[int] | N
     return {number: one.offset for number, one in _results(admin, name, spec, only).items()}
 
 
+def read_offsets(
+    admin: AdminClient, asked: Mapping[TopicPartition, Any], limit: float
+) -> dict[TopicPartition, Any]:
+    """Ask where partitions begin or end (by ``OffsetSpec``), of committed records. Raises KafkaException.
+
+    Where a broker does not answer within ``limit`` seconds the library raises nothing and gives the offset
+    -1001, which would be taken for a log that lost everything. -1 is an answer: no record is as late.
+    """
+    answers = admin.list_offsets(
+        dict(asked), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=limit
+    )
+    found = {place: answer.result() for place, answer in answers.items()}
+    for place, one in found.items():
+        if one.offset < OFFSET_END:
+            words = f"no answer about the offsets of {place.topic}-{place.partition}"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, words))
+    return found
+
+
 def _results(admin: AdminClient, name: str, spec: Any, only: Collection[int] | None) -> dict[int, Any]:
     numbers = range(get_topic(admin, name).partitions) if only is None else only
     asked = {TopicPartition(name, number): spec for number in numbers}
     deadline = time.monotonic() + _LEADER_SECONDS
     while asked:
         try:
-            answers = admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT
-            )
-            return {place.partition: answer.result() for place, answer in answers.items()}
+            found = read_offsets(admin, asked, TIMEOUT)
+            return {place.partition: one for place, one in found.items()}
         except KafkaException as error:
             if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
                 raise _named(error, f"the offsets of topic {name} cannot be read") from None

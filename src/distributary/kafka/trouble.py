@@ -118,7 +118,10 @@ def group_result(ask: Callable[[], Future[Any]], what: str, servers: str) -> Any
     deadline = time.monotonic() + LIMIT
     while True:
         try:
-            return ask().result(LIMIT + 5)
+            found = ask().result(LIMIT + 5)
+            for error in getattr(found, "errors", ()):  # of brokers whose groups a list lacks
+                raise KafkaException(error)
+            return found
         except KafkaException as error:
             if error.args[0].code() not in _COORDINATOR or time.monotonic() > deadline:
                 raise named(error, what, servers) from None

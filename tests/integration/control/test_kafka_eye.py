@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,11 +49,27 @@ def test_ends_next_records_and_a_broker_that_hangs(broker: RunningBroker) -> Non
         assert time.monotonic() < deadline, ends
     assert eye.next_records("odds", {1: 1}) == {1: None}
 
-    os.kill(broker.pid, signal.SIGSTOP)
+    broker.pause()
     began = time.monotonic()
     try:
         with pytest.raises(KafkaException):
             eye.look({"odds"})
     finally:
-        os.kill(broker.pid, signal.SIGCONT)
+        broker.resume()
     assert time.monotonic() - began < 4 * LIMIT
+
+
+def test_broker_that_hangs_between_two_answers_is_not_seen_as_healthy(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eye, admin = KafkaEye(broker.kafka), client.admin(broker.kafka)
+    topics.ensure_topic(admin, "odds", 2)
+    assert eye.look({"odds"}).ends == {"odds": {0: 0, 1: 0}}
+    described = admin.list_topics(timeout=10)
+    monkeypatch.setattr(eye._admin, "list_topics", lambda timeout: described)
+    broker.pause()
+    try:
+        with pytest.raises(KafkaException):
+            eye.look({"odds"})
+    finally:
+        broker.resume()

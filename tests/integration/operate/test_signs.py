@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
+from tests.support.processes import suspend
 from tests.support.servers import StoreServer
 
 from distributary.operate import signs
@@ -46,7 +47,7 @@ async def until_given(sign: Sign) -> None:
 
 async def comes_and_goes(sign: Sign, pid: int) -> None:
     assert await given(sign, 5)
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     try:
         assert not await given(sign, 1.5)
         assert not await given(sign, 1.5)

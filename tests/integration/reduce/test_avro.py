@@ -15,6 +15,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from tests.support.processes import suspend
 from tests.support.stack import Feeding
 
 import distributary
@@ -160,7 +161,7 @@ async def test_without_the_registry_a_view_waits_and_says_so(
     pid = feeding.stack.stack.state.part("gateway").pid
     assert pid is not None
     name = f"v{uuid.uuid4().hex[:10]}"
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     try:
         view = await feeding.view(name=name, wait=False, feed={"format": "avro"})
         said = await feeding.until(view, lambda said: "schema registry" in (said.get("reason") or ""))

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from pyspark.util import inheritable_thread_target
 from tests.support.clock import LIMIT
+from tests.support.processes import suspend
 
 from distributary.reduce.daemonwatch import MODULE
 
@@ -72,7 +73,7 @@ def test_a_query_that_is_stopped_as_it_starts_takes_nobody_along(spark: Any, tmp
         try:
             until((tmp_path / "works").exists, "the other works")
             (daemon,) = daemons()
-            os.kill(daemon, signal.SIGSTOP)  # so that the next task waits for its worker
+            suspend(daemon)  # so that the next task waits for its worker
             try:
                 starts = threads.submit(inheritable_thread_target(spark)(run), "starts", lambda one: one)
                 until(lambda: active("starts"), "it starts")

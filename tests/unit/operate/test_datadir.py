@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.processes import suspend
 
 from distributary.errors import DataFolderBusy, DataFolderError, DataFolderNewer
 from distributary.operate.datadir import VERSION, DataDir
@@ -49,8 +49,7 @@ def test_a_suspended_owner_of_the_lock_is_reported_as_such(tmp_path: Path) -> No
         try:
             assert owner.stdout is not None
             assert owner.stdout.readline() == "open\n"
-            owner.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, owner.pid, os.WSTOPPED | os.WNOWAIT)
+            suspend(owner.pid)
             with pytest.raises(DataFolderBusy, match=rf"pid {owner.pid}\b.* is suspended") as refused:
                 DataDir.open(tmp_path)
             assert f"kill -CONT {owner.pid}" in refused.value.hint

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.support.clock import LIMIT
+from tests.support.processes import suspend
 from tests.unit.operate.fakes import DEAF, FAIL, QUICK, READY, SERVE, Heard, part
 
 from distributary.errors import PartFailed, StoreUnavailable
@@ -205,7 +206,7 @@ async def test_a_part_that_hangs_is_said_to_be_silent_then_killed_and_started_ag
     await kept.came_up
     pid = kept.state.pid
     assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     await heard.wait(lambda: bool(heard.of("silent")))
     assert (kept.state.state, kept.state.error) == ("silent", "no sign of life for 2 s")
     await heard.wait(lambda: len(heard.of("ready")) == 2)
@@ -221,7 +222,7 @@ async def test_a_part_that_goes_on_in_time_is_ready_again(tmp_path: Path) -> Non
     await kept.came_up
     pid = kept.state.pid
     assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     await heard.wait(lambda: bool(heard.of("silent")))
     os.kill(pid, signal.SIGCONT)
     await heard.wait(lambda: len(heard.of("ready")) == 2)

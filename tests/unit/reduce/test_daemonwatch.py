@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.clock import LIMIT
+from tests.support.processes import suspend
 
 from distributary.reduce.daemonwatch import ENV, HUNG, MODULE, DaemonWatch
 
@@ -48,7 +48,7 @@ def test_a_daemon_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.Monke
         time.sleep(1.5)  # its loop turns once a second
         watch.look()
         assert watch.silent == 0
-        os.kill(daemon.pid, signal.SIGSTOP)
+        suspend(daemon.pid)
         watch.look()
         while watch.silent < HUNG - 1:
             before = watch.silent

@@ -49,7 +49,9 @@ class Clock:
         if compiler is None:
             pytest.skip("there is no C compiler (make faults installs one on Debian as root)")
         source, library = Path(support.__file__).with_name("jumping_clock.c"), folder / "jumping_clock.so"
-        subprocess.run([compiler, "-O2", "-Wall", "-shared", "-fPIC", "-o", library, source], check=True)
+        subprocess.run(
+            [compiler, "-O2", "-Wall", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True
+        )
         self._file = folder / "clock"
         self._file.write_bytes(bytes(8))
         self.env = {"LD_PRELOAD": str(library), "JUMPING_CLOCK": str(self._file)}

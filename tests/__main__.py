@@ -1,7 +1,8 @@
 """``python -m tests``: all tests, those that need no stack beside the others, which mostly wait for theirs.
 
-Style, types, the pure tests and those of single servers run at a low priority while the stack's run in
-front; their output comes when they end, at once if they fail. Arguments are pytest's; with a path among them
+Style, types, the pure tests and those that need no reducers run at a low priority while the stack's run in
+front; their output comes when they end, at once if they fail. Tests that measure delays come last, when
+nothing runs beside them. Arguments are pytest's; with a path among them
 it is pytest alone.
 """
 
@@ -18,8 +19,11 @@ from pathlib import Path
 from typing import IO
 
 PURE = ("tests/unit", "tests/contract")
-SERVERS = ("tests/integration/store", "tests/integration/kafka", "tests/integration/guarded")
-"""Tests that start servers of their own, and measure nothing."""
+SERVERS = tuple(
+    f"tests/integration/{folder}"
+    for folder in ("store", "kafka", "guarded", "cli", "client", "gateway", "work")
+)
+"""Tests of what needs Kafka or a store and no reducers. They measure nothing."""
 WHOLE = ("tests/integration", "tests/e2e", "tests/browser")
 NOTHING_CHOSEN = 5
 """What pytest ends with when its arguments choose no test, as they may in one of several runs."""

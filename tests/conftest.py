@@ -15,6 +15,12 @@ from tests.support.stack import AttachedStack, Feeding, RunningStack
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests that measure delays last: what runs beside the others is over by then."""
+    items.sort(key=lambda item: item.get_closest_marker("latency") is not None)
+
+
 SETTINGS = """
 [spark]
 batch = "15 s"

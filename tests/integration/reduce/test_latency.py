@@ -18,6 +18,8 @@ from distributary.kafka import client
 from distributary.store.keys import BuildKeys
 from distributary.store.tail import Build
 
+pytestmark = pytest.mark.latency
+
 LONE = 0.050
 PAUSE = 0.500
 """The longest that a batch's end holds a record up."""

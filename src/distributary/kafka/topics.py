@@ -39,7 +39,12 @@ _NO_BROKER = (
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.BROKER_NOT_AVAILABLE,
 )
-_NO_LEADER_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_NO_LEADER_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+)
 _LEADER_SECONDS = 5.0
 """How long a partition that was made or moved just now may be without a leader that knows of it."""
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
@@ -254,7 +259,21 @@ def read_offsets(
 
     Where a broker does not answer within ``limit`` seconds the library raises nothing and gives the offset
     -1001, which would be taken for a log that lost everything. -1 is an answer: no record is as late.
+    Partitions that were made or moved just now are waited for.
     """
+    deadline = time.monotonic() + min(limit, _LEADER_SECONDS)
+    while True:
+        try:
+            return _answered(admin, asked, limit)
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _answered(
+    admin: AdminClient, asked: Mapping[TopicPartition, Any], limit: float
+) -> dict[TopicPartition, Any]:
     answers = admin.list_offsets(
         dict(asked), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=limit
     )
@@ -269,16 +288,11 @@ def read_offsets(
 def _results(admin: AdminClient, name: str, spec: Any, only: Collection[int] | None) -> dict[int, Any]:
     numbers = range(get_topic(admin, name).partitions) if only is None else only
     asked = {TopicPartition(name, number): spec for number in numbers}
-    deadline = time.monotonic() + _LEADER_SECONDS
-    while asked:
-        try:
-            found = read_offsets(admin, asked, TIMEOUT)
-            return {place.partition: one for place, one in found.items()}
-        except KafkaException as error:
-            if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
-                raise _named(error, f"the offsets of topic {name} cannot be read") from None
-            time.sleep(0.05)
-    return {}
+    try:
+        found = read_offsets(admin, asked, TIMEOUT) if asked else {}
+    except KafkaException as error:
+        raise _named(error, f"the offsets of topic {name} cannot be read") from None
+    return {place.partition: one for place, one in found.items()}
 
 
 def _named(error: KafkaException, what: str) -> TopicError | KafkaUnavailable | KafkaRefused:

@@ -127,6 +127,9 @@ def progress(cluster: Cluster, group: Group) -> list[Progress]:
 
 def offsets(cluster: Cluster, name: str) -> dict[Place, int]:
     """What a group has committed."""
+    # librdkafka's admin client crashes when it asks for offsets while there is no coordinator yet, or it has
+    # moved (rd_kafka_cgrp_op without a group). Describing the group waits for its coordinator.
+    describe(cluster, name)
     admin, asked = cluster.admin, [ConsumerGroupTopicPartitions(name)]
     found = cluster.ask_group(
         lambda: admin.list_consumer_group_offsets(asked, request_timeout=trouble.LIMIT)[name],

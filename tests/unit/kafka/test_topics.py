@@ -17,7 +17,7 @@ from tests.support.servers import free_port
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaRefused, KafkaUnavailable, TopicError
-from distributary.kafka.topics import wait_for_kafka, wait_for_topic
+from distributary.kafka.topics import end_offsets, wait_for_kafka, wait_for_topic
 
 
 def test_we_say_that_we_wait_once_and_then_what_to_check() -> None:
@@ -108,3 +108,43 @@ def test_topic_that_is_never_seen_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     admin: Any = LateAdmin(None)
     with pytest.raises(TopicError, match="created but cannot be seen"):
         wait_for_topic(admin, "t")
+
+
+class OffsetsAdmin:
+    """Answers what is asked of a partition's offsets: an offset, or an error's code."""
+
+    def __init__(self, *answers: int | KafkaError) -> None:
+        self._answers = list(answers)
+
+    def list_offsets(self, asked: dict[Any, Any], **options: Any) -> dict[Any, Future[Any]]:
+        answer = self._answers.pop(0)
+        future: Future[Any] = Future()
+        if isinstance(answer, KafkaError):
+            future.set_exception(KafkaException(answer))
+        else:
+            future.set_result(SimpleNamespace(offset=answer))
+        return dict.fromkeys(asked, future)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+    ],
+)
+def test_offsets_are_asked_again_while_a_partition_has_no_leader_yet(code: int) -> None:
+    admin: Any = OffsetsAdmin(KafkaError(code), KafkaError(code), 7)
+    assert end_offsets(admin, "t", [0]) == {0: 7}
+
+
+@pytest.mark.parametrize(("offset", "answered"), [(0, True), (-1, True), (-1001, False)])
+def test_offset_that_is_no_answer_raises(offset: int, answered: bool) -> None:
+    admin: Any = OffsetsAdmin(offset)
+    if answered:
+        assert end_offsets(admin, "t", [0]) == {0: offset}
+    else:
+        with pytest.raises(KafkaUnavailable, match="t-0"):
+            end_offsets(admin, "t", [0])

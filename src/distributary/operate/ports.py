@@ -2,7 +2,8 @@
 
 Between the choice of a port and the moment its server listens there are seconds, in which another stack
 would find it free. So each choice is also locked, in a folder that all stacks of a user share, for as long
-as the choosing process lives.
+as the choosing process lives. A lock keeps no stranger away, so a free port is one that the system does not
+itself give to outgoing connections: one of those, of any program, would hold the port as long as it lasts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +20,12 @@ from typing import IO
 
 from distributary.operate import register
 from distributary.operate.files import replace
+
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_USUAL_EPHEMERAL = (32_768, 60_999)
+_LOWEST = 10_240
+"""Below it are the ports of servers that people know by number."""
+_TRIES = 200
 
 
 class Ports:
@@ -39,20 +47,25 @@ class Ports:
         for port in (*wanted, usual):
             if port and is_free(host, port) and self._lock(port):
                 return self._keep(name, usual, port)
-        return self._keep(name, usual, self._any(host))
+        return self._keep(name, usual, self.any_free(host))
+
+    def any_free(self, host: str = "127.0.0.1") -> int:
+        """A free port, which is not remembered; an ephemeral one only where there is no other."""
+        ports = _not_ephemeral()
+        for port in random.sample(ports, min(_TRIES, len(ports))):
+            if is_free(host, port) and self._lock(port):
+                return port
+        while True:
+            with _bound(host, 0) as probe:
+                port = int(probe.getsockname()[1])
+            if self._lock(port):
+                return port
 
     def close(self) -> None:
         """Let other stacks have the ports."""
         while self._locks:
             with self._locks.pop() as lock, contextlib.suppress(OSError):
                 os.unlink(lock.name)
-
-    def _any(self, host: str) -> int:
-        while True:
-            with _bound(host, 0) as probe:
-                port = int(probe.getsockname()[1])
-            if self._lock(port):
-                return port
 
     def _lock(self, port: int) -> bool:
         """Make the port ours; False when it is somebody's already."""
@@ -89,6 +102,21 @@ def is_free(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def ephemeral() -> range:
+    """The ports that the system gives to outgoing connections."""
+    try:
+        first, last = map(int, _EPHEMERAL.read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        first, last = _USUAL_EPHEMERAL
+    return range(first, last + 1)
+
+
+def _not_ephemeral() -> range:
+    """Ports that no outgoing connection gets: below the ephemeral ones, or above where there are more."""
+    outgoing = ephemeral()
+    return max(range(_LOWEST, outgoing.start), range(outgoing.stop, 65_536), key=len)
 
 
 def _bound(host: str, port: int) -> socket.socket:

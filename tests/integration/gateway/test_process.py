@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -19,6 +18,7 @@ import pytest
 from tests.integration.gateway.conftest import Start
 from tests.support.clock import LIMIT
 from tests.support.processes import Process
+from tests.support.servers import free_port
 from tests.support.stack import Feeding, RunningStack
 
 from distributary import __version__
@@ -39,17 +39,11 @@ def env(stack: RunningStack, **more: str) -> dict[str, str]:
     }
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
 async def test_it_ends_soon_though_requests_wait(
     stack: RunningStack, feeding: Feeding, tmp_path: Path
 ) -> None:
     topics.ensure_topic(stack.admin(), feeding.topic, 1)
-    port = free_port()
+    port = str(free_port())
     process = await asyncio.to_thread(
         Process, "distributary.gateway", env(stack, DISTRIBUTARY_GATEWAY_PORT=port), tmp_path / "log"
     )
@@ -74,7 +68,7 @@ async def test_it_ends_soon_though_requests_wait(
 
 def test_the_command(stack: RunningStack, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "distributary.cli", "gateway"]
-    port = free_port()
+    port = str(free_port())
     with subprocess.Popen(
         [*command, "--port", port],
         env={**os.environ, **env(stack)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from distributary.operate.ports import Ports, is_free
+from distributary.operate import ports as module
+from distributary.operate.ports import Ports, ephemeral, is_free
 
 
 @contextmanager
@@ -43,8 +45,12 @@ def ports(tmp_path: Path) -> Iterator[Chooser]:
 
 
 def free() -> int:
-    with busy() as port:
-        return port
+    """A port that is free, and that no outgoing connection can get meanwhile."""
+    ports = Ports(Path(os.devnull))
+    try:
+        return ports.any_free()
+    finally:
+        ports.close()
 
 
 def test_the_usual_port_is_taken_when_it_is_free(ports: Chooser) -> None:
@@ -97,3 +103,21 @@ def test_a_damaged_file_is_as_none(ports: Chooser, tmp_path: Path) -> None:
     (tmp_path / "ports.json").write_text('{"kafka": [')
     usual = free()
     assert ports().choose("kafka", usual) == usual
+
+
+def test_no_outgoing_connection_can_get_a_port_between_its_choice_and_its_use(ports: Chooser) -> None:
+    with busy() as usual:
+        chosen = {ports().choose(name, usual) for name in "abcdefgh"}
+    assert not chosen & set(ephemeral()), "one would hold it for as long as it lasts"
+
+
+@pytest.mark.parametrize("said", ["32768\t60999\n", "10000 20000", "1024 65535", "", "none"])
+def test_whatever_ports_outgoing_connections_get(
+    ports: Chooser, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "range").write_text(said)
+    monkeypatch.setattr(module, "_EPHEMERAL", tmp_path / "range")
+    one = ports()
+    chosen = {one.any_free() for _ in range(20)}
+    assert len(chosen) == 20
+    assert said == "1024 65535" or not chosen & set(ephemeral())

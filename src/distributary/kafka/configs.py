@@ -24,22 +24,20 @@ KINDS: Mapping[str, Any] = {
     "broker": ConfigResource.Type.BROKER,
     "group": ConfigResource.Type.GROUP,
 }
-_DEFAULTS = (ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG)
 
 
 class Value(NamedTuple):
-    """One setting in force. ``source`` says where it was set; a ``sensitive`` one is not shown by brokers."""
+    """One setting in force. ``source`` says where it was set; a ``sensitive`` one is not shown by brokers.
+
+    It is its ``own`` where it was set for this very topic, broker or group, and not for a topic's broker.
+    """
 
     name: str
     value: str | None
     source: str
     sensitive: bool
     read_only: bool
-
-    @property
-    def own(self) -> bool:
-        """Whether it was set for this very thing."""
-        return self.source.startswith("dynamic") and "default" not in self.source
+    own: bool
 
 
 def describe(cluster: Cluster, kind: str, name: str) -> list[Value]:
@@ -49,10 +47,7 @@ def describe(cluster: Cluster, kind: str, name: str) -> list[Value]:
     resource = ConfigResource(KINDS[kind], name)
     asked = cluster.admin.describe_configs([resource], request_timeout=trouble.LIMIT)
     rows = cluster.ask(asked[resource], f"the settings of {kind} {name}")
-    return [
-        Value(row.name, row.value, _source(row.source), bool(row.is_sensitive), bool(row.is_read_only))
-        for row in sorted(rows.values(), key=lambda row: str(row.name))
-    ]
+    return [_value(row, kind) for row in sorted(rows.values(), key=lambda row: str(row.name))]
 
 
 def alter(
@@ -101,6 +96,12 @@ def known_names(cluster: Cluster, kind: str = "topic") -> list[str]:
     metadata = cluster.admin.list_topics(timeout=trouble.LIMIT).topics
     found = list_topics(cluster.admin) or sorted(metadata)
     return [row.name for row in describe(cluster, "topic", found[0])] if found else []
+
+
+def _value(row: Any, kind: str) -> Value:
+    source = _source(row.source)
+    sensitive, read_only = bool(row.is_sensitive), bool(row.is_read_only)
+    return Value(row.name, row.value, source, sensitive, read_only, own=source in (f"dynamic-{kind}", kind))
 
 
 def _source(number: int) -> str:

@@ -8,12 +8,25 @@ import subprocess
 from pathlib import Path
 
 from distributary.config.sections import Kafka
+from distributary.kafka import configs
 from distributary.kafka.broker import Broker
+from distributary.kafka.cluster import connect
 from distributary.kafka.topics import wait_for_kafka
 from distributary.setup import jars, java
 from tests.support.clock import LIMIT
 from tests.support.processes import suspend
 from tests.support.servers import free_port
+
+
+def keep_old_records(kafka: Kafka) -> None:
+    """Let no record be deleted for its age.
+
+    Every five minutes Kafka deletes what is older than a week by its own timestamp. Tests write records with
+    fixed times in the past, and one that is alone in its segment at that moment would be gone.
+    """
+    cluster = connect(kafka, 10 * LIMIT)
+    for broker in cluster.admin.list_topics(timeout=10 * LIMIT).brokers:
+        configs.alter(cluster, "broker", str(broker), {"log.retention.ms": "-1"})
 
 
 class RunningBroker:
@@ -28,12 +41,20 @@ class RunningBroker:
 
     def start(self) -> str:
         """Start it; return the id of the cluster that answers."""
+        first = self._process is None
         for command in self.broker.prepare():
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60 * LIMIT)
         self._process = subprocess.Popen(
             self.broker.command(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
         )
-        return wait_for_kafka(self.kafka, 60 * LIMIT)
+        try:
+            cluster = wait_for_kafka(self.kafka, 60 * LIMIT)
+            if first:
+                keep_old_records(self.kafka)
+        except BaseException:
+            self.kill()
+            raise
+        return cluster
 
     @property
     def pid(self) -> int:

@@ -25,6 +25,7 @@ from distributary.config import Config, load
 from distributary.kafka import client, topics
 from distributary.operate.stack import Stack
 from distributary.store.redis import RedisReader, RedisWriter
+from tests.support.broker import keep_old_records
 from tests.support.clock import LIMIT
 
 
@@ -50,6 +51,7 @@ class RunningStack:
         self.call(self.stack.__aenter__(), 60)
         try:
             self.call(self.stack.wait_ready(), 180)
+            keep_old_records(self.config.kafka)
         except BaseException:
             self.stop()
             raise

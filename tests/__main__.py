@@ -2,8 +2,7 @@
 
 Style, types, the pure tests and those that need no reducers run at a low priority while the stack's run in
 front; their output comes when they end, at once if they fail. Tests that measure delays come last, when
-nothing runs beside them. Arguments are pytest's; with a path among them
-it is pytest alone.
+nothing runs beside them. Arguments are pytest's; with a path among them it is pytest alone.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class World:
             assert (await self.ask("POST", f"{base}/assignments", {"partitions": [place]}, V2)).status == 204
         return base
 
-    async def read(self, base: str, query: str = "timeout=2000", format: str = "json") -> list[Any]:
+    async def read(self, base: str, query: str = "timeout=20000", format: str = "json") -> list[Any]:
         """Read once, from where there is something."""
         got = await self.ask("GET", f"{base}/records?{query}", accept=media(format))
         assert got.status == 200, got

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
 from typing import Any
 
 from tests.integration.gateway.cases import AVRO, ODDS, PLAIN, V2, V3, Ask, Case, World, differ
 from tests.integration.gateway.proxy.calls import JSON, Reply, b64
 
+_TIMEOUT = "consumer.request.timeout.ms"
 MESSAGES = "/topics/{topic}/partitions/0/messages"
 
 
@@ -28,22 +29,24 @@ def produce(path: str) -> dict[str, Case]:
     }
 
 
-def setting(name: str, *values: Any, then: Callable[[World, str], Awaitable[Any]]) -> Case:
-    """An instance made with one value does otherwise than one made with the other."""
-
-    async def run(world: World) -> None:
-        results = [await then(world, await world.instance(**{name: value})) for value in values]
-        assert results[0] != results[1], results
-
-    return run
+async def _instances(world: World, name: str, *values: Any, assign: int = 0) -> list[str]:
+    """Instances that differ in one setting."""
+    return [await world.instance(assign=assign, **{name: value}) for value in values]
 
 
-async def _waits(world: World, base: str, query: str = "") -> bool:
-    """Whether a read of an instance with nothing (more) to read still waits after a moment."""
-    reading = asyncio.ensure_future(world.ask("GET", f"{base}/records?{query}", accept=PLAIN))
-    done, _ = await asyncio.wait([reading], timeout=1.0)
+async def _answered_and_waiting(world: World, answered: str, waiting: str, query: tuple[str, str]) -> None:
+    """Check that the read of one instance is answered, and that of the other still waits after as long.
+
+    How long an answer takes is for the machine to say. ``query`` is that of each.
+    """
+    began = time.monotonic()
+    reply = await world.ask("GET", f"{answered}/records?{query[0]}", accept=PLAIN)
+    took = time.monotonic() - began
+    assert (reply.status, took < 30) == (200, True), "no read waits for a minute here"
+    reading = asyncio.ensure_future(world.ask("GET", f"{waiting}/records?{query[1]}", accept=PLAIN))
+    done, _ = await asyncio.wait([reading], timeout=1.0 + took)
     reading.cancel()
-    return not done
+    assert not done, "it does not wait"
 
 
 async def _committed(world: World, base: str) -> Any:
@@ -61,14 +64,13 @@ async def _ask_committed(world: World, base: str, partition: int) -> Reply:
 
 
 async def _timeout(world: World) -> None:
-    base = await world.instance(assign=1)
-    assert await _waits(world, base, "timeout=20000")
-    assert not await _waits(world, await world.instance(assign=1), "timeout=1")
+    quick, slow = await world.instance(assign=1), await world.instance(assign=1)
+    await _answered_and_waiting(world, quick, slow, ("timeout=1", "timeout=60000"))
 
 
 async def _max_bytes(world: World) -> None:
     base = await world.instance()
-    assert (len(await world.read(base, "timeout=2000&max_bytes=1")), len(await world.read(base)) > 1) == (
+    assert (len(await world.read(base, "timeout=20000&max_bytes=1")), len(await world.read(base)) > 1) == (
         1,
         True,
     )
@@ -165,9 +167,27 @@ async def _format(world: World) -> None:
     assert seen == [0, b64(b"0")]
 
 
-async def _waits_at_end(world: World, base: str) -> bool:
-    await world.read(base)
-    return await _waits(world, base)
+async def _request_timeout(world: World) -> None:
+    quick, slow = await _instances(world, _TIMEOUT, 0, 60_000, assign=1)
+    await _answered_and_waiting(world, quick, slow, ("", ""))
+
+
+async def _min_bytes(world: World) -> None:
+    quick, slow = await _instances(world, "fetch.min.bytes", 1, 1_000_000)
+    await _answered_and_waiting(world, quick, slow, ("timeout=60000", "timeout=60000"))
+
+
+async def _offset_reset(world: World) -> None:
+    first, last = await _instances(world, "auto.offset.reset", "earliest", "latest")
+    assert await world.read(first)
+    assert not await world.read(last, "timeout=2000")
+
+
+async def _auto_commit(world: World) -> None:
+    (commits,) = await _instances(world, "auto.commit.enable", "true")
+    by_itself = await _committed(world, commits)
+    (does_not,) = await _instances(world, "auto.commit.enable", "false")
+    assert by_itself != await _committed(world, does_not)
 
 
 CASES: dict[str, dict[str, Case]] = {
@@ -184,14 +204,10 @@ CASES: dict[str, dict[str, Case]] = {
         "id": _name,
         "name": _name,
         "format": _instance_format,
-        "auto.offset.reset": setting("auto.offset.reset", "earliest", "latest", then=World.read),
-        "auto.commit.enable": setting("auto.commit.enable", "true", "false", then=_committed),
-        "consumer.request.timeout.ms": setting(
-            "consumer.request.timeout.ms", 0, 20_000, then=lambda world, base: _waits_at_end(world, base)
-        ),
-        "fetch.min.bytes": setting(
-            "fetch.min.bytes", 1, 1_000_000, then=lambda w, b: _waits(w, b, "timeout=20000")
-        ),
+        "auto.offset.reset": _offset_reset,
+        "auto.commit.enable": _auto_commit,
+        _TIMEOUT: _request_timeout,
+        "fetch.min.bytes": _min_bytes,
     },
     "proxy.consuming.read_topic": {"timeout": _timeout, "max_bytes": _max_bytes},
     "proxy.consuming.read_records": {"timeout": _timeout, "max_bytes": _max_bytes},

@@ -185,18 +185,23 @@ async def test_one_partition_from_an_offset(call: Calls, topic: str) -> None:
     assert (await call("GET", f"{path}/offsets")).body == {"beginning_offset": 0, "end_offset": 5}
 
 
-async def test_instances_are_bounded_and_end_when_nobody_uses_them(start: Start, topic: str) -> None:
+async def test_instances_are_bounded(start: Start, topic: str) -> None:
     async with aiohttp.ClientSession() as http:
-        call = Calls(await start(max_instances=2, instance_timeout=1.0), http)
+        call = Calls(await start(max_instances=2), http)
         bases = [await call.join(topic) for _ in range(2)]
         refused = await call("POST", f"/consumers/{topic}", {})
         assert (refused.status, refused.code) == (503, 50301)
         assert "max_instances" in refused.body["message"]
         await call("DELETE", bases[0])
         await call.join(topic)
-        # Both are closed for want of use, and their places are free again.
+
+
+async def test_unused_instance_is_closed_and_makes_room(start: Start, topic: str) -> None:
+    async with aiohttp.ClientSession() as http:
+        call = Calls(await start(max_instances=1, instance_timeout=1.0), http)
+        base = await call.join(topic)
         await eventually(lambda: call("POST", f"/consumers/{topic}", {}), lambda made: made.status == 200)
-        assert (await call("GET", f"{bases[1]}/subscription")).code == 40403
+        assert (await call("GET", f"{base}/subscription")).code == 40403
 
 
 async def test_thousands_who_want_an_instance_get_as_many_as_there_may_be(start: Start, topic: str) -> None:

@@ -285,7 +285,9 @@ def test_what_cannot_be_is_said(configure: Configurations, topic: str) -> None:
     with pytest.raises(KafkaClientError, match="closed"):
         consumer.poll(0)
     nowhere = f"127.0.0.1:{free_port()}"
-    with Consumer(configure.consumer(bootstrap_servers=nowhere, default_api_timeout_ms=300)) as consumer:
+    with Consumer(
+        configure.consumer(bootstrap_servers=nowhere, default_api_timeout_ms=int(500 * LIMIT))
+    ) as consumer:
         with pytest.raises(KafkaUnavailable, match="refused") as caught:
             consumer.subscribe(topic)
         assert nowhere in str(caught.value)

@@ -51,6 +51,11 @@ _SSL: Meaning = (
     "no secure connection could be made",
     "Check security.protocol, ssl.truststore.location and the server's name in its certificate",
 )
+_ENDING: Meaning = (
+    KafkaUnavailable,
+    "the last transaction of this transactional.id is still being ended",
+    "Try again in a moment; if it goes on, check that the brokers of its partitions run",
+)
 _MOVED: Meaning = (
     GroupRefused,
     "its partitions have gone to others meanwhile",
@@ -61,6 +66,7 @@ _FENCED: Meaning = (
     "another producer with this transactional.id has taken over",
     "Close this one; give each producer a transactional.id of its own",
 )
+_SOON = "Try again in a moment"
 
 
 def _denied(what: str, hint: str) -> Meaning:
@@ -94,6 +100,7 @@ _MEANINGS: dict[int, Meaning] = {
     KafkaError.TOPIC_EXCEPTION: _BAD_NAME,
     **dict.fromkeys((KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE), _LARGE),
     **dict.fromkeys((KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND), _REPLICAS),
+    KafkaError.CONCURRENT_TRANSACTIONS: _ENDING,
     KafkaError._QUEUE_FULL: _FULL,
     KafkaError.INVALID_TIMESTAMP: _BAD_TIME,
     KafkaError.INVALID_RECORD: _FORBIDDEN,
@@ -153,7 +160,8 @@ _MEANINGS: dict[int, Meaning] = {
 def named(error: KafkaError, what: str, servers: str) -> DistributaryError:
     """An error that says ``what`` did not go, of which Kafka, why, and what to do."""
     own = error.str()
-    kind, why, hint = _MEANINGS.get(error.code(), (KafkaClientError, own, ""))
+    unknown: Meaning = (KafkaUnavailable, own, _SOON) if error.retriable() else (KafkaClientError, own, "")
+    kind, why, hint = _MEANINGS.get(error.code(), unknown)
     if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED and "idempotence" in own:
         kind, why, hint = _NO_WRITING
     told = f"{why} ({own})" if own and own != why else why

@@ -97,6 +97,16 @@ class Case:
 
         exactly_once(consumer, producer, handle, stop=stop)
 
+    def prepare(self, producer: Producer) -> None:
+        """Get a producer ready, however long a slow machine takes for it."""
+        deadline = time.monotonic() + WAIT
+        while True:
+            try:
+                return producer.prepare()
+            except KafkaUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+
     def copy_on(self, consumer: Consumer, producer: Producer) -> None:
         """Copy as an application does: again whenever Kafka does not answer in time."""
         deadline = time.monotonic() + WAIT
@@ -127,6 +137,7 @@ def test_the_next_attempt_goes_on_where_the_group_is(broker: RunningBroker, sent
     with Consumer(case.configure.consumer(enable_auto_commit=False)) as consumer:
         consumer.subscribe(case.source)
         first = Interrupted(case.settings, broker, sent=sent)
+        case.prepare(first)
         hint = ""
         try:
             exactly_once(

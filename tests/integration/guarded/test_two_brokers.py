@@ -13,7 +13,7 @@ from tests.support.clock import LIMIT
 from tests.support.guarded import GuardedCluster
 
 from distributary.client import Consumer, Producer
-from distributary.errors import KafkaUnavailable
+from distributary.errors import KafkaUnavailable, ProducerFenced
 
 pytestmark = pytest.mark.slow
 
@@ -127,3 +127,43 @@ def test_what_is_said_while_a_broker_is_silent(
             records = consumer.receive(20 * LIMIT)
             assert records
             found += [one.text for one in records]
+
+
+def test_transactional_id_whose_last_transaction_is_being_ended_may_be_retried(
+    run: Run, guarded: GuardedCluster, topic: str
+) -> None:
+    """Its end must be written to two brokers, one of which is away: until then no producer can begin."""
+    run("topics", "alter", topic, "--set", "min.insync.replicas=2").good()
+    words = {"bootstrap.servers": guarded.address(), "transactional.id": topic}
+    first = Producer({"Type": "KafkaProducerConfig", "Properties": words})
+    with first.transaction():
+        first.send(topic, b"whole", partition=0)
+    run("reassign", "__transaction_state", "--brokers", "1", "--execute").good()
+    settled(run, "__transaction_state")
+    torn = first.transaction()
+    torn.__enter__()
+    first.send(topic, b"torn", partition=0)
+    first.flush()
+    limit = int(1_500 * LIMIT)  # long enough to hear from the coordinator why it must wait
+    second = Producer({"Type": "KafkaProducerConfig", "Properties": words | {"max.block.ms": limit}})
+    with guarded.without(2):
+        with pytest.raises(KafkaUnavailable, match="still being ended") as caught:
+            second.prepare()
+        assert caught.value.retry
+    deadline = time.monotonic() + 20 * LIMIT
+    while True:
+        try:
+            second.prepare()
+            break
+        except KafkaUnavailable:
+            if time.monotonic() > deadline:
+                raise
+    with second.transaction():
+        second.send(topic, b"next", partition=0)
+    second.close()
+    with pytest.raises(ProducerFenced):
+        torn.__exit__(None, None, None)
+    first.close()
+    # Not up to the end: a commit is acknowledged before its marker is in the topic, where the end is then.
+    seen = run("consume", topic, "--from-beginning", "--max-messages", "2").good().out.split()
+    assert seen == ["whole", "next"]

@@ -14,6 +14,7 @@ from distributary.client.failing import Trouble, named, waits
     [
         (KafkaError._MSG_TIMED_OUT, errors.KafkaUnavailable),
         (KafkaError.NOT_ENOUGH_REPLICAS, errors.KafkaUnavailable),
+        (KafkaError.CONCURRENT_TRANSACTIONS, errors.KafkaUnavailable),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, errors.TopicMissing),
         (KafkaError.MSG_SIZE_TOO_LARGE, errors.RecordRefused),
         (KafkaError._AUTHENTICATION, errors.KafkaRefused),
@@ -30,6 +31,13 @@ def test_each_says_what_where_why_and_what_to_do(code: int, kind: type[errors.Di
     assert found.message.startswith("writing x failed at Kafka a:1: ")
     assert "own words" in found.message
     assert found.hint or kind is errors.KafkaClientError
+
+
+def test_error_that_a_retry_may_mend_says_so() -> None:
+    for code in (KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.CONCURRENT_TRANSACTIONS):
+        found = named(KafkaError(code, "own words", retriable=True), "writing x", "a:1")
+        assert found.retry
+        assert found.hint.startswith("Try again")
 
 
 def test_what_no_waiting_mends_is_told_from_what_may_pass() -> None:

@@ -35,7 +35,7 @@ bench: setup ## Measure throughput and latency (ARGS: for `python -m bench`)
 	$(PY) -m bench $(ARGS)
 
 faults: setup test-deps ## Kill parts of the stack on purpose and check that it recovers (ARGS: for pytest)
-	$(PY) -m pytest -m faults $(ARGS)
+	$(PY) -m pytest -m faults --capture=no $(ARGS)
 
 docs: $(STAMP) ## Regenerate the reference pages
 	$(PY) -m distributary.docs $(ARGS)

@@ -58,12 +58,14 @@ class Driver:
         self._slots = Slots(lambda: engine.slots(config, spark))
         self._admin = client.admin(config.kafka)
         self._stopping = threading.Event()
+        self._wake = threading.Event()  # ends the pause between two looks
         self._restarted: float | None = None  # when a PySpark daemon was last found to be gone
         self.superseded: Superseded | None = None
 
     def stop(self) -> None:
         """Ask ``run`` to return."""
         self._stopping.set()
+        self._wake.set()
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Keep the jobs in step with the store until stopped or superseded. Raises JvmLost.
@@ -72,6 +74,7 @@ class Driver:
         """
         beaten, waiting = 0.0, time.monotonic() + PATIENCE
         self._watchdog.start()
+        self._jvm.when_gone(self._wake.set)
         while not self._stopping.is_set():
             self._turn()
             due = time.monotonic() - beaten > 1.0
@@ -86,7 +89,7 @@ class Driver:
             if waiting and (self._settled() or time.monotonic() > waiting):
                 waiting = 0.0
                 ready()
-            self._stopping.wait(0.1 if waiting else LOOK)
+            self._wake.wait(0.1 if waiting else LOOK)
         self._watchdog.stop()
         self._daemon.close()
         for job in self._jobs.values():
@@ -192,4 +195,4 @@ class Driver:
 
     def _give_up(self, error: Superseded) -> None:
         self.superseded = error
-        self._stopping.set()
+        self.stop()

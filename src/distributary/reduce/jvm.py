@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -41,6 +43,18 @@ class Jvm:
             self._system.nanoTime()
         except (Py4JError, OSError) as error:
             raise JvmLost(f"{self.name} does not answer: {error}") from None
+
+    def when_gone(self, call: Callable[[], None]) -> None:
+        """Have ``call`` called as soon as its process ends, in a thread of its own."""
+        process = self._process
+        if process is None:
+            return
+
+        def wait() -> None:
+            process.wait()
+            call()
+
+        threading.Thread(target=wait, name="jvm-exit", daemon=True).start()
 
     def kill(self) -> None:
         """End it at once: one that hangs would go on when it wakes."""

@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 from tests.integration.conftest import Database
 from tests.support.clock import LIMIT
-from tests.support.drivers import Drivers
+from tests.support.drivers import REDUCERS, Drivers
 from tests.support.stack import RunningStack
 from tests.support.waiting import eventually
 
@@ -23,6 +24,13 @@ from distributary.reduce.watchdog import EXIT_HUNG
 from distributary.store.redis import RedisWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * LIMIT)]
+
+SELDOM = (
+    "-c",
+    "import sys; from distributary.reduce import __main__ as reducers, driver; driver.LOOK = 7.0;"
+    "sys.exit(reducers.main())",
+)
+"""Reducers whose driver looks around only every 7 s: what it notices sooner, it was woken for."""
 
 
 async def running(driver: subprocess.Popen[bytes], store: RedisWriter) -> psutil.Process:
@@ -36,10 +44,10 @@ async def running(driver: subprocess.Popen[bytes], store: RedisWriter) -> psutil
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "within", "words"),
+    ("number", "program", "code", "within", "words"),
     [
-        (signal.SIGKILL, LOST, 5, "was killed by SIGKILL"),
-        (signal.SIGSTOP, EXIT_HUNG, 14, "has not answered for 9 s"),
+        (signal.SIGKILL, SELDOM, LOST, 4, "was killed by SIGKILL"),
+        (signal.SIGSTOP, REDUCERS, EXIT_HUNG, 14, "has not answered for 9 s"),
     ],
 )
 async def test_a_driver_ends_with_its_jvm(
@@ -47,6 +55,7 @@ async def test_a_driver_ends_with_its_jvm(
     database: Database,
     tmp_path: Path,
     number: signal.Signals,
+    program: Sequence[str],
     code: int,
     within: float,
     words: str,
@@ -55,7 +64,7 @@ async def test_a_driver_ends_with_its_jvm(
     store.define("none", "b", "")
     drivers = Drivers(stack.config.kafka.bootstrap_servers, database.url, tmp_path)
     try:
-        driver = drivers.start()
+        driver = drivers.start(program)
         jvm = await running(driver, store)
         began = time.monotonic()
         os.kill(jvm.pid, number)

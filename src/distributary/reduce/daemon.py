@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas  # noqa: F401  every worker of PySpark imports it
 import pyarrow as pa
 import pyspark.daemon
 import pyspark.sql.conversion

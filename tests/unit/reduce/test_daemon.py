@@ -44,6 +44,12 @@ def test_workers_use_it() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+def test_workers_find_pandas_imported() -> None:
+    """PySpark has each of them import it, which takes as long as all else that a worker does first."""
+    code = "import sys, distributary.reduce.daemon; assert 'pandas' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 SPARK = """
 import subprocess, sys
 daemon = subprocess.Popen(

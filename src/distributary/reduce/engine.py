@@ -40,6 +40,17 @@ AVRO_LIMITS = " ".join(
     for what, most in (("string", 1 << 25), ("bytes", 1 << 25), ("collectionItems", 1 << 22))
 )
 """Broken Avro may say that gigabytes follow: without limits Java would try to make room for them and end."""
+LATE_C2 = " ".join(
+    f"-XX:Tier4{what}={count}"
+    for what, count in (
+        ("InvocationThreshold", 50_000),
+        ("MinInvocationThreshold", 6_000),
+        ("CompileThreshold", 150_000),
+        ("BackEdgeThreshold", 400_000),
+    )
+)
+"""Ten times Java's own thresholds: its optimising compiler took a quarter of all that a start of the reducers
+costs, for code that is hot only then. What is hot under load passes them within seconds (decision 8)."""
 _SOCKET_PATH = 107
 """Bytes of the path of a Unix domain socket, at most; it is less on some systems, and never more."""
 _SOCKET_NAME = 48
@@ -97,7 +108,8 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
         settings["spark.driver.extraClassPath"] = ":".join(files)
         if folder := socket_folder(config.data_dir):
             settings["spark.python.unix.domain.socket.dir"] = str(folder)
-        settings["spark.driver.extraJavaOptions"] = archive.options(find_java()) if java is None else java
+        quick = f"{LATE_C2} {archive.options(find_java())}"
+        settings["spark.driver.extraJavaOptions"] = quick if java is None else java
     settings.update(config.spark.properties)
     for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
         settings[name] = f"{AVRO_LIMITS} {settings.get(name, '')}".strip()

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 
 from distributary.cli.status import read_status
+from distributary.kafka import topics
 from tests.support.clock import LIMIT
 from tests.support.load import KEYS, Load, Watcher
 from tests.support.stack import AttachedStack, Feeding
@@ -69,10 +70,24 @@ class Scene:
             return set()
 
     async def pid(self, process: str) -> int:
-        if process == "worker":
-            return await asyncio.to_thread(self.stack.worker, "sums")
-        known: dict[str, Callable[[], int]] = {"jvm": self.up.jvm, "daemon": self.up.daemon}
-        return known[process]() if process in known else self.up.pid(process)
+        """The id of a process; of the daemons, that of the view's workers, beside which there is another."""
+        if process == "jvm":
+            return self.up.jvm()
+        if process not in ("worker", "daemon"):
+            return self.up.pid(process)
+        if process == "daemon":
+            await self._drain_a_backlog()
+            assert len(self.up.daemons()) > 1
+        worker = await asyncio.to_thread(self.stack.worker, "sums")
+        return worker if process == "worker" else self.up.daemon(worker)
+
+    async def _drain_a_backlog(self) -> None:
+        """Have Spark start the daemon of micro-batches, which stays, and is not that of Real-Time Mode."""
+        feeding = Feeding(self.stack)
+        topics.ensure_topic(self.stack.admin(), feeding.topic, 1)
+        feeding.produce((f"k{n}", {"n": n}) for n in range(100))
+        await feeding.live(await feeding.view(), "realtime")
+        await feeding.drop()
 
     async def until(self, ready: Callable[[], Any], limit: float, what: str) -> float:
         """Wait for something; return the seconds that it took."""

@@ -89,10 +89,18 @@ class Up:
         children = psutil.Process(self.pid("reducers")).children()
         return next(int(one.pid) for one in children if one.name() == "java")
 
-    def daemon(self) -> int:
-        """The process that Python workers are forked from."""
+    def daemons(self) -> list[int]:
+        """The processes that Python workers are forked from, the newest last."""
+        found = []
         for one in psutil.Process(self.jvm()).children():
             with contextlib.suppress(psutil.Error):  # the JVM runs small programs now and then
                 if "distributary.reduce.daemon" in one.cmdline():
-                    return int(one.pid)
-        raise AssertionError("there is no daemon")
+                    found.append((one.create_time(), int(one.pid)))
+        return [pid for _, pid in sorted(found)]
+
+    def daemon(self, worker: int = 0) -> int:
+        """The one of them that a worker is of; the newest where that one is gone."""
+        found = self.daemons()
+        assert found, "there is no daemon"
+        of_worker = psutil.Process(worker).ppid() if worker else 0
+        return of_worker if of_worker in found else found[-1]

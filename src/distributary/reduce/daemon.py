@@ -53,11 +53,10 @@ class BeatingPoll:
         return self._poll.poll(timeout)
 
 
-def beat_in_the_loop(path: Path) -> None:
-    """Have the daemon of this process move the time of a file, which says who it is."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(str(os.getpid()))
-    heartbeat = Heartbeat(path)
+def beat_in_the_loop(prefix: str) -> None:
+    """Have the daemon of this process move the time of a file, whose name ends with who it is."""
+    heartbeat = Heartbeat(Path(f"{prefix}-{os.getpid()}"))
+    heartbeat.beat()
     names = {name: getattr(select, name) for name in ("POLLIN", "POLLHUP", "select")}
     setattr(pyspark.daemon, "select", SimpleNamespace(poll=lambda: BeatingPoll(heartbeat), **names))  # noqa: B010
 
@@ -92,7 +91,7 @@ setattr(pyspark.sql.conversion.ArrowBatchTransformer, "flatten_struct", staticme
 if __name__ == "__main__":
     # What is here now stays for good: workers must neither look through it nor write to its pages.
     if os.environ.get(ENV):
-        beat_in_the_loop(Path(os.environ[ENV]))
+        beat_in_the_loop(os.environ[ENV])
     setattr(pyspark.daemon, "os", PatientOs())  # noqa: B010
     gc.collect()
     gc.freeze()

@@ -1,6 +1,6 @@
-"""The driver's look at the PySpark daemon, which forks the Python workers.
+"""The driver's look at the PySpark daemons, which fork the Python workers.
 
-The daemon speaks to nobody but the JVM, so its heartbeat is a file, which it moves in the loop in which it
+A daemon speaks to nobody but the JVM, so its heartbeat is a file, which it moves in the loop in which it
 waits for what the JVM wants (``daemon.py``). One that hangs is killed, and Spark starts another on demand.
 """
 
@@ -22,43 +22,54 @@ MODULE = "distributary.reduce.daemon"
 
 
 class DaemonWatch:
-    """Looks at one file; make it before the JVM is started, which hands the file's name on."""
+    """Looks at the files of the driver's daemons; make it before the JVM starts, which hands on their name.
+
+    Spark has a daemon for each environment that tasks want, and how much a worker buffers is part of that: so
+    there is one for a backlog and one for Real-Time Mode.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for left in folder.glob("pyspark-[0-9]*"):
-            if not psutil.pid_exists(int(left.name.rpartition("-")[2])):
+            if not psutil.pid_exists(int(left.name.split("-")[1])):
                 left.unlink(missing_ok=True)
-        self._file = folder / f"pyspark-{os.getpid()}"
-        self._last = 0
-        self.silent = 0
-        """For how many looks there was no sign of life."""
+        self._folder = folder
+        self._prefix = f"pyspark-{os.getpid()}"
+        self._seen: dict[Path, tuple[int, int]] = {}  # the time of each file, and how often it was the same
 
     def announce(self) -> None:
-        """Tell the processes to come where the file is."""
-        os.environ[ENV] = str(self._file)
+        """Tell the processes to come how their files begin; behind it each writes its own number."""
+        os.environ[ENV] = str(self._folder / self._prefix)
+
+    @property
+    def silent(self) -> int:
+        """For how many looks there was no sign of life of some daemon."""
+        return max((looks for _, looks in self._seen.values()), default=0)
 
     def look(self) -> bool:
-        """Count a look; kill a daemon that hangs. True when there was one, and it is gone: start another."""
-        try:
-            now, pid = self._file.stat().st_mtime_ns, int(self._file.read_text() or 0)
-        except (OSError, ValueError):
-            now, pid = 0, 0
-        if now != self._last or not pid:
-            self._last, self.silent = now, 0
-            return False
-        self.silent += 1
-        if self.silent >= HUNG:
-            self._kill(pid)
-        if _runs(pid):
-            return False
-        self._file.unlink(missing_ok=True)
-        self._last, self.silent = 0, 0
-        return True
+        """Count a look; kill a daemon that hangs. True when one is gone: start another."""
+        before, self._seen = self._seen, {}
+        gone = False
+        for file in self._folder.glob(f"{self._prefix}-*"):
+            try:
+                now, pid = file.stat().st_mtime_ns, int(file.name.rpartition("-")[2])
+            except (OSError, ValueError):
+                continue
+            last, looks = before.get(file, (0, 0))
+            looks = looks + 1 if now == last else 0
+            if looks >= HUNG:
+                self._kill(pid)
+            if _runs(pid):
+                self._seen[file] = (now, looks)
+            else:
+                file.unlink(missing_ok=True)
+                gone = True
+        return gone
 
     def close(self) -> None:
-        """Remove the file."""
-        self._file.unlink(missing_ok=True)
+        """Remove the files."""
+        for file in self._folder.glob(f"{self._prefix}-*"):
+            file.unlink(missing_ok=True)
 
     def _kill(self, pid: int) -> None:
         with suppress(psutil.Error):

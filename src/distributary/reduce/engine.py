@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,6 +51,8 @@ LATE_C2 = " ".join(
 )
 """Ten times Java's own thresholds: its optimising compiler took a quarter of all that a start of the reducers
 costs, for code that is hot only then. What is hot under load passes them within seconds (decision 8)."""
+_BUFFER, _LIVE_BUFFER = "spark.sql.execution.pandas.udf.buffer.size", "8"
+"""What waits in the pipe to a worker, in bytes: in Real-Time Mode a row must not wait for later ones."""
 _SOCKET_PATH = 107
 """Bytes of the path of a Unix domain socket, at most; it is less on some systems, and never more."""
 _SOCKET_NAME = 48
@@ -157,9 +159,21 @@ def keep_buffers(spark: Any) -> None:
 
 
 def start_python(spark: Any) -> None:
-    """Have Spark start its Python daemon, which it does only when a task needs a worker."""
+    """Have Spark start the Python daemon of Real-Time Mode, which it does only when a task needs a worker.
+
+    It has a daemon for each environment, so what runs for that must want the same as the reducers' tasks.
+    """
+
+    def nothing(batches: Iterator[Any]) -> Iterator[Any]:
+        for _ in batches:
+            pass
+        return iter(())
+
     try:
-        spark.sparkContext.parallelize([0], 1).map(lambda one: one).count()
+        session = spark.newSession()
+        session.conf.set(_BUFFER, _LIVE_BUFFER)
+        rows = session.range(0, 1, 1, 1).mapInArrow(nothing, "nothing int")
+        rows.write.format("noop").mode("append").save()
     except Exception as error:
         log.warning("Spark's Python did not start: %s", _first_line(str(error)))
 
@@ -283,19 +297,24 @@ class Running:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def set_batches(session: Any, config: Config, engine: Engine) -> None:
+    """Say how records go from the JVM to the Python workers of a session's queries."""
+    realtime = engine == "realtime"
+    # In Real-Time Mode a row must not wait for later rows. Spark's Arrow writer asks for the next row
+    # before it sends a full batch, so a batch is as long as the fillers that follow each record.
+    session.conf.set(
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        str(config.spark.fillers if realtime else ARROW_RECORDS),
+    )
+    session.conf.set(_BUFFER, _LIVE_BUFFER if realtime else "65536")
+
+
 def reduce(spark: Any, config: Config, records: Any, worker: Worker, engine: Engine, name: str) -> Running:
     """Run a worker over records.
 
     The checkpoint is always a fresh folder: the store's marks are the commit.
     """
-    realtime = engine == "realtime"
-    # In Real-Time Mode a row must not wait for later rows. Spark's Arrow writer asks for the next row
-    # before it sends a full batch, so a batch is as long as the fillers that follow each record.
-    spark.conf.set(
-        "spark.sql.execution.arrow.maxRecordsPerBatch",
-        str(config.spark.fillers if realtime else ARROW_RECORDS),
-    )
-    spark.conf.set("spark.sql.execution.pandas.udf.buffer.size", "8" if realtime else "65536")
+    set_batches(spark, config, engine)
     out = records.mapInArrow(worker, "nothing int")
     return start(config, out.writeStream.format("noop"), engine, name)
 

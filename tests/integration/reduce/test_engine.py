@@ -16,6 +16,8 @@ from pyspark.util import inheritable_thread_target
 from tests.support.clock import LIMIT
 from tests.support.processes import suspend
 
+from distributary.config import Config
+from distributary.reduce import engine
 from distributary.reduce.daemonwatch import MODULE
 
 
@@ -28,15 +30,8 @@ def test_spark_does_not_free_a_buffer_under_the_one_who_writes_to_it(spark: Any)
     assert cleaner.get(None).apply(buffer).equals(buffer), "it gives back what it is given, and no more"
 
 
-def test_a_query_that_is_stopped_as_it_starts_takes_nobody_along(spark: Any, tmp_path: Path) -> None:
-    """Spark ends its daemon for it, but not the workers of others (decision 17)."""
-    context, release = spark.sparkContext, tmp_path / "release"
-
-    def works(_: int) -> int:
-        (tmp_path / "works").touch()
-        while not release.exists():
-            time.sleep(0.05)
-        return os.getpid()
+def daemons(spark: Any) -> set[int]:
+    """The processes that Spark forks its Python workers from."""
 
     def is_daemon(one: psutil.Process) -> bool:
         try:
@@ -44,9 +39,37 @@ def test_a_query_that_is_stopped_as_it_starts_takes_nobody_along(spark: Any, tmp
         except psutil.Error:  # the JVM runs small programs now and then
             return False
 
-    def daemons() -> list[int]:
-        jvm = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))
-        return [one.pid for one in jvm.children() if is_daemon(one)]
+    jvm = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))
+    return {one.pid for one in jvm.children() if is_daemon(one)}
+
+
+def test_daemon_that_is_started_ahead_is_that_of_real_time_mode(spark: Any) -> None:
+    """Spark has one for each environment of tasks: another one would be of no use to the reducers."""
+
+    def run(kind: engine.Engine) -> None:
+        session = spark.newSession()
+        engine.set_batches(session, Config(), kind)
+        session.range(0, 1, 1, 1).mapInArrow(lambda batches: batches, "id long").collect()
+
+    run("catch-up")
+    before = daemons(spark)
+    engine.start_python(spark)
+    ahead = daemons(spark) - before
+    assert len(ahead) == 1
+    run("realtime")
+    run("catch-up")
+    assert daemons(spark) == before | ahead
+
+
+def test_a_query_that_is_stopped_as_it_starts_takes_nobody_along(spark: Any, tmp_path: Path) -> None:
+    """Spark ends its daemon for it, but not the workers of others (decision 17)."""
+    context, release = spark.sparkContext, tmp_path / "release"
+
+    def works(_: int) -> int:
+        (tmp_path / f"works.{os.getpid()}").touch()
+        while not release.exists():
+            time.sleep(0.05)
+        return os.getpid()
 
     def until(ready: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + 30 * LIMIT
@@ -71,8 +94,10 @@ def test_a_query_that_is_stopped_as_it_starts_takes_nobody_along(spark: Any, tmp
     with ThreadPoolExecutor(2) as threads:
         other = threads.submit(inheritable_thread_target(spark)(run), "other", works)
         try:
-            until((tmp_path / "works").exists, "the other works")
-            (daemon,) = daemons()
+            until(lambda: any(tmp_path.glob("works.*")), "the other works")
+            (mark,) = tmp_path.glob("works.*")
+            daemon = psutil.Process(int(mark.suffix[1:])).ppid()
+            before = daemons(spark)
             suspend(daemon)  # so that the next task waits for its worker
             try:
                 starts = threads.submit(inheritable_thread_target(spark)(run), "starts", lambda one: one)
@@ -80,7 +105,7 @@ def test_a_query_that_is_stopped_as_it_starts_takes_nobody_along(spark: Any, tmp
                 context.cancelJobGroup("starts")
                 with pytest.raises(Exception, match="cancelled"):
                     starts.result(30 * LIMIT)
-                until(lambda: set(daemons()) - {daemon}, "Spark has another daemon")
+                until(lambda: daemons(spark) - before, "Spark has another daemon")
             finally:
                 os.kill(daemon, signal.SIGCONT)
             assert run("later", lambda one: one) == [0], "there are new workers"

@@ -13,7 +13,7 @@ from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.store.base import LOG_BYTES, SWEEP_BATCH, Behind, Fenced, NotOwner, Row, TopicReplaced
 from distributary.store.index import entry
-from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone
+from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed
 from tests.contract.conftest import Faces
 from tests.support.groups import change, group
 
@@ -597,6 +597,10 @@ async def test_a_tail_tells_everything_in_order(store: Faces) -> None:
     assert not await store.reader.end("odds", "s2", tell=True), "nobody is told what is not so"
     assert await store.reader.end("odds", "s1", tell=True)
     assert (await next_of(tail, Ended)).subscription == "s1"
+    await store.reader.register("odds", "q1", "text", "s3", 1, False)
+    while not await store.reader.sweep("odds"):
+        await asyncio.sleep(0.002)
+    assert (await next_of(tail, Lapsed)).subscriptions == ("s3",)
     store.writer.rebuild(B, store.writer.build(B).generation)
     assert (await next_of(tail, Attached)).epoch != opened.epoch
     store.writer.drop_view("odds")

@@ -500,7 +500,10 @@ class ReaderStore(Protocol):
         """
 
     async def sweep(self, view: str) -> list[str]:
-        """Remove lapsed subscriptions, at most ``SWEEP_BATCH``; return their ids."""
+        """Remove lapsed subscriptions, at most ``SWEEP_BATCH``; return their ids.
+
+        Whoever follows the view hears of them.
+        """
 
     async def query_text(self, view: str, query_id: str) -> QueryRow | None:
         """Find a registered query by id."""

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from distributary.store import wire
 from distributary.store.base import LOG_BYTES
 from distributary.store.keys import BuildKeys, ViewKeys
-from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, TailEvent
+from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed, TailEvent
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +128,8 @@ async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEven
                 yield Begun(body[b"begun"].decode())
             elif b"ended" in body:
                 yield Ended(body[b"ended"].decode())
+            elif b"lapsed" in body:
+                yield Lapsed(tuple(body[b"lapsed"].decode().split("\n")))
             elif b"gone" in body:
                 yield Gone(view)
                 return

@@ -40,7 +40,7 @@ from distributary.store.base import (
     TopicReplaced,
     ViewInfo,
 )
-from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, TailEvent
+from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed, TailEvent
 from distributary.store.wire import assigned, assignment, fingerprints, fresh_epoch
 
 
@@ -105,7 +105,7 @@ class _View:
     subscriptions: dict[str, tuple[str, bool, int]] = field(default_factory=dict)
     builds: dict[str, _Build] = field(default_factory=dict)
     displaced: list[str] = field(default_factory=list)
-    notices: list[Begun | Ended | None] = field(default_factory=list)
+    notices: list[Begun | Ended | Lapsed | None] = field(default_factory=list)
     """What followers are told; None: to look where the view is."""
 
 
@@ -539,6 +539,9 @@ class MemoryReader:
         due = [id for id, held in v.subscriptions.items() if held[2] <= now][:SWEEP_BATCH]
         for id in due:
             self._store.forget(v, id)
+        if due:
+            v.notices.append(Lapsed(tuple(due)))
+            self._store.wake()
         return due
 
     async def query_text(self, view: str, query_id: str) -> QueryRow | None:

@@ -194,7 +194,8 @@ class RedisReader:
 
     async def sweep(self, view: str) -> list[str]:
         v = ViewKeys(view)
-        return [id.decode() for id in await self._run("sweep", v.registry, [v.prefix, SWEEP_BATCH])]
+        swept = await self._run("sweep", [*v.registry, v.ctl], [v.prefix, SWEEP_BATCH])
+        return [id.decode() for id in swept]
 
     async def query_text(self, view: str, query_id: str) -> QueryRow | None:
         v = ViewKeys(view)

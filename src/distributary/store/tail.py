@@ -47,10 +47,16 @@ class Ended(NamedTuple):
     subscription: str
 
 
+class Lapsed(NamedTuple):
+    """Subscriptions that nobody renewed in time were ended; whoever serves one all the same must renew it."""
+
+    subscriptions: tuple[str, ...]
+
+
 class Gone(NamedTuple):
     """The view does not exist (any more)."""
 
     view: str
 
 
-TailEvent = Attached | Entries | Begun | Ended | Gone
+TailEvent = Attached | Entries | Begun | Ended | Lapsed | Gone

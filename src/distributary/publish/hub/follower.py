@@ -23,7 +23,7 @@ from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending
 from distributary.publish.wire.frames import Pub
 from distributary.store.base import ReaderStore, ViewInfo
-from distributary.store.tail import Attached, Begun, Build, Ended, Entries, TailEvent
+from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Lapsed, TailEvent
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,11 @@ class Follower:
         elif isinstance(event, Ended):
             for member in self.members.of(event.subscription):
                 self.release(member, codes.ENDED)
+        elif isinstance(event, Lapsed):
+            # Its query is not matched any more: it is served again once it is registered again.
+            for subscription in event.subscriptions:
+                for member in self.members.of(subscription):
+                    self.release(member, codes.INSUFFICIENT)
         else:
             self.gone = True
             self.release_all(codes.VIEW_DELETED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
+import time
 from typing import Any
 
 import pytest
@@ -285,6 +286,18 @@ async def test_a_query_under_a_new_number_sends_those_under_the_old_back() -> No
         assert old.endings == [codes.INSUFFICIENT]
         world.put(("a", {"s": "f"}))
         await until(lambda: new.numbers)
+
+
+async def test_subscriber_whose_subscription_lapsed_comes_back_at_once() -> None:
+    """By the store's clock, which may jump: whoever sweeps first ends what others still serve."""
+    world = World()
+    async with hub_of(world, ttl=60) as hub:
+        sink = FoldingSink()
+        await hub.join(Wish(F), sink)
+        world.store.clock = lambda: time.time() + 3_600
+        assert len(await world.reader.sweep(VIEW)) == 1
+        await until(lambda: sink.endings)
+        assert sink.endings == [codes.INSUFFICIENT]
 
 
 async def test_history() -> None:

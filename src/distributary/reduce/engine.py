@@ -50,7 +50,7 @@ LATE_C2 = " ".join(
     )
 )
 """Ten times Java's own thresholds: its optimising compiler took a quarter of all that a start of the reducers
-costs, for code that is hot only then. What is hot under load passes them within seconds (decision 8)."""
+costs, for code that is hot only then. What runs for each record passes them under load (decision 8)."""
 _BUFFER, _LIVE_BUFFER = "spark.sql.execution.pandas.udf.buffer.size", "8"
 """What waits in the pipe to a worker, in bytes: in Real-Time Mode a row must not wait for later ones."""
 _SOCKET_PATH = 107

@@ -26,7 +26,7 @@ from distributary.store.redis import RedisReader, RedisWriter
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[StoreServer]:
-    server = StoreServer(Path(str(bundled())), tmp_path)
+    server = StoreServer(Path(str(bundled())), tmp_path, fsync="always")
     server.start()
     yield server
     server.stop()

@@ -33,7 +33,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        server = StoreServer(request.param, folder)
+        server = StoreServer(request.param, folder, fsync="always")
         server.start()
         servers.append(server)
     yield servers[0], servers[1]

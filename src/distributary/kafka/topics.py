@@ -45,6 +45,8 @@ _NO_LEADER_YET = (
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
 )
+_UNKNOWN_LEADER = "No leaders found"
+"""What the library says where it knows of no leader."""
 _LEADER_SECONDS = 5.0
 """How long a partition that was made or moved just now may be without a leader that knows of it."""
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
@@ -241,6 +243,12 @@ def end_offsets_and_epochs(admin: AdminClient, name: str) -> tuple[dict[int, int
     return {p: one.offset for p, one in found.items()}, {p: one.leader_epoch for p, one in found.items()}
 
 
+def leader_epochs(admin: AdminClient, name: str, only: Collection[int] | None = None) -> dict[int, int]:
+    """The epoch of each partition's leader; ``only`` as above."""
+    found = _results(admin, name, OffsetSpec.latest(), only)  # type: ignore[no-untyped-call]
+    return {number: one.leader_epoch for number, one in found.items()}
+
+
 def offsets_at(admin: AdminClient, name: str, time_ms: int) -> dict[int, int]:
     """The first offset whose record is of that time or later, by partition; the end where there is none."""
     ends = end_offsets(admin, name)
@@ -262,13 +270,20 @@ def read_offsets(
     Partitions that were made or moved just now are waited for.
     """
     deadline = time.monotonic() + min(limit, _LEADER_SECONDS)
+    looked = False
     while True:
         try:
             return _answered(admin, asked, limit)
         except KafkaException as error:
-            if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
+            # The library asks the leaders that it knew of last, and looks for no others by itself.
+            unknown = _UNKNOWN_LEADER in error.args[0].str() and not looked
+            if not (unknown or error.args[0].code() in _NO_LEADER_YET) or time.monotonic() > deadline:
                 raise
-            time.sleep(0.05)
+            if looked:
+                time.sleep(0.05)
+            looked = True
+            for topic in {place.topic for place in asked}:
+                admin.list_topics(topic, timeout=max(0.05, deadline - time.monotonic()))
 
 
 def _answered(
@@ -297,7 +312,7 @@ def _results(admin: AdminClient, name: str, spec: Any, only: Collection[int] | N
 
 def _named(error: KafkaException, what: str) -> TopicError | KafkaUnavailable | KafkaRefused:
     cause = error.args[0]
-    if cause.code() in _NO_LEADER_YET or "No leaders found" in cause.str():
+    if cause.code() in _NO_LEADER_YET or _UNKNOWN_LEADER in cause.str():
         return KafkaUnavailable(f"{what}: {cause.str()}", hint=trouble.NO_LEADER)
     if cause.code() in _NO_BROKER:
         return KafkaUnavailable(f"{what}: Kafka does not answer ({cause.str()})", hint="Check that it runs")

@@ -1,4 +1,4 @@
-"""A broker that hangs: whoever asks it gets an error, never an empty list or an offset that is none."""
+"""A broker that hangs or comes back: a read gets an error or an answer, never an empty list."""
 
 from __future__ import annotations
 
@@ -46,3 +46,12 @@ def test_every_read_raises_while_the_broker_hangs(
     finally:
         broker.resume()
     assert answered == {}
+
+
+def test_offsets_are_read_after_an_election_that_the_client_has_not_heard_of(broker: RunningBroker) -> None:
+    admin = client.admin(broker.kafka)
+    topics.ensure_topic(admin, "elected", 1)
+    before = topics.leader_epochs(admin, "elected", [0])
+    broker.kill()
+    broker.start()
+    assert topics.leader_epochs(admin, "elected", [0])[0] > before[0]

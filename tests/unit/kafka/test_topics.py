@@ -115,6 +115,10 @@ class OffsetsAdmin:
 
     def __init__(self, *answers: int | KafkaError) -> None:
         self._answers = list(answers)
+        self.refreshed: list[str] = []
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        self.refreshed.append(topic)
 
     def list_offsets(self, asked: dict[Any, Any], **options: Any) -> dict[Any, Future[Any]]:
         answer = self._answers.pop(0)
@@ -138,6 +142,16 @@ class OffsetsAdmin:
 def test_offsets_are_asked_again_while_a_partition_has_no_leader_yet(code: int) -> None:
     admin: Any = OffsetsAdmin(KafkaError(code), KafkaError(code), 7)
     assert end_offsets(admin, "t", [0]) == {0: 7}
+    assert admin.refreshed == ["t", "t"]
+
+
+def test_offsets_of_an_unknown_leader_are_asked_again_once_after_a_look_for_it() -> None:
+    unknown = KafkaError(KafkaError._NOENT, "Failed to query partition leaders: No leaders found")
+    admin: Any = OffsetsAdmin(unknown, 7)
+    assert end_offsets(admin, "t", [0]) == {0: 7}
+    without: Any = OffsetsAdmin(unknown, unknown)
+    with pytest.raises(KafkaUnavailable, match="No leaders found"):
+        end_offsets(without, "t", [0])
 
 
 @pytest.mark.parametrize(("offset", "answered"), [(0, True), (-1, True), (-1001, False)])

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from distributary.config.sections import Kafka
 from distributary.kafka import client
 from distributary.model.feed import Feed
+from distributary.reduce.leaders import Leaders
 from distributary.reduce.world import Happening
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class EventFeed(NamedTuple):
     topic: str
     earliest: int
     start: int
+    leaders: Leaders
 
 
 class EventReader:

@@ -23,6 +23,7 @@ from distributary.reduce.ahead import schemas_ahead
 from distributary.reduce.clearing import Clearing
 from distributary.reduce.eventreader import EventFeed
 from distributary.reduce.framing import NOTHING, unknown_ids
+from distributary.reduce.leaders import LeaderChanged, Leaders
 from distributary.reduce.memo import read_reached, source_fingerprints
 from distributary.reduce.packed import REKEYED_SQL
 from distributary.reduce.places import Places, Truncated, event_places, marks_of, places
@@ -126,6 +127,9 @@ class Job(threading.Thread):
         except (TopicReplaced, Truncated) as error:
             self._replace(error)
             return True
+        except LeaderChanged as error:
+            self._elected(str(error))
+            return True
         except BuildGone:
             self._stopping.wait(1.0)  # deleted, or displaced: the driver will stop this job
             return True
@@ -138,6 +142,9 @@ class Job(threading.Thread):
             self._say("waiting", str(error))
         except Exception as error:
             if self._asks(str(error)):
+                return True
+            if "LeaderChanged" in str(error):
+                self._elected(_gist(str(error).rpartition("LeaderChanged:")[2]))
                 return True
             self._failed(error)
         return False
@@ -176,6 +183,10 @@ class Job(threading.Thread):
             self.facts.reason = _gist(text)
             self.settled.set()
             self._store.note(self.build, failed=f"{self._store.now()} {_gist(text)}")
+
+    def _elected(self, what: str) -> None:
+        """Start again after an election, which begins with recognising the records at the marks (R8)."""
+        log.info("view %s: starts again from its marks: %s", self.build.view, what)
 
     def _asks(self, text: str) -> bool:
         """Whether a query ended for want of schemas: it is planned anew, after the registry was asked."""
@@ -235,10 +246,13 @@ class Job(threading.Thread):
         generation = before.generation if before is not None else 0
         forced = before is not None and before.rekey
         self.facts.rekeyed = needs_rekey(view, feed, source.partitions, forced=forced)
-        ground = Ground(source, source)
         try:
-            if self.facts.rekeyed:
-                ground = Ground(source, self._internal(before, source.partitions))
+            read = self._internal(before, source.partitions) if self.facts.rekeyed else source
+            # Before the records at the marks are looked at: an election after that is noticed by these.
+            leaders = Leaders.read(self._admin, source.name)
+            ground = Ground(
+                source, read, leaders, Leaders.read(self._admin, read.name) if read is not source else leaders
+            )
             claimed = self._store.claim(self.build, source.id, source.partitions, DRIVER)
             self._progress.claim = claimed.claim
             generation = claimed.claim.generation
@@ -330,6 +344,7 @@ class Job(threading.Thread):
         self._events = None
         if topic is None or feed is None:
             return False
+        leaders = Leaders.read(self._admin, topic.name)
         info = self._store.build(self.build)
         earliest = topics.earliest_offsets(self._admin, topic.name)
         ends = topics.end_offsets(self._admin, topic.name)
@@ -338,7 +353,7 @@ class Job(threading.Thread):
         found = event_places(self.definition.view, memos, topic.id, earliest[0], ends[0], first[0])
         reached = filter(None, map(read_reached, memos.values()))
         self._recognise(topic, [(0, one.fingerprint) for one in reached if one.fingerprint], earliest, ends)
-        self._events = EventFeed(feed, topic.id, earliest[0], found.starts[0])
+        self._events = EventFeed(feed, topic.id, earliest[0], found.starts[0], leaders)
         return found.incomplete
 
     def _places(
@@ -379,6 +394,7 @@ class Job(threading.Thread):
         name = f"{self.build.view}-{self.build.id}-{self._progress.claim.generation}-{kind}"
         running: list[engine.Running] = []
         began = time.monotonic()
+        kind_of_hop: engine.Engine = "realtime"
         try:
             if self.facts.rekeyed:
                 kind_of_hop = kind if only_hop or kind == "microbatch" else self._engine(hop.waiting, True)
@@ -412,6 +428,9 @@ class Job(threading.Thread):
                     self._config.kafka,
                     feed.topic,
                     plan.projection,
+                    ground.read_leaders,
+                    # Spark's consumer goes on where the batch before ended, whatever was elected meanwhile.
+                    hop_leaders=ground.source_leaders if kind_of_hop != "realtime" else None,
                     quiet=not live,
                     rekeyed=self.facts.rekeyed,
                     events=self._events,
@@ -513,7 +532,6 @@ class Job(threading.Thread):
         clearing = Clearing(began)
         seen = [-1 for _ in running]
         last_ends: dict[int, int] = {}
-        leaders: dict[int, int] = {}
         progress = self._progress
         heard = kind != "realtime"
         assigned: list[int] = []
@@ -530,23 +548,26 @@ class Job(threading.Thread):
             before = list(seen)
             for at, one in enumerate(running):
                 hops = self.facts.rekeyed and at == 0
-                topic, internal = (ground.source, ground.read.name) if hops else (ground.read, "")
-                seen[at] = progress.advance(one, seen[at], topic.name, internal=internal)
+                read = ground.source_leaders if hops else ground.read_leaders
+                seen[at] = progress.advance(one, seen[at], read, ground.read_leaders if hops else None)
             if seen[-1] != before[-1]:
                 assigned = []  # another batch was planned
             if keeper is not None and seen == before and not any(map(_busy, running)):
                 keeper.step()
             now = time.monotonic()
-            ends, led = topics.end_offsets_and_epochs(self._admin, ground.source.name)
-            if led != leaders:
-                if leaders:
-                    self._check_log(ground, ends)
-                leaders = led
+            ends, epochs = topics.end_offsets_and_epochs(self._admin, ground.source.name)
+            ground.source_leaders.compare(epochs)
+            if self.facts.rekeyed:
+                ground.read_leaders.confirm(self._admin)
             if ends != last_ends:
                 self._store.fresh(self.build.view)
                 last_ends = ends
             events = self._events_topic
-            events_end = topics.end_offsets(self._admin, events.name)[0] if events is not None else None
+            events_end = None
+            if events is not None and self._events is not None:
+                events_ends, epochs = topics.end_offsets_and_epochs(self._admin, events.name)
+                self._events.leaders.compare(epochs)
+                events_end = events_ends[0]
             progress.move({})  # while nothing is written nobody else would notice another run of the store
             folded_to = progress.measure(hop.starts, ends, events_end)
             if now - mirrored > MIRROR:
@@ -585,12 +606,6 @@ class Job(threading.Thread):
             if kind == "microbatch" and not live and not self.facts.lag:
                 self._go_live(fence=True)
                 return
-
-    def _check_log(self, ground: Ground, ends: Mapping[int, int]) -> None:
-        """After an election: raise Truncated when the new leader does not have what was folded (R8)."""
-        if not self.facts.rekeyed:
-            earliest = topics.earliest_offsets(self._admin, ground.source.name)
-            self._recognise(ground.source, self._progress.fingerprints.read.items(), earliest, ends)
 
     def _timekeeper(self, partitions: int) -> Timekeeper | None:
         """Where batches come only with records, time passes here; not for events, which come in batches."""

@@ -18,9 +18,10 @@ from distributary.kafka import topics
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.reduce import engine
+from distributary.reduce.leaders import Leaders
 from distributary.reduce.places import events_lag, folded, source_places
 from distributary.reduce.recognise import fingerprints_at
-from distributary.store.base import BuildGone, BuildInfo, Claim, Fingerprints, WriterStore
+from distributary.store.base import BuildGone, BuildInfo, Claim, WriterStore
 from distributary.store.tail import Build
 
 log = logging.getLogger(__name__)
@@ -68,8 +69,6 @@ class Progress:
         self._kafka = kafka
         self._admin = admin
         self._mirror = mirror
-        self.fingerprints = Fingerprints()
-        """As of the last ``measure``."""
         self._records = (0.0, 0)
 
     def check_generation(self, info: BuildInfo) -> None:
@@ -78,10 +77,11 @@ class Progress:
         if info.generation > self.claim.generation and info.driver not in ("", DRIVER):
             raise Superseded(f"view {self.build.view}: another driver has taken over")
 
-    def advance(self, running: engine.Running, seen: int, topic: str, *, internal: str = "") -> int:
+    def advance(self, running: engine.Running, seen: int, read: Leaders, internal: Leaders | None) -> int:
         """Store the ends of finished batches of a topic, so that filtered records count as read.
 
-        ``internal`` is the topic that a re-keying query writes to; '' for a query of reducers.
+        ``internal`` is the topic that a re-keying query writes to; None for a query of reducers. Raises
+        LeaderChanged, and stores nothing, if a batch may have been read after an election.
         """
         ends: dict[int, int] = {}
         for progress in running.query.recentProgress:
@@ -95,8 +95,12 @@ class Progress:
             seen = progress["batchId"]
             ends = {int(p): int(at) for found in end.values() for p, at in found.items()}
         if ends:
-            copied = self._last(internal, topics.end_offsets(self._admin, internal)) if internal else {}
-            self.move(ends, hop=bool(internal), last=self._last(topic, ends), copied=copied)
+            last, copied = self._last(read.topic, ends), {}
+            read.confirm(self._admin)
+            if internal is not None:
+                copied = self._last(internal.topic, topics.end_offsets(self._admin, internal.topic))
+                internal.confirm(self._admin)
+            self.move(ends, hop=internal is not None, last=last, copied=copied)
         return seen
 
     def _last(self, topic: str, ends: Mapping[int, int]) -> dict[int, Fingerprint]:
@@ -163,7 +167,6 @@ class Progress:
         self.facts.lag = sum(max(0, end - reached.get(p, 0)) for p, end in ends.items())
         self.facts.events_lag = None if events_end is None else events_lag(info.memos, events_end)
         self.facts.dead_letters = info.dead
-        self.fingerprints = info.fingerprints
         now = time.monotonic()
         then, before = self._records
         if then and now > then:

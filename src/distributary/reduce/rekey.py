@@ -12,6 +12,7 @@ from typing import NamedTuple
 from distributary.kafka.topics import Topic
 from distributary.model.feed import Feed
 from distributary.model.view import View
+from distributary.reduce.leaders import Leaders
 from distributary.store.tail import Build
 
 
@@ -20,6 +21,8 @@ class Ground(NamedTuple):
 
     source: Topic
     read: Topic
+    source_leaders: Leaders
+    read_leaders: Leaders
 
 
 def needs_rekey(view: View, feed: Feed, partitions: int, *, forced: bool = False) -> bool:

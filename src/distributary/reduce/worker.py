@@ -32,6 +32,7 @@ from distributary.reduce.eventreader import EventFeed, EventReader
 from distributary.reduce.framing import explain
 from distributary.reduce.group import GroupTooLarge, portion
 from distributary.reduce.groupsize import GroupSize
+from distributary.reduce.leaders import Leaders, admin_of
 from distributary.reduce.packed import Packed, unpack, unpack_rekeyed
 from distributary.reduce.projection import Projection
 from distributary.reduce.reducer import Reducer
@@ -74,6 +75,9 @@ class Task:
     kafka: Kafka
     topic: str
     projection: Projection
+    leaders: Leaders
+    hop_leaders: Leaders | None = None
+    """Of the source of a re-keyed view, where nobody but the task would notice an election."""
     quiet: bool = False
     rekeyed: bool = False
     events: EventFeed | None = None
@@ -139,6 +143,7 @@ class Pump:
         self._reducer: Reducer | None = None
         self._store: RedisWriter | None = None
         self._events: EventReader | None = None
+        self._confirmed: set[str] = set()  # topics that had no election before the first of their records
         self._ticked = 0.0
         self._letters: list[DeadLetters] = []
         name = f"{task.build.view}/{task.build.id}/{partition}"
@@ -270,6 +275,9 @@ class Pump:
         at = 0
         while at < len(records):
             some = portion(records, at, self._size.records)
+            self._confirm(self._task.leaders, partition)
+            if self._task.hop_leaders is not None:
+                self._task.hop_leaders.confirm(admin_of(self._task.kafka))
             began = time.monotonic()
             try:
                 self._with_store(partial(reducer.fold, some))
@@ -279,6 +287,16 @@ class Pump:
             self._size.took(len(some), time.monotonic() - began)
             at += len(some)
             self._tick_if_due()
+
+    def _confirm(self, leaders: Leaders, partition: int) -> None:
+        """Raise LeaderChanged if what was read first may be of another log than the one that was folded (R8).
+
+        What is read after that comes from consumers that know the epoch of what they read before, and fail
+        if the log was cut off below it.
+        """
+        if leaders.topic not in self._confirmed:
+            leaders.confirm(admin_of(self._task.kafka), (partition,))
+            self._confirmed.add(leaders.topic)
 
     def _happens(self) -> bool:
         """Whether events wait that may be folded without a record."""
@@ -320,6 +338,8 @@ class Pump:
         assert reducer is not None
         assert reader is not None
         assert reducer.world is not None
+        assert self._task.events is not None
+        self._confirm(self._task.events.leaders, 0)
         while reducer.world.fresh(events):
             self._with_store(partial(reducer.happen, events))
             self._tick_if_due()

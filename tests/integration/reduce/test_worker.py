@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,11 +18,13 @@ from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
 from tests.support.waiting import eventually
 
+from distributary.kafka import client, topics
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.publish.hub import snapshot
 from distributary.reduce import worker
+from distributary.reduce.leaders import LeaderChanged, Leaders
 from distributary.reduce.projection import Projection
 from distributary.store.redis import RedisReader, RedisWriter
 from distributary.store.tail import Build
@@ -56,6 +59,7 @@ class Tasks:
         self.claimed = self.store.claim(B, "t", partitions).claim
         self.store.go_live(B)
         feed = Feed("f", "t")
+        words = {"leaders": Leaders("t", {}), **words}
         return worker.Task(
             view, feed, B, self.claimed, self.url, 100, self._kafka, "t", Projection(), **words
         )
@@ -183,3 +187,25 @@ async def test_what_waits_is_bounded_in_bytes(tasks: Tasks) -> None:
     pump.start()
     await until(lambda: not thread.is_alive(), 30)
     pump.abandon()
+
+
+@pytest.mark.parametrize("of", ["leaders", "hop_leaders"])
+async def test_a_task_writes_nothing_after_an_election(tasks: Tasks, stack: RunningStack, of: str) -> None:
+    """The epochs are asked for after the records came and before they are written."""
+    admin = client.admin(stack.config.kafka)
+    topic = topics.ensure_topic(admin, f"elected-{of}", 1).name
+    (epoch,) = topics.leader_epochs(admin, topic).values()
+    for known, writes in ((epoch, True), (epoch - 1, False)):
+        words: dict[str, Any] = {of: Leaders(topic, {0: known})}
+        task = replace(tasks.claim(View("v", "f")), **words)
+        pump = tasks.start(task)
+        pump.put([record(0 if writes else 1, b"k" if writes else b"l", b"{}")])
+        if writes:
+            await asyncio.to_thread(pump.finish)
+        else:
+            with pytest.raises(LeaderChanged, match=f"partition 0 of {topic} has a new leader"):
+                await asyncio.to_thread(pump.finish)
+    assert tasks.keys() == {"k"}
+    build = tasks.store.build(B)
+    assert build is not None
+    assert build.fault.startswith(f"{task.claim.generation} LeaderChanged: ")

@@ -1,9 +1,10 @@
-# `make` alone prints the verbs. Variables: VENV (default .venv), PYTHON (to build it), ARGS (to pass on).
+# `make` alone prints the verbs. Variables: VENV (default .venv), PYTHON (to build it), ARGS (to pass on), RUNS.
 SHELL := /bin/bash
 VENV ?= .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 ARGS ?=
+RUNS ?= 1
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
 
 # Whether we may install Debian packages; and how, without a question and without starting a service.
@@ -12,7 +13,7 @@ APT := DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup lint test test-deps node-deps demo bench faults docs lock clean
+.PHONY: help setup lint test fresh test-deps node-deps demo bench faults docs lock clean
 
 help: ## Print the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -27,6 +28,23 @@ lint: $(STAMP) ## Check style and types
 
 test: setup test-deps node-deps ## Check everything but the fault drills: style, types, tests (ARGS: for pytest)
 	$(PY) -m tests $(ARGS)
+
+fresh: ## Run make test in a fresh clone of HEAD with empty caches (ARGS, and RUNS: how often)
+	@for run in $$(seq $(RUNS)); do \
+	  folder=$$(mktemp -d -t distributary-fresh-XXXXXX); \
+	  git clone --quiet . "$$folder/clone"; \
+	  echo "fresh: run $$run of $(RUNS), $$(git log -1 --format='%h %s'), log: $$folder/log"; \
+	  began=$$SECONDS; \
+	  if ! DISTRIBUTARY_CACHE="$$folder/cache" XDG_CACHE_HOME="$$folder/cache" PIP_CACHE_DIR="$$folder/pip" \
+	      npm_config_cache="$$folder/npm" \
+	      $(MAKE) --no-print-directory -C "$$folder/clone" test VENV=.venv </dev/null >"$$folder/log" 2>&1; then \
+	    tail -40 "$$folder/log"; \
+	    echo "error: run $$run failed after $$((SECONDS - began)) s. Its clone and log are kept: $$folder" >&2; exit 1; \
+	  fi; \
+	  grep -E '[0-9]+ passed' "$$folder/log"; \
+	  echo "fresh: run $$run passed in $$((SECONDS - began)) s"; \
+	  rm -rf "$$folder"; \
+	done
 
 demo: setup ## Run the demonstration (ARGS: for `distributary demo`)
 	$(VENV)/bin/distributary demo $(ARGS)

@@ -80,6 +80,7 @@ async def test_a_second_up_is_refused_until_the_first_is_killed(tmp_path: Path) 
         up.start()
         assert "processes that an earlier run left behind" in (tmp_path / "up.log").read_text()
         assert not [process for process in left if processes.alive(process)]
+        feeding.stack = AttachedStack(tmp_path)  # a port that somebody took meanwhile is another one now
         await feeding.live("events")
         feeding.produce([("c", {"n": 3})])
         await feeding.rows_become("events", {"a": {"n": 1}, "b": {"n": 2}, "c": {"n": 3}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import signal
 import time
@@ -39,6 +40,8 @@ class Policy:
         """How long to wait after so many failures in a row."""
         return float(min(self.longest, self.first * 2 ** min(failures - 2, 30))) if failures > 1 else 0.0
 
+
+log = logging.getLogger(__name__)
 
 _LAST_WORDS = re.compile(r"^(?:distributary[. ]\w+|error): (.+)|CRITICAL \S+: (.+)")
 
@@ -83,7 +86,11 @@ class Keeper:
         while True:
             mark = self._log_size()
             self._served = time.monotonic()
-            final, why = await self._once()
+            try:
+                final, why = await self._once()
+            except Exception as error:  # whatever it is: a part that nobody keeps is worse
+                log.debug("%s cannot be watched", self.part.name, exc_info=True)
+                final, why = False, f"it cannot be watched ({type(error).__name__}: {error})"
             failures = 1 if time.monotonic() - self._served >= self._policy.healthy else failures + 1
             await self._clear()
             tail = files.tail(self.part.log, since=mark)

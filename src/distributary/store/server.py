@@ -16,7 +16,7 @@ from typing import Any, Literal
 import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
 from distributary.config.secrets import mask_text
 from distributary.errors import StoreUnavailable
@@ -163,7 +163,11 @@ async def _serves(client: redis.asyncio.Redis, pid: int) -> bool:
 
 
 async def _rewrite(client: redis.asyncio.Redis) -> None:
-    await client.bgrewriteaof()
+    try:
+        await client.bgrewriteaof()
+    except ResponseError as error:
+        if "already in progress" not in str(error):  # a driver may have had it begin
+            raise
     while True:
         facts: dict[str, Any] = await client.info("persistence")
         if not facts["aof_rewrite_in_progress"] and not facts.get("aof_rewrite_scheduled"):

@@ -97,6 +97,19 @@ async def test_a_restarted_redis_is_ready_only_after_its_file_is_rewritten(runni
     assert rewritten == (running.server.kind == "redis")
 
 
+async def test_a_redis_that_rewrites_its_file_already_is_ready_after_that(running: Running) -> None:
+    """A driver that finds a store restarted has it do so, and may be first."""
+    await running.start()
+    assert running.process is not None
+    with running.client() as client:
+        client.mset({f"k{n}": n for n in range(500)})
+        client.config_set("rdb-key-save-delay", "1000")
+        client.bgrewriteaof()
+        await running.server.wait_ready(running.process.pid, restarted=True)
+        if running.server.kind == "redis":
+            assert not client.info("persistence")["aof_rewrite_in_progress"]
+
+
 async def test_its_environment_stays_readable(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISTRIBUTARY_STACK", "mine")
     await running.start()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import os
 import signal
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -248,3 +250,28 @@ async def test_stopping_in_the_pause_between_two_starts(tmp_path: Path) -> None:
     await heard.wait(lambda: len(heard.of("died")) == 2)
     await asyncio.wait_for(kept.stop(1), 2 * LIMIT)
     assert kept.came_up.cancelled()
+
+
+async def test_a_part_is_kept_though_asking_for_it_fails_in_a_way_that_nobody_foresaw(tmp_path: Path) -> None:
+    """Whoever keeps the others must not end by what one of them answers."""
+    heard = Heard()
+    plain = part(tmp_path, "a", SERVE)
+    answers: Iterator[ValueError | None] = itertools.chain(
+        [ValueError("no such answer"), None, ValueError("no such sign")], itertools.repeat(None)
+    )
+
+    async def ready(started: Started) -> Mapping[str, str]:
+        if error := next(answers):
+            raise error
+        return await plain.ready(started)
+
+    async def sign() -> None:
+        if len(heard.of("ready")) == 1 and (error := next(answers)):
+            raise error
+
+    kept = keeper(dataclasses.replace(plain, ready=ready, sign=sign), heard)
+    await kept.came_up
+    assert "no such answer" in heard.of("died")[0].message
+    await heard.wait(lambda: len(heard.of("ready")) == 2)
+    assert "no such sign" in heard.of("died")[1].message
+    await kept.stop(5 * LIMIT)

@@ -143,7 +143,7 @@ class Pump:
         self._reducer: Reducer | None = None
         self._store: RedisWriter | None = None
         self._events: EventReader | None = None
-        self._confirmed: set[str] = set()  # topics that had no election before the first of their records
+        self._confirmed: set[tuple[str, int]] = set()  # topics and partitions without an election since
         self._ticked = 0.0
         self._letters: list[DeadLetters] = []
         name = f"{task.build.view}/{task.build.id}/{partition}"
@@ -294,9 +294,9 @@ class Pump:
         What is read after that comes from consumers that know the epoch of what they read before, and fail
         if the log was cut off below it.
         """
-        if leaders.topic not in self._confirmed:
+        if (leaders.topic, partition) not in self._confirmed:
             leaders.confirm(admin_of(self._task.kafka), (partition,))
-            self._confirmed.add(leaders.topic)
+            self._confirmed.add((leaders.topic, partition))
 
     def _happens(self) -> bool:
         """Whether events wait that may be folded without a record."""

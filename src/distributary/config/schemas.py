@@ -23,6 +23,7 @@ class Schemas(Section):
     api_key: str = setting(
         "",
         "API key for a gateway with permission (any user will do); sent as X-API-Key.",
-        example='"the key"',
+        example='"dk_the-key-of-a-service"',
         hidden=True,
+        check=checks.header,
     )

@@ -101,6 +101,8 @@ def _branch(schema: Any) -> str:
 
 def decode(data: bytes, schema: Any) -> Any:
     """Read a value by a schema that `read` gave. Raises ValueError, whatever the bytes run into."""
+    if _unbounded(schema):
+        raise ValueError("it has an array whose items take no bytes: a few bytes could be any number of them")
     source = io.BytesIO(data)
     try:
         found = fastavro.schemaless_reader(source, schema, None)
@@ -109,3 +111,45 @@ def decode(data: bytes, schema: Any) -> Any:
     if left := len(data) - source.tell():
         raise ValueError(f"{left} bytes are left over")
     return found
+
+
+_seen: dict[int, tuple[Any, bool]] = {}
+"""By the id of a schema: itself, so that the id stays its own, and whether it is unbounded."""
+
+
+def _unbounded(schema: Any) -> bool:
+    """Say whether values of a few bytes may have any number of items."""
+    if not isinstance(schema, dict | list):
+        return False
+    known = _seen.get(id(schema))
+    if known is None:
+        if len(_seen) >= 1_000:
+            _seen.clear()
+        known = _seen[id(schema)] = (schema, _has_empty_items(schema, {}))
+    return known[1]
+
+
+def _has_empty_items(schema: Any, named: dict[str, Any]) -> bool:
+    if isinstance(schema, list):
+        return any([_has_empty_items(one, named) for one in schema])
+    if not isinstance(schema, dict):
+        return False
+    if "name" in schema:
+        named[schema["name"]] = schema
+    # All parts are looked at: a name may be explained in a later one.
+    parts = [schema.get("items"), schema.get("values"), *(one["type"] for one in schema.get("fields", ()))]
+    found = [_has_empty_items(part, named) for part in parts]
+    return any(found) or (schema.get("type") == "array" and _is_empty(schema.get("items"), named, ()))
+
+
+def _is_empty(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> bool:
+    """Say whether every value of a schema takes no bytes at all."""
+    if isinstance(schema, str):
+        if schema in named and schema not in above:
+            return _is_empty(named[schema], named, (*above, schema))
+        return schema == "null"
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") in ("record", "error"):
+        return all(_is_empty(one["type"], named, above) for one in schema["fields"])
+    return schema.get("type") == "null" or (schema.get("type") == "fixed" and not schema["size"])

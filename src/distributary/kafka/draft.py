@@ -8,7 +8,8 @@ from typing import NamedTuple
 class Draft(NamedTuple):
     """A record that is to be written. ``partition`` -1 leaves the choice, ``timestamp`` (ms) 0 means now.
 
-    ``reason`` is not "" where it has become a dead letter, and says why.
+    ``reason`` is not "" where it has become a dead letter, and says why. ``sender`` is the user that sent it,
+    if that is known: checks of one user's records that are slow do not keep another's waiting.
     """
 
     topic: str
@@ -18,6 +19,7 @@ class Draft(NamedTuple):
     headers: tuple[tuple[str, bytes | str | None], ...] = ()
     timestamp: int = 0
     reason: str = ""
+    sender: str = ""
 
     def __str__(self) -> str:
         """Name the record for messages: enough to find it, little enough to print."""

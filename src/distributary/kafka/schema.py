@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from distributary.kafka import schema_cost
 
 Fields = Mapping[str, msgspec.Raw]
 Reader = Callable[[bytes], Fields]
@@ -27,11 +31,43 @@ class Unfit(ValueError):
     """A value does not fit its schema; the message is the reason."""
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaReader:
+    """The reader of a schema: ``kind`` JSON or AVRO, its ``text``, the ``skip`` bytes of a frame.
+
+    ``cost`` is that of the schema (`schema_cost`): None where values may take long.
+    """
+
+    kind: str
+    text: str
+    skip: int
+    cost: int | None
+    read: Reader
+
+    def __call__(self, value: bytes) -> Fields:
+        """Give the fields of a value, or raise `Unfit`; it may take as long as the value pleases."""
+        return self.read(value)
+
+    def is_cheap(self, value: bytes) -> bool:
+        """Say whether the value may be read without a deadline."""
+        return schema_cost.is_cheap(self.cost, value)
+
+
+def read_value(kind: str, text: str, skip: int, value: bytes) -> dict[str, bytes]:
+    """Read a value by what a `SchemaReader` says of its schema; for a process with a deadline."""
+    return {name: bytes(held) for name, held in _reader(kind, text, skip)(value).items()}
+
+
+@functools.lru_cache(64)
+def _reader(kind: str, text: str, skip: int) -> Reader:
+    return (json_reader if kind == "JSON" else avro_reader)(json.loads(text), skip)
+
+
 def any_value(value: bytes) -> Fields:
     """The reader of a topic without a schema: everything fits."""
     try:
         return _object.decode(value)
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return NO_FIELDS
 
 
@@ -66,52 +102,44 @@ def read_definition(path: Path) -> Any:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
 
 
-def json_reader(definition: Any, skip: int = 0) -> Reader:
+def json_reader(definition: Any, skip: int = 0) -> SchemaReader:
     """Make the reader of a JSON Schema; ``skip`` bytes before each value are a frame. Raises ValueError."""
-    # Both take a while to import, and most producers use neither.
-    from jsonschema import SchemaError
-    from jsonschema.exceptions import best_match
-    from jsonschema.validators import validator_for
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
+    # It takes a while to import, and most producers do not use it.
+    from jsonschema.validators import Draft202012Validator as Newest
 
-    kind = validator_for(definition)
+    from distributary.kafka import json_schema
+
     try:
-        kind.check_schema(definition)
-    except SchemaError as error:
-        raise ValueError(f"not a JSON Schema: {error.json_path}: {error.message}"[:_REASON]) from None
-    # With a registry of its own nothing is fetched from where a $ref points.
-    checker = kind(definition, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+        json_schema.check(definition, Newest)
+    except ValueError as error:
+        raise ValueError(f"not a JSON Schema: {error}"[:_REASON]) from None
+    checker = json_schema.make_validator(definition, Newest, formats=True)
 
     def read(value: bytes) -> Fields:
         value = _unframed(value, skip)
         try:
             found = _anything.decode(value)
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise Unfit(f"not JSON: {error}"[:_REASON]) from None
-        try:
-            wrong = best_match(checker.iter_errors(found))
-        except Unresolvable as error:
-            raise Unfit(f"the schema's reference {error.ref} leads nowhere"[:_REASON]) from None
-        if wrong is not None:
-            raise Unfit(f"{wrong.json_path}: {wrong.message}"[:_REASON])
+        if wrong := json_schema.reason(checker, found):
+            raise Unfit(wrong)
         return _object.decode(value) if isinstance(found, dict) else NO_FIELDS
 
-    return read
+    return SchemaReader("JSON", json.dumps(definition), skip, schema_cost.json_cost(definition), read)
 
 
-def avro_reader(definition: Any, skip: int = 0) -> Reader:
+def avro_reader(definition: Any, skip: int = 0) -> SchemaReader:
     """Make the reader of an Avro schema; ``skip`` bytes before each value are a frame. Raises ValueError."""
     from distributary.kafka import avro
 
     try:
-        schema = avro.read(definition).schema
+        known = avro.read(definition)
     except ValueError as error:
         raise ValueError(f"not an Avro schema: {error}"[:_REASON]) from None
 
     def read(value: bytes) -> Fields:
         try:
-            found = avro.decode(_unframed(value, skip), schema)
+            found = avro.decode(_unframed(value, skip), known.schema)
         except Unfit:
             raise
         except ValueError as error:
@@ -120,7 +148,7 @@ def avro_reader(definition: Any, skip: int = 0) -> Reader:
             return NO_FIELDS
         return {name: msgspec.Raw(msgspec.json.encode(held)) for name, held in found.items()}
 
-    return read
+    return SchemaReader("AVRO", json.dumps(definition), skip, schema_cost.avro_cost(known), read)
 
 
 def _unframed(value: bytes, skip: int) -> bytes:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from distributary.config.sections import Kafka
-from distributary.errors import DistributaryError, KafkaUnavailable, TopicError
+from distributary.deadline import Deadline
+from distributary.errors import ChecksBusy, DistributaryError, KafkaUnavailable, TopicError
 from distributary.kafka import client
 from distributary.kafka.draft import Draft
 from distributary.kafka.gate import Gate
@@ -31,6 +32,7 @@ _MAY_PASS = frozenset(
 REFRESH = 1.0
 """Seconds after which the partitions of topics are looked up again: keys go by a count that old at most."""
 _SECONDS = 5.0
+_CHECK_SECONDS = 1.0
 
 
 class Written(NamedTuple):
@@ -47,13 +49,23 @@ class TopicWriter:
     """For one event loop. A thread of its own hears the acknowledgements, so nothing blocks the loop.
 
     Client and thread are made with the first record: a part to which nobody writes has neither. Records go
-    through the ``gate``; keys land on the partition that the Java client chooses. Whatever is not
-    acknowledged within ``timeout`` seconds has failed.
+    through the ``gate``; what may take long to check has a ``deadline``, its own unless one is given. Keys
+    land on the partition that the Java client chooses. Whatever is not checked and acknowledged within
+    ``timeout`` seconds has failed.
     """
 
-    def __init__(self, kafka: Kafka, gate: Gate, *, timeout: float = 30.0, linger_ms: int = 1) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        gate: Gate,
+        *,
+        timeout: float = 30.0,
+        linger_ms: int = 1,
+        deadline: Deadline | None = None,
+    ) -> None:
         self._kafka = kafka
         self._gate = gate
+        self._deadline = deadline or Deadline(_CHECK_SECONDS)
         self._timeout = timeout
         self._linger_ms = linger_ms
         self._producer: Producer | None = None
@@ -78,9 +90,9 @@ class TopicWriter:
     async def send(self, record: Draft) -> Written:
         """Write one record and wait until it is acknowledged; queued in the order of the calls.
 
-        Raises `KafkaUnavailable` when that may pass, `TopicError` when it was refused.
+        Raises `KafkaUnavailable` or `ChecksBusy` when that may pass, `TopicError` when it was refused.
         """
-        record = self._gate.pass_on(record)
+        record = await self._checked(record)
         if record.reason:
             await self._find_letters(record.topic)
         loop = asyncio.get_running_loop()
@@ -118,10 +130,23 @@ class TopicWriter:
 
     async def close(self, timeout: float = 2.0) -> None:
         """Send what is left, for at most ``timeout`` seconds, and end."""
+        await self._deadline.close()
         if self._producer is not None and self._thread is not None:
             await asyncio.to_thread(self._producer.flush, timeout)
             self._closing.set()
             await asyncio.to_thread(self._thread.join)
+
+    async def _checked(self, record: Draft) -> Draft:
+        if self._gate.is_cheap(record):
+            return self._gate.pass_on(record)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._gate.pass_on_in_time(record, self._deadline)
+        except TimeoutError:
+            raise ChecksBusy(
+                f"a record for topic {record.topic} is not written: those before it take long to check",
+                hint="Try again in a moment",
+            ) from None
 
     async def _find_letters(self, topic: str) -> None:
         task = self._letters.get(topic)

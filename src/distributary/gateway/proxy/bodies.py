@@ -5,7 +5,6 @@ Fields that a body does not have are refused by name: passed over, a misspelt "v
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -82,6 +81,13 @@ _PARTS = {"records": Item, "headers": Header, "key": Datum, "value": Datum}
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$\.(\w+)(.*)`)?", re.DOTALL)
 
 
+_SPACE = b" \t\r\n"
+_OUT_OF_TEXT = re.compile(rb'[^"{}\[\]]*+')
+_IN_TEXT = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_DEPTH = 500
+"""Objects and lists within each other; readers of JSON have a limit of their own, not far above."""
+
+
 def batch(raw: bytes) -> Batch:
     """Read a body of version 1 or 2; raises GatewayError."""
     return _decoded(_BATCH, raw)
@@ -136,50 +142,58 @@ def id_of(given: int | str) -> int:
 
 
 class Splitter:
-    """Cuts a stream of JSON objects, one after the other, as its bytes come; each is at most ``limit``."""
+    """Cuts a stream of JSON objects, one after the other, as its bytes come; each is at most ``limit``.
+
+    Each byte is looked at once, however few come at a time; whether an object is JSON is for its reader.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._text = ""
-        self._bytes = b""
-        self._decoder = json.JSONDecoder()
+        self._bytes = bytearray()
+        self._at = self._depth = 0
+        self._quoted = False
 
     def feed(self, data: bytes, *, last: bool = False) -> Iterator[bytes]:
         """Take more bytes; gives the objects that are whole now. Raises GatewayError, also for a torn end."""
         self._bytes += data
-        try:
-            text = self._bytes.decode()
-            self._bytes = b""
-        except UnicodeDecodeError as error:
-            if last or len(self._bytes) - error.start > 3:
-                raise refuse(BAD_REQUEST, "the body is not UTF-8") from None
-            text, self._bytes = self._bytes[: error.start].decode(), self._bytes[error.start :]
-        self._text += text
         while True:
-            self._text = self._text.lstrip()
-            if not self._text:
-                return
-            if self._text[0] != "{":
-                raise refuse(BAD_REQUEST, "the body is not a sequence of JSON objects")
-            end = self._end()
-            if end is None:
+            if not self._depth:
+                del self._bytes[: len(self._bytes) - len(self._bytes.lstrip(_SPACE))]
+                if not self._bytes:
+                    return
+                if self._bytes[0] != ord("{"):
+                    raise refuse(BAD_REQUEST, "the body is not a sequence of JSON objects")
+            if not self._ended():
                 if last:
                     raise refuse(BAD_REQUEST, "the body ends within an object, or is not JSON")
-                if len(self._text) > self._limit:
+                if len(self._bytes) > self._limit:
                     raise refuse(
                         413, "a record is too large", "send less at a time, or raise gateway.max_body"
                     )
                 return
-            found, self._text = self._text[:end], self._text[end:]
-            yield found.encode()
+            found = bytes(self._bytes[: self._at])
+            del self._bytes[: self._at]
+            self._at = 0
+            yield found
 
-    def _end(self) -> int | None:
-        try:
-            return self._decoder.raw_decode(self._text)[1]
-        except json.JSONDecodeError:
-            return None
-        except RecursionError:
-            raise refuse(BAD_REQUEST, "the body is nested too deeply") from None
+    def _ended(self) -> bool:
+        """Go on through what has come; say whether the object ends there (at ``_at``)."""
+        there = self._bytes
+        while True:
+            skipped = (_IN_TEXT if self._quoted else _OUT_OF_TEXT).match(there, self._at)
+            self._at = skipped.end() if skipped is not None else self._at
+            mark = there[self._at : self._at + 1]
+            if not mark or mark == b"\\":  # what is escaped has not come yet
+                return False
+            self._at += 1
+            if mark == b'"':
+                self._quoted = not self._quoted
+                continue
+            self._depth += 1 if mark in b"{[" else -1
+            if self._depth > _DEPTH:
+                raise refuse(BAD_REQUEST, "the body is nested too deeply")
+            if not self._depth:
+                return True
 
 
 class Place(NamedTuple):

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable
 
 from confluent_kafka import Message
 
-from distributary.errors import GatewayError
+from distributary.errors import Forbidden, GatewayError
 from distributary.gateway import refuse as numbers
 from distributary.gateway.proxy.formats import KIND_OF, Known, schema_id
 from distributary.gateway.refuse import refuse
+from distributary.gateway.schemas.checker import Checker
 from distributary.gateway.schemas.log import SchemaLog
 from distributary.gateway.schemas.requests import schema_of
-from distributary.gateway.schemas.schema import Schema, parse
+from distributary.gateway.schemas.schema import Schema
+from distributary.permit import Grant
 
 
 async def schema_by_id(log: SchemaLog, number: int) -> Schema:
@@ -37,20 +39,27 @@ async def known_by_id(log: SchemaLog, subject: str, number: int, schema: Schema)
     return Known(number, schema)
 
 
-def parsed(text: str, format: str) -> Schema:
+async def parsed(checker: Checker, text: str, format: str) -> Schema:
     """Read a schema that was sent with records of a format; raises 42205."""
     try:
-        return parse(text, KIND_OF[format])
+        return await checker.parse(text, KIND_OF[format])
     except GatewayError as error:
         raise refuse(numbers.PROXY_SCHEMA, error.message, error.hint) from None
 
 
-async def registered(log: SchemaLog, subject: str, schema: Schema) -> Known:
-    """Find a schema under a subject, registering it if it is new; raises 409."""
+async def registered(checker: Checker, log: SchemaLog, subject: str, schema: Schema, grant: Grant) -> Known:
+    """Find a schema under a subject, registering it if it is new; raises 409, or Forbidden."""
     found = log.book.has(subject, schema)  # most often so, and then Kafka need not be asked
+    if found is None:
+        try:
+            grant.registers(subject)
+        except Forbidden:
+            found = (await log.caught_up()).has(subject, schema)
+            if found is None:
+                raise
     if found is not None:
         return Known(found.id, schema)
-    return Known(await log.change(lambda book: book.register(subject, schema)), schema)
+    return Known(await checker.register(log, subject, schema), schema)
 
 
 def check_kind(schema: Schema, format: str, where: str) -> None:

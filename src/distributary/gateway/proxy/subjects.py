@@ -33,11 +33,6 @@ def subject_of(topic: str, part: str, schema: Schema | None, strategy: str = TOP
     return name if strategy == "RECORD_NAME" else f"{topic}-{name}"
 
 
-def is_of_topic(subject: str, topic: str) -> bool:
-    """Whether a subject is of a topic, and of no topic whose name only begins like it (a-b-value of a-b)."""
-    return subject.startswith(f"{topic}-") and "-" not in subject[len(topic) + 1 :]
-
-
 def _record_name(schema: Schema) -> str:
     try:
         if schema.kind == "AVRO":

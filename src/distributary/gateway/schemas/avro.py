@@ -20,14 +20,21 @@ _WIDER = {
 }
 """What a value of a primitive type may be read as, besides itself."""
 
-_MAX_STEPS = 200_000
+MAX_STEPS = 200_000
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
-def unreadable(reader: Avro, writer: Avro) -> list[str]:
-    """Say why data of ``writer`` cannot all be read with ``reader``; nothing when they can."""
+class TooManySteps(Exception):
+    """A comparison that was to be quick is not."""
+
+
+def unreadable(reader: Avro, writer: Avro, steps: int = MAX_STEPS) -> list[str]:
+    """Say why data of ``writer`` cannot all be read with ``reader``; nothing when they can.
+
+    Raises TooManySteps where it takes more than ``steps`` and they are fewer than usual.
+    """
     try:
-        return _Pair(reader.named, writer.named).check(reader.schema, writer.schema, "")
+        return _Pair(reader.named, writer.named, steps).check(reader.schema, writer.schema, "")
     except RecursionError:
         return ["/: the schemas are too large or nested too deeply to be compared"]
 
@@ -45,15 +52,16 @@ def check_namespaces(schema: Avro) -> None:
 class _Pair:
     """One comparison; pairs of names that were begun are taken as good, so that recursion ends."""
 
-    def __init__(self, readers: dict[str, Any], writers: dict[str, Any]) -> None:
+    def __init__(self, readers: dict[str, Any], writers: dict[str, Any], steps: int) -> None:
         self._readers, self._writers = readers, writers
         self._begun: set[tuple[str, str]] = set()
+        self._most = steps
         self._steps = 0
 
     def check(self, reader: Any, writer: Any, path: str) -> list[str]:
         self._steps += 1
-        if self._steps > _MAX_STEPS:
-            raise RecursionError
+        if self._steps > self._most:
+            raise RecursionError if self._most == MAX_STEPS else TooManySteps
         reader, writer = _resolved(reader, self._readers), _resolved(writer, self._writers)
         if isinstance(writer, list):
             return [why for branch in writer for why in self.check(reader, branch, path)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from distributary.gateway import refuse as numbers
 from distributary.gateway.refuse import refuse
@@ -25,6 +25,18 @@ USUAL = "BACKWARD"
 WRITABLE = "READWRITE"
 LATEST = ("latest", "-1")
 """What the newest version is called in addresses."""
+
+
+class Outdated(Exception):
+    """What a verdict was about has changed since."""
+
+
+class Verdict(NamedTuple):
+    """Why a schema may not follow others (nothing: it may), under the mode that it was compared by."""
+
+    mode: str
+    older: list[Schema]
+    problems: list[str]
 
 
 class Book:
@@ -104,7 +116,9 @@ class Book:
             self._configs[subject] = said
             other = [name for name in said if name not in ("subject", "compatibilityLevel") and said[name]]
             if other:
-                self._leave(f"{', '.join(sorted(other))} of the config of {subject or 'all subjects'!r}")
+                self._leave(
+                    f"{', '.join(map(repr, sorted(other)))} of the config of {subject or 'all subjects'!r}"
+                )
 
     def _leave(self, what: str) -> None:
         if what not in self._left:
@@ -193,10 +207,10 @@ class Book:
         found = (self._write_modes.get(name) for name in (subject, "", EVERYWHERE))
         return next((mode for mode in found if mode), WRITABLE)
 
-    def problems(self, subject: str, schema: Schema, against: Iterable[Version] | None = None) -> list[str]:
-        """Say why a schema may not become a subject's next version (``against``: or follow these ones)."""
+    def compared(self, subject: str, against: Iterable[Version] | None = None) -> tuple[str, list[Schema]]:
+        """Give the mode and the older schemas (``against``: or these) that a subject's next must suit."""
         older = self._versions(subject) if against is None else against
-        return incompatible(self.mode(subject), schema, [one.schema for one in older])
+        return self.mode(subject), [one.schema for one in older]
 
     def _versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
         found = sorted(self._subjects.get(subject, {}).items())
@@ -204,19 +218,29 @@ class Book:
 
     # --- what to write ---
 
-    def register(self, subject: str, schema: Schema) -> tuple[int, list[Record]]:
-        """Give the id of a schema under a subject, and what to write for it to be there."""
+    def register(
+        self, subject: str, schema: Schema, verdict: Verdict | None = None
+    ) -> tuple[int, list[Record]]:
+        """Give the id of a schema under a subject, and what to write for it to be there.
+
+        ``verdict`` is of a comparison that was made before, since it may take long; raises Outdated where it
+        was made with others than the subject has.
+        """
         entries.local_name(subject)
         there = self.has(subject, schema)
         if there is not None:
             return there.id, []
         self._check_writable(subject, registering=True)
-        problems = self.problems(subject, schema)
-        if problems:
+        mode, older = self.compared(subject)
+        if verdict is None:
+            verdict = Verdict(mode, older, incompatible(mode, schema, older))
+        if verdict[:2] != (mode, older):
+            raise Outdated
+        if verdict.problems:
             raise refuse(
                 numbers.INCOMPATIBLE,
                 f"the schema does not get along with what the subject {subject!r} has "
-                f"({self.mode(subject)}): {'; '.join(problems[:5])}",
+                f"({mode}): {'; '.join(verdict.problems[:5])}",
                 "change the schema, or the subject's compatibility",
             )
         number = max(self._subjects.get(subject, {0: None})) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from distributary.gateway.access import grant_of
 from distributary.gateway.fields import takes
 from distributary.gateway.replies import flag
 from distributary.gateway.schemas.entries import Version, local_name
@@ -73,4 +74,5 @@ async def _users(request: web.Request) -> list[Version]:
     _check_context(request)
     await schema_by_address(request)
     number = int(request.match_info["id"])
-    return list(request.app[LOG].book.users(number, deleted=flag(request, "deleted")))
+    found = request.app[LOG].book.users(number, deleted=flag(request, "deleted"))
+    return [one for one in found if grant_of(request).reads_subject(one.subject)]

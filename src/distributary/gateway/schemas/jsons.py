@@ -11,8 +11,11 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-import jsonschema.exceptions
-from jsonschema.validators import Draft7Validator, validator_for
+from referencing.exceptions import Unresolvable
+
+from distributary.gateway.schemas.avro import TooManySteps
+from distributary.kafka import json_schema
+from distributary.kafka.json_schema import dialect, make_validator
 
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
@@ -36,46 +39,32 @@ _OF = {
     **dict.fromkeys(("maxProperties", "minProperties"), "object"),
 }
 _MAX_DEPTH = 64
-_MAX_STEPS = 20_000
+MAX_STEPS = 20_000
 """Alternatives within alternatives multiply; what takes longer than this is not looked into."""
 
 
 def read(document: Any) -> Any:
     """Check a schema by its own dialect (draft 7 unless ``$schema`` says); raises ValueError."""
-    if not isinstance(document, dict | bool):
-        raise ValueError("a JSON Schema is an object, true or false")
-    try:
-        kind = validator_for(document, default=Draft7Validator)
-        kind.check_schema(document)
-    except jsonschema.exceptions.SchemaError as error:
-        raise ValueError(f"{error.json_path}: {error.message}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except Exception as error:  # what odd references make the library raise
-        raise ValueError(str(error) or "it is no JSON Schema") from None
+    json_schema.check(document)
     return document
 
 
 def invalid(schema: Any, value: Any) -> str:
     """Say why a value does not fit a schema; "" when it does."""
-    try:
-        kind = validator_for(schema, default=Draft7Validator)
-        error = jsonschema.exceptions.best_match(kind(schema).iter_errors(value))
-    except RecursionError:
-        return "it is nested too deeply"
-    except Exception as problem:  # a reference that leads nowhere
-        return str(problem) or "the schema cannot be used"
-    return f"{error.json_path}: {error.message}" if error is not None else ""
+    return json_schema.reason(make_validator(schema), value)
 
 
-def uncovered(reader: Any, writer: Any) -> list[str]:
-    """Say why what ``writer`` allows may not be allowed by ``reader``; nothing when it surely is."""
+def uncovered(reader: Any, writer: Any, steps: int = MAX_STEPS) -> list[str]:
+    """Say why what ``writer`` allows may not be allowed by ``reader``; nothing when it surely is.
+
+    Raises TooManySteps where it takes more than ``steps`` and they are fewer than usual.
+    """
     if _text(reader) == _text(writer):
         return []
-    if validator_for(reader, default=Draft7Validator) is not validator_for(writer, default=Draft7Validator):
+    if dialect(reader) is not dialect(writer):
         return ["/$schema: the two are of different dialects"]
     try:
-        return _Covering(reader, writer).check(reader, writer, "", 0)
+        return _Covering(reader, writer, steps).check(reader, writer, "", 0)
     except (_Unknown, RecursionError) as error:
         return [f"/: {error or 'it is nested too deeply'}"]
 
@@ -87,15 +76,18 @@ class _Unknown(Exception):
 class _Covering:
     """One comparison of two documents, whose references lead into themselves."""
 
-    def __init__(self, reader: Any, writer: Any) -> None:
+    def __init__(self, reader: Any, writer: Any, steps: int) -> None:
         self._reader, self._writer = reader, writer
         self._begun: set[tuple[str, str]] = set()
+        self._most = steps
         self._steps = 0
 
     def check(self, reader: Any, writer: Any, path: str, depth: int) -> list[str]:
         """Say what keeps ``reader`` from covering ``writer``, at a place of both documents."""
         self._steps += 1
-        if depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
+        if self._steps > self._most != MAX_STEPS:
+            raise TooManySteps
+        if depth > _MAX_DEPTH or self._steps > MAX_STEPS:
             raise _Unknown("the schemas are too large or nested too deeply to be compared")
         if writer is False or reader is True or reader == {} or _equal(reader, writer):
             return []
@@ -139,11 +131,11 @@ class _Covering:
     def _of_values(self, reader: Any, writer: Any, path: str) -> list[str]:
         """A writer that lists its values: each of them is tried."""
         values = [writer["const"]] if "const" in writer else writer["enum"]
-        kind = validator_for(self._reader, default=Draft7Validator)(self._reader)
+        whole = make_validator(self._reader)
         try:
-            lost = [value for value in values if next(kind.descend(value, reader), None) is not None]
-        except Exception as error:
-            raise _Unknown(str(error)) from None
+            lost = [value for value in values if next(whole.descend(value, reader), None) is not None]
+        except Unresolvable as error:
+            raise _Unknown(f"the reference {error.ref!r} leads nowhere") from None
         return [f"{path or '/'}: the reader refuses {_text(value)[:80]}" for value in lost]
 
     def _branches(self, reader: Any, writer: Any, path: str, depth: int) -> bool:
@@ -164,7 +156,7 @@ class _Covering:
         return problems
 
     def _of_types(self, reader: Any, writer: Any, path: str) -> list[str]:
-        lost = [kind for kind in _types(writer) if kind not in _widened(_types(reader))]
+        lost = sorted(_types(writer) - _widened(_types(reader)))
         problems = [f"{path or '/'}: {', '.join(lost)} is not allowed by the reader"] if lost else []
         if "enum" in reader or "const" in reader:
             problems.append(f"{path or '/'}: the reader allows only some values")

@@ -12,11 +12,13 @@ from aiohttp.typedefs import Handler
 
 from distributary.control.accept import choose
 from distributary.gateway import refuse as numbers
+from distributary.gateway.access import grant_of, user_of
 from distributary.gateway.refuse import refuse
 from distributary.gateway.replies import flag, number, read_json
+from distributary.gateway.schemas.checker import DEADLINE, Checker
 from distributary.gateway.schemas.entries import DEFAULT, Version, local_name
 from distributary.gateway.schemas.log import SchemaLog
-from distributary.gateway.schemas.schema import Schema, parse
+from distributary.gateway.schemas.schema import Schema
 
 LOG: web.AppKey[SchemaLog] = web.AppKey("schemas", SchemaLog)
 
@@ -36,10 +38,15 @@ DELETED_ONLY = ("deletedOnly", "deleted_only")
 T = TypeVar("T")
 
 
+def checker(request: web.Request) -> Checker:
+    """Give what checks schemas for whoever makes a request."""
+    return Checker(request.app[DEADLINE], user_of(request))
+
+
 async def sent_schema(request: web.Request) -> Schema:
     """Read the schema of a body; in its normal form where that is asked for."""
     body = await read_json(request)
-    schema = parse(body.get("schema"), body.get("schemaType"), body.get("references"))
+    schema = await checker(request).parse(body.get("schema"), body.get("schemaType"), body.get("references"))
     return schema.normal() if flag(request, "normalize") else schema
 
 
@@ -55,11 +62,12 @@ async def schema_of(log: SchemaLog, number: int) -> Schema | None:
 
 
 async def schema_by_address(request: web.Request) -> Schema:
-    """Find the schema whose id an address names."""
-    text = request.match_info["id"]
+    """Find the schema whose id an address names; one of no subject that the caller reads is not there."""
+    text, log = request.match_info["id"], request.app[LOG]
     if text.isascii() and text.isdigit() and len(text) < 11:
-        found = await schema_of(request.app[LOG], int(text))
-        if found is not None:
+        found = await schema_of(log, int(text))
+        reads = grant_of(request).reads_subject
+        if found is not None and any(reads(one.subject) for one in log.book.users(int(text), deleted=True)):
             return found
     raise refuse(numbers.SCHEMA, f"there is no schema with the id {text[:40]!r}")
 
@@ -124,9 +132,10 @@ def negotiated(handler: Handler) -> Handler:
         if accepted is None:
             asked = request.headers["Accept"][:120]
             raise refuse(406, f"no type of {asked!r} is offered", f"accept {', '.join(TYPES)}")
-        if request.body_exists and request.content_type not in (*TYPES, _GENERIC):
-            kind = request.content_type[:80]
-            raise refuse(415, f"bodies of the type {kind!r} are not read", f"send {', '.join(TYPES)}")
+        # Read by hand: Python's parser of headers recurses for each parenthesis.
+        kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() or _GENERIC
+        if request.body_exists and kind not in (*TYPES, _GENERIC):
+            raise refuse(415, f"bodies of the type {kind[:80]!r} are not read", f"send {', '.join(TYPES)}")
         found = await handler(request)
         found.content_type = accepted
         return found

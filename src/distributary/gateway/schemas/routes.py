@@ -7,6 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from distributary.gateway import refuse as numbers
+from distributary.gateway.access import grant_of
 from distributary.gateway.fields import takes
 from distributary.gateway.refuse import refuse
 from distributary.gateway.replies import flag
@@ -17,6 +18,7 @@ from distributary.gateway.schemas.requests import (
     LOG,
     PAGE,
     about,
+    checker,
     deleted_only,
     local_prefix,
     page,
@@ -26,6 +28,7 @@ from distributary.gateway.schemas.requests import (
     subject_of,
     version_of,
 )
+from distributary.gateway.schemas.schema import Schema
 
 _SCHEMA = ("schema", "schemaType", "references")
 _IDLE = (
@@ -63,7 +66,8 @@ async def list_subjects(request: web.Request) -> web.Response:
     book = await request.app[LOG].caught_up()
     prefix = local_prefix(request.query.get("subjectPrefix", ""))
     only = deleted_only(request)
-    found = book.subjects(deleted=only or flag(request, "deleted"))
+    reads = grant_of(request).reads_subject
+    found = [name for name in book.subjects(deleted=only or flag(request, "deleted")) if reads(name)]
     live = set(book.subjects()) if only else ()
     return reply(page(request, [name for name in found if name.startswith(prefix) and name not in live]))
 
@@ -72,7 +76,7 @@ async def list_subjects(request: web.Request) -> web.Response:
 async def register(request: web.Request) -> web.Response:
     """Register a schema as the subject's next version, unless it has it; gives ``id``."""
     subject, schema = subject_of(request), await sent_schema(request)
-    return reply({"id": await request.app[LOG].change(lambda book: book.register(subject, schema))})
+    return reply({"id": await checker(request).register(request.app[LOG], subject, schema)})
 
 
 @takes(query=("deleted", "normalize"), body=_SCHEMA, idle=(*_IDLE, "format"))
@@ -172,7 +176,7 @@ async def test_all(request: web.Request) -> web.Response:
     """Say whether a schema may become the subject's next version; ``verbose=true`` says why not."""
     schema = await sent_schema(request)
     book = await request.app[LOG].caught_up()
-    return _judged(request, book.problems(subject_of(request), schema))
+    return await _judged(request, schema, *book.compared(subject_of(request)))
 
 
 @takes(query=("verbose", "normalize"), body=_SCHEMA, idle=_IDLE)
@@ -180,12 +184,12 @@ async def test_one(request: web.Request) -> web.Response:
     """Say whether a schema gets along with one version, by the subject's compatibility."""
     schema = await sent_schema(request)
     book, subject = await request.app[LOG].caught_up(), subject_of(request)
-    return _judged(
-        request, book.problems(subject, schema, book.tested(subject, request.match_info["version"]))
-    )
+    against = book.tested(subject, request.match_info["version"])
+    return await _judged(request, schema, *book.compared(subject, against))
 
 
-def _judged(request: web.Request, problems: list[str]) -> web.Response:
+async def _judged(request: web.Request, schema: Schema, mode: str, older: list[Schema]) -> web.Response:
+    problems = await checker(request).incompatible(mode, schema, older)
     said: dict[str, Any] = {"is_compatible": not problems}
     if flag(request, "verbose"):
         said["messages"] = problems

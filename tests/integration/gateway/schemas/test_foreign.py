@@ -102,7 +102,7 @@ async def test_subjects_ids_and_deletions(call: Calls, caplog: pytest.LogCapture
     assert await get(call, "/subjects/:.:default/versions") == [1]
     assert await get(call, "/subjects?subjectPrefix=:*:de") == ["default"]
     assert await get(call, "/subjects?subjectPrefix=:.staging:") == 42208
-    for said in ("'.staging'", "alias, normalize", "its id 1 is taken"):
+    for said in ("'.staging'", "'alias', 'normalize'", "its id 1 is taken"):
         assert said in caplog.text
     assert await get(call, "/config") == {"compatibilityLevel": "FULL"}
     assert await get(call, "/config/plain") == 40408

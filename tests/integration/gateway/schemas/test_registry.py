@@ -22,6 +22,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.integration.gateway.conftest import Start
+from tests.integration.gateway.proxy.calls import Calls
 from yarl import URL
 
 BET = {
@@ -45,6 +46,12 @@ def avro(schema: Any) -> Schema:
     return Schema(json.dumps(schema), "AVRO")
 
 
+def as_admin(url: str) -> dict[str, str]:
+    """The settings of a client that may change the registry: the stack's token is its password."""
+    token = Calls.own["Authorization"].removeprefix("Bearer ")
+    return {"url": url, "basic.auth.user.info": f"admin:{token}"}
+
+
 def code(call: Any, *args: Any, **more: Any) -> tuple[int, int]:
     with pytest.raises(SchemaRegistryError) as caught:
         call(*args, **more)
@@ -53,7 +60,7 @@ def code(call: Any, *args: Any, **more: Any) -> tuple[int, int]:
 
 async def test_confluents_client_finds_all_it_knows(url: str) -> None:
     def work() -> None:
-        with SchemaRegistryClient({"url": url}) as client:
+        with SchemaRegistryClient(as_admin(url)) as client:
             first = client.register_schema("bets-value", avro(BET))
             assert client.register_schema("bets-value", avro(BET)) == first
             second = client.register_schema("bets-value", avro(BET_2))
@@ -86,7 +93,7 @@ async def test_confluents_client_finds_all_it_knows(url: str) -> None:
 
 async def test_what_goes_wrong_has_the_registrys_numbers(url: str) -> None:
     def work() -> None:
-        with SchemaRegistryClient({"url": url}) as client:
+        with SchemaRegistryClient(as_admin(url)) as client:
             assert code(client.get_versions, "nobody") == (404, 40401)
             assert code(client.get_schema, 999) == (404, 40403)
             assert code(client.register_schema, "bad", Schema("{", "AVRO")) == (422, 42201)
@@ -113,7 +120,7 @@ async def test_schema_in_other_words_is_the_same_schema(url: str) -> None:
     long = {**short, "name": "Bet", "namespace": "book", "fields": [{"type": "long", "name": "stake"}]}
 
     def work() -> None:
-        with SchemaRegistryClient({"url": url}) as client:
+        with SchemaRegistryClient(as_admin(url)) as client:
             first = client.register_schema("written", avro(short))
             assert client.register_schema("written", avro(long)) == first
             assert client.get_versions("written") == [1]
@@ -131,7 +138,7 @@ async def test_what_a_schema_cannot_have_here_is_refused_by_name(url: str) -> No
     metadata = Metadata(properties=MetadataProperties({"owner": "me"}), tags=None, sensitive=None)
 
     def work() -> None:
-        with SchemaRegistryClient({"url": url}) as client:
+        with SchemaRegistryClient(as_admin(url)) as client:
             ruled = Schema(json.dumps(BET), "AVRO", metadata=metadata)
             with pytest.raises(SchemaRegistryError, match="metadata is not supported"):
                 client.register_schema("a", ruled)
@@ -156,7 +163,7 @@ async def test_what_a_schema_cannot_have_here_is_refused_by_name(url: str) -> No
 
 async def test_lists_have_pages_and_tell_what_was_deleted(url: str) -> None:
     def work() -> None:
-        with SchemaRegistryClient({"url": url}) as client:
+        with SchemaRegistryClient(as_admin(url)) as client:
             client.set_compatibility(level="NONE")
             for subject in ("a", "b", "c", "d"):
                 for kind in ("int", "string", "bytes"):
@@ -201,7 +208,7 @@ async def test_lists_have_pages_and_tell_what_was_deleted(url: str) -> None:
 
 async def test_avro_serializers_of_two_versions_understand_each_other(url: str) -> None:
     def work() -> None:
-        with SchemaRegistryClient({"url": url}) as client:
+        with SchemaRegistryClient(as_admin(url)) as client:
             context = SerializationContext("bets", MessageField.VALUE)
             old = AvroSerializer(client, json.dumps(BET))({"market": "m1", "stake": 5}, context)
             new = AvroSerializer(client, json.dumps(BET_2))(
@@ -219,7 +226,7 @@ async def test_avro_serializers_of_two_versions_understand_each_other(url: str) 
 
 async def test_json_serializers_too(url: str) -> None:
     def work() -> None:
-        with SchemaRegistryClient({"url": url}) as client:
+        with SchemaRegistryClient(as_admin(url)) as client:
             context = SerializationContext("prices", MessageField.VALUE)
             written = JSONSerializer(json.dumps(PRICE), client)({"price": 1.5}, context)
             assert JSONDeserializer(json.dumps(PRICE), schema_registry_client=client)(written, context) == {
@@ -264,7 +271,7 @@ async def test_an_id_is_not_given_again_after_a_schema_is_gone(start: Start) -> 
         async with http.post(f"{url}/subjects/a/versions", json={"schema": '"int"'}) as reply:
             assert (await reply.json())["id"] == 1
         for permanent in ("false", "true"):
-            async with http.delete(f"{url}/subjects/a?permanent={permanent}") as reply:
+            async with http.delete(f"{url}/subjects/a?permanent={permanent}", headers=Calls.own) as reply:
                 assert await reply.json() == [1]
         async with http.get(f"{url}/schemas/ids/1") as reply:
             assert reply.status == 404

@@ -13,7 +13,7 @@ from tests.unit.gateway.refusals import refusal
 from distributary.gateway.schemas import entries
 from distributary.gateway.schemas.book import Book
 from distributary.gateway.schemas.entries import Version
-from distributary.gateway.schemas.schema import Schema
+from distributary.gateway.schemas.schema import Schema, incompatible
 
 RULED = {"ruleSet": {"domainRules": []}, "references": [{"name": "a", "subject": "b", "version": 1}]}
 ONE = Version(
@@ -85,7 +85,8 @@ def test_any_topic_is_read_and_no_id_is_given_twice(log: list[tuple[Any, Any]]) 
     for subject in book.subjects(deleted=True):
         for one in book.versions(subject, deleted=True):
             assert book.schema(one.id) is not None
-            assert book.problems(subject, Schema("AVRO", '"int"')) is not None
+            mode, older = book.compared(subject)
+            assert isinstance(incompatible(mode, Schema("AVRO", '"int"'), older), list)
     taken = {one.id for name in book.subjects(deleted=True) for one in book.versions(name, deleted=True)}
     number = refusal(book.register, "quite new", Schema("AVRO", '"double"'))
     if number is None:

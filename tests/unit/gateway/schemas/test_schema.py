@@ -60,3 +60,17 @@ def test_what_cannot_be_read_is_refused_with_its_reason(
     with pytest.raises(GatewayError, match=why) as caught:
         parse(text, kind, references)
     assert caught.value.number == 42201
+
+
+def test_json_schema_that_refers_to_another_place_is_refused() -> None:
+    """It is neither registered nor compared, so that nothing is looked up there."""
+    for place in ("http://127.0.0.1:1/meta-data#/x", "file:///dev/null", "other.json"):
+        with pytest.raises(GatewayError, match="leads nowhere") as caught:
+            parse(json.dumps({"properties": {"a": {"allOf": [{"$ref": place}]}}}), "JSON")
+        assert str(caught.value.number).startswith("422")
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "JSON"])
+def test_schema_with_half_of_a_surrogate_pair_is_refused(kind: str) -> None:
+    with pytest.raises(GatewayError, match="cannot be read"):
+        parse('{"type": "string", "doc": "\ud800"}', kind)

@@ -1,0 +1,171 @@
+"""Records of strangers by schemas of strangers: a deadline changes no verdict, and nothing takes for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.unit.gateway.schemas.test_avro import schemas as avro_schemas
+from tests.unit.gateway.schemas.test_jsons import VALUES, documents
+
+from distributary.deadline import Deadline
+from distributary.errors import CheckFailed, CheckTooLong, GatewayError
+from distributary.gateway.proxy import formats
+from distributary.gateway.proxy.converter import Converter
+from distributary.gateway.proxy.formats import Known
+from distributary.gateway.schemas import checker as checking
+from distributary.gateway.schemas.book import Book
+from distributary.gateway.schemas.checker import Checker
+from distributary.gateway.schemas.entries import Record
+from distributary.gateway.schemas.schema import Schema, incompatible, parse, quickly_unreadable_by
+
+PATTERN = Schema("JSON", json.dumps({"pattern": "^(a+)+$"}))
+TREE = Schema(
+    "AVRO",
+    json.dumps({"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]}),
+)
+
+
+@pytest.fixture
+async def deadline() -> AsyncIterator[Deadline]:
+    made = Deadline(0.3)
+    yield made
+    await made.close()
+
+
+async def test_value_that_a_pattern_takes_for_ever_on_is_refused(deadline: Deadline) -> None:
+    convert = Converter(deadline, "eve")
+    texts = [b'"aaa"', json.dumps("a" * 60 + "!").encode()]
+    assert await convert.encode("jsonschema", texts[:1], Known(7, PATTERN), ["a"]) == [
+        b'\0\0\0\0\7"aaa"',
+    ]
+    with pytest.raises(
+        CheckTooLong, match="the value of record 0, or one up to the value of record 1, takes"
+    ):
+        await convert.encode(
+            "jsonschema", texts, Known(7, PATTERN), ["the value of record 0", "the value of record 1"]
+        )
+
+
+async def test_value_that_does_not_fit_is_refused_with_its_number(deadline: Deadline) -> None:
+    with pytest.raises(GatewayError, match="record 1 does not fit its schema") as caught:
+        await Converter(deadline, "").encode(
+            "jsonschema", [b'"a"', b'"b"'], Known(7, PATTERN), ["record 0", "record 1"]
+        )
+    assert caught.value.number == 42203
+
+
+async def test_large_batch_by_a_slow_schema_is_not_one_call(deadline: Deadline) -> None:
+    texts = [json.dumps("a" * 20).encode()] * 5_000
+    found = await Converter(deadline, "").encode("jsonschema", texts, Known(7, PATTERN), ["it"] * len(texts))
+    assert found == [b"\0\0\0\0\7" + text for text in texts]
+
+
+async def test_deep_avro_data_are_refused_and_not_a_crash(deadline: Deadline) -> None:
+    convert = Converter(deadline, "")
+    fine = await convert.decode("avro", b"\0\0\0\0\7\2\0", lambda number: TREE, "it")
+    assert json.loads(bytes(fine)) == {"r": {"R": {"r": None}}}
+    with pytest.raises(GatewayError, match="it cannot be checked") as caught:
+        await convert.decode("avro", b"\0\0\0\0\7" + b"\2" * 200_000, lambda number: TREE, "it")
+    assert caught.value.number == 42203
+
+
+async def test_large_schema_is_parsed_with_a_deadline(
+    deadline: Deadline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "parse", _not_here)
+    check = Checker(deadline, "")
+    text = json.dumps({"properties": {f"field{at}": {"type": "string"} for at in range(1_000)}})
+    assert await check.parse(text, "JSON") == Schema("JSON", text)
+    with pytest.raises(GatewayError, match="there is no type nothing") as caught:
+        await check.parse(json.dumps("nothing") + " " * 20_000, None)
+    assert caught.value.number == 42201
+
+
+def _not_here(*words: Any) -> Any:
+    raise AssertionError("it is parsed in the event loop")
+
+
+async def test_text_that_is_no_unicode_is_refused(deadline: Deadline) -> None:
+    with pytest.raises(CheckFailed, match="half a character"):
+        await Checker(deadline, "").parse('{"pattern": "\ud800"}', "JSON")
+
+
+class Log:
+    """A schemas topic that another gateway writes to, too, while a schema is compared."""
+
+    def __init__(self, others: Sequence[Schema]) -> None:
+        self.book = Book()
+        self.others = list(others)
+
+    async def caught_up(self) -> Book:
+        return self.book
+
+    async def change(self, decide: Callable[[Book], tuple[Any, list[Record]]]) -> Any:
+        if self.others:
+            self._write(self.book.register("s", self.others.pop())[1])
+        found, records = decide(self.book)
+        self._write(records)
+        return found
+
+    def _write(self, records: list[Record]) -> None:
+        for key, value in records:
+            self.book.apply(key, value)
+
+
+async def test_schema_is_compared_again_when_another_came_first(deadline: Deadline) -> None:
+    log: Any = Log([Schema("AVRO", '"string"')])
+    with pytest.raises(GatewayError) as caught:
+        await Checker(deadline, "").register(log, "s", Schema("AVRO", '"int"'))
+    assert caught.value.number == 409
+    log = Log([Schema("AVRO", '"int"')])
+    assert await Checker(deadline, "").register(log, "s", Schema("AVRO", '"long"')) == 2
+
+
+AVRO = avro_schemas().map(lambda one: ("AVRO", json.dumps(one)))
+JSON = documents().map(lambda one: ("JSON", json.dumps(one)))
+
+
+@settings(max_examples=8, phases=(Phase.generate,))  # each begins a process, so none is made smaller
+@given(st.lists(st.tuples(JSON, JSON, VALUES) | st.tuples(AVRO, AVRO, VALUES), min_size=10, max_size=20))
+def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any, Any]]) -> None:
+    async def compare() -> None:
+        deadline = Deadline(20.0)
+        convert = Converter(deadline, "")
+        try:
+            for first, second, value in cases:
+                one, other = Schema(*first), Schema(*second)
+                assert await deadline.run(checking.parse_text, one.text, one.kind, what="") == (
+                    parse(one.text, one.kind).kind
+                )
+                parts = [*first, "", *second, ""]
+                timed = await deadline.run(checking.compare_texts, *parts, what="")
+                assert quickly_unreadable_by(one, other) in (None, timed)
+                assert await Checker(deadline, "").incompatible("FULL", one, [other]) == (
+                    incompatible("FULL", one, [other])
+                )
+                if one.kind == "JSON":
+                    text = json.dumps(value).encode()
+                    assert await _outcome(convert.encode("jsonschema", [text], Known(1, one), ["it"])) == (
+                        await _outcome(_inline(text, one))
+                    )
+        finally:
+            await deadline.close()
+
+    asyncio.run(compare())
+
+
+async def _inline(text: bytes, schema: Schema) -> list[bytes | None]:
+    return [formats.encode("jsonschema", text, Known(1, schema), "it")]
+
+
+async def _outcome(call: Any) -> Any:
+    try:
+        return await call
+    except GatewayError as error:
+        return error.number, str(error)

@@ -1,0 +1,154 @@
+"""Schemas of strangers in the gateway: whatever they are, everybody else is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from tests.support.clock import LIMIT
+
+from distributary.config import Config
+from distributary.gateway.app import make_app
+from distributary.gateway.schemas.book import Book
+from distributary.gateway.schemas.entries import Record
+from distributary.gateway.schemas.log import SchemaLog
+from distributary.gateway.schemas.requests import LOG
+from distributary.store.memory import MemoryStore
+
+Client = TestClient[Any, Any]
+
+
+class Log:
+    """The schemas topic, without Kafka."""
+
+    def __init__(self) -> None:
+        self.book = Book()
+
+    async def caught_up(self) -> Book:
+        return self.book
+
+    async def change(self, decide: Callable[[Book], tuple[Any, list[Record]]]) -> Any:
+        found, records = decide(self.book)
+        for key, value in records:
+            self.book.apply(key, value)
+        return found
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    config = Config()
+    app = make_app(replace(config, gateway=replace(config.gateway, schema_timeout=0.5)), MemoryStore().reader)
+    app[LOG] = cast(SchemaLog, Log())
+    async with TestClient(TestServer(app)) as made:
+        yield made
+
+
+def laughs(levels: int) -> dict[str, Any]:
+    """Definitions that each refer twice to the next."""
+    chain: dict[str, Any] = {
+        f"l{at}": {"allOf": [{"$ref": f"#/definitions/l{at + 1}"}] * 2} for at in range(levels)
+    }
+    return {"$ref": "#/definitions/l0", "definitions": {**chain, f"l{levels}": {"type": "integer"}}}
+
+
+async def register(client: Client, subject: str, schema: Any, kind: str = "JSON") -> tuple[int, Any]:
+    body = json.dumps({"schema": json.dumps(schema), "schemaType": kind}).encode()
+    async with client.post(f"/subjects/{subject}/versions", data=io.BytesIO(body)) as reply:
+        return reply.status, await reply.json()
+
+
+async def compare(client: Client, subject: str, schema: Any, kind: str = "JSON") -> tuple[int, Any]:
+    body = {"schema": json.dumps(schema), "schemaType": kind}
+    address = f"/compatibility/subjects/{subject}/versions?verbose=true"
+    async with client.post(address, json=body) as reply:
+        return reply.status, await reply.json()
+
+
+EVIL: dict[str, tuple[Any, Any]] = {
+    "references": ({"enum": [1]}, laughs(40)),
+    "pattern": ({"enum": ["a" * 60 + "!"]}, {"pattern": "^(a+)+$"}),
+    "patterns to compile": ({}, {"allOf": [{"pattern": f"(?i)[a-\uffff]{at}"} for at in range(800)]}),
+}
+
+
+@pytest.mark.parametrize("name", EVIL)
+async def test_schema_that_takes_too_long_is_refused_while_others_are_answered(
+    client: Client, name: str
+) -> None:
+    first, second = EVIL[name]
+    assert await register(client, "s", first) == (200, {"id": 1})
+    asking = asyncio.create_task(compare(client, "s", second))
+    answered = 0
+    async with asyncio.timeout(30 * LIMIT):
+        while not asking.done():
+            async with client.get("/subjects") as reply:
+                assert await reply.json() == ["s"]
+            answered += 1
+    status, said = await asking
+    assert status == 422
+    assert "the schema takes too long to check: more than 0.5 s" in said["message"]
+    assert answered > 20
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "why"),
+    [
+        ({"description": "x" * (1 << 20)}, "JSON", "larger than 1024 KiB"),
+        ({"allOf": [{"$ref": "#/definitions/a"}] * 5_001, "definitions": {"a": {}}}, "JSON", "references"),
+        (json.loads('{"not":' * 300 + "{}" + "}" * 300), "JSON", "nested too deeply"),
+        (json.loads('{"type":"array","items":' * 300 + '"int"' + "}" * 300), "AVRO", "nested too deeply"),
+    ],
+)
+async def test_schema_that_is_too_large_is_refused(client: Client, schema: Any, kind: str, why: str) -> None:
+    status, said = await register(client, "s", schema, kind)
+    assert status == 422
+    assert why in said["message"]
+
+
+async def test_path_cannot_forge_lines_of_the_log(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(self: Log) -> Book:
+        raise RuntimeError
+
+    monkeypatch.setattr(Log, "caught_up", fail)
+    async with client.get("/subjects/a%0AERROR forged/versions") as reply:
+        assert reply.status == 500
+    (said,) = [one.getMessage() for one in caplog.records if "failed" in one.getMessage()]
+    assert said == "GET /subjects/a%0AERROR%20forged/versions failed"
+
+
+async def test_reply_forbids_sniffing_and_scripts(client: Client) -> None:
+    for path in ("/subjects", "/nothing"):
+        async with client.get(path) as reply:
+            assert reply.headers["X-Content-Type-Options"] == "nosniff"
+            assert "default-src 'none'" in reply.headers["Content-Security-Policy"]
+
+
+async def test_slow_schemas_of_one_user_end_in_a_retriable_error(client: Client) -> None:
+    await register(client, "s", {"enum": [1]})
+    asked = [asyncio.create_task(compare(client, "s", laughs(40))) for _ in range(20)]
+    done, waiting = await asyncio.wait(asked, timeout=10 * LIMIT, return_when=asyncio.FIRST_COMPLETED)
+    assert 503 in {task.result()[0] for task in done}
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_schemas_are_registered_and_compared(client: Client) -> None:
+    patterned = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[A-Z]{3}$"}}}
+    assert await register(client, "s", patterned) == (200, {"id": 1})
+    assert await register(client, "s", patterned) == (200, {"id": 1})
+    status, said = await compare(client, "s", {"type": "array"})
+    assert (status, said["is_compatible"]) == (200, False)
+    assert (await register(client, "s", {"type": "array"}))[0] == 409
+    assert (await register(client, "s", {"pattern": "("}))[0] == 422

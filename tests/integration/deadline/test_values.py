@@ -1,0 +1,115 @@
+"""Values of strangers by an operator's schema: one that takes for ever is a dead letter, in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distributary.deadline import Deadline
+from distributary.kafka.draft import Draft
+from distributary.kafka.gate import Gate, Rules
+from distributary.kafka.schema import SchemaReader, avro_reader, json_reader
+from distributary.model.filter import compiled, normal, parse
+
+PATTERN = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}, "n": {"type": "integer"}}}
+TREE = {"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]}
+EVIL = json.dumps({"a": "a" * 60 + "!"}).encode()
+
+
+@pytest.fixture
+async def deadline() -> AsyncIterator[Deadline]:
+    made = Deadline(0.2)
+    yield made
+    await made.close()
+
+
+def gate(reader: SchemaReader, **routes: str) -> Gate:
+    tests = tuple((compiled(normal(parse(text))), topic) for topic, text in routes.items())
+    return Gate({"t": Rules(reader, tests, "t.dead")})
+
+
+async def test_value_that_a_pattern_takes_for_ever_on_is_a_dead_letter(deadline: Deadline) -> None:
+    slow = gate(json_reader(PATTERN))
+    assert not slow.is_cheap(Draft("t", EVIL))
+    found = await slow.pass_on_in_time(Draft("t", EVIL, b"k"), deadline)
+    assert (found.topic, found.key) == ("t.dead", b"k")
+    assert "takes too long to check" in found.reason
+
+
+async def test_loop_turns_meanwhile(deadline: Deadline) -> None:
+    checking = asyncio.create_task(gate(json_reader(PATTERN)).pass_on_in_time(Draft("t", EVIL), deadline))
+    turns = 0
+    while not checking.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert turns > 20
+
+
+async def test_avro_value_that_the_decoder_does_not_survive_is_a_dead_letter(deadline: Deadline) -> None:
+    found = await gate(avro_reader(TREE)).pass_on_in_time(Draft("t", b"\x02" * 200_000), deadline)
+    assert found.topic == "t.dead"
+    assert "cannot be checked" in found.reason
+
+
+async def test_avro_array_of_nothing_is_a_dead_letter(deadline: Deadline) -> None:
+    endless = b"\xfe\xff\xff\xff\xff\xff\xff\x7f\x00"
+    found = await gate(avro_reader({"type": "array", "items": "null"})).pass_on_in_time(
+        Draft("t", endless), deadline
+    )
+    assert found.topic == "t.dead"
+
+
+async def test_fields_of_a_slow_value_choose_its_route(deadline: Deadline) -> None:
+    chosen = gate(json_reader(PATTERN), big="n > 5")
+    for number, topic in ((1, "t"), (9, "big")):
+        one = Draft("t", json.dumps({"a": "aa", "n": number}).encode())
+        assert (await chosen.pass_on_in_time(one, deadline)).topic == topic
+
+
+async def test_records_of_one_sender_stay_in_order(deadline: Deadline) -> None:
+    slow, passed = gate(json_reader(PATTERN)), []
+
+    async def send(number: int) -> None:
+        one = Draft("t", json.dumps({"n": number, "a": "a" * 10}).encode(), sender="ann")
+        passed.append((await slow.pass_on_in_time(one, deadline)).value)
+
+    await asyncio.gather(*map(send, range(50)))
+    assert [json.loads(value or b"")["n"] for value in passed] == list(range(50))
+
+
+SCHEMAS: list[Any] = [
+    PATTERN,
+    {"type": "object", "patternProperties": {"^n": {"type": "integer"}}, "required": ["a"]},
+    {"uniqueItems": True},
+    {"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "integer"}]},
+]
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | st.text(st.sampled_from("ab")),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(("a", "n", "nn")), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.sampled_from(SCHEMAS), VALUES), min_size=5, max_size=30))
+def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any]]) -> None:
+    async def compare() -> None:
+        deadline = Deadline(20.0)
+        try:
+            for schema, value in cases:
+                checked, one = gate(json_reader(schema)), Draft("t", json.dumps(value).encode())
+                assert not checked.is_cheap(one)
+                inline, timed = checked.pass_on(one), await checked.pass_on_in_time(one, deadline)
+                assert (timed.topic, timed.reason) == (inline.topic, inline.reason)
+        finally:
+            await deadline.close()
+
+    asyncio.run(compare())

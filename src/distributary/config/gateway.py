@@ -5,25 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distributary.config import checks
-from distributary.config.setting import Section, setting
+from distributary.config.listening import Listening, listen_port
+from distributary.config.setting import setting
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Gateway(Section):
+class Gateway(Listening):
     """Kafka over HTTP (REST proxy and topic streams) and the schema registry."""
 
-    host: str = setting(
-        "127.0.0.1",
-        'The address to listen on; "0.0.0.0" listens on all of the machine\'s.',
-        example='"0.0.0.0"',
-        check=checks.not_blank,
-    )
-    port: int = setting(8082, "Port of the gateway.", low=1, high=65535)
+    port: int = listen_port(8082, "Port of the gateway.")
     advertised_url: str = setting(
         "",
         "Address that clients are told in base_uri, with its path, when a proxy stands before the gateway. "
         "Empty: what X-Forwarded-* says, else host and port.",
         example='"https://kafka.example.com/rest"',
+        secret=True,
         check=checks.web_url,
     )
     schemas_topic: str = setting(
@@ -56,6 +52,15 @@ class Gateway(Section):
         unit="s",
         low=0.1,
         example='"5 minutes"',
+    )
+    schema_timeout: float = setting(
+        1.0,
+        "Longest CPU time for reading or comparing a schema, or for checking up to 100 records by one. "
+        "What takes longer is refused.",
+        unit="s",
+        low=0.01,
+        high=60,
+        example='"500 ms"',
     )
     poll_wait: float = setting(
         1.0,

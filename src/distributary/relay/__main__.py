@@ -15,6 +15,8 @@ import uvloop
 from distributary.config import Config, load
 from distributary.errors import CommandMissing, DistributaryError
 from distributary.heartbeat import Heartbeat
+from distributary.httpd.certificates import reload_on_hangup
+from distributary.httpd.listener import callable_host
 from distributary.permit import check_exposure
 from distributary.subscribe.find import websocket_url
 
@@ -28,15 +30,14 @@ def publishers_of(config: Config) -> list[str]:
     """The publishers to use: those that are configured, else the one of the stack."""
     if config.socketio.publishers:
         return [websocket_url(one) for one in config.socketio.publishers]
-    host = config.publisher.host
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    return [websocket_url(f"{shown}:{config.publisher.port}")]
+    at = config.publisher
+    return [websocket_url(f"{at.websocket_scheme}://{callable_host(at.host)}:{at.port}")]
 
 
 async def serve(config: Config, publishers: Sequence[str]) -> None:
     """Serve until SIGTERM or SIGINT; says on stdout when it is ready. Raises CommandMissing, PortTaken."""
     try:
-        from distributary.relay.server import PATH, Gateway
+        from distributary.relay.server import Gateway
     except ModuleNotFoundError as error:
         if error.name not in ("socketio", "engineio"):
             raise
@@ -48,8 +49,8 @@ async def serve(config: Config, publishers: Sequence[str]) -> None:
     gateway = Gateway(config.socketio, config.publisher, publishers)
     await gateway.start()
     try:
-        host = f"[{config.socketio.host}]" if ":" in config.socketio.host else config.socketio.host
-        addresses = {"socketio": f"http://{host}:{gateway.port}{PATH}"}
+        reload_on_hangup(gateway.certificates)
+        addresses = {"socketio": gateway.url}
         beating = asyncio.create_task(Heartbeat.of_process().run())
         print(json.dumps({"ready": True, "part": "socketio", "addresses": addresses}), flush=True)
         await stop.wait()

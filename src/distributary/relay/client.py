@@ -11,6 +11,8 @@ from typing import Any
 
 import aiohttp
 
+from distributary.config.secrets import mask_text
+from distributary.httpd.trust import Trust
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending, Refusal
 from distributary.relay.actions import Action, Answer, Emit, End, Later, Ready, Reconnect, Send
@@ -49,7 +51,9 @@ class Client:
         emit: Emitter,
         over: Ender,
         stall: float = STALL,
+        trust: Trust | None = None,
     ) -> None:
+        self._trust = trust or Trust()
         self._upstream = upstream
         self._publishers = publishers
         self._outbox = outbox
@@ -100,20 +104,21 @@ class Client:
             try:
                 over = await self._connection(http, url)
             except Exception as error:  # whatever it is, this client must not hang unnoticed
-                log.exception("publisher %s: the connection of a client failed", url)
+                log.exception("publisher %s: the connection of a client failed", mask_text(url))
                 over = await self._act(self._upstream.closed(None, repr(error)))
             if isinstance(over, End):
                 return await self._end(over)
             tries = 0 if self._socket is not None else tries + 1
             self._socket = None
-            log.info("reconnecting to a publisher: %s", over.reason if over else "")
+            log.info("reconnecting to a publisher: %s", mask_text(over.reason) if over else "")
             await asyncio.sleep(delay(tries, len(self._publishers)))
 
     async def _connection(self, http: aiohttp.ClientSession, url: str) -> Reconnect | End | None:
         """Serve one connection to its end; say what is next."""
         upstream = self._upstream
         try:
-            async with http.ws_connect(url, max_msg_size=0) as socket:
+            tls = self._trust.context(url) or True
+            async with http.ws_connect(url, max_msg_size=0, ssl=tls) as socket:
                 over = await self._act(upstream.opened(), socket)
                 while over is None:
                     if not await self._has_room():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -25,6 +25,8 @@ class ExactJson:
             return json.loads(text, parse_float=Decimal, parse_constant=_refuse)
         except RecursionError:
             raise ValueError("nested too deep") from None
+        except InvalidOperation:
+            raise ValueError("a number is beyond all bounds") from None
 
 
 def _refuse(word: str) -> Any:
@@ -32,13 +34,19 @@ def _refuse(word: str) -> Any:
 
 
 class Packet(packet.Packet):  # type: ignore[misc]  # it has no types
-    """A packet with exact numbers. An event that has no name is a ValueError, as other bad packets are."""
+    """A packet with exact numbers. An event that has no name is a ValueError, as other bad packets are.
+
+    So is one that announces binary attachments: what is said here is JSON, and all of them would be kept
+    until the last has come.
+    """
 
     json = ExactJson
 
     def decode(self, encoded_packet: Any) -> int:
-        """Read a packet; say how many attachments follow it."""
+        """Read a packet; say how many attachments follow it: none."""
         attachments: int = super().decode(encoded_packet)
+        if attachments:
+            raise ValueError("binary attachments are not served")
         if self.packet_type in (packet.EVENT, packet.BINARY_EVENT):
             named = isinstance(self.data, list) and self.data and isinstance(self.data[0], str)
             if not named or self.data[0] in ("connect", "disconnect", "*"):

@@ -16,8 +16,11 @@ from multidict import CIMultiDict
 
 from distributary.config.sections import Publisher
 from distributary.config.socketio import Socketio
-from distributary.errors import PortTaken
-from distributary.permit.origins import origin_allowed
+from distributary.errors import HostRefused, OriginRefused
+from distributary.httpd.certificates import Certificates
+from distributary.httpd.listener import Listener
+from distributary.httpd.trust import Trust
+from distributary.permit import PageRules
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending
 from distributary.relay.client import FIRST_REPLY, STALL, Client
@@ -40,7 +43,7 @@ _quiet.setLevel(logging.CRITICAL)
 class Gateway:
     """Serves socket.io clients, each through a connection of its own to one of ``publishers``.
 
-    Limits are the publishers' (``limits``): frames, pings, origins, what may wait for a slow client, and how
+    Limits are the publishers' (``limits``): frames, pings, what may wait for a slow client, and how
     long a connection may take to say who it is.
     """
 
@@ -51,11 +54,17 @@ class Gateway:
         publishers: Sequence[str],
         *,
         stall: float = STALL,
+        trust: Trust | None = None,
     ) -> None:
         self._settings = settings
+        self._pages = PageRules("socketio", settings)
         self._limits = limits
         self._publishers = publishers
         self._stall = stall
+        own = [] if settings.publishers else [limits.tls_certificate]
+        self._trust = trust or Trust(pinned=filter(None, own))
+        for url in publishers:
+            self._trust.context(url)  # files that cannot be used are told now, not to every client
         self._clients: dict[str, Client] = {}
         self._transports: dict[str, asyncio.BaseTransport] = {}
         self._http: aiohttp.ClientSession
@@ -64,7 +73,7 @@ class Gateway:
             serializer=Packet,
             logger=_quiet,
             engineio_logger=_quiet,
-            cors_allowed_origins=self._allowed,
+            cors_allowed_origins=lambda origin, environ: True,  # what is refused does not come so far
             cors_credentials=False,
             max_http_buffer_size=limits.max_frame,
             ping_interval=limits.ping,
@@ -77,25 +86,28 @@ class Gateway:
         app.cleanup_ctx.append(self._running)
         app.router.add_get("/healthz", self._health)
         self._sio.attach(app)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS)
+        self._listener = Listener(
+            app, settings, part="the socket.io gateway", setting="socketio.port", stop_seconds=_STOP_SECONDS
+        )
 
     async def start(self, port: int | None = None) -> None:
         """Listen; a given port stands over the configured one (0: any free one). Raises PortTaken."""
-        await self._runner.setup()
-        wanted = self._settings.port if port is None else port
-        try:
-            await web.TCPSite(self._runner, self._settings.host, wanted).start()
-        except OSError as error:
-            await self._runner.cleanup()
-            raise PortTaken(
-                f"the socket.io gateway cannot listen on {self._settings.host}:{wanted}: {error.strerror}",
-                hint="set socketio.port to a free port",
-            ) from None
+        await self._listener.start(self._settings.port if port is None else port)
 
     @property
     def port(self) -> int:
         """Where it listens."""
-        return int(self._runner.addresses[0][1])
+        return self._listener.port
+
+    @property
+    def url(self) -> str:
+        """What clients on this machine call it by."""
+        return f"{self._listener.url}{PATH}"
+
+    @property
+    def certificates(self) -> Certificates:
+        """What it shows to clients."""
+        return self._listener.certificates
 
     @property
     def clients(self) -> int:
@@ -106,12 +118,9 @@ class Gateway:
         """Tell all clients to come back, and close."""
         await asyncio.gather(*(self._end(sid, codes.SHUTDOWN, back=True) for sid in list(self._clients)))
         await self._sio.shutdown()
-        await self._runner.cleanup()
+        await self._listener.stop()
 
     # --- HTTP -------------------------------------------------------------------------------------------
-
-    def _allowed(self, origin: str, environ: dict[str, Any]) -> bool:
-        return origin_allowed(origin, environ.get("HTTP_HOST", ""), self._limits.origins)
 
     @web.middleware
     async def _noted(self, request: web.Request, handler: Any) -> web.StreamResponse:
@@ -119,6 +128,10 @@ class Gateway:
 
         Compression is not offered: it costs more than all the rest, for each client again.
         """
+        try:
+            self._pages.check(request.headers)
+        except (HostRefused, OriginRefused) as error:
+            return web.Response(status=421 if isinstance(error, HostRefused) else 403, text=f"{error}\n")
         id = request.query.get("sid", "")
         if id in self._sio.eio.sockets and request.transport is not None:
             self._transports[id] = request.transport
@@ -167,6 +180,7 @@ class Gateway:
             emit=lambda event, body: self._sio.emit(event, body, to=sid),
             over=lambda ending, back: self._end(sid, ending, back=back),
             stall=self._stall,
+            trust=self._trust,
         )
         refused = await client.start(self._http, FIRST_REPLY)
         if refused is not None:

@@ -8,6 +8,7 @@ import itertools
 import logging
 import math
 import random
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import Any, Self
 import aiohttp
 
 from distributary.errors import DistributaryError, StackNotRunning, SubscribeError
+from distributary.httpd.trust import Trust, tls_hint
 from distributary.model.channel import encode_channel
 from distributary.model.fields import parse_fields
 from distributary.model.order import order_of
@@ -23,7 +25,7 @@ from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.start import Start, read_start
 from distributary.subscribe.change import Followed, Row, SubscribedChange
-from distributary.subscribe.find import find_publishers
+from distributary.subscribe.find import find_publishers, own_trust
 from distributary.subscribe.protocol import Action, Deliver, Fail, Reconnect, RefreshIn, Send, Session
 from distributary.subscribe.showing import GetToken, Showing
 
@@ -54,6 +56,7 @@ def subscribe(
     token: str | None = None,
     get_token: GetToken | None = None,
     api_key: str | None = None,
+    tls: ssl.SSLContext | Trust | None = None,
     timeout: float = 10.0,
 ) -> Changes:
     """Follow the rows of a view, live.
@@ -78,6 +81,10 @@ def subscribe(
     ``token``, ``get_token`` (called for another before the last ends) or an ``api_key``; without any of them
     it is DISTRIBUTARY_TOKEN or DISTRIBUTARY_API_KEY of the environment.
 
+    Of ``wss://`` addresses the certificate is verified: by ``tls``, else by the system's CAs and the one
+    whose file DISTRIBUTARY_TLS_CA names; a stack of this folder is known by the certificate that it is
+    configured with. DISTRIBUTARY_TLS_CERTIFICATE and DISTRIBUTARY_TLS_KEY name the files of a client's own.
+
     Use it as ``async with subscribe("odds") as changes: async for change in changes: …``. Raises
     BadQuery at once for a query that cannot be read.
     """
@@ -97,6 +104,7 @@ def subscribe(
         rows=rows,
         options={name: value for name, value in options.items() if value is not None},
         ordered=ordered,
+        tls=tls,
     )
 
 
@@ -129,10 +137,12 @@ class Changes(Followed):
         rows: Mapping[str, Row] | None = None,
         options: Mapping[str, Any] | None = None,
         ordered: bool = False,
+        tls: ssl.SSLContext | Trust | None = None,
     ) -> None:
         super().__init__()
         self.channel = channel
         self._where = (url, control)
+        self._tls = tls
         self._timeout = timeout
         self._showing = showing or Showing(token)
         self._session = Session(
@@ -158,6 +168,7 @@ class Changes(Followed):
 
     async def __aenter__(self) -> Self:
         urls = await find_publishers(*self._where)
+        self._tls = self._tls or own_trust()
         self._reader = asyncio.create_task(self._run(urls))
         try:
             async with asyncio.timeout(self._timeout):
@@ -167,7 +178,7 @@ class Changes(Followed):
             raise StackNotRunning(
                 f"no snapshot of {self.channel!r} from {', '.join(urls)} within {self._timeout:g} s"
                 + (f" ({self._trouble})" if self._trouble else ""),
-                hint="is it running? see: distributary status",
+                hint=tls_hint(self._trouble) or "is it running? see: distributary status",
             ) from None
         except BaseException:
             await self.close()
@@ -253,7 +264,8 @@ class Changes(Followed):
             return False, f"no token could be got: {error!r}"
         try:
             headers = self._showing.headers
-            async with http.ws_connect(url, max_msg_size=0, autoping=True, headers=headers) as socket:
+            tls = self._tls.context(url) if isinstance(self._tls, Trust) else self._tls
+            async with http.ws_connect(url, max_msg_size=0, headers=headers, ssl=tls or True) as socket:
                 why = await self._act(socket, session.opened())
                 while why is None:
                     try:

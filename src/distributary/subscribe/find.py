@@ -10,6 +10,7 @@ from pathlib import Path
 import aiohttp
 
 from distributary.errors import StackNotRunning
+from distributary.httpd.trust import Trust, tls_hint
 
 CONTROL_URL = "DISTRIBUTARY_CONTROL_URL"
 PATH = "/connection/websocket"
@@ -37,6 +38,11 @@ async def find_publishers(
     return _of_stack(Path(data_dir)) or [DEFAULT]
 
 
+def own_trust(env: Mapping[str, str] = os.environ, data_dir: str | Path = ".distributary") -> Trust:
+    """Say which servers are believed: also the stack of this folder, by its certificate."""
+    return Trust.of_stack(Path(env.get("DISTRIBUTARY_DATA_DIR") or data_dir), env)
+
+
 def _of_stack(data_dir: Path) -> list[str]:
     """List the publishers of the stack that keeps its data there; a stack that died left its file."""
     try:
@@ -50,13 +56,17 @@ def _of_stack(data_dir: Path) -> list[str]:
 
 async def _ask(control: str) -> str:
     try:
-        async with aiohttp.ClientSession(timeout=_LIMIT) as http, http.get(f"{control}/v1") as reply:
+        tls = own_trust().context(control) or True
+        async with (
+            aiohttp.ClientSession(timeout=_LIMIT) as http,
+            http.get(f"{control}/v1", ssl=tls) as reply,
+        ):
             reply.raise_for_status()
             return str((await reply.json())["publisher"])
     except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
         raise StackNotRunning(
             f"no control API answers at {control} ({error or type(error).__name__})",
-            hint=f"start one with: distributary up, or correct {CONTROL_URL}",
+            hint=tls_hint(error) or f"start one with: distributary up, or correct {CONTROL_URL}",
         ) from None
 
 

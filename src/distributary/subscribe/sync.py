@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from distributary.httpd.trust import Trust
 from distributary.model.position import Position
 from distributary.subscribe.change import Followed, Row, SubscribedChange
 from distributary.subscribe.client import Changes, subscribe
@@ -37,6 +39,7 @@ def subscribe_sync(
     token: str | None = None,
     get_token: GetToken | None = None,
     api_key: str | None = None,
+    tls: ssl.SSLContext | Trust | None = None,
     timeout: float = 10.0,
 ) -> SyncChanges:
     """Follow the rows of a view from code without asyncio; arguments as in ``subscribe``.
@@ -61,6 +64,7 @@ def subscribe_sync(
         token=token,
         get_token=get_token,
         api_key=api_key,
+        tls=tls,
         timeout=timeout,
     )
     return SyncChanges(changes)

@@ -6,14 +6,18 @@ import asyncio
 import contextlib
 from http import HTTPStatus
 
-from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener, ws_create_server
+from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
 
 from distributary.config import Config
 from distributary.config.sections import Publisher
-from distributary.errors import PortTaken
-from distributary.permit import origin_allowed
+from distributary.errors import HostRefused, OriginRefused, PortTaken
+from distributary.httpd.certificates import Certificates
+from distributary.httpd.connections import Connections
+from distributary.httpd.listener import tls_arguments
+from distributary.permit import PageRules
 from distributary.publish.access.door import Door
 from distributary.publish.connection import handshake
+from distributary.publish.connection.accepting import CountedProtocol, create_server
 from distributary.publish.connection.connection import CLOSE_WAIT, DRAIN_POLL, Connection
 from distributary.publish.connection.inlet import Inlet
 from distributary.publish.hub.hub import Hub
@@ -35,12 +39,17 @@ class WebSocketServer:
         stats: Stats,
         inlet: Inlet | None = None,
         door: Door | None = None,
+        tally: Connections | None = None,
+        certificates: Certificates | None = None,
     ) -> None:
         self.hub = hub
         self.door = door or Door(Config(), hub.store)
         self.inlet = inlet
         self.settings = settings
+        self._pages = PageRules("publisher", settings)
         self.stats = stats
+        self._certificates = certificates or Certificates(settings, "publisher")
+        self.tally = tally or Connections(settings)
         self.connections: dict[Connection, None] = {}
         self.lingering: set[Connection] = set()
         self.port = 0
@@ -50,19 +59,18 @@ class WebSocketServer:
         """Listen. Raises PortTaken."""
         wanted = self.settings.port if port is None else port
         try:
-            self._server = await ws_create_server(
-                self._accept,
+            server = await create_server(
+                lambda: CountedProtocol(self._accept, self.settings, self.tally),
                 self.settings.host,
                 wanted,
-                max_frame_size=self.settings.max_frame,
-                websocket_handshake_timeout=self.settings.auth_timeout,
-                logger_name="quiet",
                 reuse_port=share or None,
                 backlog=1024,
+                **tls_arguments(self._certificates, self.settings),
             )
         except OSError as error:
             raise port_taken(self.settings.host, wanted, "publisher.port", error) from None
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server = server
+        self.port = server.sockets[0].getsockname()[1]
 
     async def run(self) -> None:
         """Ping the connections, a portion at a time."""
@@ -84,21 +92,30 @@ class WebSocketServer:
                 while self.lingering:
                     await asyncio.sleep(DRAIN_POLL)
 
-    def _accept(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
+    def _accept(self, request: WSUpgradeRequest, peer: str) -> WSUpgradeResponseWithListener:
         headers = request.headers
         path, _, query = request.path.decode(errors="replace").partition("?")
         if path != PATH:
             return _refuse(HTTPStatus.NOT_FOUND, f"the WebSocket is at {PATH}")
-        if not origin_allowed(headers.get("Origin"), headers.get("Host", ""), self.settings.origins):
+        try:
+            self._pages.check(headers)
+        except HostRefused as error:
+            return _refuse(HTTPStatus.MISDIRECTED_REQUEST, str(error))
+        except OriginRefused as error:
             self.stats.refused_origins += 1
-            return _refuse(HTTPStatus.FORBIDDEN, "this origin may not connect; name it in publisher.origins")
+            return _refuse(HTTPStatus.FORBIDDEN, str(error))
+        client = self.tally.begin(peer, headers)
+        if client is None:
+            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections of this client")
         wire, answer = handshake.agree(
             ",".join(headers.getall("Sec-WebSocket-Protocol", [])),
             query,
             ",".join(headers.getall("Sec-WebSocket-Extensions", [])),
             compression=self.settings.compression,
         )
-        connection = Connection(self, wire, headers, compressed="Sec-WebSocket-Extensions" in answer)
+        compressed = "Sec-WebSocket-Extensions" in answer
+        address = self.tally.client_address(peer, headers)
+        connection = Connection(self, wire, headers, compressed=compressed, client=client, address=address)
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer), connection)
 
 

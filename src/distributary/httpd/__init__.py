@@ -1,0 +1,1 @@
+"""How every server listens: bounds on connections, deadlines for clients, certificates."""

@@ -1,0 +1,121 @@
+"""How many connections there are, in all and for each client address, and how many may be. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from distributary.config.listening import Listening
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_IPV6_PREFIX = 64
+"""A client of IPv6 has a network of its own, and so as many addresses as it likes."""
+
+
+class Connections:
+    """Counts the connections of one process; its listeners may share it.
+
+    ``enter`` and ``leave`` are for connections, ``begin`` and ``end`` for what a proxy passes on: several
+    clients may come by one connection of it, so they are counted by what they have under way.
+    ``refused`` counts by reason what was over a bound, ``timed_out`` what was closed for being slow.
+    """
+
+    def __init__(self, settings: Listening, *, exempt_loopback: bool = True) -> None:
+        self._most = settings.max_connections
+        self._most_of_one = settings.max_connections_per_address
+        self._proxies = [ipaddress.ip_network(one) for one in settings.trusted_proxies]
+        self._exempt_loopback = exempt_loopback
+        self._by_client: Counter[str] = Counter()
+        self.open = 0
+        self.refused: Counter[str] = Counter()
+        self.timed_out: Counter[str] = Counter()
+
+    def enter(self, peer: str) -> str | None:
+        """Count a connection; None when it is too much, else what `leave` is to be given."""
+        if self.open >= self._most:
+            self.refused["total"] += 1
+            return None
+        client = "" if self.is_proxy(peer) else self._client(peer)
+        if not self._count(client):
+            return None
+        self.open += 1
+        return client
+
+    def leave(self, client: str) -> None:
+        """Count a connection that is over."""
+        self.open -= 1
+        self._uncount(client)
+
+    def begin(self, peer: str, headers: Mapping[str, str]) -> str | None:
+        """Count a request that a proxy may have passed on; None when its client has too many."""
+        if not self.is_proxy(peer):
+            return ""
+        client = self._client(self.client_address(peer, headers))
+        return client if self._count(client) else None
+
+    def end(self, client: str) -> None:
+        """Count a request that is over; ``client`` is what `begin` gave."""
+        self._uncount(client)
+
+    def client_address(self, peer: str, headers: Mapping[str, str]) -> str:
+        """Say who a request is from; ``headers`` ignores case.
+
+        Every proxy adds whom it has the request from, at the right. So the address is the first from the
+        right that is not one of the trusted proxies; what is further left anybody can have written.
+        """
+        found = peer
+        forwarded = headers.get("X-Forwarded-For", "")
+        for name in reversed([part.strip() for part in forwarded.split(",") if part.strip()]):
+            if not self.is_proxy(found) or _parsed(name) is None:
+                break
+            found = name
+        return found
+
+    def is_proxy(self, peer: str) -> bool:
+        """Say whether an address is that of a trusted proxy."""
+        address = _parsed(peer) if self._proxies else None
+        return address is not None and _within(address, self._proxies)
+
+    def _count(self, client: str) -> bool:
+        if client and self._by_client[client] >= self._most_of_one:
+            self.refused["address"] += 1
+            return False
+        if client:
+            self._by_client[client] += 1
+        return True
+
+    def _uncount(self, client: str) -> None:
+        if client:
+            self._by_client[client] -= 1
+            if not self._by_client[client]:
+                del self._by_client[client]
+
+    def _client(self, peer: str) -> str:
+        """Name what connections of an address are counted under; "" when they are not."""
+        address = _parsed(peer)
+        if address is None:
+            return peer
+        if address.is_loopback and self._exempt_loopback:
+            return ""
+        if isinstance(address, ipaddress.IPv6Address):
+            return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
+        return str(address)
+
+
+def _parsed(text: str) -> Address | None:
+    """Read an address; some proxies write a port after it. One of IPv4 may be written as one of IPv6."""
+    bare = text[1:].partition("]")[0] if text.startswith("[") else text
+    if bare.count(":") == 1:
+        bare = bare.partition(":")[0]
+    try:
+        address = ipaddress.ip_address(bare.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped or address
+
+
+def _within(address: Address, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
+    return any(address.version == one.version and address in one for one in networks)

@@ -1,6 +1,6 @@
 """Two brokers as one cluster that lets not everybody in: passwords, certificates and lists of who may what.
 
-Each listens three times: plainly (whoever comes there may do all), with a password, and by TLS.
+Each listens four times: plainly (whoever comes there may do all), with a password, by TLS, and with both.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from distributary.config.embedded import HOST
 from distributary.config.sections import Kafka
 from distributary.kafka import client
-from distributary.kafka.broker import HOST, Broker, new_cluster_id
+from distributary.kafka.broker import Broker, new_cluster_id
 from distributary.setup import jars, java
 from tests.support.clock import LIMIT
 from tests.support.processes import suspend
 from tests.support.servers import free_port
 
-LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL")
+LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 PASSWORDS = {"ann": "ann-secret", "bob": "bob-secret"}
 """Users by SASL/PLAIN; neither may do anything until a list says so."""
 
@@ -138,9 +139,12 @@ class GuardedCluster:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
             "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-                f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
-            ),
+            **{
+                f"listener.name.{name}.plain.sasl.jaas.config": (
+                    f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+                )
+                for name in ("sasl_plaintext", "sasl_ssl")
+            },
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": self._certificates,
             "offsets.topic.num.partitions": 1,

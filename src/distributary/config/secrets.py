@@ -1,4 +1,9 @@
-"""What must not be printed: passwords in addresses, and properties that are secrets by their name."""
+"""What must not be printed: passwords in addresses, and properties, unless they are known to be harmless.
+
+The properties of Kafka, Spark and whatever they load are not ours to know, and a list of the secret ones is
+never whole. So a property is shown where its value cannot be a secret (a number, a flag, a constant) or its
+name says that it is none.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,29 @@ import re
 MASK = "***"
 
 _NAMES = re.compile(
-    r"password|passwd|secret|token|credential|private|access[._-]?key"
-    r"|sasl\.jaas\.config|ssl\.keystore\.key|basic\.auth\.user\.info",
+    r"password|passwd|passphrase|secret|token|credential|private|signature|(access|account|api|shared)[._-]?key"
+    r"|sasl\.jaas\.config|ssl\.keystore\.key|ssl\.key\.pem|user\.info|oauthbearer\.config",
     re.IGNORECASE,
 )
-# Greedy to the last "@": a password that was not percent-encoded may hold "/" or "@" itself.
-_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^:/@\s]*):[^\s]*@")
-_QUERY = re.compile(r"((?:password|secret|token)=)[^&;,\s]+", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"(^|[._-])(servers?|hosts?|address|port|protocol|mechanisms?|location|locale|class(es)?|impl|type|types"
+    r"|version|policy|strategy|level|reset|codec|format|algorithm|ciphers?|suites|rack|zone|region|endpoint"
+    r"|master|mode|name|names|topic|group|id|dir|dirs|path|paths|file|files|encoding|debug|interval|timeout|ms"
+    r"|bytes|size|memory|cores|instances|partitions|enable|enabled|python|jars|packages|extensions)$",
+    re.IGNORECASE,
+)
+_PLAIN = re.compile(
+    r"|true|false|[+-]?\d{1,15}(\.\d{1,6})?\s?[a-z%]{0,3}|[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", re.ASCII
+)
+"""Values that are no secrets, whatever their name: flags, figures with a unit, constants."""
+# A scheme is short, or a long text would take time by its square. Greedy to the last "@": a password that
+# was not percent-encoded may hold "/" or "@" itself.
+_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://[^:/@\s]*):[^\s]*@")
+# A user without a password may be a token.
+_USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^:/@\s]+@")
+_QUERY = re.compile(
+    r"((?:password|passwd|secret|token|api[_-]?key|signature|sig|credential)=)[^&;,\s]+", re.IGNORECASE
+)
 
 
 def is_secret(name: str) -> bool:
@@ -21,11 +42,20 @@ def is_secret(name: str) -> bool:
     return _NAMES.search(name) is not None
 
 
+def is_secret_property(name: str, value: str) -> bool:
+    """Say whether a property is known to be a secret; `mask_property` also hides what only might be one."""
+    return bool(value) and (is_secret(name) or "-----BEGIN" in value or mask_text(value) != value)
+
+
 def mask_text(text: str) -> str:
-    """Hide the passwords inside addresses; any other text is returned as it is."""
-    return _QUERY.sub(rf"\1{MASK}", _USERINFO.sub(rf"\1:{MASK}@", text))
+    """Hide passwords and tokens inside addresses; any other text is returned as it is."""
+    without = _USER.sub(rf"\1{MASK}@", _USERINFO.sub(rf"\1:{MASK}@", text))
+    return _QUERY.sub(rf"\1{MASK}", without)
 
 
 def mask_property(name: str, value: str) -> str:
-    """Hide a property's value where its name says so, and passwords in addresses everywhere."""
-    return MASK if value and is_secret(name) else mask_text(value)
+    """Hide a property's value unless it is seen to be no secret, and passwords in addresses everywhere."""
+    if not value:
+        return value
+    harmless = _PLAIN.fullmatch(value) is not None or _HARMLESS.search(name) is not None
+    return MASK if is_secret(name) or not harmless or "-----BEGIN" in value else mask_text(value)

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from distributary.config.embedded import HOST
+from distributary.config.private import write_private
+from distributary.config.sections import Kafka
 from distributary.errors import DataFolderError
-
-HOST = "127.0.0.1"
+from distributary.kafka.guard import Guard
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,17 @@ class Broker:
     controller_port: int
     broker_id: int = 101
     memory: str = "384m"
+    guard: Guard | None = None
 
     @property
     def address(self) -> str:
         """Where clients connect."""
         return f"{HOST}:{self.port}"
+
+    @property
+    def own(self) -> Kafka:
+        """How whoever runs it connects, and may do all."""
+        return self.guard.kafka if self.guard else Kafka(bootstrap_servers=self.address)
 
     def prepare(self) -> list[list[str]]:
         """Write the files, and return the commands to run to their end before the broker starts.
@@ -43,7 +51,7 @@ class Broker:
         """
         self._data.mkdir(parents=True, exist_ok=True)
         self._check_broker_id()
-        self._properties.write_text(self._server_properties(), encoding="latin-1")
+        write_private(self._properties, self._server_properties(), encoding="latin-1")
         self._log4j.write_text(self._log4j_xml(), encoding="utf-8")
         if self.cluster_id() is not None:
             return []
@@ -107,7 +115,7 @@ class Broker:
         ]
 
     def _server_properties(self) -> str:
-        rows = {
+        rows: dict[str, object] = {
             "process.roles": "broker,controller",
             "node.id": self.broker_id,
             "controller.quorum.voters": f"{self.broker_id}@{HOST}:{self.controller_port}",
@@ -141,6 +149,8 @@ class Broker:
             # The default, 128 MiB of heap for one cleaner, is a third of all we have.
             "log.cleaner.dedupe.buffer.size": 16 << 20,
         }
+        if self.guard is not None:
+            rows |= self.guard.rows(self.port, self.controller_port)
         return "".join(f"{name}={value}\n" for name, value in rows.items())
 
     def _log4j_xml(self) -> str:

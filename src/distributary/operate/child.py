@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from distributary.config.private import UMASK
 from distributary.operate import processes
 
 
@@ -52,6 +53,7 @@ class Child:
                     stdout=file if into is None else into,
                     stderr=file,
                     start_new_session=True,
+                    umask=UMASK,
                 )
             except BaseException:
                 if out is not None:

@@ -5,7 +5,10 @@ stack.id      the name of the stack, in the environment of each of its processes
 lock          held by the running `up`, with its pid
 stack.json    what runs now (see state.py)
 ports.json    which ports were chosen
+secrets/      passwords that the stack made for itself (0600)
 kafka/ store/ logs/   what the parts keep
+
+The folder is 0700: rows, logs and passwords are in it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
@@ -55,7 +59,8 @@ class DataDir:
         Raises `DataFolderBusy` with the other's pid, `DataFolderNewer`, or `DataFolderError`.
         """
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _tighten(path)
             lock = _lock(path)
             try:
                 _bring_to(path, version, migrations)
@@ -74,9 +79,26 @@ class DataDir:
         """Where each part has its log."""
         return self.path / "logs"
 
+    @property
+    def shared(self) -> bool:
+        """Whether others can look into it all the same, since it is another user's."""
+        return bool(self.path.stat().st_mode & 0o077)
+
     def close(self) -> None:
         """Let go of the lock."""
         self._lock.close()
+
+
+def _tighten(path: Path) -> None:
+    """Shut others out of the folder, if it is ours: a volume's root, say, may be the system's."""
+    found = path.stat()
+    if found.st_mode & stat.S_ISVTX:
+        raise DataFolderError(
+            f"the data folder {path} is shared by all users",
+            hint=f"Name a folder of your own in data_dir, such as {path / 'distributary'}",
+        )
+    if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+        path.chmod(0o700)
 
 
 def _lock(path: Path) -> TextIO:

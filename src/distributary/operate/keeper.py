@@ -159,6 +159,8 @@ class Keeper:
                 if code != 0:
                     return False, f"its preparation {describe_exit(code)}"
             self._child = await Child.start(launch.argv, env, self.part.log, announces=self.part.announces)
+            if launch.nice:
+                processes.give_way(self._child.pid, launch.nice)
         except OSError as error:
             return False, f"it cannot be started: {error}"
         except DistributaryError as error:

@@ -19,11 +19,12 @@ EXIT_FINAL = 3
 
 @dataclass(frozen=True)
 class Launch:
-    """A program to run, after those of ``before`` ran to their end."""
+    """A program to run, after those of ``before`` ran to their end. ``nice``: it gives way to other parts."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     before: Sequence[Sequence[str]] = ()
+    nice: int = 0
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
+from distributary.config.private import private_folder
 from distributary.operate import register
 from distributary.operate.files import replace
 
@@ -136,10 +137,11 @@ def _bound(host: str, port: int) -> socket.socket:
 def _open_lock(port: int) -> IO[bytes] | None:
     """The lock file of a port; None where there can be none, since a start must not fail for its sake."""
     try:
-        register.folder().mkdir(mode=0o700, exist_ok=True)
-        return (register.folder() / f"port-{port}.lock").open("ab")
+        if private_folder(register.folder()):
+            return (register.folder() / f"port-{port}.lock").open("ab")
     except OSError:
-        return None
+        pass
+    return None
 
 
 def _read(file: Path) -> dict[str, Mapping[str, int]]:

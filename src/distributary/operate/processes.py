@@ -48,6 +48,12 @@ def birth(pid: int) -> str:
     return f"{boot}:{ticks}"
 
 
+def give_way(pid: int, nice: int) -> None:
+    """Let a process, and what it starts, have less of the processors than others when they are short."""
+    with contextlib.suppress(OSError):  # it has ended already
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
+
+
 def tree(pid: int) -> list[psutil.Process]:
     """The process and all that descend from it now."""
     try:

@@ -7,6 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from distributary.config.private import private_folder, write_private
 from distributary.operate import state
 
 _PREFIX = "stack-"
@@ -20,8 +21,8 @@ def folder() -> Path:
 def enter(stack: str, data_dir: Path) -> None:
     """Note that a stack runs; a folder that cannot be written to is no reason not to."""
     with contextlib.suppress(OSError):
-        folder().mkdir(mode=0o700, exist_ok=True)
-        (folder() / f"{_PREFIX}{stack}").write_text(str(data_dir.absolute()), encoding="utf-8")
+        if private_folder(folder()):
+            write_private(folder() / f"{_PREFIX}{stack}", str(data_dir.absolute()))
 
 
 def leave(stack: str) -> None:
@@ -34,8 +35,7 @@ def running() -> list[Path]:
     """The data folders of the stacks that run now; notes of others are cleared."""
     found = []
     try:
-        mine = folder().stat().st_uid == os.getuid()
-        notes = sorted(folder().glob(f"{_PREFIX}*")) if mine else []
+        notes = sorted(folder().glob(f"{_PREFIX}*")) if private_folder(folder()) else []
     except OSError:
         return []
     for note in notes:

@@ -39,7 +39,10 @@ class PartState(msgspec.Struct):
 
 
 class StackState(msgspec.Struct):
-    """The stack: its id, the pid of its `up`, and its parts in the order they start."""
+    """The stack: its id, the pid of its `up`, and its parts in the order they start.
+
+    ``certificates`` are the files of those that its servers show, by which clients on this machine know them.
+    """
 
     stack: str
     pid: int
@@ -47,6 +50,7 @@ class StackState(msgspec.Struct):
     state: Phase = "starting"
     parts: list[PartState] = []
     addresses: dict[str, str] = {}
+    certificates: list[str] = []
 
     def part(self, name: str) -> PartState:
         """The part of that name; KeyError when there is none."""

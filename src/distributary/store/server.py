@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,11 +18,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
+from distributary.config.embedded import HOST, store_url
+from distributary.config.private import write_private
 from distributary.config.secrets import mask_text
 from distributary.errors import StoreUnavailable
+from distributary.store.wire import script
 from distributary.store.writer import RedisWriter
-
-HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,18 @@ class Server:
     program: Path
     kind: Literal["valkey", "redis"]
     port: int
+    password: str = field(repr=False)
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
-        return f"redis://{HOST}:{self.port}/0"
+        """Where clients connect, with the password."""
+        return store_url(self.port, self.password)
 
     def prepare(self) -> bool:
         """Write the configuration; return whether the folder has data of an earlier run."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "server.conf").write_text(self._configuration(), encoding="utf-8")
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The password is in this file rather than on the command line, which every user can see.
+        write_private(self.folder / "server.conf", self._configuration())
         return any(path.stat().st_size for path in (self.folder / "appendonlydir").glob("*.aof"))
 
     def command(self) -> list[str]:
@@ -57,6 +60,7 @@ class Server:
         """
         async with connect(self.url) as client:
             while not await _serves(client, pid):
+                _end_if_cancelled()
                 await asyncio.sleep(0.03)
             if restarted and self.kind == "redis":
                 await _rewrite(client)
@@ -66,6 +70,7 @@ class Server:
             "bind": HOST,
             "port": self.port,
             "protected-mode": "yes",
+            "requirepass": _quoted(self.password),
             "daemonize": "no",
             "dir": _quoted(str(self.folder)),
             "appendonly": "yes",
@@ -79,11 +84,15 @@ class Server:
         return "".join(f"{name} {value}\n" for name, value in rows.items())
 
 
+_SILENT = "Check that it runs, that store.url names it, and that this machine may reach it"
+_TLS = "Name the file of its CA in store.url: rediss://HOST:PORT/0?ssl_ca_certs=FILE"
+
+
 async def wait_for_store(url: str, limit: float, say: Callable[[str], None] = lambda line: None) -> None:
     """Wait until the server at ``url`` answers and has loaded its data.
 
     ``say`` hears that we wait, once, if it does not answer at once. Raises `StoreUnavailable` after
-    ``limit`` seconds, and at once when the server refuses our name or password.
+    ``limit`` seconds, and at once when the server refuses our name or password, or some of our commands.
     """
     shown = mask_text(url)
     trouble = "no answer"
@@ -93,10 +102,14 @@ async def wait_for_store(url: str, limit: float, say: Callable[[str], None] = la
             while True:
                 try:
                     await client.ping()
+                    if missing := [name.decode() for name in await client.eval(script("rights"), 0)]:
+                        raise _no_rights(shown, f"it may not use {', '.join(missing)} on keys d:*")
                     return
-                except (AuthenticationError, NoPermissionError) as error:
+                except NoPermissionError as error:
+                    raise _no_rights(shown, str(error)) from None
+                except AuthenticationError as error:
                     raise StoreUnavailable(
-                        f"the store at {shown} refuses us: {error}",
+                        f"the store at {shown} refuses us: {_refusal(error)}",
                         hint="Correct the name and password in store.url",
                     ) from None
                 except (RedisError, OSError) as error:
@@ -104,11 +117,12 @@ async def wait_for_store(url: str, limit: float, say: Callable[[str], None] = la
                 if not said:
                     said = True
                     say(f"waiting for the store at {shown}")
+                _end_if_cancelled()
                 await asyncio.sleep(0.1)
     except TimeoutError:
         raise StoreUnavailable(
             f"the store at {shown} did not answer within {limit:g} s ({mask_text(trouble)})",
-            hint="Check that it runs, that store.url names it, and that this machine may reach it",
+            hint=_TLS if "certificate verify failed" in trouble.lower() else _SILENT,
         ) from None
 
 
@@ -162,6 +176,17 @@ async def _serves(client: redis.asyncio.Redis, pid: int) -> bool:
         return False
 
 
+def _end_if_cancelled() -> None:
+    """Raise CancelledError where it was forgotten.
+
+    redis-py sends by ``asyncio.wait_for``, which in Python 3.11 swallows a cancellation, and so the end of an
+    ``asyncio.timeout``, that comes in the same moment as its result.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 async def _rewrite(client: redis.asyncio.Redis) -> None:
     try:
         await client.bgrewriteaof()
@@ -172,11 +197,25 @@ async def _rewrite(client: redis.asyncio.Redis) -> None:
         facts: dict[str, Any] = await client.info("persistence")
         if not facts["aof_rewrite_in_progress"] and not facts.get("aof_rewrite_scheduled"):
             break
+        _end_if_cancelled()
         await asyncio.sleep(0.02)
     if facts["aof_last_bgrewrite_status"] != "ok":
         raise StoreUnavailable(
             "the store could not rewrite its append-only file", hint="Check the disk's space, and its log"
         )
+
+
+def _no_rights(shown: str, why: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"the user of the store at {shown} lacks rights: {why}",
+        hint="Give it those of docs/how-to/use-your-kafka-and-redis.md with ACL SETUSER",
+    )
+
+
+def _refusal(error: RedisError) -> str:
+    """Why it refuses us. To one without a password a server explains its handshake at length."""
+    text = str(error)
+    return "it wants a password" if "HELLO" in text or "Authentication required" in text else text
 
 
 def _quoted(text: str) -> str:

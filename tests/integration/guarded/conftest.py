@@ -70,6 +70,12 @@ def with_password(cluster: GuardedCluster, user: str, password: str | None = Non
     }
 
 
+def by_tls_with_password(cluster: GuardedCluster, user: str) -> Properties:
+    """The properties of one who comes with the right password, which nobody on the way can read."""
+    both = {**with_password(cluster, user), **by_tls(cluster, cluster.ca)}
+    return {**both, "bootstrap.servers": cluster.address("SASL_SSL"), "security.protocol": "SASL_SSL"}
+
+
 def by_tls(cluster: GuardedCluster, ca: Path) -> Properties:
     """The properties of one who comes by TLS and trusts what that certificate has signed."""
     return {

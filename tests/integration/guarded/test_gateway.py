@@ -29,9 +29,9 @@ async def test_what_is_denied_is_not_called_missing(
     (tmp_path / "distributary.toml").write_text("")
     config = load(tmp_path / "distributary.toml", env={})
     config = replace(config, kafka=replace(config.kafka, bootstrap_servers=servers, properties=properties))
-    runner = await listen(make_app(config, MemoryStore().reader.revoked), config, 0)
+    listener = await listen(make_app(config, MemoryStore().reader), config, 0)
     try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}/topics/{topic}"
+        url = f"http://127.0.0.1:{listener.port}/topics/{topic}"
         body = {"records": [{"value": "eA=="}]}
         kind = {"Content-Type": "application/vnd.kafka.binary.v2+json"}
         async with aiohttp.ClientSession() as http:
@@ -42,4 +42,4 @@ async def test_what_is_denied_is_not_called_missing(
                 assert topic in said["message"]
                 assert "acls add" in said["message"]
     finally:
-        await runner.cleanup()
+        await listener.stop()

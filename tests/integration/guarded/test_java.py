@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.integration.cli.conftest import Run
 from tests.integration.client.conftest import CLASSES, java_map
-from tests.integration.guarded.conftest import by_tls, with_password
+from tests.integration.guarded.conftest import by_tls, by_tls_with_password, with_password
 from tests.support.clock import LIMIT
 from tests.support.guarded import GuardedCluster
 
@@ -17,9 +17,13 @@ from distributary.client import Consumer, Producer, read_configuration
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("way", ["password", "tls", "tls, its certificates within the text"])
+@pytest.mark.parametrize(
+    "way", ["password", "tls", "tls with password", "tls, its certificates within the text"]
+)
 def test_both_get_in(jvm: Any, run: Run, guarded: GuardedCluster, topic: str, way: str) -> None:
     properties = with_password(guarded, "bob") if way == "password" else by_tls(guarded, guarded.ca)
+    if way == "tls with password":
+        properties = by_tls_with_password(guarded, "bob")
     if way.endswith("text"):
         del properties["ssl.truststore.location"]
         properties["ssl.truststore.certificates"] = guarded.ca.read_text()

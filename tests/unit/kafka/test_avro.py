@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from distributary.kafka import avro
 from distributary.kafka.avro import read
 
 X = {"name": "x", "type": "int"}
@@ -40,3 +42,47 @@ def test_depth_has_an_end() -> None:
         schema = {"type": "array", "items": schema}
     with pytest.raises(ValueError, match="deep"):
         read(schema)
+
+
+EMPTY = {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "null",
+        {"type": "null"},
+        EMPTY,
+        {"type": "fixed", "name": "F", "size": 0},
+        {"type": "record", "name": "R", "fields": []},
+    ],
+)
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda schema: schema,
+        lambda schema: {"type": "map", "values": schema},
+        lambda schema: ["null", schema],
+    ],
+)
+def test_array_of_items_that_take_no_bytes_is_refused(items: Any, around: Callable[[Any], Any]) -> None:
+    """Five bytes could be thirty million of them."""
+    schema = avro.read(around({"type": "array", "items": items})).schema
+    for data in (b"\x80\x80\x80\x20\x00", b"\x02\x80\x80\x80\x20\x00"):
+        with pytest.raises(ValueError, match="take no bytes"):
+            avro.decode(data, schema)
+
+
+def test_array_of_a_name_that_is_explained_before_is_looked_up() -> None:
+    fields = [{"name": "one", "type": EMPTY}, {"name": "many", "type": {"type": "array", "items": "E"}}]
+    with pytest.raises(ValueError, match="take no bytes"):
+        avro.decode(b"\x00", avro.read({"type": "record", "name": "R", "fields": fields}).schema)
+
+
+def test_array_of_records_that_hold_themselves_is_read() -> None:
+    tree = {
+        "type": "record",
+        "name": "T",
+        "fields": [{"name": "below", "type": {"type": "array", "items": "T"}}],
+    }
+    assert avro.decode(b"\x02\x00\x00", avro.read(tree).schema) == {"below": [{"below": []}]}

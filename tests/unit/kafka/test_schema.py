@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.kafka.schema import Unfit, any_value, make_reader
+from distributary.kafka.schema import Unfit, any_value, json_reader, make_reader
 
 ORDER = {"type": "object", "required": ["price"], "properties": {"price": {"type": "number", "minimum": 0}}}
 AVRO: dict[str, Any] = {
@@ -57,9 +57,8 @@ def test_newer_drafts_are_understood() -> None:
 
 
 def test_a_reference_is_never_fetched() -> None:
-    read = reader("JSON", {"$ref": "http://127.0.0.1:1/schema.json"})
-    with pytest.raises(Unfit, match="leads nowhere"):
-        read(b"1")
+    with pytest.raises(ValueError, match="leads nowhere"):
+        reader("JSON", {"$ref": "http://127.0.0.1:1/schema.json"})
 
 
 def test_avro_fits_or_says_so() -> None:
@@ -118,3 +117,10 @@ def test_any_bytes_fit_or_are_unfit(value: bytes) -> None:
         except Unfit as unfit:
             reason = str(unfit)
         assert 0 < len(reason) <= 300
+
+
+def test_value_that_is_nested_too_deep_is_unfit() -> None:
+    deep = b'{"a":' * 5_000 + b"1" + b"}" * 5_000
+    assert not any_value(deep)
+    with pytest.raises(Unfit):
+        json_reader({})(deep)

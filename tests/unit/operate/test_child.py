@@ -79,3 +79,13 @@ def test_exit_codes_in_words() -> None:
     assert describe_exit(3) == "ended with exit code 3"
     assert describe_exit(-9) == "was killed by SIGKILL"
     assert describe_exit(-99) == "was killed by signal 99"
+
+
+async def test_what_a_child_makes_is_for_nobody_else(tmp_path: Path) -> None:
+    script = f"open({str(tmp_path / 'made')!r}, 'w').close()"
+    before = os.umask(0)
+    try:
+        assert await run_before([sys.executable, "-c", script], os.environ, tmp_path / "log") == 0
+    finally:
+        os.umask(before)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600

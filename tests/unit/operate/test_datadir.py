@@ -103,3 +103,39 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataFolderError, match="file/data"):
         DataDir.open(tmp_path / "file" / "data")
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o7777
+
+
+def test_nobody_else_can_look_into_a_folder(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        folder = DataDir.open(tmp_path / "new")
+        folder.close()
+    finally:
+        os.umask(before)
+    assert mode(folder.path) == 0o700
+    assert not folder.shared
+
+
+def test_a_looser_folder_of_before_is_tightened(tmp_path: Path) -> None:
+    tmp_path.chmod(0o775)
+    DataDir.open(tmp_path).close()
+    assert mode(tmp_path) == 0o700
+
+
+def test_a_folder_of_another_user_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o770)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    folder = DataDir.open(tmp_path)
+    folder.close()
+    assert folder.shared
+
+
+def test_a_folder_that_all_users_share_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with pytest.raises(DataFolderError, match="shared by all users"):
+        DataDir.open(tmp_path)
+    assert mode(tmp_path) == 0o1777

@@ -31,10 +31,10 @@ async def test_another_cluster_on_the_port_is_not_taken_for_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter(["stranger", None, "stranger", "ours"])
-    asked: list[int] = []
+    asked: list[str] = []
 
-    async def cluster(kafka: Kafka, port: int) -> str | None:
-        asked.append(port)
+    async def cluster(kafka: Kafka) -> str | None:
+        asked.append(kafka.bootstrap_servers)
         return next(answers)
 
     monkeypatch.setattr(parts, "_cluster", cluster)
@@ -46,4 +46,4 @@ async def test_another_cluster_on_the_port_is_not_taken_for_ours(
     line: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
     async with asyncio.timeout(5 * LIMIT):
         assert await part.ready(Started(1, line)) == {"kafka": "127.0.0.1:1111"}
-    assert asked == [1111] * 4
+    assert asked == ["127.0.0.1:1111"] * 4

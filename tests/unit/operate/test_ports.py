@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from distributary.operate import ports as module
+from distributary.operate import register
 from distributary.operate.ports import Ports, ephemeral, is_free
 
 
@@ -121,3 +122,14 @@ def test_whatever_ports_outgoing_connections_get(
     chosen = {one.any_free() for _ in range(20)}
     assert len(chosen) == 20
     assert said == "1024 65535" or not chosen & set(ephemeral())
+
+
+def test_no_lock_is_written_through_a_link(
+    ports: Chooser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    monkeypatch.setattr(register, "folder", lambda: tmp_path / "link")
+    usual = free()
+    assert ports().choose("kafka", usual) == usual
+    assert not list((tmp_path / "target").iterdir())

@@ -69,3 +69,16 @@ def test_notes_of_stacks_that_are_gone_are_cleared(tmp_path: Path) -> None:
     run(tmp_path / "left", "left")
     register.leave("left")
     assert register.running() == []
+
+
+def test_notes_in_a_folder_that_others_may_write_to_do_not_count(tmp_path: Path) -> None:
+    run(tmp_path / "planted", "planted")
+    register.folder().chmod(0o777)
+    assert register.running() == []
+
+
+def test_a_link_in_the_place_of_the_notes_is_not_followed(tmp_path: Path) -> None:
+    register.folder().symlink_to(tmp_path)
+    run(tmp_path / "mine", "mine")
+    assert register.running() == []
+    assert not list(tmp_path.glob("stack-*"))

@@ -6,14 +6,16 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.clock import LIMIT
 from tests.support.servers import free_port
 from tests.unit.operate.fakes import SERVE, Heard
 
-from distributary.config import Config, Kafka, Store
-from distributary.errors import DataFolderBusy, KafkaUnavailable, StackError, StoreUnavailable
+from distributary.config import Config, Kafka, Store, load
+from distributary.errors import ConfigError, DataFolderBusy, KafkaUnavailable, StackError, StoreUnavailable
+from distributary.httpd import development
 from distributary.kafka import topics
 from distributary.operate import needs, stack, state
 from distributary.operate.parts import Service
@@ -48,6 +50,26 @@ async def test_a_store_that_does_not_answer_is_waited_for_and_then_named(tmp_pat
             await running.wait_ready()
 
 
+async def test_certificates_are_written_down_for_clients_of_this_machine(tmp_path: Path) -> None:
+    development.make_ca(tmp_path)
+    made = development.make_server(tmp_path, ["localhost"])
+    tls: dict[str, Any] = {"tls_certificate": str(made.certificate), "tls_key": str(made.key)}
+    given = config(tmp_path)
+    given = replace(given, control=replace(given.control, **tls), gateway=replace(given.gateway, **tls))
+    async with Stack(given, services=[]):
+        seen = state.running(given.data_dir)
+    assert seen is not None
+    assert seen.certificates == [str(made.certificate)]
+
+
+async def test_a_certificate_that_cannot_be_used_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+    given = config(tmp_path)
+    given = replace(given, gateway=replace(given.gateway, tls_certificate=str(tmp_path / "none.pem")))
+    with pytest.raises(ConfigError, match=r"gateway\.tls_certificate: .*none\.pem cannot be read"):
+        await Stack(given, services=[]).__aenter__()
+    assert not given.data_dir.exists()
+
+
 async def test_two_in_one_folder_are_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     given = config(tmp_path, limit=20 * LIMIT)
     async with Stack(given, services=[]):
@@ -68,7 +90,8 @@ async def test_a_stack_that_was_not_entered_says_so(tmp_path: Path) -> None:
 TELLS = """
 import json, os
 names = [name for name in os.environ if name.startswith("DISTRIBUTARY_")] + ["JAVA_HOME"]
-open(os.environ["OUT"], "w").write(json.dumps({name: os.environ.get(name) for name in names}))
+found = json.dumps({name: os.environ.get(name) for name in names})
+open(os.environ["DISTRIBUTARY_TEST_OUT"], "w").write(found)
 """
 
 
@@ -77,7 +100,7 @@ async def test_services_are_told_the_addresses_the_ports_and_whose_they_are(
 ) -> None:
     async def there(*args: object) -> None: ...
 
-    monkeypatch.setenv("OUT", str(tmp_path / "out"))
+    monkeypatch.setenv("DISTRIBUTARY_TEST_OUT", str(tmp_path / "out"))
     monkeypatch.setattr(stack, "wait_for_store", there)
     monkeypatch.setattr(topics, "wait_for_kafka", lambda *args: "cluster")
     monkeypatch.setattr(stack, "create_topics", lambda config: None)
@@ -109,3 +132,18 @@ async def test_services_are_told_the_addresses_the_ports_and_whose_they_are(
         "DISTRIBUTARY_PART": "control",
         "JAVA_HOME": "/java",
     }
+
+
+async def test_a_file_with_secrets_that_others_can_read_is_noted(tmp_path: Path) -> None:
+    file = tmp_path / "distributary.toml"
+    file.write_text(
+        '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n[store]\nurl = "redis://:hunter2@127.0.0.1:1/0"\n'
+    )
+    heard = Heard()
+    for mode in (0o600, 0o644):
+        file.chmod(mode)
+        async with Stack(load(file, env={}), say=heard, services=[]):
+            pass
+    (note,) = [event.message for event in heard.of("note")]
+    assert f"{file} holds secrets (store.url) that other users can read" in note
+    assert "hunter2" not in repr(heard.events)

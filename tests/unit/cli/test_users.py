@@ -1,0 +1,36 @@
+"""``distributary users``: what is refused before Kafka is asked."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from distributary.cli.main import main
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["add", "ann", "--iterations", "1"], "Kafka takes 4096 to 16384"),
+        (["add", "User:ann"], "Give the name alone: ann"),
+        (["add", " ann"], "is no name of a user"),
+        (["add", ""], "is no name of a user"),
+        (["add", "ann", "--password-stdin"], "there is no password on standard input"),
+    ],
+)
+def test_mistakes_are_told(
+    words: list[str], said: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    assert main(["users", *words, "--bootstrap-server", "127.0.0.1:1"]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["one\ntwo\n", "x" * 2000])
+def test_a_password_is_one_line(text: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    assert main(["users", "add", "ann", "--password-stdin", "--bootstrap-server", "127.0.0.1:1"]) == 2
+    assert "must be one line" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -18,10 +19,12 @@ from typing import Any, Literal
 import psutil
 
 from distributary.config import Config
+from distributary.config.private import private_folder
 from distributary.errors import SparkUnavailable
 from distributary.reduce.packed import FILTERED_SQL, rekey_sql
 from distributary.reduce.places import PLACE_OF
 from distributary.reduce.sql import Plan
+from distributary.reduce.submit import handed_over, split_secrets
 from distributary.reduce.worker import Worker
 from distributary.setup import archive
 from distributary.setup.java import find as find_java
@@ -57,7 +60,18 @@ _SOCKET_PATH = 107
 """Bytes of the path of a Unix domain socket, at most; it is less on some systems, and never more."""
 _SOCKET_NAME = 48
 """Bytes that Spark adds to its folder's."""
+_PID = re.compile("[1-9][0-9]{0,9}", re.ASCII)
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+SEALED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.saslFallback": "false",
+}
+"""On one machine Spark makes its own secret, and whoever does not know it cannot talk to the driver. On a
+cluster its master and workers must have it as well, so that is for spark.properties."""
 
 
 def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
@@ -112,6 +126,7 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
             settings["spark.python.unix.domain.socket.dir"] = str(folder)
         quick = f"{LATE_C2} {archive.options(find_java())}"
         settings["spark.driver.extraJavaOptions"] = quick if java is None else java
+        settings.update(SEALED)
     settings.update(config.spark.properties)
     for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
         settings[name] = f"{AVRO_LIMITS} {settings.get(name, '')}".strip()
@@ -121,10 +136,13 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
             if name not in config.spark.properties:
                 del settings[name]
     builder = SparkSession.builder.master(config.spark.master or f"local[{slots}]").appName("distributary")
+    _, secret = split_secrets(config.spark.properties)
     for name, value in settings.items():
-        builder = builder.config(name, value)
+        if name not in secret:
+            builder = builder.config(name, value)
     try:
-        spark = builder.getOrCreate()
+        with handed_over(secret):
+            spark = builder.getOrCreate()
     except Exception as error:  # Py4J's, with the JVM's whole trace for its text
         raise SparkUnavailable(
             f"Spark at {config.spark.master or 'this machine'} does not start: {_first_line(str(error))}",
@@ -189,14 +207,13 @@ def socket_folder(data_dir: Path) -> Path | None:
         mine = Path(tempfile.gettempdir()) / f"distributary-{os.getuid()}" / mine.name
         if len(os.fsencode(mine)) + _SOCKET_NAME > _SOCKET_PATH:
             return None
-    mine.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if mine.parent.stat().st_uid != os.getuid():
+    mine.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not private_folder(mine.parent):
         return None
-    for other in mine.parent.glob("[0-9]*"):
-        if not psutil.pid_exists(int(other.name)):
-            shutil.rmtree(other, ignore_errors=True)
-    mine.mkdir(exist_ok=True)
-    return mine
+    for other in mine.parent.iterdir():
+        if _PID.fullmatch(other.name) and not psutil.pid_exists(int(other.name)):
+            shutil.rmtree(other, ignore_errors=True)  # which does not follow a link
+    return mine if private_folder(mine) else None
 
 
 def _first_line(text: str) -> str:

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from distributary.config import Config
+from distributary.config.functions import unlisted_functions
 from distributary.errors import BadView, DistributaryError, Superseded
 from distributary.kafka import client, topics
 from distributary.model.definition import Definition
@@ -226,6 +227,11 @@ class Job(threading.Thread):
         """From claim to the end of one query."""
         began = time.monotonic()
         view, feed, events = self.definition
+        for name in unlisted_functions(self._config, view):
+            raise BadView(
+                f"view {view.name}: the function {name} is not allowed",
+                hint="Name it in permit.functions, or put the view into the configuration file",
+            )
         try:
             rule_of(view)
             if events is not None:

@@ -15,6 +15,8 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from distributary.config import Config
 from distributary.config.secrets import mask_text
 from distributary.errors import BadView, SchemasUnavailable
+from distributary.httpd.redirects import opener
+from distributary.httpd.trust import Trust
 from distributary.reduce.framing import Known
 
 log = logging.getLogger(__name__)
@@ -40,7 +42,10 @@ class Registry:
             self._headers["X-API-Key"] = config.schemas.api_key
         # A proxy of the environment is for what is out there, not for the stack's own gateway.
         proxies = [] if config.schemas.url else [urllib.request.ProxyHandler({})]
-        self._open = urllib.request.build_opener(*proxies).open
+        trust = Trust(pinned=filter(None, [config.gateway.tls_certificate]))
+        context = trust.context(self._url)
+        https = [urllib.request.HTTPSHandler(context=context)] if context else []
+        self._open = opener(*proxies, *https).open
 
     def versions(self, subject: str) -> list[int]:
         """The numbers of a subject's versions; none where there is no such subject."""
@@ -141,4 +146,4 @@ class SchemaBook:
 def _own(config: Config) -> str:
     """The address of the stack's own gateway."""
     host = _ANYWHERE.get(config.gateway.host, config.gateway.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{config.gateway.port}"
+    return f"{config.gateway.http_scheme}://{f'[{host}]' if ':' in host else host}:{config.gateway.port}"

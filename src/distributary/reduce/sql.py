@@ -21,6 +21,7 @@ from distributary.reduce.framing import NOTHING, Known, decode_sql
 from distributary.reduce.names import RECORD, Made, attribute, column, kind_of, replacements, span
 from distributary.reduce.packed import pack_sql
 from distributary.reduce.projection import Pick, Projection
+from distributary.reduce.sql_safety import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +127,14 @@ class Compiler:
         tree = self._parse(view, "select", lambda: self._parser.parsePlan(prefix + text))
         if kind_of(tree) != "Project":
             raise BadView(f"view {view.name}: select: expected a list of columns, not {text!r}")
+        if kind_of(tree.child()) != "OneRowRelation":
+            raise BadView(f"view {view.name}: select: a view reads its feed alone, so there is no FROM in it")
         columns = tree.projectList()
         items: list[str] = []
         picks: list[Pick] = []
         for i in range(columns.size()):
             node = columns.apply(i)
+            check(node, f"view {view.name}: select")
             kind = kind_of(node)
             start, stop = span(node)
             child = node.child() if kind in ("Alias", "UnresolvedAlias") else node
@@ -156,6 +160,7 @@ class Compiler:
 
     def _rewrite(self, view: View, where: str, text: str, json: bool, made: Made | None = None) -> str:
         tree = self._parse(view, where, lambda: self._parser.parseExpression(text))
+        check(tree, f"view {view.name}: {where}")
         return "(" + self._replace(text, tree, json, 0, len(text) - 1, where, made or {}) + ")"
 
     def _parse(self, view: View, where: str, parse: Any) -> Any:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -114,3 +118,61 @@ def test_a_query_that_is_stopped_as_it_starts_takes_nobody_along(spark: Any, tmp
             release.touch()
         (worker,) = other.result(30 * LIMIT)
         assert psutil.Process(worker).ppid() == daemon, "it waits for its workers"
+
+
+def test_who_does_not_know_the_secret_cannot_talk_to_the_driver(spark: Any) -> None:
+    """Spark authenticates and encrypts its connections, with a secret of this start alone."""
+    env = spark._jvm.org.apache.spark.SparkEnv.get()
+    assert env.securityManager().isAuthenticationEnabled()
+    assert env.securityManager().isEncryptionEnabled()
+    assert len(env.securityManager().getSecretKey()) >= 32
+    answer = called(int(spark.conf.get("spark.driver.port")))
+    assert b"Unknown challenge message" in answer or b"SecurityException" in answer, answer
+
+
+def called(port: int) -> bytes:
+    """What the driver answers to a request without any authentication, as another user could send it."""
+    body = b"\x00" * 16
+    request = b"\x03" + struct.pack(
+        ">qi", 1, len(body)
+    )  # an RpcRequest: its number, and how long its body is
+    with socket.create_connection(("127.0.0.1", port), 10 * LIMIT) as connection:
+        connection.settimeout(10 * LIMIT)
+        connection.sendall(struct.pack(">q", 8 + len(request) + len(body)) + request + body)
+        return connection.recv(65536)
+
+
+SECRETIVE = """
+import sys
+from pathlib import Path
+import psutil
+from distributary.config import load
+from distributary.reduce.engine import spark_session
+from distributary.setup import jars
+spark = spark_session(load(Path(sys.argv[1]), {}), jars.ensure("spark"), java="")
+jvm = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))
+conf = spark.sparkContext.getConf()
+assert conf.get("spark.vendor.auth") == "hunter=2\\\\ \\u20ac", conf.get("spark.vendor.auth")
+assert conf.get("spark.sql.shuffle.partitions") == "3"
+assert spark.conf.get("spark.vendor.auth") == conf.get("spark.vendor.auth")
+print(" ".join(jvm.cmdline()))
+spark.stop()
+"""
+
+
+def test_secret_property_reaches_spark_and_is_on_no_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "distributary.toml"
+    file.write_text(
+        '[spark.properties]\n"spark.vendor.auth" = "hunter=2\\\\ \u20ac"\n'
+        '"spark.sql.shuffle.partitions" = 3\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", SECRETIVE, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=90 * LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "org.apache.spark.deploy.SparkSubmit" in done.stdout
+    assert "hunter" not in done.stdout

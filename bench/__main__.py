@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import catchup, cycles, fanout, latency, live, machine, match, pace, report, rows, stacks
+from bench import catchup, cycles, fanout, hostile, latency, live, machine, match, pace, report, rows, stacks
 from bench.child import BenchError
 from bench.figures import Say
 from bench.spec import FULL, QUICK, Spec
@@ -33,6 +33,7 @@ SCENARIOS: dict[str, Scenario] = {
     "rows": lambda spec, folder, say: rows.measure(spec.rows, folder, say),
     "pace": lambda spec, folder, say: pace.measure(spec.pace, folder, say),
     "cycles": lambda spec, folder, say: cycles.measure(spec.cycles, folder, say),
+    "hostile": lambda spec, folder, say: hostile.measure(spec.hostile, folder, say),
 }
 
 

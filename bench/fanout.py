@@ -26,6 +26,7 @@ from bench.figures import Say
 from bench.payload import Payload
 from bench.spec import FanOut
 from distributary.config import Config
+from distributary.config.embedded import new_password
 from distributary.model.definition import Definition
 from distributary.operate.ports import Ports
 from distributary.reduce.packed import Packed
@@ -128,7 +129,7 @@ async def serve(exits: AsyncExitStack, folder: Path) -> tuple[Child, str, Reduce
     ports = Ports(folder / "ports.json")
     exits.callback(ports.close)
     found = valkey.find()
-    server = Server(folder / "store", found.path, found.kind, ports.choose("store", 0))
+    server = Server(folder / "store", found.path, found.kind, ports.choose("store", 0), new_password())
     server.prepare()
     store = await exits.enter_async_context(child.run("store", server.command(), folder, quiet=True))
     async with asyncio.timeout(30):

@@ -41,6 +41,7 @@ TARGETS = {
     "cycles_rss_growth": Target("<=", 0.02),
     "bytes_per_query_publisher": Target("<=", 8_000),
     "bytes_per_subscription": Target("<=", 4_000),
+    "hostile_p99_ratio": Target("<=", 2),
 }
 
 SHARES = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}

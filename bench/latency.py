@@ -53,14 +53,14 @@ async def _run(
             measured.append((name, await load.phase(producer, rate=rate, seconds=seconds)))
             sent += measured[-1][1]["sent"]
         await load.arrived(subscriber, sent)
-        pairs = await _stamps(subscriber, folder)
+        pairs = await stamps(subscriber, folder)
     out: Figures = {}
     for name, phase in measured:
         out |= _figures(name, phase, pairs)
     return out
 
 
-async def _stamps(subscriber: Child, folder: Path) -> array[int]:
+async def stamps(subscriber: Child, folder: Path) -> array[int]:
     """Read the stamps and delays that the subscriber noted."""
     path = folder / "stamps"
     await subscriber.ask(f"save {path}".encode(), 30)

@@ -1,8 +1,9 @@
 """``python -m bench.listen SPEC``: one WebSocket connection that subscribes and notes what comes, and when.
 
-SPEC is JSON: ``url``, ``channels`` and ``stamps`` (whether to read ``t`` out of each publication). It prints
-one line when all channels are subscribed. Each line on standard input asks for something: ``count``, or
-``save PATH``, which writes the stamps and their delays (ns, two signed 64-bit numbers a publication).
+SPEC is JSON: ``url``, ``channels``, ``stamps`` (whether to read ``t`` out of each publication) and ``token``
+("" for none). It prints one line when all channels are subscribed. Each line on standard input asks for
+something: ``count``, or ``save PATH``, which writes the stamps and their delays (ns, two signed 64-bit
+numbers a publication).
 """
 
 from __future__ import annotations
@@ -96,10 +97,11 @@ class Listener(WSListener):
         self._changed.set()
 
 
-async def listen(url: str, channels: list[str], *, stamps: bool) -> None:
+async def listen(url: str, channels: list[str], *, stamps: bool, token: str = "") -> None:
     tally, changed = Tally(stamps=stamps), asyncio.Event()
     transport, _ = await ws_connect(lambda: Listener(tally, changed), url)
-    transport.send(WSMsgType.TEXT, b'{"id":1,"connect":{}}')
+    hello = {"id": 1, "connect": {"token": token} if token else {}}
+    transport.send(WSMsgType.TEXT, json.dumps(hello).encode())
     for id, channel in enumerate(channels, 2):
         transport.send(WSMsgType.TEXT, json.dumps({"id": id, "subscribe": {"channel": channel}}).encode())
         while tally.joined < id - 1 and not tally.trouble:

@@ -22,10 +22,11 @@ async def producer(
 
 
 async def subscriber(
-    exits: AsyncExitStack, folder: Path, url: str, channels: list[str], *, stamps: bool
+    exits: AsyncExitStack, folder: Path, url: str, channels: list[str], *, stamps: bool, token: str = ""
 ) -> Child:
     """Start a subscriber and wait until it is subscribed to all channels."""
-    return await _start(exits, folder, "listen", {"url": url, "channels": channels, "stamps": stamps})
+    asked = {"url": url, "channels": channels, "stamps": stamps, "token": token}
+    return await _start(exits, folder, "listen", asked)
 
 
 async def phase(producer: Child, **asked: Any) -> dict[str, Any]:

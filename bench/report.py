@@ -28,6 +28,7 @@ TITLES = {
     "rows": "first rows",
     "pace": "beside slow readers",
     "cycles": "subscribe and end",
+    "hostile": "beside a hostile user",
 }
 
 

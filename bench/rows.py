@@ -24,6 +24,7 @@ from bench.child import BenchError
 from bench.fanout import _reducer
 from bench.figures import Say
 from bench.spec import Rows
+from distributary.config.embedded import new_password
 from distributary.operate.ports import Ports
 from distributary.reduce.packed import Packed
 from distributary.setup import valkey
@@ -111,7 +112,7 @@ async def _start(exits: AsyncExitStack, spec: Rows, folder: Path) -> tuple[str, 
     ports = Ports(folder / "ports.json")
     exits.callback(ports.close)
     found = valkey.find()
-    server = Server(folder / "store", found.path, found.kind, ports.choose("store", 0))
+    server = Server(folder / "store", found.path, found.kind, ports.choose("store", 0), new_password())
     server.prepare()
     store = await exits.enter_async_context(child.run("store", server.command(), folder, quiet=True))
     async with asyncio.timeout(30):

@@ -105,6 +105,19 @@ class Cycles:
 
 
 @dataclass(frozen=True)
+class Hostile:
+    """``rate`` is records a second; with and without the hostile user take turns, ``rounds`` of each path."""
+
+    keys: int = 100
+    partitions: int = 2
+    rate: int = 500
+    warm_up: float = 60.0
+    settle: float = 2.0
+    seconds: float = 10.0
+    rounds: int = 2
+
+
+@dataclass(frozen=True)
 class Spec:
     """All scenarios."""
 
@@ -116,6 +129,7 @@ class Spec:
     rows: Rows = field(default_factory=Rows)
     pace: Pace = field(default_factory=Pace)
     cycles: Cycles = field(default_factory=Cycles)
+    hostile: Hostile = field(default_factory=Hostile)
 
 
 FULL = Spec()
@@ -129,4 +143,5 @@ QUICK = Spec(
     Rows(rows=5_000, rounds=1),
     Pace(readers=20, rate=200, rounds=1, seconds=2.0, warm_up=1.0),
     Cycles(connections=10, cycles=100, held=50),
+    Hostile(rate=100, warm_up=3.0, settle=0.5, seconds=1.0, rounds=1),
 )

@@ -20,6 +20,7 @@ from distributary.model.definition import Definition
 from distributary.operate.part import Event
 from distributary.operate.parts import Service
 from distributary.operate.stack import Stack
+from distributary.permit.stack_token import StackToken
 from distributary.setup import valkey
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
@@ -42,19 +43,24 @@ def configure(
     *,
     view: str = "",
     spark: str = "",
+    feeds: str = "",
+    more: str = "",
     overrides: Mapping[str, str] | None = None,
 ) -> Config:
     """Write a configuration with one feed and one view of it, and load it.
 
-    Settings in the environment stand over it, as always; a port that is busy is replaced by a free one.
+    ``feeds`` and ``more`` are further feeds and sections. Settings in the environment stand over it, as
+    always; a port that is busy is replaced by a free one. ``overrides`` are addresses: the processes of a
+    stack read the file, and know of nothing else.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "distributary.toml"
     file.write_text(
         f'data_dir = "data"\n[spark]\n{spark}\n'
         f'[[feeds]]\nname = "bench"\ntopic = "{TOPIC}"\ncreate = true\npartitions = {partitions}\n'
-        f'[[views]]\nname = "{VIEW}"\nfeed = "bench"\n{view}\n'
+        f'{feeds}[[views]]\nname = "{VIEW}"\nfeed = "bench"\n{view}\n{more}'
     )
+    file.chmod(0o600)
     return load(file, os.environ, overrides or {})
 
 
@@ -79,9 +85,10 @@ async def running(
 async def wait_live(stack: Stack, limit: float = 90.0) -> None:
     """Wait until the view is live and runs in Real-Time Mode."""
     url = f"{stack.addresses['control']}/v1/status"
+    own = {"Authorization": f"Bearer {StackToken(stack.config.data_dir).read()}"}
     last: dict[str, Any] = {}
     try:
-        async with asyncio.timeout(limit), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(limit), aiohttp.ClientSession(headers=own) as session:
             while True:
                 async with session.get(url) as reply:
                     found = await reply.json()

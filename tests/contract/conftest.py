@@ -13,9 +13,11 @@ import pytest
 from distributary.setup.valkey import bundled
 from distributary.store.memory import MemoryStore
 from distributary.store.shards import open_reader, open_writer
+from tests.support.acl import documented_acl
 from tests.support.servers import StoreServer
 
-KINDS = ("memory", "valkey", "redis", "shards")
+KINDS = ("memory", "valkey", "redis", "shards", "limited")
+"""``limited``: a user with no more rights than the documentation says."""
 
 
 @dataclass
@@ -34,10 +36,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
     def get(kind: str) -> StoreServer:
         if kind not in running:
-            binary = shutil.which("redis-server") if kind == "redis" else str(bundled())
+            acl = documented_acl() if kind == "limited" else ()
+            binary = shutil.which("redis-server") if kind in ("redis", "limited") else str(bundled())
             if binary is None:
                 pytest.skip("redis-server is not installed (make test installs it on Debian as root)")
-            running[kind] = StoreServer(Path(binary), tmp_path_factory.mktemp(kind), fsync="always")
+            running[kind] = StoreServer(Path(binary), tmp_path_factory.mktemp(kind), fsync="always", acl=acl)
             running[kind].start()
         return running[kind]
 

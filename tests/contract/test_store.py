@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from distributary.errors import BadQuery
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.store.base import LOG_BYTES, SWEEP_BATCH, Behind, Fenced, NotOwner, Row, TopicReplaced
@@ -91,6 +92,16 @@ async def test_hundreds_who_ask_at_once_are_all_answered(store: Faces) -> None:
         *(store.reader.register("odds", f"q{n}", "text", f"s{n}", 60_000, True) for n in range(300))
     )
     assert len({one.number for one in found}) == 300
+
+
+async def test_register_refuses_another_query_under_a_known_id(store: Faces) -> None:
+    begin(store)
+    first = await store.reader.register("odds", "q1", "one", "s1", 60_000, True)
+    with pytest.raises(BadQuery, match="another query"):
+        await store.reader.register("odds", "q1", "two", "s2", 60_000, True)
+    assert await store.reader.subscription("odds", "s2") is None
+    again = await store.reader.register("odds", "q1", "one", "s3", 60_000, True)
+    assert (again.number, again.version, again.created) == (first.number, first.version, False)
 
 
 async def test_what_the_registry_has_more_is_told_step_by_step(store: Faces) -> None:
@@ -252,6 +263,17 @@ async def test_a_revocation_is_kept_for_its_user_and_never_goes_back(store: Face
     assert again >= first
     assert await store.reader.revoked([f"user {n}" for n in range(2500)] + ["ann"]) == {"ann": again}
     assert await store.reader.revoked([]) == {}
+
+
+async def test_revocations_that_are_too_old_to_matter_go_with_the_next(store: Faces) -> None:
+    moment = max([await store.reader.revoke(user) for user in ("ann", "key:reports", "bob")])
+    while await store.reader.revoke("eve", keep_ms=60_000) <= moment + 20:
+        await asyncio.sleep(0.001)
+    assert sorted(await store.reader.revoked(["ann", "bob", "eve"])) == ["ann", "bob", "eve"]
+    last = await store.reader.revoke("bob", keep_ms=20)
+    found = await store.reader.revoked(["ann", "bob", "key:reports"])
+    assert found.pop("bob") == last
+    assert list(found) == ["key:reports"], "a key has no end, so what ended it has none"
 
 
 async def test_an_unknown_view_cannot_be_subscribed(store: Faces) -> None:

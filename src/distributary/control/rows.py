@@ -12,7 +12,7 @@ from aiohttp import web
 
 from distributary.config.sections import Control
 from distributary.control.accept import choose
-from distributary.control.access import narrowed, told
+from distributary.control.access import grant_of, narrowed, shown, told
 from distributary.control.asked import Asked, read_asked
 from distributary.control.context import CONTEXT, Context
 from distributary.control.formats import FORMATS, Format, Part
@@ -29,8 +29,9 @@ from distributary.store.tail import Build
 
 RESULTS: web.AppKey[Results] = web.AppKey("results", Results)
 
-FAR = 20_000
-"""Over so many changes since a known result, reading all rows anew is cheaper than reading what changed."""
+NEAR, FAR = 100, 20_000
+"""A change costs as much to read as a row. So a known result is brought up to date by what changed since, as
+long as that is less than there are rows: always below the one number, and never above the other."""
 _MANY = 200
 """Rows whose writing is left to a thread, so that other requests do not wait for it."""
 
@@ -41,6 +42,7 @@ async def show(request: web.Request) -> web.Response:
     asked = read_asked(request.match_info["name"], request.query)
     asked = replace(asked, query=narrowed(request, asked.query))
     format = _format(request)
+    await require_view(context, asked.query.view, grant_of(request))
     result = (
         await _walked(context, results, asked) if asked.tag else await fetch(context, results, asked.query)
     )
@@ -48,7 +50,7 @@ async def show(request: web.Request) -> web.Response:
     build = await context.reader.build(result.build)
     part = Part(
         result,
-        asked.fields,
+        shown(request, asked.query.view, asked.fields),
         asked.at,
         asked.limit,
         stale=is_stale(info, stale_after(info.definition)),
@@ -101,7 +103,8 @@ async def fetch(context: Context, results: Results, query: Query) -> Result:
 
 def _near(known: Result, found: BuildInfo) -> bool:
     """Say whether a result can be brought up to date; a store that went back has less than it (R2)."""
-    return known.known.epoch == found.epoch and 0 <= found.seq - known.known.seq <= FAR
+    behind = found.seq - known.known.seq
+    return known.known.epoch == found.epoch and 0 <= behind <= max(NEAR, min(FAR, found.rows))
 
 
 async def _live(context: Context, name: str) -> tuple[int, Build, BuildInfo]:
@@ -112,8 +115,7 @@ async def _live(context: Context, name: str) -> tuple[int, Build, BuildInfo]:
     if found is None or found.status == "building":
         raise ViewBuilding(f'the view "{name}" is being built', hint="try again when it is live")
     if found.status != "live":
-        reason = found.reason or "no reason given"
-        raise ViewBuilding(f'the view "{name}" is stopped: {reason}', hint="see: distributary status")
+        raise ViewBuilding(f'the view "{name}" is stopped', hint="see why: distributary status")
     return info.now, build, found
 
 

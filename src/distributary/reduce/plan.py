@@ -66,6 +66,11 @@ def plans(number: int, query: Query) -> list[Plan]:
     return [Plan(number, steps, exact, whole)]
 
 
+def is_expensive(query: Query) -> bool:
+    """Say whether no index can help: every change of the view is checked against such a query."""
+    return any(not plan.steps and not plan.exact for plan in plans(0, query))
+
+
 def place_of(step: Step) -> Slot:
     """Where a row holds what a step asks for."""
     return slot_of(step.path) if isinstance(step, Null) else slot_of(step.path, step.kind)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from distributary.errors import BadQuery, LimitExceeded
 from distributary.model.change import Entry
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
@@ -326,6 +327,11 @@ class Beat(NamedTuple):
     age_ms: int
 
 
+def id_taken(query_id: str) -> BadQuery:
+    """Make the error of a query whose id is that of another: its rows would be the other's."""
+    return BadQuery(f"another query has the id {query_id[:40]}", hint="change the filter a little")
+
+
 def youngest(beats: Iterable[Beat]) -> list[Beat]:
     """Join what several servers were told: of each process its last word."""
     found: dict[tuple[str, str], Beat] = {}
@@ -464,6 +470,29 @@ class WriterStore(Protocol):
         """Read a build's state."""
 
 
+class Caps(NamedTuple):
+    """How many different queries a view may have, 0 for any; ``expensive`` says of which kind one is."""
+
+    queries: int = 0
+    expensive_queries: int = 0
+    expensive: bool = False
+
+
+NO_CAPS = Caps()
+
+
+def registry_full(view: str, caps: Caps, *, expensive: bool) -> LimitExceeded:
+    """Make the error of a query too many."""
+    if expensive:
+        most, kind = caps.expensive_queries, " that no index can help"
+    else:
+        most, kind = caps.queries, ""
+    return LimitExceeded(
+        f'limit exceeded: {most:,} different queries of the view "{view}"{kind}',
+        hint="filter by equality or by range of a field, as others do" if expensive else "try again later",
+    )
+
+
 class ReaderStore(Protocol):
     """What publishers and the control API use (asyncio)."""
 
@@ -480,9 +509,21 @@ class ReaderStore(Protocol):
         """Read a build's state."""
 
     async def register(
-        self, view: str, query_id: str, text: str, subscription: str, ttl_ms: int, begun: bool
+        self,
+        view: str,
+        query_id: str,
+        text: str,
+        subscription: str,
+        ttl_ms: int,
+        begun: bool,
+        caps: Caps = NO_CAPS,
     ) -> Registered:
-        """Add a subscription and, if new, its query, raising the version. Idempotent by subscription id."""
+        """Add a subscription and, if new, its query, raising the version. Idempotent by subscription id.
+
+        Raises LimitExceeded for a new query where there are as many as ``caps`` allow.
+
+        Raises KeyError for a view that there is not, BadQuery (`id_taken`) where another query has the id.
+        """
 
     async def subscription(self, view: str, subscription: str) -> Subscription | None:
         """Read a subscription that has not lapsed."""
@@ -529,14 +570,31 @@ class ReaderStore(Protocol):
     async def find_subscription(self, subscription: str) -> str | None:
         """Name the view that a subscription belongs to."""
 
-    async def revoke(self, user: str) -> int:
+    async def revoke(self, user: str, *, keep_ms: int = 0) -> int:
         """Note that what a user was given before now no longer counts; return that moment (ms).
 
-        It never goes back.
+        It never goes back. Notes of other users older than ``keep_ms`` are forgotten (0: none), but not
+        those of API keys (``key:NAME``).
         """
 
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:
         """Read of these users who was ever revoked, and when last (ms)."""
+
+    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+        """Note that a process holds so much more (or less) of something; False where that is too much.
+
+        ``limit`` is for all processes together, None for no limit. What is less is never refused. What a
+        process did not renew within ``ttl_ms`` does not count.
+        """
+
+    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+        """Note all that a process holds, by name, whatever was noted of it before."""
+
+    async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
+        """Spend of a budget that refills at ``rate`` a second up to ``burst``.
+
+        Returns 0, or in how many seconds the cost could be spent; then nothing was.
+        """
 
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         """Follow the live build's log. Begins with Attached; goes on through lost connections."""

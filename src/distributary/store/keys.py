@@ -8,6 +8,8 @@ VIEWS = "d:views"
 BEATS = "d:beats"
 STORE = "d:store"
 REVOKED = "d:revoked"
+HELD, SPENT = "d:held:", "d:spent:"
+"""What is counted by name: what processes hold, and budgets that refill."""
 
 
 class ViewKeys:
@@ -23,6 +25,7 @@ class ViewKeys:
         self.steps = self.prefix + "q:steps"
         self.expiries = self.prefix + "s:expiries"
         self.subscriptions = self.prefix + "s:subscriptions"
+        self.expensive = self.prefix + "q:expensive"
 
     @property
     def registry(self) -> list[str]:
@@ -35,6 +38,7 @@ class ViewKeys:
             self.steps,
             self.expiries,
             self.subscriptions,
+            self.expensive,
         ]
 
 

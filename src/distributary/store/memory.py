@@ -15,11 +15,13 @@ from distributary.model.position import Mark
 from distributary.store import index as row_index
 from distributary.store.base import (
     LOG_BYTES,
+    NO_CAPS,
     SWEEP_BATCH,
     Beat,
     Behind,
     BuildGone,
     BuildInfo,
+    Caps,
     Claim,
     Claimed,
     Fenced,
@@ -39,6 +41,8 @@ from distributary.store.base import (
     Subscription,
     TopicReplaced,
     ViewInfo,
+    id_taken,
+    registry_full,
 )
 from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed, TailEvent
 from distributary.store.wire import assigned, assignment, fingerprints, fresh_epoch
@@ -101,6 +105,7 @@ class _View:
     numbers: int = 0
     fresh: int = 0
     queries: dict[str, QueryRow] = field(default_factory=dict)
+    expensive: set[str] = field(default_factory=set)
     steps: list[RegistryChange] = field(default_factory=list)
     subscriptions: dict[str, tuple[str, bool, int]] = field(default_factory=dict)
     builds: dict[str, _Build] = field(default_factory=dict)
@@ -119,6 +124,8 @@ class MemoryStore:
         self.all: dict[str, _View] = {}
         self.beats: dict[tuple[str, str], tuple[int, str]] = {}
         self.revoked: dict[str, int] = {}
+        self.held: dict[str, dict[str, tuple[int, int]]] = {}
+        self.spent: dict[str, float] = {}
         self.writer = MemoryWriter(self)
         self.reader = MemoryReader(self)
         self._waiting: set[asyncio.Future[None]] = set()
@@ -473,12 +480,28 @@ class MemoryReader:
         return self._store.writer.build(build)
 
     async def register(
-        self, view: str, query_id: str, text: str, subscription: str, ttl_ms: int, begun: bool
+        self,
+        view: str,
+        query_id: str,
+        text: str,
+        subscription: str,
+        ttl_ms: int,
+        begun: bool,
+        caps: Caps = NO_CAPS,
     ) -> Registered:
         v = self._store.all[view]
         row = v.queries.get(query_id)
         created = row is None
+        if row is not None and row.text != text:
+            raise id_taken(query_id)
         if row is None:
+            if caps.queries and len(v.queries) >= caps.queries:
+                raise registry_full(view, caps, expensive=False)
+            v.expensive &= v.queries.keys()
+            if caps.expensive:
+                if caps.expensive_queries and len(v.expensive) >= caps.expensive_queries:
+                    raise registry_full(view, caps, expensive=True)
+                v.expensive.add(query_id)
             v.numbers += 1
             v.version += 1
             row = v.queries[query_id] = QueryRow(v.numbers, query_id, text)
@@ -603,9 +626,38 @@ class MemoryReader:
         ]
         return found[-1] if found else None
 
-    async def revoke(self, user: str) -> int:
-        moment = max(self._store.now(), self._store.revoked.get(user, 0))
-        self._store.revoked[user] = moment
+    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+        now, held = self._store.now(), self._store.held.setdefault(what, {})
+        others = sum(amount for name, (amount, end) in held.items() if name != holder and end > now)
+        own = held.get(holder, (0, 0))[0]
+        amount = max(0, own + change)
+        if amount > own and limit is not None and others + amount > limit:
+            return False
+        await self.renew_holds(holder, {what: amount}, ttl_ms)
+        return True
+
+    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+        for what, amount in amounts.items():
+            held = self._store.held.setdefault(what, {})
+            held[holder] = (amount, self._store.now() + ttl_ms)
+            if not amount:
+                del held[holder]
+
+    async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
+        now = self._store.now() / 1000
+        full = max(now, self._store.spent.get(what, 0.0)) + cost / rate
+        wait = full - burst / rate - now
+        if wait > 1e-6:  # sums of fractions are not exact
+            return wait
+        self._store.spent[what] = full
+        return 0.0
+
+    async def revoke(self, user: str, *, keep_ms: int = 0) -> int:
+        notes = self._store.revoked
+        moment = notes[user] = max(self._store.now(), notes.get(user, 0))
+        old = [one for one, at in notes.items() if at < moment - keep_ms and not one.startswith("key:")]
+        for one in old if keep_ms else ():
+            del notes[one]
         return moment
 
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import redis.asyncio as redis
@@ -15,9 +15,11 @@ from distributary.config.secrets import mask_text
 from distributary.store import index, keys, wire
 from distributary.store.base import (
     LOG_BYTES,
+    NO_CAPS,
     SWEEP_BATCH,
     Beat,
     BuildInfo,
+    Caps,
     Found,
     LogRead,
     Page,
@@ -28,6 +30,8 @@ from distributary.store.base import (
     ServerState,
     Subscription,
     ViewInfo,
+    id_taken,
+    registry_full,
 )
 from distributary.store.follow import follow
 from distributary.store.keys import BuildKeys, ViewKeys
@@ -140,15 +144,27 @@ class RedisReader:
         return found if found is None or floor is None else found._replace(floor=int(floor))
 
     async def register(
-        self, view: str, query_id: str, text: str, subscription: str, ttl_ms: int, begun: bool
+        self,
+        view: str,
+        query_id: str,
+        text: str,
+        subscription: str,
+        ttl_ms: int,
+        begun: bool,
+        caps: Caps = NO_CAPS,
     ) -> Registered:
         v = ViewKeys(view)
         args: list[wire.Value] = [query_id, text, subscription, ttl_ms, int(begun), v.prefix]
+        args += [caps.queries, int(caps.expensive), caps.expensive_queries]
         try:
             reply = await self._run("register", v.registry, args)
         except ResponseError as error:
             if str(error).startswith("GONE"):
                 raise KeyError(view) from None
+            if str(error).startswith("TAKEN"):
+                raise id_taken(query_id) from None
+            if str(error).startswith("FULL"):
+                raise registry_full(view, caps, expensive="expensive" in str(error)) from None
             raise
         number, version, created, since, last, epoch, seq, history = reply
         state = QueryState(
@@ -230,9 +246,9 @@ class RedisReader:
         asked: list[wire.Value] = ["seq", seq] if seq is not None else ["time", time or 0]
         return wire.place(await self._run("placed", [BuildKeys(build).places], asked))
 
-    async def revoke(self, user: str, moment: int = 0) -> int:
+    async def revoke(self, user: str, moment: int = 0, *, keep_ms: int = 0) -> int:
         """Note it as of ``moment`` (ms), which another server gave, or as of now."""
-        return int(await self._run("revoke", [keys.REVOKED], [user, moment]))
+        return int(await self._run("revoke", [keys.REVOKED], [user, moment, keep_ms]))
 
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -240,10 +256,27 @@ class RedisReader:
             found |= await self._revoked(list(users[at : at + 1000]))
         return found
 
+    async def revocations(self) -> dict[str, int]:
+        """Read of all users who was ever revoked, and when last (ms)."""
+        (found,) = await self._read(lambda pipe: pipe.hgetall(keys.REVOKED))
+        return {user.decode(): int(moment) for user, moment in found.items()}
+
     async def _revoked(self, users: list[str]) -> dict[str, int]:
         (moments,) = await self._read(lambda pipe: pipe.hmget(keys.REVOKED, users))
         pairs = zip(users, moments, strict=True)
         return {user: int(moment) for user, moment in pairs if moment is not None}
+
+    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+        most = -1 if limit is None else limit
+        return bool(await self._run("hold", [keys.HELD + what], [holder, change, -1, most, ttl_ms]))
+
+    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+        for what, amount in amounts.items():
+            await self._run("hold", [keys.HELD + what], [holder, 0, amount, -1, ttl_ms])
+
+    async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
+        asked: list[wire.Value] = [str(cost), str(rate), str(burst)]
+        return int(await self._run("spend", [keys.SPENT + what], asked)) / 1000
 
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         return follow(self._url, view)

@@ -1,16 +1,22 @@
 """Several servers as one store, for readers. One that is down takes no views along but its own.
 
 What belongs to a view is asked of its server alone. What belongs to all is asked of all at once, and the
-answers that come will do: names of views and beats are joined; a beat is written to all; a revocation is done
-when all have it, so that any one of them tells of it.
+answers that come will do: names of views and beats are joined; a beat is written to all.
+
+A revocation is done when all servers have it, so that any one of them tells of it. One that was down
+meanwhile may lack it, and cannot know: so a server counts as whole only after it answered together with all
+others, when what it lacked is written to it, and until it fails to answer. As long as some do not answer, one
+that is whole must; else nobody is let in. That every server must always answer would be simpler, and one that
+is down would lock everybody out; to repair only what is read would leave out whoever does not come meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from redis.exceptions import RedisError
@@ -18,8 +24,10 @@ from redis.exceptions import RedisError
 from distributary.config.secrets import mask_text
 from distributary.model.shard import shard_of
 from distributary.store.base import (
+    NO_CAPS,
     Beat,
     BuildInfo,
+    Caps,
     Found,
     LogRead,
     Page,
@@ -54,6 +62,8 @@ class ShardedReader:
         self._addresses = tuple(addresses)
         self._shards = {address: RedisReader(address, timeout=timeout) for address in addresses}
         self._failed: dict[str, float] = {}
+        self._whole: set[str] = set()
+        self._spreading = asyncio.Lock()
         self._names: dict[str, list[str]] = {address: [] for address in addresses}
 
     async def close(self) -> None:
@@ -78,6 +88,7 @@ class ShardedReader:
                 if address not in self._failed:
                     log.warning("the store at %s does not answer: %s", mask_text(address), error)
                 self._failed[address] = time.monotonic()
+                self._whole.discard(address)
                 errors.append(error)
             else:
                 self._failed.pop(address, None)
@@ -114,9 +125,16 @@ class ShardedReader:
         return await self._of(build.view).build(build)
 
     async def register(
-        self, view: str, query_id: str, text: str, subscription: str, ttl_ms: int, begun: bool
+        self,
+        view: str,
+        query_id: str,
+        text: str,
+        subscription: str,
+        ttl_ms: int,
+        begun: bool,
+        caps: Caps = NO_CAPS,
     ) -> Registered:
-        return await self._of(view).register(view, query_id, text, subscription, ttl_ms, begun)
+        return await self._of(view).register(view, query_id, text, subscription, ttl_ms, begun, caps)
 
     async def subscription(self, view: str, subscription: str) -> Subscription | None:
         return await self._of(view).subscription(view, subscription)
@@ -162,24 +180,56 @@ class ShardedReader:
     async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
         return await self._of(build.view).place(build, seq=seq, time=time)
 
-    async def revoke(self, user: str) -> int:
+    async def revoke(self, user: str, *, keep_ms: int = 0) -> int:
         """Note it on every server; raises when one does not take it, and may be called again."""
         moment, errors = 0, []
-        for shard in self._shards.values():
+        for address, shard in self._shards.items():
             try:
-                moment = await shard.revoke(user, moment)
+                moment = await shard.revoke(user, moment, keep_ms=keep_ms)
             except _DOWN as error:
+                self._whole.discard(address)
                 errors.append(error)
         if errors:
             raise errors[0]
         return moment
 
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for answer in (await self._all(lambda shard: shard.revoked(users))).values():
-            for user, moment in answer.items():
-                found[user] = max(moment, found.get(user, 0))
-        return found
+        if not users:
+            return {}
+        answers = await self._all(lambda shard: shard.revoked(users))
+        if len(answers) == len(self._addresses):
+            with contextlib.suppress(*_DOWN):  # together they know everything; it is tried again
+                await self._spread()
+        elif not self._whole & answers.keys():
+            raise ConnectionError(
+                "not every server answers, and those that do may have missed a revocation meanwhile"
+            )
+        return latest(answers.values())
+
+    async def _spread(self) -> None:
+        """Write to every server the revocations that it lacks, unless all are known to be whole."""
+        async with self._spreading:
+            if len(self._whole) == len(self._addresses):
+                return
+            notes = await self._all(lambda shard: shard.revocations())
+            if len(notes) < len(self._addresses):
+                return
+            known = latest(notes.values())
+            for address, held in notes.items():
+                for user, moment in known.items():
+                    if held.get(user, 0) < moment:
+                        await self._shards[address].revoke(user, moment)
+            self._whole = set(self._addresses)
+
+    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+        return await self._of(what).hold(what, holder, change, limit, ttl_ms)
+
+    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+        for what, amount in amounts.items():
+            await self._of(what).renew_holds(holder, {what: amount}, ttl_ms)
+
+    async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
+        return await self._of(what).spend(what, cost, rate, burst)
 
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         return self._of(view).tail(view)
@@ -190,3 +240,12 @@ class ShardedReader:
     async def beats(self) -> list[Beat]:
         answers = await self._all(lambda shard: shard.beats())
         return youngest(beat for answer in answers.values() for beat in answer)
+
+
+def latest(notes: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Join what servers say of users: the last moment (ms) at which each was revoked."""
+    found: dict[str, int] = {}
+    for one in notes:
+        for user, moment in one.items():
+            found[user] = max(moment, found.get(user, 0))
+    return found

@@ -10,7 +10,7 @@ from distributary.config.secrets import mask_text
 from distributary.model.shard import shard_of
 from distributary.store.base import ViewInfo
 from distributary.store.redis import RedisReader, RedisWriter
-from distributary.store.sharded_reader import ShardedReader
+from distributary.store.sharded_reader import ShardedReader, latest
 from distributary.store.sharded_writer import ShardedWriter
 from distributary.store.tail import Build
 
@@ -74,11 +74,8 @@ def _move(name: str, info: ViewInfo, old: RedisWriter, new: RedisWriter, *, know
 
 def _share_revocations(shards: Sequence[RedisWriter]) -> None:
     found = [shard.revocations() for shard in shards]
-    latest: dict[str, int] = {}
-    for one in found:
-        for user, moment in one.items():
-            latest[user] = max(moment, latest.get(user, 0))
+    known = latest(found)
     for shard, one in zip(shards, found, strict=True):
-        missing = {user: moment for user, moment in latest.items() if one.get(user, 0) < moment}
+        missing = {user: moment for user, moment in known.items() if one.get(user, 0) < moment}
         if missing:
             shard.revoke(missing)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +18,13 @@ import redis
 from tests.support.clock import LIMIT
 from tests.support.servers import free_port
 
+from distributary.config.embedded import new_password
 from distributary.errors import StoreUnavailable
 from distributary.setup.valkey import bundled
+from distributary.store import server as server_module
 from distributary.store.server import Server, wait_for_store
+
+PASSWORD = new_password()
 
 
 def programs() -> list[tuple[Literal["valkey", "redis"], Path]]:
@@ -50,13 +56,13 @@ class Running:
         return self.process.wait(20 * LIMIT)
 
     def client(self) -> redis.Redis:
-        return redis.Redis(port=self.server.port)
+        return redis.Redis.from_url(self.server.url)
 
 
 @pytest.fixture(params=programs(), ids=lambda one: one[0])
 def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
     kind, program = request.param
-    made = Running(Server(tmp_path / 'odd "name"', program, kind, free_port()))
+    made = Running(Server(tmp_path / 'odd "name"', program, kind, free_port(), PASSWORD))
     yield made
     if made.process is not None and made.process.poll() is None:
         made.end(signal.SIGKILL)
@@ -125,6 +131,24 @@ async def test_another_process_on_the_port_is_not_taken_for_it(running: Running)
             await running.server.wait_ready(running.process.pid + 1, restarted=False)
 
 
+@pytest.mark.timeout(60 * LIMIT)
+async def test_time_out_that_a_call_swallowed_ends_the_wait_all_the_same(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await running.start()
+    assert running.process is not None
+
+    async def forgetful(client: object, pid: int) -> bool:
+        with contextlib.suppress(asyncio.CancelledError):  # as asyncio.wait_for of Python 3.11 may
+            await asyncio.sleep(3600)
+        return False
+
+    monkeypatch.setattr(server_module, "_serves", forgetful)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await running.server.wait_ready(running.process.pid, restarted=False)
+
+
 async def test_waiting_for_one_that_is_there_says_nothing(running: Running) -> None:
     await running.start()
     said: list[str] = []
@@ -143,7 +167,38 @@ async def test_waiting_for_one_that_is_not_there_ends_with_the_address_but_no_pa
 
 async def test_a_wrong_password_is_said_at_once(running: Running) -> None:
     await running.start()
-    with running.client() as client:
-        client.config_set("requirepass", "right")
     with pytest.raises(StoreUnavailable, match="refuses us"):
         await wait_for_store(f"redis://:wrong@127.0.0.1:{running.server.port}/0", 20 * LIMIT)
+
+
+async def test_who_has_no_password_is_refused_with_a_clear_error(running: Running) -> None:
+    await running.start()
+    bare = f"redis://127.0.0.1:{running.server.port}/0"
+    with pytest.raises(StoreUnavailable, match=f"{bare} refuses us: it wants a password"):
+        await wait_for_store(bare, 20 * LIMIT)
+
+
+async def test_the_password_is_in_a_private_file_and_nowhere_else(running: Running) -> None:
+    await running.start()
+    assert running.process is not None
+    conf = running.server.folder / "server.conf"
+    assert conf.stat().st_mode & 0o777 == 0o600
+    assert PASSWORD in conf.read_text()
+    process = psutil.Process(running.process.pid)
+    assert PASSWORD not in " ".join(process.cmdline())
+    assert PASSWORD not in repr(process.environ())
+    assert PASSWORD not in repr(running.server)
+    assert PASSWORD not in (running.server.folder / "log").read_text()
+
+
+async def test_data_of_before_there_was_a_password_is_kept(running: Running) -> None:
+    bare = replace(running.server, password="")
+    running.server, guarded = bare, running.server
+    await running.start()
+    with running.client() as client:
+        client.set("a", "1")
+    running.end(signal.SIGTERM)
+    running.server = guarded
+    await running.start()
+    with running.client() as client:
+        assert client.get("a") == b"1"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from redis.exceptions import RedisError
+from tests.support.clock import LIMIT
 from tests.support.groups import change, group
 from tests.support.servers import StoreServer, free_port
 
 from distributary.errors import StoreUnavailable, StoreUnsuitable
 from distributary.model.shard import shard_of
 from distributary.setup.valkey import bundled
-from distributary.store.base import WriterStore
+from distributary.store.base import ReaderStore, WriterStore
 from distributary.store.server import wait_for_stores
 from distributary.store.shards import open_reader, open_writer, settle
 from distributary.store.tail import Build
@@ -74,6 +77,7 @@ async def test_all_of_a_view_is_on_one_server_and_a_server_that_is_down_takes_on
         assert sorted(writer.views()) == sorted([here, there])
         assert await reader.find_subscription(f"s-{there}") == there
         moment = await reader.revoke("ann")
+        assert await reader.revoked(["ann"]) == {"ann": moment}
         await reader.beat("publisher", "p1", "{}")
 
         two[1].kill()
@@ -102,6 +106,68 @@ async def test_all_of_a_view_is_on_one_server_and_a_server_that_is_down_takes_on
         await reader.close()
         two[0].start()
         two[1].start()
+
+
+async def answer(reader: ReaderStore, user: str) -> dict[str, int]:
+    """What is said of a user once all servers are asked again; one that failed is left out for a while."""
+    async with asyncio.timeout(30 * LIMIT):
+        while True:
+            with contextlib.suppress(OSError, RedisError):
+                return await reader.revoked([user])
+            await asyncio.sleep(0.05)
+
+
+async def test_revocation_that_missed_a_server_is_spread_to_it(servers: Servers) -> None:
+    two = servers[:2]
+    reader = open_reader(urls(two))
+    try:
+        assert await reader.revoked(["bob"]) == {}
+        two[1].kill()
+        with pytest.raises((RedisError, OSError)):
+            await reader.revoke("ann")
+        two[1].start()
+        moments = [await answer(reader, "ann")]
+        lone = open_reader(urls(two[1:]))
+        try:
+            async with asyncio.timeout(30 * LIMIT):
+                while not await lone.revoked(["ann"]):
+                    await reader.revoked(["bob"])
+                    await asyncio.sleep(0.05)
+        finally:
+            await lone.close()
+        two[0].kill()
+        moments.append(await answer(reader, "ann"))
+        assert moments[0] == moments[1] != {}
+    finally:
+        await reader.close()
+
+
+async def test_server_that_may_have_missed_a_revocation_lets_nobody_in(servers: Servers) -> None:
+    two = servers[:2]
+    reader, later = open_reader(urls(two)), open_reader(urls(two))
+    try:
+        assert await reader.revoked(["ann"]) == {}
+        two[1].kill()
+        with pytest.raises((RedisError, OSError)):
+            await reader.revoke("ann")
+        two[0].kill()
+        two[1].start()
+        for one in (reader, later):
+            with pytest.raises((RedisError, OSError)):
+                await one.revoked(["ann"])
+        async with asyncio.timeout(30 * LIMIT):
+            while True:  # it answers again, and still nobody is let in
+                with pytest.raises((RedisError, OSError)) as caught:
+                    await reader.revoked(["ann"])
+                if "may have missed a revocation" in str(caught.value):
+                    break
+                await asyncio.sleep(0.05)
+        two[0].start()
+        for one in (reader, later):
+            assert list(await answer(one, "ann")) == ["ann"]
+    finally:
+        await reader.close()
+        await later.close()
 
 
 async def test_one_of_several_that_does_not_answer_keeps_nobody_from_starting(servers: Servers) -> None:
@@ -167,6 +233,7 @@ async def test_a_new_list_moves_some_views_and_leaves_nothing_behind(servers: Se
             left = [key for key in server.names() if any(f"{{{view}}}" in key for view in moved)]
             # The notice that it is gone stays for a minute.
             assert [key for key in left if not key.endswith(":ctl")] == []
+        assert await reader.revoked(["bob"]) == {}
         two[0].kill()
         two[1].kill()
         assert list(await reader.revoked(["ann"])) == ["ann"], "the new server knows who was revoked"

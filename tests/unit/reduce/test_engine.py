@@ -43,3 +43,39 @@ def test_a_path_that_is_too_long_for_a_socket_is_not_taken(
         monkeypatch.setattr(tempfile, "tempdir", str(long))
         assert socket_folder(long) is None, "the temporary files are too deep, too"
         assert not long.exists()
+
+
+def test_folders_with_odd_names_are_left_alone(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        odd = [Path(short) / "sockets" / name for name in ("2024-old", "²³", "0", "9" * 30, "stack-1")]
+        for folder in odd:
+            folder.mkdir(parents=True)
+        assert socket_folder(Path(short)) is not None
+        assert all(folder.is_dir() for folder in odd)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_folder_that_others_may_write_to_is_not_taken(mode: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        (Path(short) / "sockets").mkdir()
+        (Path(short) / "sockets").chmod(mode)
+        assert socket_folder(Path(short)) is None
+
+
+def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    precious = tmp_path / str(ended.pid)
+    precious.mkdir()
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        (Path(short) / "sockets").symlink_to(tmp_path)
+        assert socket_folder(Path(short)) is None
+    assert precious.is_dir()
+
+
+def test_the_folders_of_sockets_are_ours_alone() -> None:
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        (Path(short) / "sockets").mkdir(mode=0o755)
+        mine = socket_folder(Path(short))
+        assert mine is not None
+        assert [oct(path.stat().st_mode & 0o777) for path in (mine.parent, mine)] == ["0o700", "0o700"]

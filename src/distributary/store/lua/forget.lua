@@ -1,5 +1,6 @@
 -- Included: removes one subscription and, with the last one, its query.
--- Expects KEYS: 1 view hash, 2 query texts, 3 query numbers, 4 references, 5 registry log, 6 expiries, 7 subscriptions
+-- Expects KEYS: 1 view hash, 2 query texts, 3 query numbers, 4 references, 5 registry log, 6 expiries, 7 subscriptions,
+--       8 expensive queries
 local function forget(subscription, prefix)
   redis.call('ZREM', KEYS[6], subscription)
   local held = redis.call('HGET', KEYS[7], subscription)
@@ -11,6 +12,7 @@ local function forget(subscription, prefix)
     redis.call('HDEL', KEYS[4], id)
     redis.call('HDEL', KEYS[2], id)
     redis.call('HDEL', KEYS[3], id)
+    redis.call('HDEL', KEYS[8], id)
     local version = redis.call('HINCRBY', KEYS[1], 'version', 1)
     redis.call('ZREM', KEYS[5], '+' .. number .. ' ' .. id)
     redis.call('ZADD', KEYS[5], version, '-' .. number .. ' ' .. id)

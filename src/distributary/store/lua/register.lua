@@ -1,6 +1,8 @@
 -- Adds a subscription and, if new, its query (R15). Asking again with the same id changes nothing but the expiry.
--- KEYS: 1 view hash, 2 query texts, 3 query numbers, 4 references, 5 registry log, 6 expiries, 7 subscriptions
--- ARGV: 1 query id, 2 text, 3 subscription, 4 ttl ms, 5 begun (1 or 0), 6 prefix of the view's keys
+-- KEYS: 1 view hash, 2 query texts, 3 query numbers, 4 references, 5 registry log, 6 expiries, 7 subscriptions,
+--       8 expensive queries
+-- ARGV: 1 query id, 2 text, 3 subscription, 4 ttl ms, 5 begun (1 or 0), 6 prefix of the view's keys,
+--       7 queries that there may be (0: any), 8 whether this one is expensive (1 or 0), 9 expensive ones (0: any)
 -- Returns {number, version, created, since, last, epoch, seq, history id} or an error reply.
 #include primary.lua
 #include history.lua
@@ -10,7 +12,16 @@ local t = redis.call('TIME')
 local expires = t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[4]
 local created = 0
 local number = redis.call('HGET', KEYS[3], ARGV[1])
+if number and redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then
+  return redis.error_reply('TAKEN another query has this id')
+end
 if not number then
+  local most, expensive = tonumber(ARGV[7]), tonumber(ARGV[9])
+  if most > 0 and redis.call('HLEN', KEYS[2]) >= most then return redis.error_reply('FULL queries') end
+  if ARGV[8] == '1' then
+    if expensive > 0 and redis.call('HLEN', KEYS[8]) >= expensive then return redis.error_reply('FULL expensive') end
+    redis.call('HSET', KEYS[8], ARGV[1], 1)
+  end
   number = tostring(redis.call('HINCRBY', KEYS[1], 'numbers', 1))
   created = 1
   redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])

@@ -1,0 +1,66 @@
+"""The section ``[limits]``: how much one user, one address and all together may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distributary.config.setting import Section, setting
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Limits(Section):
+    """How much users may have at a time, and do in a second. Counted in the store, so all processes agree.
+
+    A token's ``limits`` say otherwise for its user. 0 is no limit. Programs of an open stack have no user:
+    for them only what is said of all counts.
+    """
+
+    connections: int = setting(
+        100_000, "WebSocket connections and streams of all, over all publishers.", low=0, example="20_000"
+    )
+    connections_per_user: int = setting(
+        1_000, "WebSocket connections and streams of one user.", low=0, example="10"
+    )
+    connections_per_address: int = setting(
+        1_000,
+        "WebSocket connections and streams of one address, but for those of this machine.",
+        low=0,
+        example="50",
+    )
+    queries_per_view: int = setting(
+        100_000, "Different queries of one view at a time.", low=0, example="1_000_000"
+    )
+    queries_per_user: int = setting(
+        20,
+        "Subscriptions of one user at a time; one that no index can help counts as `expensive_query`.",
+        low=0,
+        example="100",
+    )
+    expensive_query: int = setting(
+        5,
+        "What a query costs of `queries_per_user` that no index can help: each change of its view is "
+        "checked against it.",
+        low=1,
+        example="50",
+    )
+    expensive_queries_per_view: int = setting(
+        50, "Different queries of one view at a time that no index can help.", low=0, example="1_000"
+    )
+    requests_per_user: float = setting(
+        200.0, "HTTP requests of one user in a second; ten times as many at once.", low=0, example="50"
+    )
+    cpu_ms_per_user: int = setting(
+        30,
+        "Milliseconds of processor time that one user may take in a second, of all our servers; ten "
+        "times as many at once. A user who took more waits.",
+        unit="ms",
+        low=0,
+        example="500",
+    )
+    bytes_per_user: int = setting(
+        20_971_520,
+        "Bytes that one user may send in a second; ten times as many at once.",
+        unit="bytes",
+        low=0,
+        example="1_048_576",
+    )

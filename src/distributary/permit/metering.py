@@ -1,0 +1,91 @@
+"""What users cost in processor time, and who pays for it.
+
+A task is measured step by step, between one ``await`` and the next, so a user pays for what was done for it
+and for nothing that ran meanwhile. What is done elsewhere, by reducers or by the store, has a price instead.
+"""
+
+from __future__ import annotations
+
+import time
+import types
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+REQUEST = 0.0006
+"""Seconds: the part of a request before its user is known, and its reply."""
+CONNECT = 0.0025
+"""Seconds: a connection, its handshake, and its token or key."""
+NEW_QUERY = 0.005
+"""Seconds: all reducers of a view learn of a query that nobody had asked before."""
+RECORD = 30e-6
+"""Seconds: a record is handed to Kafka and acknowledged."""
+ROW = 5e-6
+"""Seconds: the store reads a row, or a change of one."""
+
+_payer: ContextVar[Callable[[float], None] | None] = ContextVar("payer", default=None)
+
+
+@contextmanager
+def metered(payer: Callable[[float], None]) -> Iterator[None]:
+    """Call ``payer`` with every cost that is charged in the block, also in tasks that it starts."""
+    token = _payer.set(payer)
+    try:
+        yield
+    finally:
+        _payer.reset(token)
+
+
+def charge(seconds: float) -> None:
+    """Charge a cost; where nobody pays it is nothing."""
+    payer = _payer.get()
+    if payer is not None and seconds > 0:
+        payer(seconds)
+
+
+def charge_records(count: int) -> None:
+    """Charge for records that are produced."""
+    charge(count * RECORD)
+
+
+def charge_rows(count: int) -> None:
+    """Charge for rows, or changes of rows, that the store read."""
+    charge(count * ROW)
+
+
+async def measured(work: Awaitable[T]) -> T:
+    """Await something, and charge the processor time of each of its steps."""
+    payer = _payer.get()
+    return await (work if payer is None else _stepped(work, payer))
+
+
+@types.coroutine
+def _stepped(work: Awaitable[T], payer: Callable[[float], None]) -> Generator[Any, Any, T]:
+    steps = work.__await__()
+    step: Callable[[], Any] = steps.__next__
+    while True:
+        began = time.thread_time()
+        try:
+            waiting = step()
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        finally:
+            payer(time.thread_time() - began)
+        try:
+            value = yield waiting
+        except BaseException as error:  # a cancellation, above all: it is the work's, not ours
+            step = _thrown(steps, error)
+        else:
+            step = _sent(steps, value)
+
+
+def _sent(steps: Generator[Any, Any, T], value: Any) -> Callable[[], Any]:
+    return steps.__next__ if value is None else lambda: steps.send(value)
+
+
+def _thrown(steps: Generator[Any, Any, T], error: BaseException) -> Callable[[], Any]:
+    return lambda: steps.throw(error)

@@ -1,0 +1,87 @@
+"""A user of the stack's own on a shared server: what it needs is enough, and what is missing is named."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+
+import pytest
+import redis
+from tests.support.acl import documented_acl
+from tests.support.clock import LIMIT
+from tests.support.servers import free_port
+
+from distributary.errors import StoreUnavailable
+from distributary.setup.valkey import bundled
+from distributary.store.server import wait_for_store, wait_for_stores
+from distributary.store.wire import script
+
+Start = Callable[..., str]
+
+PROGRAMS = [Path(one) for one in (bundled(), shutil.which("redis-server")) if one]
+
+
+@pytest.fixture(params=PROGRAMS, ids=lambda path: path.name)
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
+    """Start a server that has this one user and no other; gives its address."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def begin(*rule: str) -> str:
+        port = free_port()
+        argv = [request.param, "--port", port, "--bind", "127.0.0.1", "--dir", tmp_path, "--save", ""]
+        argv += ["--appendonly", "yes", "--user", "default", "off", "--user", *rule]
+        running.append(subprocess.Popen(list(map(str, argv)), stdout=subprocess.DEVNULL))
+        return f"redis://{rule[0]}:{rule[2].removeprefix('>')}@127.0.0.1:{port}/0"
+
+    yield begin
+    for one in running:
+        one.terminate()
+        one.wait(20 * LIMIT)
+
+
+async def test_the_documented_rights_are_enough_to_start(start: Start) -> None:
+    address = start(*documented_acl())
+    await wait_for_stores([address], 20 * LIMIT)
+    with redis.Redis.from_url(address) as client:
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            client.append("d:store", "x")
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            client.hget("somebody:else", "f")
+
+
+async def test_rights_that_are_missing_are_named(start: Start) -> None:
+    rule = [word for word in documented_acl() if word not in ("+hset", "+xadd")]
+    with pytest.raises(StoreUnavailable, match=r"distributary:\*\*\*@.* may not use hset, xadd on keys d:\*"):
+        await wait_for_store(start(*rule), 20 * LIMIT)
+
+
+async def test_other_keys_than_ours_are_no_use(start: Start) -> None:
+    rule = [word.replace("~d:*", "~e:*") for word in documented_acl()]
+    with pytest.raises(StoreUnavailable, match=r"may not use get, set, exists, .*zscore on keys d:\*"):
+        await wait_for_store(start(*rule), 20 * LIMIT)
+
+
+@pytest.mark.parametrize("granted", [["-@all"], ["-@all", "+ping"], ["-@all", "+ping", "+eval"]])
+async def test_a_user_without_rights_is_refused_at_once(start: Start, granted: list[str]) -> None:
+    address = start("nobody", "on", ">hush", "resetkeys", "resetchannels", *granted)
+    async with asyncio.timeout(10 * LIMIT):
+        with pytest.raises(StoreUnavailable, match="lacks rights") as refused:
+            await wait_for_store(address, 60 * LIMIT)
+    assert "hush" not in str(refused.value)
+    assert "ACL SETUSER" in refused.value.hint
+
+
+def test_every_command_of_the_scripts_is_looked_for_and_documented() -> None:
+    folder = resources.files("distributary.store").joinpath("lua")
+    texts = [file.read_text() for file in folder.iterdir() if file.name.endswith(".lua")]
+    used = {name.lower() for text in texts for name in re.findall(r"redis\.p?call\('([A-Za-z]+)'", text)}
+    looked = {name.lower() for name in re.findall(r"\{'([A-Z]+)'", script("rights"))}
+    documented = {word.removeprefix("+") for word in documented_acl() if word.startswith("+")}
+    assert used <= looked
+    assert documented - looked == {"select"}
+    assert looked <= documented

@@ -13,7 +13,7 @@ APT := DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup lint test fresh test-deps node-deps demo bench faults docs lock clean
+.PHONY: help setup lint test fresh test-deps node-deps demo bench faults fuzz audit docs lock clean
 
 help: ## Print the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,12 @@ bench: setup ## Measure throughput and latency (ARGS: for `python -m bench`)
 
 faults: setup test-deps ## Kill parts of the stack on purpose and check that it recovers (ARGS: for pytest)
 	$(PY) -m pytest -m faults --capture=no $(ARGS)
+
+fuzz: $(STAMP) ## Try a million random and changed inputs on every parser that strangers reach (ARGS: see --help)
+	$(PY) -m tests.fuzz $(ARGS)
+
+audit: $(STAMP) ## Write an SBOM to build/ and look all components up in a database of advisories (ARGS: see --help)
+	$(PY) -m distributary.setup.vulnerabilities $(ARGS)
 
 docs: $(STAMP) ## Regenerate the reference pages
 	$(PY) -m distributary.docs $(ARGS)

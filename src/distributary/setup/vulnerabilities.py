@@ -1,0 +1,183 @@
+"""``make audit`` (``python -m distributary.setup.vulnerabilities``): write the SBOM, ask for advisories."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from distributary.errors import AdvisoriesUnavailable, ConfigError, DistributaryError, SetupError
+from distributary.setup import components, ignores, osv, sbom
+from distributary.setup.components import Component
+from distributary.setup.ignores import Ignore
+
+NONE_FOUND, FOUND, USAGE, NOT_ASKED = 0, 1, 2, 3
+URL = "DISTRIBUTARY_OSV_URL"
+OUTPUT = Path("build/sbom.cdx.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an audit found: ``found`` by component, without the ids that are ignored.
+
+    ``unknown`` are components that could not be asked for, since their coordinates are not known.
+    """
+
+    found: Mapping[Component, Sequence[str]]
+    ignored: Sequence[Ignore] = ()
+    expired: Sequence[Ignore] = ()
+    unused: Sequence[Ignore] = ()
+    unknown: Sequence[Component] = field(default_factory=list)
+    asked: int = 0
+
+    @property
+    def status(self) -> int:
+        """The exit status. What was not looked at does not count as clean."""
+        return FOUND if self.found else NOT_ASKED if self.unknown or not self.asked else NONE_FOUND
+
+
+def audit(parts: Sequence[Component], service: osv.Osv, listed: Sequence[Ignore], today: date) -> Report:
+    """Ask for the advisories of all components; raises AdvisoriesUnavailable."""
+    known = {one.purl: one for one in parts if one.purl}
+    advisories = service.advisories(list(known))
+    expired = [one for one in listed if one.expired(today)]
+    counting = {one.id for one in listed} - {one.id for one in expired}
+    every = set(chain.from_iterable(advisories.values()))
+    left = {purl: [id for id in ids if id not in counting] for purl, ids in advisories.items()}
+    return Report(
+        {known[purl]: ids for purl, ids in left.items() if ids},
+        [one for one in listed if one.id in counting & every],
+        [one for one in expired if one.id in every],
+        [one for one in listed if one.id not in every],
+        [one for one in parts if not one.purl],
+        len(known),
+    )
+
+
+def table(report: Report) -> str:
+    """Write a report for people."""
+    rows = [(one.title, one.version, ", ".join(ids)) for one, ids in report.found.items()]
+    lines = []
+    if rows:
+        heads = ("COMPONENT", "VERSION", "ADVISORIES")
+        wide = [max(len(row[at]) for row in (heads, *rows)) for at in range(2)]
+        lines = [f"{a:<{wide[0]}}  {b:<{wide[1]}}  {c}" for a, b, c in (heads, *rows)]
+        lines.append("")
+    for one in report.ignored:
+        lines.append(f"ignored until {one.until}: {one.id} ({one.reason})")
+    for one in report.expired:
+        lines.append(f"no longer ignored, since its time is over ({one.until}): {one.id} ({one.reason})")
+    for one in report.unused:
+        lines.append(f"not needed any more in the ignore list: {one.id}")
+    for part in report.unknown:
+        lines.append(f"not looked up, since its Maven group is not known: {part.name} {part.version}")
+    if report.unknown:
+        lines.append(f"Add their groups to {components.GROUPS}")
+    count = sum(map(len, report.found.values()))
+    said = f"{count} advisories of {len(report.found)} components" if count else "no advisory"
+    lines.append(f"{said}; {report.asked} components were looked up")
+    return "\n".join(lines)
+
+
+def as_json(report: Report, service: str) -> dict[str, Any]:
+    """Write a report for programs."""
+
+    def entry(one: Ignore) -> dict[str, str]:
+        return {"id": one.id, "reason": one.reason, "until": one.until.isoformat()}
+
+    return {
+        "osv": service,
+        "asked": report.asked,
+        "found": [
+            {"component": one.title, "version": one.version, "purl": one.purl, "advisories": list(ids)}
+            | {"places": sorted(one.places)}
+            for one, ids in report.found.items()
+        ],
+        "ignored": [entry(one) for one in report.ignored],
+        "expired": [entry(one) for one in report.expired],
+        "unused": [entry(one) for one in report.unused],
+        "unknown": [{"component": one.title, "version": one.version} for one in report.unknown],
+    }
+
+
+def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.environ) -> int:
+    """The command; exit status 0 none found, 1 found, 2 a mistake in what it was given, 3 not (all) asked."""
+    options = _parser(env).parse_args(arguments)
+    try:
+        listed = ignores.read(options.ignore)
+        parts = components.merged(
+            chain(
+                components.of_requirements(options.requirements), components.of_jars(), components.of_wheels()
+            )
+        )
+        _write(sbom.text(parts), options.output)
+        if options.sbom_only:
+            return NONE_FOUND
+        service = osv.Osv(options.osv)
+        report = audit(parts, service, listed, datetime.now(UTC).date())
+    except (AdvisoriesUnavailable, ConfigError, SetupError) as error:
+        return _failed(error, options.json)
+    except KeyboardInterrupt:
+        return 130
+    # The SBOM may be on standard output: then what was found is not.
+    out = sys.stderr if str(options.output) == "-" else sys.stdout
+    said = json.dumps(as_json(report, options.osv), indent=2) if options.json else table(report)
+    print(said, file=out)
+    return report.status
+
+
+def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m distributary.setup.vulnerabilities",
+        description="Write a CycloneDX SBOM of all that Distributary is made of, and ask an OSV service for "
+        "its advisories.",
+        epilog="Exit status: 0 no advisory, 1 some, 2 a mistake in the ignore list or the options, 3 it "
+        f"could not be asked. Environment: {URL} (the service).",
+    )
+    parser.add_argument(
+        "--requirements", type=Path, default=Path("requirements.lock"), help="the Python lock"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=OUTPUT, help=f"where the SBOM goes, - for standard output ({OUTPUT})"
+    )
+    parser.add_argument(
+        "--osv", default=env.get(URL) or osv.URL, metavar="URL", help=f"the service ({osv.URL})"
+    )
+    parser.add_argument(
+        "--ignore", type=Path, default=Path(ignores.FILE), help=f"accepted advisories ({ignores.FILE})"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--sbom-only", action="store_true", help="write the SBOM and ask nobody")
+    return parser
+
+
+def _write(text: str, output: Path) -> None:
+    if str(output) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SetupError(
+            f"the SBOM {output} cannot be written: {error.strerror}", hint="Name another file with --output"
+        ) from None
+
+
+def _failed(error: DistributaryError, json_too: bool) -> int:
+    if json_too:
+        about = {"code": error.code, "message": error.message, "hint": error.hint, "retry": error.retry}
+        print(json.dumps({"error": about}))
+    print(f"error: {error}", file=sys.stderr)
+    return USAGE if isinstance(error, ConfigError) else NOT_ASKED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

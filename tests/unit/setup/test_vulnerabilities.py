@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.servers import free_port
+from tests.unit.setup.osv_server import OsvServer, serving
+
+from distributary.setup import components, osv
+from distributary.setup.components import Component
+from distributary.setup.vulnerabilities import main
+
+LOCK = f"aiohttp==3.0 \\\n    --hash=sha256:{'a' * 64}\nredis==5.0 \\\n    --hash=sha256:{'b' * 64}\n"
+BAD, WORSE = "pkg:pypi/redis@5.0", "pkg:maven/org.apache.kafka/kafka-clients@3.9.2"
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A source folder with a small lock, and no jars inside wheels."""
+    monkeypatch.chdir(tmp_path)
+    Path("requirements.lock").write_text(LOCK)
+    monkeypatch.setattr(components, "of_wheels", lambda: iter(()))
+    monkeypatch.setattr(osv, "TRIES", 1)
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[OsvServer]:
+    with serving(OsvServer({})) as running:
+        yield running
+
+
+def test_nothing_found_is_status_0_and_says_how_much_was_looked_up(
+    server: OsvServer, capsys: Captured
+) -> None:
+    assert main(["--osv", server.url], {}) == 0
+    out = capsys.readouterr().out
+    assert "no advisory; " in out
+    assert f"{len(set(server.asked))} components were looked up" in out
+    assert len(set(server.asked)) > 40
+    assert Path("build/sbom.cdx.json").is_file()
+
+
+def test_found_is_status_1_with_a_table(server: OsvServer, capsys: Captured) -> None:
+    server.known = {BAD: ["PYSEC-1", "GHSA-2", "GHSA-3"], WORSE: ["CVE-9"]}
+    assert main([], {"DISTRIBUTARY_OSV_URL": server.url}) == 1
+    lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
+    assert ["COMPONENT", "VERSION", "ADVISORIES"] in lines
+    assert ["redis", "5.0", "GHSA-2, GHSA-3, PYSEC-1"] in lines
+    assert ["org.apache.kafka:kafka-clients", "3.9.2", "CVE-9"] in lines
+    assert "4 advisories of 2 components" in " ".join(map(" ".join, lines))
+
+
+def test_json_has_all_of_it(server: OsvServer, capsys: Captured) -> None:
+    server.known = {BAD: ["PYSEC-1"]}
+    assert main(["--osv", server.url, "--json"], {}) == 1
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert said["found"] == [
+        {
+            "component": "redis",
+            "version": "5.0",
+            "purl": BAD,
+            "advisories": ["PYSEC-1"],
+            "places": ["requirements.lock"],
+        }
+    ]
+    assert said["asked"] == len(set(server.asked))
+
+
+def test_not_asked_is_status_3_and_never_clean(capsys: Captured) -> None:
+    assert main(["--osv", f"http://127.0.0.1:{free_port()}"], {}) == 3
+    said = capsys.readouterr()
+    assert "no advisory was looked up" in said.err
+    assert said.out == ""
+    assert main(["--osv", f"http://127.0.0.1:{free_port()}", "--json"], {}) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "advisories-unavailable"
+
+
+def test_component_that_cannot_be_asked_for_is_named_and_not_clean(
+    server: OsvServer, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(components, "of_wheels", lambda: iter([Component("maven", None, "odd", "7")]))
+    assert main(["--osv", server.url], {}) == 3
+    assert "not looked up, since its Maven group is not known: odd 7" in capsys.readouterr().out
+    server.known = {BAD: ["PYSEC-1"]}
+    assert main(["--osv", server.url], {}) == 1
+
+
+def test_ignored_advisory_is_said_with_its_reason_and_counts_until_its_end(
+    server: OsvServer, capsys: Captured
+) -> None:
+    server.known = {BAD: ["PYSEC-1"]}
+    entry = '[[ignore]]\nid = "PYSEC-1"\nreason = "not reached"\nuntil = {}\n'
+    Path("audit-ignore.toml").write_text(entry.format("9999-01-01"))
+    assert main(["--osv", server.url], {}) == 0
+    assert "ignored until 9999-01-01: PYSEC-1 (not reached)" in capsys.readouterr().out
+    Path("audit-ignore.toml").write_text(entry.format("2020-01-01"))
+    assert main(["--osv", server.url], {}) == 1
+    assert "no longer ignored, since its time is over (2020-01-01): PYSEC-1" in capsys.readouterr().out
+    server.known = {}
+    assert main(["--osv", server.url], {}) == 0
+    assert "not needed any more in the ignore list: PYSEC-1" in capsys.readouterr().out
+
+
+def test_bad_ignore_list_is_status_2_before_anybody_is_asked(server: OsvServer, capsys: Captured) -> None:
+    Path("audit-ignore.toml").write_text('[[ignore]]\nid = "PYSEC-1"\nuntil = 2030-01-01\n')
+    assert main(["--osv", server.url], {}) == 2
+    assert "reason is missing" in capsys.readouterr().err
+    assert server.asked == []
+
+
+def test_missing_lock_is_status_3_with_what_to_do(server: OsvServer, capsys: Captured) -> None:
+    Path("requirements.lock").unlink()
+    assert main(["--osv", server.url], {}) == 3
+    assert "--requirements" in capsys.readouterr().err
+
+
+def test_sbom_on_standard_output_is_alone_there(server: OsvServer, capsys: Captured) -> None:
+    assert main(["--osv", server.url, "--output", "-"], {}) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["bomFormat"] == "CycloneDX"
+    assert "no advisory" in said.err

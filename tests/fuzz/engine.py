@@ -1,0 +1,169 @@
+"""Runs targets: counts what they accept and refuse, and finds crashes, slow inputs and growth."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from random import Random
+from types import FrameType
+
+import psutil
+
+from tests.fuzz.mutate import Make, maker
+
+SLOW = 1.0
+"""Seconds of this process's own time that one input may take."""
+HUNG = 20.0
+"""Seconds by the clock after which an input is broken off."""
+GROWTH = 64 << 20
+WARM = 0.2
+"""Part of the inputs before memory is first measured: caches fill, modules are imported."""
+
+Run = Callable[[bytes], bool]
+"""Takes an input; true when it was accepted, false when it was refused. Whatever it raises is a crash."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One parser, or several that read the same bytes.
+
+    ``reads`` names the modules that it covers, ``corpus`` has examples that are accepted, ``make`` makes
+    inputs by structure. ``share`` is its part of all inputs: what is slow has less.
+    """
+
+    name: str
+    open: Callable[[], AbstractContextManager[Run]]
+    corpus: Sequence[bytes]
+    reads: Sequence[str]
+    make: Make | None = None
+    share: float = 1.0
+
+
+@dataclass
+class Result:
+    """What became of a target's inputs."""
+
+    target: str
+    inputs: int = 0
+    accepted: int = 0
+    refused: int = 0
+    slowest: float = 0.0
+    slowest_input: bytes = b""
+    growth: int = 0
+    failure: str = ""
+    crash: bytes | None = None
+    seconds: float = 0.0
+    trace: BaseException | None = field(default=None, repr=False)
+
+
+class Hung(BaseException):
+    """An input did not end. Not an Exception, so that no parser takes it for its own."""
+
+
+def simply(run: Run) -> Callable[[], AbstractContextManager[Run]]:
+    """A target that needs nothing around it."""
+    return lambda: contextlib.nullcontext(run)
+
+
+def fuzz(target: Target, inputs: int, seed: int, seconds: float = 0.0) -> Result:
+    """Run a target; ``seconds`` ends it sooner. Ends at the first failure, with its smallest input."""
+    random = Random(f"{seed} {target.name}")
+    make = maker(target.corpus, target.make)
+    result = Result(target.name)
+    process = psutil.Process()
+    before, began = 0, time.monotonic()
+    with target.open() as run, _alarm():
+        for example in target.corpus:
+            _one(run, example, result)
+            if result.failure:
+                result.failure = f"example of the corpus: {result.failure}"
+                return result
+        while result.inputs < inputs and not (seconds and time.monotonic() - began > seconds):
+            # Warm-up is counted by inputs, or by time where that ends it.
+            part = max(result.inputs / inputs, (time.monotonic() - began) / seconds if seconds else 0.0)
+            if not before and part >= WARM:
+                gc.collect()
+                before = process.memory_info().rss
+            _one(run, make(random), result)
+            if result.failure:
+                result.crash = shrink(run, result.crash or b"", result)
+                break
+        gc.collect()
+        result.growth = process.memory_info().rss - before if before else 0
+        if not result.failure and result.growth > GROWTH:
+            result.failure = f"memory grew by {result.growth >> 20} MB after the warm-up"
+    result.seconds = time.monotonic() - began
+    return result
+
+
+def _one(run: Run, data: bytes, result: Result) -> None:
+    result.inputs += 1
+    began = time.process_time()
+    try:
+        with _limit():
+            accepted = run(data)
+    except Hung:
+        result.failure, result.crash = f"did not end within {HUNG:g} s", data
+        return
+    except Exception as error:
+        result.failure, result.crash, result.trace = f"{type(error).__name__}: {error}"[:300], data, error
+        return
+    took = time.process_time() - began
+    result.accepted += accepted
+    result.refused += not accepted
+    if took > result.slowest:
+        result.slowest, result.slowest_input = took, data
+    if took > SLOW:
+        result.failure, result.crash = f"took {took:.1f} s", data
+
+
+def shrink(run: Run, data: bytes, failed: Result, tries: int = 2_000) -> bytes:
+    """Cut pieces out, large ones first, as long as the same kind of failure stays."""
+    kind = _kind(failed.failure)
+    budget = 60.0
+    began = time.monotonic()
+    size = len(data) // 2
+    while size and tries and time.monotonic() - began < budget:
+        at = 0
+        while at < len(data) and tries and time.monotonic() - began < budget:
+            smaller = data[:at] + data[at + size :]
+            tries -= 1
+            probe = Result(failed.target)
+            _one(run, smaller, probe)
+            if probe.failure and _kind(probe.failure) == kind:
+                data = smaller
+            else:
+                at += size
+        size //= 2
+    return data
+
+
+def _kind(failure: str) -> str:
+    return "slow" if failure.startswith(("took", "did not end")) else failure.partition(":")[0]
+
+
+@contextlib.contextmanager
+def _alarm() -> Iterator[None]:
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Hung
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def _limit() -> Iterator[None]:
+    signal.setitimer(signal.ITIMER_REAL, HUNG)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

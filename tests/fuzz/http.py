@@ -1,0 +1,406 @@
+"""Targets: whole HTTP requests, to the control API, the gateway and the publisher, as bytes.
+
+An input is a request in short: ``METHOD PATH``, headers, an empty line, the body. Kafka is not there: what
+would ask it is refused at once, as when no broker answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import re
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from yarl import URL
+
+from distributary.config import Config, Gateway, Kafka
+from distributary.config.sections import Publisher
+from distributary.control.app import make_app as control_app
+from distributary.control.context import Context
+from distributary.control.monitor import Monitor
+from distributary.errors import KafkaUnavailable
+from distributary.gateway.app import make_app as gateway_app
+from distributary.gateway.proxy import consuming, metadata, producing
+from distributary.gateway.schemas.book import Book
+from distributary.gateway.schemas.requests import LOG
+from distributary.model.definition import Definition
+from distributary.model.feed import Feed
+from distributary.model.view import View
+from distributary.permit.stack_token import make_token
+from distributary.publish.hub.hub import Hub
+from distributary.publish.stats import Stats
+from distributary.publish.stream.http import HttpServer
+from distributary.store.memory import MemoryStore
+from distributary.store.tail import Build
+from tests.fuzz.engine import Run, Target
+from tests.fuzz.mutate import any_json, any_text
+
+FEED, VIEW = Feed("odds", "odds"), View("odds", "odds", key="market_id")
+LATE = 10.0
+"""Seconds after which a stream that goes on is left."""
+
+
+class NoKafka:
+    """Takes the place of whatever talks to Kafka: it is not there."""
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: object, **more: object) -> Any:
+            raise KafkaUnavailable("no broker answers")
+
+        return call
+
+    @contextlib.asynccontextmanager
+    async def use(self, *args: object) -> AsyncIterator[None]:
+        self.call()
+        yield
+
+    place = use
+
+    def stop_waiting(self) -> None: ...
+
+    async def keep(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Log:
+    """The registry's log without Kafka: what is decided is in the book at once."""
+
+    def __init__(self) -> None:
+        self.book = Book()
+
+    async def caught_up(self) -> Book:
+        return self.book
+
+    async def change(self, decide: Callable[[Book], tuple[Any, list[Any]]]) -> Any:
+        found, records = decide(self.book)
+        if len(self.book.subjects(deleted=True)) < 50:  # so that memory that grows is a leak
+            for record in records:
+                self.book.apply(*record[:2])
+        return found
+
+    async def close(self) -> None: ...
+
+
+class Silent:
+    """Takes commands and forgets them."""
+
+    async def send(self, command: object) -> None: ...
+
+
+def _control(folder: Path) -> web.Application:
+    store = MemoryStore()
+    config = Config(feeds=(FEED,), views=(VIEW,), data_dir=folder)
+    definition = Definition(VIEW, FEED)
+    store.writer.define("odds", definition.build, definition.text)
+    store.writer.go_live(Build("odds", definition.build))
+    monitor = Monitor(config, store.reader, fresh=3600.0)
+    return control_app(Context(config, store.reader, store.writer, Silent(), monitor))
+
+
+def _gateway(folder: Path) -> web.Application:
+    config = Config(
+        feeds=(FEED,), data_dir=folder, kafka=Kafka(bootstrap_servers="127.0.0.1:1"), gateway=Gateway()
+    )
+    app = gateway_app(config, MemoryStore().reader)
+    for key in (LOG, metadata.CLUSTER, producing.WRITER, consuming.INSTANCES):
+        app[key] = Log() if key is LOG else NoKafka()  # type: ignore[misc]
+    return app
+
+
+def _publisher(folder: Path) -> web.Application:
+    store = MemoryStore()
+    definition = Definition(VIEW, FEED)
+    store.writer.define("odds", definition.build, definition.text)
+    store.writer.go_live(Build("odds", definition.build))
+    hub = Hub(store.reader, ttl=60, hold_bytes=1 << 20, stats=Stats())
+    return HttpServer(hub, Publisher(), Stats(), "p").app()
+
+
+def served(make: Callable[[Path], web.Application]) -> Callable[[], contextlib.AbstractContextManager[Run]]:
+    """Serve an application in this process; a reply of 500 is a crash, whatever is in it."""
+
+    @contextlib.contextmanager
+    def opened() -> Iterator[Run]:
+        caught: list[BaseException] = []
+        handler = _Catch(caught)
+        logging.getLogger().addHandler(handler)
+        loop = asyncio.new_event_loop()
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            own = make_token(folder)
+
+            async def build() -> tuple[TestServer, aiohttp.ClientSession]:
+                server: TestServer = TestServer(make(folder))
+                await server.start_server(access_log=None)
+                return server, aiohttp.ClientSession()
+
+            server, http = loop.run_until_complete(build())
+
+            def run(data: bytes) -> bool:
+                caught.clear()
+                status = loop.run_until_complete(_ask(http, server, own, data))
+                if status == 500:
+                    raise AssertionError(f"HTTP 500 {caught[-1:]}") from (caught[-1] if caught else None)
+                return 0 < status < 400 or status == 503
+
+            yield run
+
+            async def close() -> None:
+                await http.close()
+                await server.close()
+
+            loop.run_until_complete(close())
+            loop.close()
+        logging.getLogger().removeHandler(handler)
+
+    return opened
+
+
+class _Catch(logging.Handler):
+    """Keeps what servers log of requests that failed, instead of printing it."""
+
+    def __init__(self, caught: list[BaseException]) -> None:
+        super().__init__()
+        self._caught = caught
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self._caught.append(record.exc_info[1])
+
+
+async def _ask(http: aiohttp.ClientSession, server: TestServer, own: str, data: bytes) -> int:
+    """Send a request; 0 where it cannot be written as one, or is broken off by the server's parser."""
+    head, _, body = data.partition(b"\n\n")
+    first, *lines = head.decode("utf-8", "replace").split("\n")
+    method, _, path = first.partition(" ")
+    headers = {"Authorization": f"Bearer {own}"}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon and name.strip().lower() not in (
+            "content-length",
+            "transfer-encoding",
+            "connection",
+            "upgrade",
+            "expect",
+        ):
+            headers[name.strip()] = value.strip()
+    try:
+        url = URL(
+            f"http://127.0.0.1:{server.port}{path if path.startswith('/') else '/' + path}", encoded=True
+        )
+        async with http.request(
+            method or "GET",
+            url,
+            data=body or None,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(LATE),
+        ) as reply:
+            # A stream goes on for ever: its first bytes are enough.
+            if reply.content_type in ("text/event-stream", "application/x-ndjson"):
+                return reply.status
+            text = await reply.read()
+            # 50002 and 50003 are how the REST proxy says that Kafka does not answer.
+            return (
+                503 if reply.status == 500 and re.search(rb'"error_code": ?5000[23]', text) else reply.status
+            )
+    except (aiohttp.ClientError, ValueError, TypeError, UnicodeError):
+        return 0
+
+
+def requests(
+    table: Sequence[tuple[str, str]], bodies: Sequence[Any], queries: Sequence[str]
+) -> Callable[[Random], bytes]:
+    """Make requests of a table of routes, with names, queries and bodies that fit or do not."""
+
+    def make(random: Random) -> bytes:
+        method, path = random.choice(table)
+        filled = re.sub(r"{\w+}", lambda found: _name(random), path)
+        query = random.choice(("", *(f"?{name}={_name(random)}" for name in queries)))
+        body = json.dumps(random.choice(bodies) if random.random() < 0.5 else any_json(random))
+        kind = random.choice(
+            (
+                "application/json",
+                "application/vnd.kafka.json.v2+json",
+                "application/vnd.kafka.binary.v2+json",
+                any_text(random),
+            )
+        )
+        accept = random.choice(
+            (
+                "*/*",
+                "text/csv",
+                "application/x-ndjson",
+                "application/vnd.apache.arrow.stream",
+                any_text(random),
+            )
+        )
+        return f"{method} {filled}{query}\nContent-Type: {kind}\nAccept: {accept}\n\n{body}".encode(
+            "utf-8", "replace"
+        )
+
+    return make
+
+
+def _name(random: Random) -> str:
+    return random.choice(
+        ("odds", "1", "latest", "a%2Fb", "%00", "..", "-1", "9" * 30, "x" * 300, any_text(random))
+    )
+
+
+def route_table(app: web.Application) -> list[tuple[str, str]]:
+    """Every method and address of an application."""
+    return sorted(
+        {
+            (route.method, re.sub(r"{(\w+):[^}]+\]\+}", r"{\1}", route.resource.canonical))
+            for route in app.router.routes()
+            if route.resource is not None and route.method != "HEAD"
+        }
+    )
+
+
+def _table(make: Callable[[Path], web.Application]) -> list[tuple[str, str]]:
+    async def build() -> list[tuple[str, str]]:
+        with tempfile.TemporaryDirectory() as folder:
+            return route_table(make(Path(folder)))
+
+    return asyncio.run(build())
+
+
+_CONTROL_BODIES: tuple[dict[str, Any], ...] = (
+    {"feed": "odds", "key": "market_id"},
+    {"view": {"feed": "o"}, "feed": {"name": "o", "topic": "t"}},
+    {"view": "odds", "where": "a = 1"},
+    {"view": "odds", "keys": ["a"], "fields": "x"},
+    {"view": "odds", "order": "a desc", "limit": 5},
+    {},
+)
+_GATEWAY_BODIES: tuple[dict[str, Any], ...] = (
+    {"records": [{"value": "eA=="}]},
+    {"schema": '"string"'},
+    {"schema": '{"type":"object"}', "schemaType": "JSON", "references": []},
+    {"compatibility": "FULL"},
+    {"mode": "READONLY"},
+    {"name": "c", "format": "json", "auto.offset.reset": "earliest"},
+    {"topics": ["odds"]},
+    {"topic_pattern": "od.*"},
+    {"offsets": [{"topic": "odds", "partition": 0, "offset": 1}]},
+    {"partitions": [{"topic": "odds", "partition": 0}]},
+    {"value": {"type": "JSON", "data": {}}},
+)
+
+
+def _target(
+    name: str,
+    make: Callable[[Path], web.Application],
+    bodies: Sequence[Any],
+    queries: Sequence[str],
+    reads: Sequence[str],
+) -> Target:
+    table = _table(make)
+    corpus = [
+        f"{method} {re.sub('{[^}]*}', 'odds', path)}\nAccept: */*\n\n".encode()
+        for method, path in table
+        if method != "*"
+    ]
+    sent = "Content-Type: application/json"
+    corpus += [
+        f"{method} {re.sub('{[^}]*}', 'odds', path)}\n{sent}\n\n{json.dumps(body)}".encode()
+        for method, path in table
+        if method in ("POST", "PUT")
+        for body in bodies
+    ]
+    return Target(
+        name,
+        served(make),
+        corpus,
+        reads,
+        requests([one for one in table if one[0] != "*"], bodies, queries),
+        0.2,
+    )
+
+
+TARGETS = (
+    _target(
+        "http-control",
+        _control,
+        _CONTROL_BODIES,
+        ("where", "key", "keys", "fields", "limit", "page", "x"),
+        (
+            "control.app",
+            "control.replies",
+            "control.views",
+            "control.rows",
+            "control.subscriptions",
+            "control.users",
+            "control.origins",
+            "control.access",
+            "control.asked",
+        ),
+    ),
+    _target(
+        "http-gateway",
+        _gateway,
+        _GATEWAY_BODIES,
+        (
+            "timeout",
+            "max_bytes",
+            "offset",
+            "deleted",
+            "normalize",
+            "verbose",
+            "subjectPrefix",
+            "from",
+            "partition",
+        ),
+        (
+            *(f"gateway.{name}" for name in ("app", "replies", "access", "fields")),
+            *(
+                f"gateway.proxy.{name}"
+                for name in (
+                    "consuming",
+                    "producing",
+                    "records",
+                    "metadata",
+                    "messages",
+                    "schemas",
+                    "joining",
+                    "subjects",
+                )
+            ),
+            *(f"gateway.schemas.{name}" for name in ("routes", "ids", "modes", "requests", "entries")),
+            "gateway.stream.routes",
+        ),
+    ),
+    _target(
+        "http-publisher",
+        _publisher,
+        ({},),
+        (
+            "where",
+            "key",
+            "keys",
+            "fields",
+            "from",
+            "order",
+            "limit",
+            "conflate",
+            "max_rate",
+            "slow",
+            "last_event_id",
+            "subscription",
+            "token",
+        ),
+        ("publish.stream.http", "publish.stream.sse", "publish.stream.access"),
+    ),
+)

@@ -1,0 +1,237 @@
+"""Targets: the small languages of queries, positions and headers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from random import Random
+
+from multidict import CIMultiDict, MultiDict
+
+from distributary.config.sections import Publisher
+from distributary.control.accept import choose
+from distributary.control.asked import read_asked
+from distributary.errors import DistributaryError
+from distributary.gateway.proxy import media
+from distributary.gateway.stream import position as stream_position
+from distributary.model.fields import parse_fields
+from distributary.model.order import order_of
+from distributary.model.position import Mark, Position
+from distributary.model.query import Query
+from distributary.model.start import read_start
+from distributary.permit import PageRules
+from distributary.permit.pages import origin_allowed
+from distributary.publish.stream.events import shape_of
+from tests.fuzz.engine import Target, simply
+from tests.fuzz.mutate import any_text
+
+FILTERS = (
+    "price > 1.5 and sport = 'football'",
+    "a.b.c in (1, 'x', null, true) or not (x between 1 and 2)",
+    "name like 'a%_\\%' escape '\\' and `odd name`.`x` is not null",
+    "at > now() - interval '5' minute and at < '2026-01-31T08:00:00Z'",
+    "((((a = 1))))",
+    "lower(name) = 'x'",
+)
+WORDS = (
+    *(
+        "and",
+        "or",
+        "not",
+        "in",
+        "between",
+        "like",
+        "escape",
+        "is",
+        "null",
+        "true",
+        "now()",
+        "interval",
+        "'",
+        "`",
+        "(",
+        ")",
+    ),
+    *(
+        "=",
+        "<>",
+        "!=",
+        "<=",
+        ">",
+        ",",
+        ".",
+        "-",
+        "+",
+        "1e9",
+        "0x1",
+        "1.5",
+        "'x'",
+        "a",
+        "b.c",
+        "\\",
+        "%",
+        "_",
+        "\u20ac",
+        "\0",
+    ),
+)
+NAMES = ("where", "key", "keys", "fields", "limit", "page", "from", "x")
+ROWS = (
+    b'{"price": 2, "sport": "football", "a": {"b": {"c": 1}}}',
+    b"{}",
+    b'{"name": "abc", "at": "2026-01-31"}',
+)
+
+
+def _filter(data: bytes) -> bool:
+    try:
+        query = Query.parse("odds", data.decode("utf-8", "surrogateescape"))
+    except DistributaryError:
+        return False
+    query.sift(ROWS, 1_800_000_000_000)
+    assert Query.load("odds", query.text).text == query.text, "its normal form is not normal"
+    return True
+
+
+def _words(random: Random) -> bytes:
+    return " ".join(random.choice(WORDS) for _ in range(random.randrange(1, 40))).encode()
+
+
+def _order(data: bytes) -> bool:
+    text, _, limit = data.decode("utf-8", "surrogateescape").partition("\n")
+    try:
+        order = order_of(text, limit or None)
+    except DistributaryError:
+        return False
+    if order is not None:
+        sorted(ROWS, key=lambda row: order.rank("k", row))
+    return True
+
+
+def _fields(data: bytes) -> bool:
+    try:
+        fields = parse_fields(data.decode("utf-8", "surrogateescape"))
+    except DistributaryError:
+        return False
+    for row in ROWS:
+        json.loads(fields.project(row))
+    return True
+
+
+def _position(data: bytes) -> bool:
+    text = data.decode("utf-8", "surrogateescape")
+    taken = False
+    for read in (Position.parse, Mark.parse):
+        try:
+            read(text)
+            taken = True
+        except ValueError:
+            pass
+    for read_one in (read_start, stream_position.read):
+        try:
+            read_one(text)
+            taken = True
+        except (DistributaryError, ValueError):
+            pass
+    return taken
+
+
+def _parameters(data: bytes) -> bool:
+    pairs = [part.partition("=") for part in data.decode("utf-8", "surrogateescape").split("&")]
+    query = MultiDict((name, value) for name, _, value in pairs)
+    taken = False
+    for read in (
+        lambda: read_asked("odds", query),
+        lambda: stream_position.asked(query, query.get("id", "")),
+    ):
+        try:
+            read()
+            taken = True
+        except DistributaryError:
+            pass
+    return taken
+
+
+def _headers(data: bytes) -> bool:
+    lines = [line.partition(":") for line in data.decode("latin-1").split("\n")]
+    headers = CIMultiDict((name.strip(), value.strip()) for name, _, value in lines if name.strip())
+    accept = headers.get("Accept", "")
+    choose(accept, ("application/json", "text/csv"))
+    shape_of(accept)
+    for read in (media.of_accept, media.of_body, media.reply_type):
+        with contextlib.suppress(DistributaryError):
+            read(accept)
+    origin_allowed(
+        headers.get("Origin"), headers.get("Host", ""), ("https://*.example.com", "https://a.b:8443")
+    )
+    try:
+        for server in _PAGES:
+            server.check(headers)
+    except DistributaryError:
+        return False
+    return True
+
+
+_PAGES = (
+    PageRules("publisher", Publisher(origins=("https://*.example.com",), hosts=("live.example.com",))),
+    PageRules("publisher", Publisher(host="0.0.0.0")),
+)
+
+TARGETS = (
+    Target(
+        "filter",
+        simply(_filter),
+        [text.encode() for text in FILTERS[:5]],
+        (
+            *tuple(
+                f"model.filter.{name}"
+                for name in ("parse", "tokens", "literals", "times", "like", "compile", "values", "row")
+            ),
+            "model.query",
+        ),
+        _words,
+    ),
+    Target("order", simply(_order), [b"price desc, score.home\n10", b"`a b` asc\n1"], ("model.order",)),
+    Target("fields", simply(_fields), [b"price,match.name", b"`a.b`,c", b"a.b.c,a.d"], ("model.fields",)),
+    Target(
+        "position",
+        simply(_position),
+        [
+            b"epoch:17",
+            b"2026-01-31T08:00:00Z",
+            b"1800000000000",
+            b"3:1",
+            stream_position.write({0: 5, 1: 7}, "x" * 22).encode(),
+        ],
+        ("model.position", "model.start", "model.filter.times", "gateway.stream.position"),
+    ),
+    Target(
+        "parameters",
+        simply(_parameters),
+        [
+            b"where=a=1&limit=5&fields=a,b",
+            b"key=a&key=b",
+            b"keys=a,b&page=0123456789abcdef01234567-5",
+            b"offset=3&partition=0",
+        ],
+        ("control.asked", "gateway.stream.position"),
+        lambda random: "&".join(
+            f"{random.choice(NAMES)}={any_text(random)}" for _ in range(random.randrange(1, 5))
+        ).encode("utf-8", "replace"),
+    ),
+    Target(
+        "headers",
+        simply(_headers),
+        [
+            b"Host: 127.0.0.1:8000\nOrigin: https://app.example.com\nAccept: application/json;q=0.5",
+            b"Host: 127.0.0.1:8000\nAccept: application/json",
+            b"Host: live.example.com\nSec-Fetch-Site: cross-site\nSec-Fetch-Mode: no-cors\nAccept: */*",
+            b"Host: [::1]:8000\nOrigin: null\nAccept: application/vnd.kafka.json.v2+json",
+        ],
+        ("permit.pages", "control.accept", "gateway.proxy.media", "publish.stream.events"),
+        lambda random: "\n".join(
+            f"{random.choice(('Host', 'Origin', 'Accept', 'Sec-Fetch-Site'))}: {any_text(random)}"
+            for _ in range(3)
+        ).encode("latin-1", "replace"),
+    ),
+)

@@ -1,0 +1,223 @@
+"""The fuzzer itself, that its table is whole, and every target for a moment."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from distributary.docs.rest import gateway_app
+from distributary.publish.wire.commands import Command
+from distributary.relay import asked
+from tests.fuzz import engine, http, protocol
+from tests.fuzz.__main__ import main
+from tests.fuzz.engine import Run, Target, fuzz, simply
+from tests.fuzz.mutate import maker
+from tests.fuzz.targets import BY_NAME, TARGETS
+
+SOURCE = Path(__file__).parents[2] / "src" / "distributary"
+OUTSIDE = ("publish", "control", "gateway", "permit", "relay", "model", "kafka", "config")
+"""The folders whose modules read what strangers send, or may."""
+READING = {
+    "loads",
+    "Decoder",
+    "urlsplit",
+    "parse_qs",
+    "fromisoformat",
+    "b64decode",
+    "urlsafe_b64decode",
+    "fromhex",
+}
+OURS = {
+    "control.client": "reads replies of our own control API",
+    "control.context": "reads a setting",
+    "control.formats": "reads rows of the store",
+    "control.arrow": "reads rows of the store",
+    "control.overview": "reads heartbeats of our own parts",
+    "control.describe": "reads rows of the store",
+    "config.checks": "each check is called by config.convert",
+    "kafka.broker": "reads files of the embedded broker",
+    "kafka.lines": "reads lines of the user at the terminal",
+    "kafka.lookup": "reads records for the user at the terminal",
+    "kafka.plan": "reads options of the user at the terminal",
+    "kafka.reassign": "reads a file of the user at the terminal",
+    "kafka.whence": "reads options of the user at the terminal",
+    "kafka.gate": "reads settings",
+    "model.change": "reads changes that reducers wrote",
+    "model.command": "reads commands that the control API wrote",
+    "model.definition": "reads definitions of the store",
+    "model.shard": "reads a setting",
+    "permit.held": "reads ids that we made; its own tests try others",
+    "permit.making": "reads tokens that we made",
+    "httpd.redirects": "reads where a server that we call sends us; its own tests try others",
+    "publish.hub.snapshot": "reads rows of the store",
+    "publish.server": "reads a setting",
+    "publish.hub.follower": "reads definitions of the store",
+    "publish.hub.reading": "reads definitions of the store",
+    "publish.hub.peers": "reads heartbeats of our own parts",
+    "relay.messages": "reads what our own publishers send",
+    "model.filter.evaluate": "reads rows of the store",
+    "publish.hub.fields": "reads changes of the store",
+    "publish.hub.top": "reads changes of the store",
+    "publish.hub.step": "reads changes of the store",
+    "publish.hub.kept": "reads changes of the store",
+    "relay.__main__": "reads settings",
+    "model.filter.sieve": "reads rows of the store",
+}
+"""Modules that parse something, but nothing of strangers; with what."""
+
+
+def reading() -> Iterator[str]:
+    """Modules that parse something."""
+    for part in OUTSIDE:
+        for path in (SOURCE / part).rglob("*.py"):
+            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            called = {
+                getattr(node.func, "attr", getattr(node.func, "id", ""))
+                for node in nodes
+                if isinstance(node, ast.Call)
+            }
+            if called & READING:
+                yield ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+
+
+def test_every_module_that_parses_has_a_target_or_reads_nothing_of_strangers() -> None:
+    covered = {name for target in TARGETS for name in target.reads}
+    lost = sorted(set(reading()) - covered - set(OURS))
+    assert not lost, f"give {', '.join(lost)} a target in tests/fuzz, or say in OURS whose data they read"
+
+
+def test_targets_name_modules_that_exist() -> None:
+    for target in TARGETS:
+        for name in target.reads:
+            assert (SOURCE / f"{name.replace('.', '/')}.py").is_file(), f"{target.name}: {name}"
+    assert len(BY_NAME) == len(TARGETS)
+
+
+def test_every_command_of_the_protocol_is_among_the_examples() -> None:
+    commands = {field.name for field in msgspec.structs.fields(Command)} - {"id"}
+    assert commands <= {name for command in protocol.COMMANDS for name in command}
+
+
+def test_every_event_of_the_socketio_gateway_is_among_the_examples() -> None:
+    assert set(asked.FIELDS) <= {event for event, _ in protocol.EVENTS}
+
+
+@pytest.mark.parametrize("name", ["http-control", "http-gateway", "http-publisher"])
+def test_every_route_is_among_the_examples(name: str) -> None:
+    table = {"http-control": http._control, "http-gateway": http._gateway, "http-publisher": http._publisher}
+    firsts = {example.split(b"\n")[0].decode() for example in BY_NAME[name].corpus}
+    for method, path in http._table(table[name]):
+        assert method == "*" or f"{method} {re.sub('{[^}]*}', 'odds', path)}" in firsts
+    assert gateway_app() is not None
+
+
+QUICK = [target for target in TARGETS if not target.name.startswith("http-")]
+
+
+@pytest.mark.parametrize("target", QUICK, ids=lambda target: target.name)
+def test_any_input_is_accepted_or_refused(target: Target) -> None:
+    make = maker(target.corpus, target.make)
+    with target.open() as run:
+
+        @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(st.binary(max_size=100) | st.integers(0, 1 << 32).map(lambda seed: make(Random(seed))))
+        def check(data: bytes) -> None:
+            run(data)
+
+        check()
+        assert all(isinstance(run(example), bool) for example in target.corpus)
+
+
+@pytest.mark.parametrize(
+    "target", [one for one in TARGETS if one not in QUICK], ids=lambda target: target.name
+)
+def test_any_request_is_answered(target: Target) -> None:
+    result = fuzz(target, len(target.corpus) + 150, seed=7)
+    assert not result.failure, (result.failure, result.crash)
+    assert result.accepted
+
+
+def test_examples_are_accepted() -> None:
+    for target in QUICK:
+        with target.open() as run:
+            assert any(run(example) for example in target.corpus), target.name
+
+
+def planted(data: bytes) -> bool:
+    if b"\x07" in data and b"{" in data:
+        raise KeyError("planted")
+    return b"{" in data
+
+
+def test_planted_crash_is_found_shrunk_saved_and_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = Target("planted", simply(planted), [b'{"some": "example of a body"}'], ())
+    arguments = ["--inputs", "20000", "--seed", "1", "--crashes", str(tmp_path)]
+    assert main(arguments, [target]) == 1
+    said = capsys.readouterr()
+    assert "planted: KeyError" in said.err
+    assert "TARGET" in said.out
+    (file,) = tmp_path.iterdir()
+    name, _, crash = file.read_bytes().partition(b"\n")
+    assert (name, sorted(crash)) == (b"planted", sorted(b"\x07{")), "it is not the smallest"
+    with pytest.raises(KeyError, match="planted"):
+        main(["--replay", str(file)], [target])
+    assert main(["--inputs", "50", "--seed", "1", "--crashes", str(tmp_path)], [target]) in (0, 1)
+
+
+def test_slow_input_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "SLOW", 0.05)
+
+    def slow(data: bytes) -> bool:
+        return sum(range(10_000_000 if b"!" in data else 1)) >= 0
+
+    result = fuzz(Target("slow", simply(slow), [b"an example"], ()), 20_000, seed=1)
+    assert result.failure.startswith("took")
+    assert result.crash is not None
+    assert b"!" in result.crash
+    assert len(result.crash) < 10
+
+
+def test_input_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "HUNG", 0.2)
+
+    def endless(data: bytes) -> bool:
+        while b"!" in data:
+            with contextlib.suppress(Exception):
+                pass
+        return True
+
+    result = fuzz(Target("endless", simply(endless), [b"!"], ()), 10, seed=1)
+    assert "did not end" in result.failure
+
+
+def test_memory_that_grows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "GROWTH", 16 << 20)
+    kept: list[bytes] = []
+
+    @contextlib.contextmanager
+    def leaking() -> Iterator[Run]:
+        def leak(data: bytes) -> bool:
+            kept.append(b"x" * 100_000)
+            return True
+
+        yield leak
+
+    result = fuzz(Target("leaking", leaking, [b"an example"], ()), 1_000, seed=1)
+    assert "memory grew" in result.failure
+
+
+def test_same_seed_gives_the_same_inputs() -> None:
+    make = maker([b'{"a": 1}'], None)
+    one, two = ([make(random) for _ in range(200)] for random in (Random(5), Random(5)))
+    assert one == two

@@ -11,6 +11,7 @@ The tree::
     │   └── CommandMissing       the command, or a package it needs, is not installed
     ├── ConfigError              the configuration cannot be used; one problem a line
     │   └── ConfigMissing        there is no configuration file where it was looked for
+    ├── SecretFileError          a file with a secret is missing, empty, or can be read by others
     ├── Superseded               a newer driver has taken a view over
     ├── StoreUnsuitable          the store would lose rows by its own settings
     ├── BadView                  a view's SQL or rule cannot be used; Spark's own words where it said why
@@ -31,11 +32,17 @@ The tree::
     │   ├── SubscriptionNotFound no subscription of that id, or it lapsed
     │   ├── AlreadyBegun         a subscription begins once
     │   ├── OriginRefused        a page of another site may not use the API
+    │   ├── HostRefused          a server on a loopback address was called by another name
     │   ├── FormatNotOffered     rows do not come in any format that the request accepts
     │   ├── PageGone             the rest of a result is not kept any more
     │   ├── ResultTooLarge       more rows than may be held for one request
-    │   └── ViewBusy             the view changes faster than its rows can be read
+    │   ├── ViewBusy             the view changes faster than its rows can be read
+    │   ├── LimitExceeded        a user, an address or all have as much as they may
+    │   └── TooManyRequests      a user does more in a second than it may
     ├── GatewayError             the gateway cannot do what was asked; `number` is what its clients know it by
+    ├── CheckFailed              a schema or a record cannot be checked: what checks it does not survive it
+    │   └── CheckTooLong         the check was ended because it took too long
+    ├── ChecksBusy               too many slow checks wait already
     ├── PortTaken                a part cannot listen on its address
     ├── SubscribeError           the publisher refused a subscriber for good
     ├── StackNotRunning          nothing answers where the stack should be
@@ -70,7 +77,8 @@ The tree::
         ├── JavaMissing          no Java 17 or newer
         ├── JarFetchFailed       the jars did not arrive, or the cache cannot be written
         ├── JarMismatch          a jar arrived whose sha256 is not the locked one
-        └── StoreServerMissing   no usable valkey-server or redis-server
+        ├── StoreServerMissing   no usable valkey-server or redis-server
+        └── AdvisoriesUnavailable the service that knows advisories does not answer, or not all of it
 
 A new error takes the two arguments of the base and no others (so that it survives pickling between Spark
 processes), sets ``code`` and ``retry``, and is drawn above.
@@ -138,6 +146,12 @@ class ConfigMissing(ConfigError):
     code = "config-missing"
 
 
+class SecretFileError(DistributaryError):
+    """A file that holds a secret cannot be read or made, is empty, or can be read by others."""
+
+    code = "secret-file"
+
+
 # --- setup: what the machine needs before anything runs -------------------------------------------------
 
 
@@ -170,6 +184,13 @@ class StoreServerMissing(SetupError):
     """No usable valkey-server or redis-server was found."""
 
     code = "store-server-missing"
+
+
+class AdvisoriesUnavailable(SetupError):
+    """The service that knows the advisories of packages could not be asked, or not for all."""
+
+    code = "advisories-unavailable"
+    retry = True
 
 
 # --- model: what a subscriber asks for ------------------------------------------------------------------
@@ -309,6 +330,12 @@ class OriginRefused(RequestError):
     code = "origin-refused"
 
 
+class HostRefused(RequestError):
+    """A server on this machine's own address was called by a name that is not its own."""
+
+    code = "host-refused"
+
+
 class FormatNotOffered(RequestError):
     """Rows do not come in any format that the request's Accept header names."""
 
@@ -334,6 +361,23 @@ class ViewBusy(RequestError):
     retry = True
 
 
+class LimitExceeded(RequestError):
+    """A user, an address, or all together have as much of something as they may."""
+
+    code = "limit-exceeded"
+
+
+class TooManyRequests(RequestError):
+    """A user makes more requests, or sends more bytes, in a second than it may.
+
+    ``after`` is in how many seconds it may try again.
+    """
+
+    code = "too-many-requests"
+    retry = True
+    after: float = 1.0
+
+
 # --- gateway: what clients of Kafka over HTTP meet ------------------------------------------------------
 
 
@@ -349,6 +393,25 @@ class GatewayError(DistributaryError):
 
 
 # --- publish: what stops a publisher --------------------------------------------------------------------
+
+
+class CheckFailed(DistributaryError):
+    """A schema or a record cannot be checked: the process that did so ended, or ran out of memory."""
+
+    code = "check-failed"
+
+
+class CheckTooLong(CheckFailed):
+    """A check was ended because it took too long."""
+
+    code = "check-too-long"
+
+
+class ChecksBusy(DistributaryError):
+    """Too many checks that may be slow wait already."""
+
+    code = "checks-busy"
+    retry = True
 
 
 class PortTaken(DistributaryError):

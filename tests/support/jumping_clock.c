@@ -1,4 +1,4 @@
-/* Lets the wall clock of a process jump: to be preloaded. The file that JUMPING_CLOCK names holds a number of
+/* Lets the wall clock of a process jump: to be preloaded. The file that LD_JUMPING_CLOCK names holds a number of
    seconds, as an int64, that is added from then on. Not libfaketime, in which Python's sleep fails (EINVAL).
 
    Whoever waits until a moment of that clock, as librdkafka does, waits by the same clock: the kernel would compare
@@ -21,7 +21,7 @@
 static volatile int64_t *seconds;
 
 __attribute__((constructor)) static void begin(void) {
-  const char *name = getenv("JUMPING_CLOCK");
+  const char *name = getenv("LD_JUMPING_CLOCK");
   int file = name ? open(name, O_RDONLY | O_CLOEXEC) : -1;
   if (file < 0) return;
   void *found = mmap(NULL, sizeof *seconds, PROT_READ, MAP_SHARED, file, 0);

@@ -37,6 +37,7 @@ class Process:
     """A Python part of the stack; ``addresses`` is what it said when it was ready."""
 
     def __init__(self, module: str, env: Mapping[str, str], log: Path) -> None:
+        self.folder = log.parent
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module],

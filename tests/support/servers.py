@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import redis
@@ -26,13 +27,20 @@ def free_port() -> int:
 class StoreServer:
     """A Valkey or Redis server of the tests' own, with AOF as in production."""
 
-    def __init__(self, binary: Path, folder: Path, *, fsync: str = "everysec") -> None:
-        """With ``fsync`` everysec, as in production, a kill may lose what was written last."""
+    def __init__(
+        self, binary: Path, folder: Path, *, fsync: str = "everysec", acl: Sequence[str] = ()
+    ) -> None:
+        """With ``fsync`` everysec, as in production, a kill may lose what was written last.
+
+        ``acl`` are the words of a further user's rule, its name and password first: NAME on >PASSWORD …
+        """
         self.binary = binary
         self.fsync = fsync
         self.folder = folder
         self.port = free_port()
-        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.acl = list(acl)
+        login = f"{acl[0]}:{acl[2].removeprefix('>')}@" if acl else ""
+        self.url = f"redis://{login}127.0.0.1:{self.port}/0"
         self._process: subprocess.Popen[bytes] | None = None
         self._started = False
 
@@ -46,6 +54,7 @@ class StoreServer:
         argv = [str(self.binary), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         argv += ["--appendonly", "yes", "--appendfsync", self.fsync, "--save", "", "--maxmemory-policy"]
         argv += ["noeviction", "--logfile", str(self.folder / "server.log")]
+        argv += ["--user", *self.acl] if self.acl else []
         self._process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 20 * LIMIT
         client = redis.Redis(port=self.port)

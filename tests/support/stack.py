@@ -22,8 +22,10 @@ import aiohttp
 from confluent_kafka import Message, TopicPartition
 
 from distributary.config import Config, load
+from distributary.config.embedded import with_embedded
 from distributary.kafka import client, topics
 from distributary.operate.stack import Stack
+from distributary.permit.stack_token import make_token
 from distributary.store.redis import RedisReader, RedisWriter
 from tests.support.broker import keep_old_records
 from tests.support.clock import LIMIT
@@ -90,6 +92,11 @@ class RunningStack:
         """Where the parts are."""
         return self.stack.addresses
 
+    @property
+    def own(self) -> dict[str, str]:
+        """The header of whoever may change the stack."""
+        return {"Authorization": f"Bearer {make_token(self.config.data_dir)}"}
+
     def admin(self) -> Any:
         """A Kafka admin client."""
         return client.admin(self.config.kafka)
@@ -153,9 +160,9 @@ class AttachedStack(RunningStack):
         self._addresses: dict[str, str] = state["addresses"]
         overrides = {
             "kafka.bootstrap_servers": self._addresses["kafka"],
-            "store.url": self._addresses["store"],
+            "store.port": self._addresses["store"].rpartition(":")[2].removesuffix("/0"),
         }
-        self._config = load(folder / "distributary.toml", env={}, overrides=overrides)
+        self._config = with_embedded(load(folder / "distributary.toml", env={}, overrides=overrides))
 
     @property
     def config(self) -> Config:
@@ -207,7 +214,7 @@ class Feeding:
             self.views.append(name)
         async with aiohttp.ClientSession() as http:
             url = f"{self.stack.addresses['control']}/v1/views/{name}"
-            async with http.put(url, json=body) as reply:
+            async with http.put(url, json=body, headers=self.stack.own) as reply:
                 assert reply.status == 202, await reply.text()
         if wait:
             await self.live(name)
@@ -282,5 +289,6 @@ class Feeding:
         """Delete this test's views."""
         async with aiohttp.ClientSession() as http:
             for name in self.views:
-                async with http.delete(f"{self.stack.addresses['control']}/v1/views/{name}") as reply:
+                url = f"{self.stack.addresses['control']}/v1/views/{name}"
+                async with http.delete(url, headers=self.stack.own) as reply:
                     await reply.read()

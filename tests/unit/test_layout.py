@@ -13,13 +13,14 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "distributary"
 TESTS = ROOT / "tests"
 
-BASE = ("errors", "heartbeat", "model", "config")
-STAGES = ("setup", "kafka", "client", "store", "permit", "reduce", "publish", "subscribe", "relay")
+BASE = ("errors", "heartbeat", "deadline", "model", "config")
+STAGES = ("setup", "httpd", "kafka", "client", "store", "permit", "reduce", "publish", "subscribe", "relay")
 BESIDE = ("control", "gateway", "operate", "work", "demo", "cli", "docs")
 
 SEES = {
     **{name: set(BASE) for name in BASE},
     **{stage: {*BASE, *STAGES[:at]} for at, stage in enumerate(STAGES)},
+    "httpd": set(BASE),
     "control": {*BASE, *STAGES, "operate"},
     "gateway": {*BASE, *STAGES, "control"},
     "operate": {*BASE, *STAGES, "control"},
@@ -31,6 +32,7 @@ SEES = {
 """What each part may import, besides itself and the package's own version."""
 
 THROUGH = {
+    "config.listening": "tests/unit/config/test_overlay.py",
     "cli.output": "tests/unit/cli/test_config.py",
     "cli.parsers": "tests/unit/cli/test_main.py",
     "cli.settings_text": "tests/unit/cli/test_help.py",
@@ -60,6 +62,7 @@ THROUGH = {
     "kafka.acls": "tests/integration/cli/test_acls.py",
     "kafka.configs": "tests/integration/cli/test_configs.py",
     "kafka.records": "tests/integration/cli/test_records.py",
+    "kafka.scram": "tests/integration/operate/test_secure_kafka.py",
     "kafka.raw": "tests/integration/cli/test_quotas.py",
     "kafka.topic_details": "tests/integration/cli/test_topics.py",
     "kafka.writer": "tests/integration/publish/test_writing.py",
@@ -81,8 +84,11 @@ THROUGH = {
     "gateway.schemas.routes": "tests/integration/gateway/schemas/test_registry.py",
     "gateway.stream.follow": "tests/integration/gateway/stream/test_stream.py",
     "gateway.stream.routes": "tests/integration/gateway/stream/test_stream.py",
+    "httpd.response_headers": "tests/unit/control/test_replies.py",
     "publish.wire.commands": "tests/unit/publish/connection/test_session.py",
     "publish.access.door": "tests/integration/publish/test_permission.py",
+    "httpd.handler": "tests/integration/httpd/test_listener.py",
+    "publish.connection.accepting": "tests/integration/publish/test_connections.py",
     "publish.connection.connection": "tests/integration/publish/test_limits.py",
     "publish.connection.visitor": "tests/integration/publish/test_permission.py",
     "publish.hub.followers": "tests/unit/publish/hub/test_hub.py",

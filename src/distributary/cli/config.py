@@ -24,6 +24,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print every setting with its origin; mistakes are a ConfigError (exit status 2)."""
+    from distributary.config.exposed import exposed_secrets, exposed_warning
+
     config = config_of(args)
     rows = config.effective()
     if args.json:
@@ -31,10 +33,13 @@ def run(args: argparse.Namespace) -> int:
             {"key": row.key, "value": row.value, "from": row.origin.kind, "place": row.origin.place}
             for row in rows
         ]
-        print_json({"file": str(config.path), "settings": settings})
+        exposed = list(exposed_secrets(config))
+        print_json({"file": str(config.path), "settings": settings, "exposed": exposed})
         return 0
     print(columns([(row.key, row.text, str(row.origin)) for row in rows], ("SETTING", "VALUE", "FROM")))
     print(f"\n{config.path}: good; {_count(config.feeds, 'feed')}, {_count(config.views, 'view')}")
+    if warning := exposed_warning(config):
+        print(f"warning: {warning}")
     return 0
 
 

@@ -41,7 +41,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run until Ctrl-C, SIGTERM or ``--seconds``; 0 when all was stopped cleanly."""
     import asyncio
+    import os
 
+    from distributary.config.private import UMASK
     from distributary.demo.run import Options, demo, prepare
 
     if args.rate <= 0:
@@ -60,5 +62,6 @@ def run(args: argparse.Namespace) -> int:
         json=args.json,
     )
     prepare(options)
+    os.umask(UMASK)
     asyncio.run(demo(options))
     return 0

@@ -83,6 +83,7 @@ def kafka_of(args: argparse.Namespace, config: Config | None = None) -> Kafka:
         return replace(kafka, bootstrap_servers=_servers(args.bootstrap_server))
     if kafka.bootstrap_servers:
         return kafka
+    from distributary.config.embedded import embedded_kafka
     from distributary.operate.state import running
 
     state = running(config.data_dir)
@@ -91,8 +92,8 @@ def kafka_of(args: argparse.Namespace, config: Config | None = None) -> Kafka:
             f"no Kafka is named, and no stack runs in {config.data_dir}",
             hint="Give --bootstrap-server HOST:PORT, set kafka.bootstrap_servers, or start: distributary up",
         )
-    # The properties are for the cluster of a user; the embedded one is plain.
-    return replace(kafka, bootstrap_servers=state.addresses["kafka"], properties={})
+    # The properties are for the cluster of a user; the embedded one has its own, or none.
+    return embedded_kafka(replace(kafka, properties={}), state.addresses["kafka"], config.data_dir)
 
 
 def cluster_of(args: argparse.Namespace, config: Config | None = None) -> Cluster:

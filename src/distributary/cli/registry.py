@@ -48,6 +48,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("view", "list, show, apply and remove views", "distributary.cli.view"),
     Command("subscribe", "follow a view's rows in the terminal", "distributary.cli.subscribe"),
     Command("token", "make, explain and revoke tokens, and make API keys", "distributary.cli.token"),
+    Command("tls", "make a CA and certificates for development", "distributary.cli.tls"),
     Command("topics", "make, list, describe, change and delete topics", "distributary.cli.topics"),
     Command("produce", "write lines as records to a topic", "distributary.cli.produce"),
     Command("consume", "print the records of a topic", "distributary.cli.consume"),
@@ -55,6 +56,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("quotas", "list, set and delete quotas of users and client ids", "distributary.cli.quotas"),
     Command("configs", "show and change settings of topics, brokers and groups", "distributary.cli.configs"),
     Command("acls", "list, add and remove access control lists", "distributary.cli.acls"),
+    Command(
+        "users", "list, add and delete users that log in with a password (SCRAM)", "distributary.cli.users"
+    ),
     Command("records", "delete the oldest records of a topic", "distributary.cli.records"),
     Command("reassign", "move replicas between brokers", "distributary.cli.reassign"),
     Command(

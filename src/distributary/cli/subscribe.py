@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from distributary.httpd.trust import Trust
     from distributary.subscribe.change import SubscribedChange
 
 NAME = "subscribe"
@@ -95,6 +96,7 @@ async def _follow(args: argparse.Namespace) -> None:
         slow=args.slow,
         url=url,
         get_token=own_token(args),
+        tls=own_trust(args),
     )
     async with following as changes:
         while True:
@@ -111,7 +113,7 @@ async def _follow(args: argparse.Namespace) -> None:
 
 
 def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
-    """Say how tokens are got for the stack of the configuration: signed with its secret, if it has one.
+    """Say how tokens are got for the stack of the configuration: its own, where it needs any.
 
     A token or key of the environment goes first, and to an address that is given no other is shown.
     """
@@ -122,12 +124,22 @@ def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
     given = args.url or (args.config is None and os.environ.get(CONTROL_URL))
     if given or any(of_environment(os.environ)):
         return None
-    permit = stack_config(args.config).permit
-    if not permit.hmac_secret:
+    config = stack_config(args.config)
+    if not config.permit.on:
         return None
     from distributary.permit import making
 
-    return lambda: making.own_token(permit)
+    return lambda: making.own_token(config)
+
+
+def own_trust(args: argparse.Namespace) -> Trust:
+    """Say which servers are believed: also the stack that the command line means, by its certificate."""
+    from distributary.control.client import stack_config
+    from distributary.httpd.trust import Trust
+
+    if args.url or (args.config is None and os.environ.get("DISTRIBUTARY_CONTROL_URL")):
+        return Trust()
+    return Trust.of_stack(stack_config(args.config).data_dir)
 
 
 def publishers(args: argparse.Namespace) -> list[str]:

@@ -25,10 +25,23 @@ HELP = "make, explain and revoke tokens, and make API keys"
 EXAMPLES = (
     "distributary token make --user ann --views odds,bets --for 1h",
     "distributary token make --user ann --views odds --rows \"country = 'DE'\"",
-    "distributary token show TOKEN               whether it counts, and why not; - reads standard input",
+    "distributary token show - < FILE            whether it counts, and why not; others see an argument",
     "distributary token key reports --views odds make an API key and the lines for the configuration",
     "distributary token revoke ann               what ann was given before now no longer counts",
+    "distributary token revoke --id 4f1c         this one token no longer counts",
 )
+
+
+LISTS = {
+    "publish": "feeds that it may publish to, over WebSocket",
+    "produce": "topics that it may write to, over HTTP",
+    "consume": "topics that it may read, over HTTP",
+    "groups": "consumer groups that it may join (default: those named after the user)",
+    "subjects": "subjects whose schemas it may read (default: those of its topics)",
+    "register": "subjects that it may register schemas under",
+    "define": "views that it may define, without functions",
+}
+"""Options that are lists of names or patterns, by the claim that each becomes."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,16 +62,28 @@ def add(parser: argparse.ArgumentParser) -> None:
         description="Make an API key. It is shown once; the configuration keeps its hash only.",
     )
     key.add_argument("name", help="what the configuration calls it")
+    key.add_argument("--expires", metavar="DATE", help="when it ends: 2027-01-31 (default: never)")
     for one in (make, key):
         one.add_argument("--views", metavar="A,B", help="views that it allows: names, or patterns with *")
         one.add_argument("--rows", metavar="FILTER", help="only these rows of each view")
-        one.add_argument("--publish", metavar="A,B", help="feeds that it may publish to")
-        one.add_argument("--monitor", action="store_true", help="may read status and metrics")
-        one.add_argument("--admin", action="store_true", help="may change views and revoke users")
-    show = actions.add_parser("show", help="explain a token: whether it counts, and what it allows")
-    show.add_argument("token", help="the token, or - for standard input")
-    revoke = actions.add_parser("revoke", help="end what a user was given before now")
-    revoke.add_argument("user", help="the user (sub)")
+        one.add_argument("--columns", metavar="A,B", help="only these fields of each row")
+        for name, what in LISTS.items():
+            one.add_argument(f"--{name}", metavar="A,B", help=what)
+        one.add_argument(
+            "--operator",
+            choices=("read", "operate", "admin"),
+            help="read: status and metrics; operate: revoke, delete schemas; admin: everything",
+        )
+    show = actions.add_parser(
+        "show",
+        help="explain a token: whether it counts, and what it allows",
+        description="Explain a token. Other users of this machine can see the arguments of a command while "
+        "it runs, and the shell keeps them: give a token that counts on standard input, with - in its place.",
+    )
+    show.add_argument("token", help="- to read the token from standard input, or the token itself")
+    revoke = actions.add_parser("revoke", help="end what a user was given before now, or one token")
+    revoke.add_argument("user", nargs="?", help="the user (sub); key:NAME is an API key's")
+    revoke.add_argument("--id", metavar="JTI", help="one token, by its id (jti)")
     for one in (make, key, show, revoke):
         add_common(one)
 
@@ -103,7 +128,9 @@ def _key(args: argparse.Namespace) -> int:
     from distributary.permit.keys import ApiKeys, make_key
 
     key, hash = make_key()
-    settings = {"hash": hash, **allowed(args)}
+    settings = {"hash": hash, "issued": datetime.now(UTC).isoformat(timespec="seconds")}
+    settings |= {"expires": args.expires} if args.expires else {}
+    settings |= allowed(args)
     ApiKeys({args.name: json.dumps(settings)})  # the configuration would refuse it too
     lines = "\n".join(
         [f"[permit.keys.{args.name}]", *(f"{name} = {_toml(settings[name])}" for name in settings)]
@@ -137,7 +164,7 @@ def _show(args: argparse.Namespace) -> int:
                 else {"code": error.code, "reason": getattr(error, "reason", ""), "message": error.message},
                 "header": header,
                 "claims": claims,
-                "grant": asdict(grant) if grant else None,
+                "grant": described(grant) if grant else None,
             }
         )
     else:
@@ -166,10 +193,16 @@ def _revoke(args: argparse.Namespace) -> int:
     from urllib.parse import quote
 
     from distributary.control.client import connect
+    from distributary.errors import UsageError
 
-    reply = connect(args.config).call("POST", f"/v1/users/{quote(args.user, safe='')}/revoke")
+    if (args.user is None) == (args.id is None):
+        raise UsageError("name a user, or a token by --id", hint="Give one of them")
+    path = f"/v1/tokens/{quote(args.id, safe='')}" if args.id else f"/v1/users/{quote(args.user, safe='')}"
+    reply = connect(args.config).call("POST", f"{path}/revoke")
     if args.json:
         print_json(reply)
+    elif args.id:
+        print(f"the token {args.id} no longer counts")
     else:
         print(f"{args.user}: tokens issued before {_time(reply['revoked_before'] / 1000)} no longer count")
     return 0
@@ -178,13 +211,19 @@ def _revoke(args: argparse.Namespace) -> int:
 def allowed(args: argparse.Namespace) -> dict[str, Any]:
     """Read what a token or key is to allow, as claims."""
     claims: dict[str, Any] = {}
-    for name in ("views", "publish"):
+    for name in ("views", "columns", *LISTS):
         text = getattr(args, name)
         if text is not None:
             claims[name] = [word.strip() for word in text.split(",") if word.strip()]
     if args.rows is not None:
         claims["rows"] = args.rows
-    return claims | {name: True for name in ("monitor", "admin") if getattr(args, name)}
+    return claims | ({"operator": args.operator} if args.operator else {})
+
+
+def described(grant: Grant) -> dict[str, Any]:
+    """Describe a grant for programs, in the words of the claims."""
+    columns = {pattern: fields.tree for pattern, fields in grant.columns}
+    return asdict(grant) | {"operator": grant.operator.name.lower(), "columns": columns}
 
 
 def unverified(token: str) -> tuple[Any, Any]:
@@ -215,8 +254,9 @@ def explained(header: Any, claims: Any, grant: Grant | None, error: AccessError 
     if grant is not None:
         rows.append(("allows views", ", ".join(grant.views) or "none"))
         rows += [(f"rows of {pattern}", where) for pattern, where in grant.rows]
-        rows.append(("allows to publish to", ", ".join(grant.publish) or "nothing"))
-        rows.append(("monitor, admin", f"{_yes(grant.monitor or grant.admin)}, {_yes(grant.admin)}"))
+        rows += [(f"columns of {pattern}", fields.text) for pattern, fields in grant.columns]
+        rows += [(f"allows {name}", ", ".join(found)) for name in LISTS if (found := getattr(grant, name))]
+        rows.append(("operator", grant.operator.name.lower()))
     return columns(rows, ("FACT", "VALUE"))
 
 
@@ -237,7 +277,3 @@ def _time(seconds: float) -> str:
 def _toml(value: Any) -> str:
     """Write a claim as TOML: texts, lists of texts and booleans are written as in JSON."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -64,6 +65,7 @@ def up(
     policy: Policy | None = None,
 ) -> int:
     """Run the stack of a configuration; ``services`` replaces its Python parts."""
+    from distributary.config.private import UMASK
     from distributary.kafka.gate import make_gate
     from distributary.operate import needs, parts
     from distributary.permit import check_exposure
@@ -78,6 +80,7 @@ def up(
             needs.check(config, wanted, lambda line: print(line, file=sys.stderr, flush=True))
     except KeyboardInterrupt:
         return 130
+    os.umask(UMASK)  # only now: what was fetched is in a cache that several users may share
     asyncio.run(_serve(config, say, wanted, policy))
     return 0
 

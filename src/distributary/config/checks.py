@@ -5,9 +5,12 @@ Messages do not repeat the text: it may hold a password, and the place is named 
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Any
 from urllib.parse import urlsplit
+
+from distributary.config.secrets import mask_text
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -15,6 +18,9 @@ _SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):([0-9]{1,5})")
 _MASTER = re.compile(r"local(?:\[[0-9*, ]+\])?|yarn|spark://\S+|k8s://\S+")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _ORIGIN = re.compile(r"https?://[^/\s?#@]+")
+_HEADER = re.compile(r"[!-~]*")
+_HOST_NAME = re.compile(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]+\]?")
+_VARIABLE = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*", re.ASCII)
 
 RULES = ("merge", "latest", "aggregate")
 
@@ -80,18 +86,37 @@ def shard(text: str) -> str:
 
 
 def public_url(text: str) -> str:
-    """Check an address that subscribers are given. "" means the one listened on."""
+    """Check an address of a publisher."""
     return _url(text, ("ws", "wss", "http", "https"), "wss://stream.example.com")
 
 
 def web_url(text: str) -> str:
     """Check an address that clients of a server are given. "" means the one listened on."""
-    return _url(text, ("http", "https"), "https://kafka.example.com/rest")
+    return _without_secret(_url(text, ("http", "https"), "https://kafka.example.com/rest"))
+
+
+def advertised_url(text: str) -> str:
+    """Check an address that subscribers are given. "" means the one listened on."""
+    return _without_secret(public_url(text))
 
 
 def registry_url(text: str) -> str:
     """Check the address of a schema registry. "" means the gateway of the stack."""
     return _url(text, ("http", "https"), "https://registry.example.com")
+
+
+def header(text: str) -> str:
+    """Check a text that is sent as the value of an HTTP header."""
+    if not _HEADER.fullmatch(text):
+        raise ValueError("expected visible ASCII characters and no line break")
+    return text
+
+
+def pem_file(text: str) -> str:
+    """Check the name of a file with a key, in place of which the key itself is easily given."""
+    if "-----BEGIN" in text:
+        raise ValueError("expected the name of a file, not the key itself")
+    return not_blank(text)
 
 
 def master(text: str) -> str:
@@ -103,11 +128,33 @@ def master(text: str) -> str:
     return text
 
 
+def variable(text: str) -> str:
+    """Check the name of an environment variable, or a pattern of names."""
+    if not _VARIABLE.fullmatch(text):
+        raise ValueError('expected the name of a variable, or a pattern such as "AWS_*"')
+    return text
+
+
 def origin(text: str) -> str:
     """Check one browser origin: scheme and host without a path, or "*"."""
     if text != "*" and not _ORIGIN.fullmatch(text):
         raise ValueError('expected an origin such as "https://app.example.com" (no path), or "*"')
     return text
+
+
+def host_name(text: str) -> str:
+    """Check the name or address of a host, without a port."""
+    if not _HOST_NAME.fullmatch(text):
+        raise ValueError('expected the name of a host such as "stream.example.com" (no port, no path)')
+    return text.lower()
+
+
+def network(text: str) -> str:
+    """Check an address, or a network of addresses."""
+    try:
+        return str(ipaddress.ip_network(text.strip("[]"), strict=False))
+    except ValueError:
+        raise ValueError('expected an address or a network such as "10.0.0.7" or "10.0.0.0/8"') from None
 
 
 def rule(text: str) -> str:
@@ -121,6 +168,12 @@ def function(text: str) -> str:
     """Check the import path of a Python function."""
     if not _FUNCTION.fullmatch(text):
         raise ValueError('expected a function as "package.module:function"')
+    return text
+
+
+def _without_secret(text: str) -> str:
+    if urlsplit(text).username is not None or mask_text(text) != text:
+        raise ValueError("expected an address without user, password and token: clients are given it")
     return text
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from distributary.config.aggregates import NAME, parse_aggregate
 from distributary.config.problem import nearest
+from distributary.config.secrets import mask_text
 from distributary.config.setting import Note, Setting, display
 from distributary.config.units import parse_duration, parse_size, parse_start
 
@@ -117,12 +118,12 @@ def _got(note: Note, raw: Any) -> str:
         return f", got {'a text' if isinstance(raw, str) else 'a ' + type(raw).__name__}"
     if isinstance(raw, bool):
         return f", got {str(raw).lower()}"
-    return f', got the text "{raw}"' if isinstance(raw, str) else f", got {raw}"
+    return f', got the text "{mask_text(raw)}"' if isinstance(raw, str) else f", got {raw}"
 
 
 def _checked(note: Note, text: str) -> str:
     if note.choices and text not in note.choices:
-        said = f'expected one of {", ".join(note.choices)}, got "{text}"'
+        said = f'expected one of {", ".join(note.choices)}, got "{mask_text(text)}"'
         raise ValueError(said + _guess(text, note.choices))
     if note.check is None:
         return text
@@ -140,7 +141,7 @@ def _guess(text: str, words: tuple[str, ...]) -> str:
 def _memory(text: str) -> str:
     memory = text.strip().lower()
     if not _MEMORY.fullmatch(memory):
-        raise ValueError(f'expected memory such as "512m" or "2g", got "{text}"')
+        raise ValueError(f'expected memory such as "512m" or "2g", got "{mask_text(text)}"')
     return memory
 
 
@@ -211,6 +212,8 @@ def _table_text(text: str) -> Any:
             return json.loads(text)
         except json.JSONDecodeError as error:
             raise ValueError(f"not a JSON object: {error.msg} at character {error.pos}") from None
+        except RecursionError:
+            raise ValueError("not a usable JSON object: nested too deeply") from None
     table: dict[str, str] = {}
     for pair in _split(text):
         name, equals, value = pair.partition("=")

@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from distributary.config.reader import DEFAULT, Origin
+from distributary.config.secrets import is_secret_property
 from distributary.config.setting import ITEMS, Setting, display, masked, quote
 from distributary.config.table import GROUPS, SECTIONS, TOP
 
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """One setting in force: ``value`` is fit for JSON, ``text`` is how the file would have it."""
+    """One setting in force: ``value`` is fit for JSON, ``text`` is how the file would have it.
+
+    ``secret`` says that there is a secret in it, which both do not show.
+    """
 
     key: str
     value: Any
     text: str
     origin: Origin
+    secret: bool = False
 
 
 def effective(
@@ -33,11 +38,13 @@ def effective(
             if setting.note.kind == "table" and value:
                 for entry, hidden in masked(setting.note, value).items():
                     origin = origins.get(f"{key}.{entry}", DEFAULT)
-                    yield Effective(f"{key}.{entry}", hidden, quote(hidden), origin)
+                    secret = setting.note.secret and is_secret_property(entry, value[entry])
+                    yield Effective(f"{key}.{entry}", hidden, quote(hidden), origin, secret)
             else:
                 shown = str(value) if setting in TOP else masked(setting.note, value)
                 text = quote(shown) if setting in TOP else display(setting.note, value)
-                yield Effective(key, shown, text, origins.get(key, DEFAULT))
+                secret = setting not in TOP and shown != (list(value) if isinstance(value, tuple) else value)
+                yield Effective(key, shown, text, origins.get(key, DEFAULT), secret)
 
     for name in ("", *SECTIONS):
         yield from rows(GROUPS[name], sections[name])

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from distributary.config import overlay, rules
 from distributary.config.effective import Effective, effective
 from distributary.config.gateway import Gateway
+from distributary.config.limits import Limits
 from distributary.config.lines import Lines
 from distributary.config.names import Names
 from distributary.config.permit import Permit
 from distributary.config.problem import Problem, Problems, nearest
-from distributary.config.reader import Origin, Reader
+from distributary.config.reader import Draft, Origin, Reader
 from distributary.config.schemas import Schemas
 from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
 from distributary.config.setting import ITEMS
@@ -31,6 +32,8 @@ from distributary.model.topic import Topic
 from distributary.model.view import View
 
 FILE = "distributary.toml"
+SERVERS = ("publisher", "control", "gateway", "socketio")
+"""The sections of servers."""
 
 EXAMPLE = """\
 [[feeds]]
@@ -68,6 +71,7 @@ class Config:
     gateway: Gateway = field(default_factory=Gateway)
     schemas: Schemas = field(default_factory=Schemas)
     permit: Permit = field(default_factory=Permit)
+    limits: Limits = field(default_factory=Limits)
     socketio: Socketio = field(default_factory=Socketio)
     names: Names = field(default_factory=Names)
     topics: tuple[Topic, ...] = ()
@@ -134,9 +138,14 @@ def load(
     for view in views:
         rules.check_view(reader, view, [feed.item for feed in feeds])
     rules.check_store(reader, sections["store"])
+    for name in SERVERS:
+        rules.check_tls(reader, sections[name])
+    rules.check_kafka_tls(reader, sections["kafka"])
     rules.check_ports(reader, sections)
     problems.finish()
     folder = file.parent if text is not None else Path()
+    for name in (*SERVERS, "kafka"):
+        _place_files(sections[name], folder)
     return Config(
         kafka=Kafka(**sections["kafka"].values),
         store=Store(**sections["store"].values),
@@ -146,6 +155,7 @@ def load(
         gateway=Gateway(**sections["gateway"].values),
         schemas=Schemas(**sections["schemas"].values),
         permit=Permit(**sections["permit"].values),
+        limits=Limits(**sections["limits"].values),
         socketio=Socketio(**sections["socketio"].values),
         names=Names(**sections["names"].values),
         topics=tuple(Topic(**topic.values) for topic in topics),
@@ -182,6 +192,13 @@ def parse_views(text: str, known_feeds: Iterable[str] = (), *, file: str = "") -
     return Fragment(
         tuple(Feed(**feed.values) for feed in feeds), tuple(View(**view.values) for view in views)
     )
+
+
+def _place_files(draft: Draft, folder: Path) -> None:
+    """Name the files of a server's TLS from the root: what reads them does not know the folder."""
+    for name in ("tls_certificate", "tls_key", "tls_client_ca"):
+        if name in draft.settings and draft.get(name):
+            draft.values[name] = os.path.abspath(folder / Path(draft.get(name)).expanduser())
 
 
 def _named(what: str, name: str, items: Iterable[_Item]) -> _Item:

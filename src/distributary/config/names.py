@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 
 from distributary.config.setting import Section, setting
@@ -10,8 +11,10 @@ from distributary.config.setting import Section, setting
 
 def _pattern(text: str) -> str:
     try:
-        re.compile(text)
-    except re.error as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what Python may read otherwise one day
+            re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"expected a regular expression: {error}") from None
     return text
 

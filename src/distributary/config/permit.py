@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 from urllib.parse import urlsplit
 
+from distributary.config import checks
 from distributary.config.setting import Section, setting
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -16,10 +18,11 @@ MIN_SECRET = 32
 """Bytes: a shorter secret can be guessed from one token, away from the server."""
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_KEY = re.compile(r"\bdk_[\w-]{20,}")
 
 
-def hmac_secret(text: str) -> str:
-    """Check a secret for HS256. "" means none."""
+def secret(text: str) -> str:
+    """Check a secret that tokens are signed with. "" means none."""
     if text.lstrip().startswith("-----BEGIN"):
         raise ValueError("expected a secret of your own, not a PEM key: name its file in permit.public_keys")
     if text and len(text.encode()) < MIN_SECRET:
@@ -54,9 +57,19 @@ def api_key(value: Any) -> str:
     if not isinstance(value.get("hash"), str) or not _HASH.fullmatch(value["hash"]):
         raise ValueError('expected hash = "sha256:" and 64 digits; `distributary token key` makes one')
     try:
-        return json.dumps(value)
+        text = json.dumps(value, default=_date)
+        if _KEY.search(text):
+            raise ValueError("expected the hash of a key, and not the key itself: it would be printed")
+        return text
     except TypeError:
-        raise ValueError("expected texts, numbers, booleans, lists and tables in it") from None
+        raise ValueError("expected texts, numbers, booleans, dates, lists and tables in it") from None
+
+
+def _date(value: Any) -> str:
+    """Write a date or time of TOML as a text."""
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(value)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,18 +82,28 @@ class Permit(Section):
 
     hmac_secret: str = setting(
         "",
-        "Secret that tokens are signed with by HS256: at least 32 bytes. Best given by environment.",
+        "Secret that tokens are signed with by HS256 (of 48 or 64 bytes: by HS384, HS512, too), at least 32 "
+        "bytes. Best given by environment.",
         hidden=True,
-        check=hmac_secret,
+        check=secret,
+    )
+    old_hmac_secrets: tuple[str, ...] = setting(
+        (),
+        "Secrets before `hmac_secret`, with which tokens may still be signed while it is replaced.",
+        hidden=True,
+        check=secret,
     )
     public_keys: tuple[str, ...] = setting(
         (),
-        "PEM files of the public keys of tokens signed by RS256 or ES256, relative to the file's folder.",
+        "PEM files of the public keys of tokens (RSA, EC or Ed25519), relative to the file's folder. "
+        "All of them count, so that keys can be replaced one by one.",
         example='["keys/login.pem"]',
+        secret=True,
+        check=checks.pem_file,
     )
     jwks_url: str = setting(
         "",
-        "Address of the key set (JWKS) of tokens signed by RS256 or ES256.",
+        "Address of the key set (JWKS) of tokens signed with RSA, EC or Ed25519 keys.",
         example='"https://login.example.com/.well-known/jwks.json"',
         secret=True,
         check=jwks_url,
@@ -94,6 +117,13 @@ class Permit(Section):
         unit="s",
         low=1,
         example='"10 s"',
+    )
+    jwks_max_age: float = setting(
+        86_400.0,
+        "How long keys count that cannot be fetched again: after that, tokens are refused.",
+        unit="s",
+        low=1,
+        example='"1 hour"',
     )
     jwks_timeout: float = setting(
         5.0, "How long a fetch of the key set may take.", unit="s", low=0.1, high=60, example='"2 s"'
@@ -111,6 +141,14 @@ class Permit(Section):
     )
     require_expiry: bool = setting(
         True, "Whether a token without exp is refused. Such a token counts for ever.", example="false"
+    )
+    max_token_age: float = setting(
+        0.0,
+        "Longest life of a token, from iat to exp: one that says a longer one, or neither, is refused, and "
+        "revocations are forgotten when they are older. 0: any, and revocations are kept for ever.",
+        unit="s",
+        low=0,
+        example='"30 days"',
     )
     claim: str = setting(
         "",
@@ -131,9 +169,22 @@ class Permit(Section):
         high=300,
         example='"10 s"',
     )
+    audit_log: str = setting(
+        "",
+        "File of the audit log (JSON lines: definitions, revocations, administrative calls, refusals). "
+        'Empty: audit.log in the data folder; "-": each part\'s standard error.',
+        example='"/var/log/distributary/audit.log"',
+    )
+    functions: tuple[str, ...] = setting(
+        (),
+        "Python functions (module:function, or patterns with *) that views may name which do not come from "
+        "this file: they run in the reducers, with all that those can read.",
+        example='["folds.streaks:*"]',
+    )
     keys: Mapping[str, str] = setting(
         {},
-        "API keys of services by name: hash, and what each allows, named as in a token's claims.",
+        "API keys of services by name: hash, expires, issued, user (where two keys stand for one), and what "
+        "each allows, named as in a token's claims. They are read again when the file changes.",
         example='{ reports = { hash = "sha256:'
         + "6ca13d52ca70c883e0f0bb101e425a89e8624de51db2d2392593af6a84118090"
         + '", views = ["odds"] } }',
@@ -143,4 +194,6 @@ class Permit(Section):
     @property
     def on(self) -> bool:
         """Whether anybody must show a token or a key."""
-        return bool(self.hmac_secret or self.public_keys or self.jwks_url or self.keys)
+        return bool(
+            self.hmac_secret or self.old_hmac_secrets or self.public_keys or self.jwks_url or self.keys
+        )

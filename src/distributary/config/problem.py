@@ -54,8 +54,14 @@ class Problems:
             raise error
 
 
+MAX_WORD = 100
+"""Characters of a word that is compared with others: it takes time by their square."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Name the known word that ``word`` is most likely meant to be, or ""."""
+    if len(word) > MAX_WORD:
+        return ""
     names = list(known)
     by_folded = {name.lower().replace("-", "_"): name for name in reversed(names)}
     found = difflib.get_close_matches(word.lower().replace("-", "_"), by_folded, 1, 0.6)

@@ -92,6 +92,24 @@ def check_store(reader: Reader, draft: Draft) -> None:
             reader.note(draft, "shards", f"the server {name.replace(' ', ', database ')} is named twice")
 
 
+def check_tls(reader: Reader, draft: Draft) -> None:
+    """Note what means nothing without a certificate."""
+    if "tls_certificate" not in draft.refused and not draft.get("tls_certificate"):
+        for name in ("tls_key", "tls_client_ca"):
+            if name not in draft.refused and draft.get(name):
+                reader.note(draft, name, "needs tls_certificate, without which there is no TLS")
+
+
+def check_kafka_tls(reader: Reader, draft: Draft) -> None:
+    """Note TLS of an embedded broker that wants no passwords: then it speaks plainly."""
+    if "tls_certificate" in draft.refused or "secure" in draft.refused:
+        return
+    if draft.get("tls_certificate") and not draft.get("secure"):
+        reader.note(draft, "tls_certificate", "needs secure = true, without which the broker is a plain one")
+    if draft.get("tls_key") and not draft.get("tls_certificate"):
+        reader.note(draft, "tls_key", "needs tls_certificate, without which there is no TLS")
+
+
 def check_ports(reader: Reader, sections: Mapping[str, Draft]) -> None:
     """Note two listeners with the same port, at the one that was given (of two, the later)."""
     taken: dict[int, tuple[Draft, str]] = {}

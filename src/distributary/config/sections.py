@@ -6,25 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from distributary.config import checks
+from distributary.config.listening import Listening, listen_port, most_connections
 from distributary.config.setting import Section, setting
 from distributary.model.shard import shard_of
 
 ENGINES = ("auto", "realtime", "microbatch")
-
-
-def _port(default: int, doc: str) -> int:
-    port: int = setting(default, doc, low=1, high=65535)
-    return port
-
-
-def _host() -> str:
-    host: str = setting(
-        "127.0.0.1",
-        'The address to listen on; "0.0.0.0" listens on all of the machine\'s.',
-        example='"0.0.0.0"',
-        check=checks.not_blank,
-    )
-    return host
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,11 +24,29 @@ class Kafka(Section):
         aliases=("bootstrap.servers",),
         check=checks.servers,
     )
-    port: int = _port(9092, "Port of the embedded broker; when it is busy a free one is taken.")
+    port: int = listen_port(9092, "Port of the embedded broker; when it is busy a free one is taken.")
     broker_id: int = setting(
         101, "Id of the embedded broker: three or four digits.", low=100, high=9999, example="102"
     )
     memory: str = setting("384m", "Heap of the embedded broker.", kind="memory", example='"1g"')
+    secure: bool = setting(
+        False,
+        "Have the embedded broker want passwords (SASL/SCRAM) and keep lists of who may do what. "
+        "`up` gives each part a user of its own, and commands on this machine find theirs in data_dir.",
+        example="true",
+    )
+    tls_certificate: str = setting(
+        "",
+        "PEM file with the certificate of a secure embedded broker, and those between it and its CA, "
+        "relative to the file's folder. With it the broker speaks TLS only to clients, who find its CA by "
+        "`properties`.",
+        example='"tls/server.pem"',
+    )
+    tls_key: str = setting(
+        "",
+        "PEM file with the certificate's key, without a password. Empty: it is in the certificate's file.",
+        example='"tls/server-key.pem"',
+    )
     commands_topic: str = setting(
         "distributary.commands",
         "Topic of the commands (subscribe, begin, end) that every reducer reads.",
@@ -91,7 +95,7 @@ class Store(Section):
         secret=True,
         check=checks.shard,
     )
-    port: int = _port(6379, "Port of the embedded server; when it is busy a free one is taken.")
+    port: int = listen_port(6379, "Port of the embedded server; when it is busy a free one is taken.")
     log_keep: int = setting(
         100_000,
         "Changes kept for resuming, for each view; who was away for longer gets a snapshot.",
@@ -175,15 +179,21 @@ class Spark(Section):
         # Two copies of a task would take the partition from each other again and again.
         fixed={"spark.speculation": ("false",)},
     )
+    environment: tuple[str, ...] = setting(
+        (),
+        "Environment variables (patterns) that `up` hands on to the reducers, beside those that they need.",
+        example='["AWS_*", "MODEL_PATH"]',
+        check=checks.variable,
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Publisher(Section):
+class Publisher(Listening):
     """What subscribers connect to."""
 
-    host: str = _host()
-    port: int = _port(8000, "Port for WebSocket.")
-    http_port: int = _port(8001, "Port for SSE, the page and the metrics.")
+    port: int = listen_port(8000, "Port for WebSocket.")
+    http_port: int = listen_port(8001, "Port for SSE, the page and the metrics.")
+    max_connections: int = most_connections(10_000)
     processes: int = setting(1, "Publisher processes that share the ports.", low=1, high=256, example="4")
     queue_bytes: int = setting(
         1_048_576,
@@ -243,28 +253,20 @@ class Publisher(Section):
         "Compress WebSocket messages (permessage-deflate, each by itself) for clients that offer it.",
         example="true",
     )
-    origins: tuple[str, ...] = setting(
-        (),
-        'Browser origins that may connect; "https://*.example.com" allows all below a domain, "*" all. '
-        "Empty: only pages of the publisher's own host.",
-        example='["https://app.example.com"]',
-        check=checks.origin,
-    )
     advertised_url: str = setting(
         "",
         "Address that subscribers are told, when a proxy stands before the publisher. Empty: host and port.",
         example='"wss://stream.example.com"',
         secret=True,
-        check=checks.public_url,
+        check=checks.advertised_url,
     )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Control(Section):
+class Control(Listening):
     """The REST control API."""
 
-    host: str = _host()
-    port: int = _port(8080, "Port of the control API.")
+    port: int = listen_port(8080, "Port of the control API.")
     cache_max_age: float = setting(
         1.0,
         "How long caches may serve rows without asking again, in whole seconds.",

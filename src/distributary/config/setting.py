@@ -123,15 +123,20 @@ def display(note: Note, value: Any) -> str:
 def masked(note: Note, value: Any) -> Any:
     """Give the value with whatever is secret in it hidden, ready for JSON."""
     if note.kind == "table":
-        hide: Callable[[str, str], str] = mask_property if note.secret else (lambda _, text: text)
-        return {name: hide(name, text) for name, text in value.items()}
+        return {name: _entry(note, name, text) for name, text in (value or {}).items()}
     if isinstance(value, tuple):
-        return [mask_text(item) if note.secret else item for item in value]
+        return [MASK if note.hidden else mask_text(item) if note.secret else item for item in value]
     if isinstance(value, str) and note.hidden:
         return value and MASK
     if isinstance(value, str) and note.secret:
         return mask_text(value)
     return value
+
+
+def _entry(note: Note, name: str, text: str) -> str:
+    if note.hidden:
+        return text and MASK
+    return mask_property(name, text) if note.secret else text
 
 
 def quote(text: str) -> str:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from distributary.config import checks
 from distributary.config.gateway import Gateway
+from distributary.config.limits import Limits
 from distributary.config.names import Names
 from distributary.config.permit import Permit
 from distributary.config.schemas import Schemas
@@ -27,6 +28,7 @@ SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
         "gateway": Gateway,
         "schemas": Schemas,
         "permit": Permit,
+        "limits": Limits,
         "socketio": Socketio,
         "names": Names,
     }

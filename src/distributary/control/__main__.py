@@ -10,7 +10,6 @@ import signal
 import sys
 
 import uvloop
-from aiohttp import web
 
 from distributary.config import Config, load
 from distributary.config.embedded import with_embedded
@@ -18,10 +17,13 @@ from distributary.control.app import make_app
 from distributary.control.context import Context
 from distributary.control.kafka_eye import KafkaEye
 from distributary.control.monitor import Monitor
-from distributary.errors import DistributaryError, PortTaken
+from distributary.errors import DistributaryError
 from distributary.heartbeat import Heartbeat
+from distributary.httpd.certificates import reload_on_hangup
+from distributary.httpd.listener import Listener
 from distributary.kafka.commands import CommandsProducer
 from distributary.permit import check_exposure
+from distributary.permit.stack_token import ensure_token
 from distributary.store.shards import open_reader, open_writer
 
 log = logging.getLogger("distributary.control")
@@ -34,6 +36,7 @@ _MAX_LINE = 65_536
 async def serve(config: Config) -> None:
     """Serve until SIGTERM or SIGINT; says on stdout when it is ready."""
     check_exposure(config)
+    ensure_token(config.data_dir)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -41,34 +44,34 @@ async def serve(config: Config) -> None:
     commands = CommandsProducer(config.kafka)
     monitor = Monitor(config, reader, KafkaEye(config.kafka))
     context = Context(config, reader, writer, commands, monitor)
-    runner = web.AppRunner(
-        make_app(context), access_log=None, shutdown_timeout=_STOP_SECONDS, max_line_size=_MAX_LINE
-    )
-    await runner.setup()
+    listener = listener_of(context)
     try:
-        await _listen(runner, config.control.host, config.control.port)
-        host = f"[{config.control.host}]" if ":" in config.control.host else config.control.host
-        addresses = {"http": f"http://{host}:{config.control.port}"}
+        await listener.start(config.control.port)
+        reload_on_hangup(listener.certificates)
+        addresses = {"http": listener.url}
         beating = asyncio.create_task(Heartbeat.of_process().run())
         print(json.dumps({"ready": True, "part": "control", "addresses": addresses}), flush=True)
         await stop.wait()
         beating.cancel()
     finally:
-        await runner.cleanup()
+        await listener.stop()
         monitor.close()
         await commands.close(1.0)
         await reader.close()
         writer.close()
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        raise PortTaken(
-            f"the control API cannot listen on {host}:{port}: {error.strerror}",
-            hint="set control.port to a free port",
-        ) from None
+def listener_of(context: Context) -> Listener:
+    """Make what serves the API; raises ConfigError when a certificate or the keys of ``[permit]`` are bad."""
+    return Listener(
+        make_app(context),
+        context.config.control,
+        part="the control API",
+        setting="control.port",
+        stop_seconds=_STOP_SECONDS,
+        tally=context.connections,
+        max_line_size=_MAX_LINE,
+    )
 
 
 def main() -> int:

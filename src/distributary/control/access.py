@@ -14,13 +14,18 @@ from aiohttp.typedefs import Handler
 
 from distributary.control.replies import error_reply
 from distributary.errors import AccessError, Forbidden
+from distributary.model.fields import Fields
 from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.permit import OPEN, Gate, Grant, Held, Need, challenge, demand
+from distributary.permit import OPEN, Gate, Grant, Held, Need, Operator, challenge, demand
+from distributary.permit.audited import Attempt, route_of
+from distributary.permit.limiter import Limiter
+from distributary.permit.metering import measured
 
 log = logging.getLogger(__name__)
 
 GATE: web.AppKey[Gate] = web.AppKey("gate", Gate)
+LIMITER: web.AppKey[Limiter] = web.AppKey("limiter", Limiter)
 
 _GRANT: web.RequestKey[Grant] = web.RequestKey("grant", Grant)
 _NARROWED: web.RequestKey[bool] = web.RequestKey("narrowed", bool)
@@ -31,19 +36,20 @@ NEEDS: Mapping[str, Need] = {
     "GET /v1": Need.OPEN,
     "GET /healthz": Need.OPEN,
     "GET /readyz": Need.OPEN,
-    "GET /metrics": Need.MONITOR,
-    "GET /v1/status": Need.MONITOR,
-    "GET /v1/feeds": Need.MONITOR,
+    "GET /metrics": Need.READ,
+    "GET /v1/status": Need.READ,
+    "GET /v1/feeds": Need.READ,
     "GET /v1/views": Need.USER,
     "GET /v1/views/{name}": Need.ROWS,
     "GET /v1/views/{name}/status": Need.VIEW,
-    "PUT /v1/views/{name}": Need.ADMIN,
-    "DELETE /v1/views/{name}": Need.ADMIN,
+    "PUT /v1/views/{name}": Need.DEFINE,
+    "DELETE /v1/views/{name}": Need.DEFINE,
     "POST /v1/subscriptions": Need.ROWS,
     "GET /v1/subscriptions/{id}": Need.USER,
     "DELETE /v1/subscriptions/{id}": Need.USER,
     "POST /v1/subscriptions/{id}/begin": Need.USER,
-    "POST /v1/users/{user}/revoke": Need.ADMIN,
+    "POST /v1/users/{user}/revoke": Need.OPERATE,
+    "POST /v1/tokens/{id}/revoke": Need.OPERATE,
 }
 """Every address by what it needs; one that is not here needs an admin."""
 
@@ -61,23 +67,38 @@ async def permitted(request: web.Request, handler: Handler) -> web.StreamRespons
 
 
 async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse:
-    resource = request.match_info.route.resource
-    method = "GET" if request.method == "HEAD" else request.method
-    need = NEEDS.get(f"{method} {resource.canonical}", Need.ADMIN) if resource is not None else Need.OPEN
+    need = _need(request)
     gate = request.app[GATE]
-    if need is Need.OPEN or not gate.on:
+    if need is Need.OPEN:
         request[_GRANT] = OPEN
         return await handler(request)
     grant = request[_GRANT] = await gate.by_headers(request.headers)
     demand(grant, need, request.match_info.get("name"))
-    reply = await handler(request)
+    limiter = request.app[LIMITER]
+    await limiter.request(grant, request.content_length or 0)
+    with limiter.metered(grant):
+        reply = await measured(handler(request))
     if need is Need.ROWS and reply.status < 300 and not request.get(_NARROWED):
-        log.error("%s %s answered without narrowing its query", request.method, resource)
+        log.error("%s answered without narrowing its query", route_of(request))
         raise Forbidden("these rows cannot be served to a token or key", hint="this is a mistake of ours")
+    if not gate.on:
+        return reply
     # What one user may read is not what the next may: no shared cache keeps it.
     reply.headers["Cache-Control"] = _private(reply.headers.get("Cache-Control", ""))
     reply.headers.add("Vary", "Authorization, X-API-Key")
     return reply
+
+
+def _need(request: web.Request) -> Need:
+    route = route_of(request)
+    return NEEDS.get(route, Need.ADMIN) if route else Need.OPEN
+
+
+def attempt(request: web.Request) -> Attempt:
+    """Say what a request tried, for the audit log."""
+    grant = request.get(_GRANT)
+    changes = _need(request) in (Need.DEFINE, Need.OPERATE, Need.ADMIN)
+    return Attempt(route_of(request) or request.method, grant.user if grant is not None else "", changes)
 
 
 def grant_of(request: web.Request) -> Grant:
@@ -85,22 +106,32 @@ def grant_of(request: web.Request) -> Grant:
     return request[_GRANT]
 
 
+def held_of(request: web.Request) -> Held:
+    """Give what the caller's rows are read under."""
+    return Held((grant_of(request),))
+
+
 def narrowed(request: web.Request, query: Query) -> Query:
     """Give the query that is served to the caller in place of the one asked for; raises Forbidden."""
-    narrow = grant_of(request).narrow(query)
+    narrow = held_of(request).narrow(query)
     request[_NARROWED] = True
     return narrow
 
 
+def shown(request: web.Request, view: str, wanted: Fields | None) -> Fields | None:
+    """Give those of the wanted fields of a view's rows that the caller may see; None: all fields."""
+    return held_of(request).fields(view, wanted)
+
+
 def told(request: web.Request, view: str, position: Position) -> Position:
     """Give a position as the caller is told it: one of rows under its filter, and no other."""
-    return Position(Held((grant_of(request),)).epoch(view, position.epoch), position.seq)
+    return Position(held_of(request).epoch(view, position.epoch), position.seq)
 
 
 def may_use(request: web.Request, subscription: str, query: Query) -> bool:
     """Say whether a subscription is the caller's (an admin may use any), within what the caller may read."""
-    held = Held((grant_of(request),))
-    return (held.owns(subscription) or held.grants[0].admin) and held.covers(query)
+    held = held_of(request)
+    return (held.owns(subscription) or grant_of(request).operator >= Operator.OPERATE) and held.covers(query)
 
 
 def _private(cache: str) -> str:

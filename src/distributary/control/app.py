@@ -8,13 +8,17 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from distributary.control import health, rows, status, subscriptions, users, views
-from distributary.control.access import GATE, permitted
+from distributary.control.access import GATE, LIMITER, attempt, permitted
 from distributary.control.context import CONTEXT, Context
 from distributary.control.origins import same_site
 from distributary.control.replies import MAX_BODY, one_shape
 from distributary.control.results import Results
 from distributary.control.sweep import sweep_forever
+from distributary.httpd.response_headers import add_safe_headers
 from distributary.permit import Gate
+from distributary.permit.audit import Audit
+from distributary.permit.audited import audited
+from distributary.permit.limiter import Limiter
 
 
 def make_app(context: Context) -> web.Application:
@@ -22,9 +26,12 @@ def make_app(context: Context) -> web.Application:
 
     Raises ConfigError when the keys of ``[permit]`` cannot be used.
     """
-    app = web.Application(middlewares=[one_shape, same_site, permitted], client_max_size=MAX_BODY)
+    noted = audited(Audit.of("control", context.config), attempt)
+    app = web.Application(middlewares=[noted, one_shape, same_site, permitted], client_max_size=MAX_BODY)
+    app.on_response_prepare.append(add_safe_headers)
     app[CONTEXT] = context
     app[GATE] = Gate(context.config, context.reader.revoked)
+    app[LIMITER] = Limiter(context.config, context.reader)
     app[rows.RESULTS] = Results(context.config.control.cache_bytes)
     app.cleanup_ctx.append(_at_intervals)
     app.add_routes(
@@ -43,6 +50,7 @@ def make_app(context: Context) -> web.Application:
             web.delete("/v1/subscriptions/{id}", subscriptions.end),
             web.post("/v1/subscriptions/{id}/begin", subscriptions.begin),
             web.post("/v1/users/{user}/revoke", users.revoke),
+            web.post("/v1/tokens/{id}/revoke", users.revoke_token),
             web.get("/healthz", health.healthz),
             web.get("/readyz", health.readyz),
             web.get("/metrics", health.metrics),
@@ -56,6 +64,7 @@ async def _at_intervals(app: web.Application) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(sweep_forever(context)),
         asyncio.create_task(context.monitor.run()),
+        asyncio.create_task(app[LIMITER].usage.run()),
     ]
     yield
     for task in tasks:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from distributary.config import Config
 from distributary.model.definition import Definition
 from distributary.store.base import WriterStore
 
 
-def apply_config(config: Config, store: WriterStore) -> list[str]:
+def apply_config(
+    config: Config, store: WriterStore, defined: Callable[[str], None] = lambda name: None
+) -> list[str]:
     """Define every view of the file that is new or changed; say what was done, a line each.
 
-    Views that the store has and the file does not are left as they are, and said.
+    Views that the store has and the file does not are left as they are, and said. ``defined`` hears the name
+    of each that was defined.
     """
     done: list[str] = []
     stored = store.views()
@@ -23,6 +28,7 @@ def apply_config(config: Config, store: WriterStore) -> list[str]:
         if before is not None and before.next == definition.build:
             continue
         store.define(view.name, definition.build, definition.text)
+        defined(view.name)
         if before is None:
             done.append(f"view {view.name}: new")
         elif before.live == definition.build:

@@ -15,6 +15,8 @@ from urllib.parse import quote
 
 from distributary.config import Config, load
 from distributary.errors import DistributaryError, RequestError, StackNotRunning
+from distributary.httpd.redirects import opener
+from distributary.httpd.trust import Trust, tls_hint
 from distributary.operate import register
 from distributary.operate.state import running
 from distributary.permit.making import own_headers
@@ -82,20 +84,26 @@ def control_is_away(config: Config) -> StackNotRunning:
 def connect(
     path: Path | None, env: Mapping[str, str] = os.environ, *, timeout: float = 10.0
 ) -> ControlClient:
-    """Find the control API and call it as whoever the environment, else the configuration's secret, says."""
+    """Find the control API; call it as whoever the environment says, else by the stack's own token."""
     url = find_control(path, env)
     # A token that we make ourselves goes to our own stack only, not to any address of the environment.
     own = path is not None or not env.get(CONTROL_URL)
-    permit = stack_config(path, env).permit if own else None
-    return ControlClient(url, timeout, headers=lambda: own_headers(env, permit))
+    config = stack_config(path, env) if own else None
+    trust = Trust.of_stack(config.data_dir, env) if config else Trust(env)
+    return ControlClient(url, timeout, headers=lambda: own_headers(env, config), trust=trust)
 
 
 class ControlClient:
     """Calls one control API, blocking; ``headers`` is asked for those of every call."""
 
     def __init__(
-        self, url: str, timeout: float = 10.0, headers: Callable[[], Mapping[str, str]] = dict
+        self,
+        url: str,
+        timeout: float = 10.0,
+        headers: Callable[[], Mapping[str, str]] = dict,
+        trust: Trust | None = None,
     ) -> None:
+        self._trust = trust or Trust()
         self.url = url
         self._timeout = timeout
         self._headers = headers
@@ -110,7 +118,9 @@ class ControlClient:
         headers = {"Content-Type": "application/json", **self._headers()}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as reply:
+            context = self._trust.context(self.url)
+            https = [urllib.request.HTTPSHandler(context=context)] if context else []
+            with opener(*https).open(request, timeout=self._timeout) as reply:
                 text = reply.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -118,7 +128,8 @@ class ControlClient:
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise StackNotRunning(
-                f"the control API at {self.url} does not answer: {reason}", hint="is the stack running?"
+                f"the control API at {self.url} does not answer: {reason}",
+                hint=tls_hint(reason) or "is the stack running?",
             ) from None
         try:
             return json.loads(text) if text else None

@@ -14,7 +14,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from distributary.config import Config
 from distributary.control.monitor import Monitor
+from distributary.httpd.connections import Connections
 from distributary.model.command import Command
+from distributary.permit import PageRules
 from distributary.store.base import ReaderStore, WriterStore
 from distributary.subscribe.find import websocket_url
 
@@ -40,6 +42,8 @@ class Context:
     writer: WriterStore
     announcer: Announcer
     monitor: Monitor = None  # type: ignore[assignment]  # never None once made
+    pages: PageRules = None  # type: ignore[assignment]  # the same
+    connections: Connections = None  # type: ignore[assignment]  # the same
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     sending: set[asyncio.Task[None]] = field(default_factory=set)
@@ -47,6 +51,8 @@ class Context:
     def __post_init__(self) -> None:
         """Make what was not given."""
         self.monitor = self.monitor or Monitor(self.config, self.reader)
+        self.pages = self.pages or PageRules("control", self.config.control)
+        self.connections = self.connections or Connections(self.config.control)
 
     @property
     def ttl_ms(self) -> int:
@@ -71,7 +77,8 @@ def websocket_address(config: Config, host: str) -> str:
     publisher = config.publisher
     if publisher.advertised_url:
         return websocket_url(publisher.advertised_url)
-    return f"ws://{_host(publisher.host, host)}:{publisher.port}/connection/websocket"
+    place = f"{_host(publisher.host, host)}:{publisher.port}"
+    return f"{publisher.websocket_scheme}://{place}/connection/websocket"
 
 
 def http_address(config: Config, host: str) -> str:
@@ -80,7 +87,7 @@ def http_address(config: Config, host: str) -> str:
     if publisher.advertised_url:
         parts = urlsplit(publisher.advertised_url)
         return f"{'https' if parts.scheme in ('wss', 'https') else 'http'}://{parts.netloc}"
-    return f"http://{_host(publisher.host, host)}:{publisher.http_port}"
+    return f"{publisher.http_scheme}://{_host(publisher.host, host)}:{publisher.http_port}"
 
 
 def events_address(config: Config, host: str, view: str, subscription: str) -> str:

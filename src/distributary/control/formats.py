@@ -27,6 +27,8 @@ text_of = msgspec.json.Decoder(str).decode
 """Reads a JSON text."""
 
 _odd = re.compile(r'[,"\r\n]').search
+_formula = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]").match
+_number = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
 
 _NULL = b"null"
 
@@ -170,7 +172,13 @@ class _Cells(dict[bytes, str]):
 
 
 def _quoted(text: str) -> str:
-    """Put a text in quotes where it needs them; the empty text has them, to differ from no value."""
+    """Put a text in quotes where it needs them; the empty text has them, to differ from no value.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe before it, as spreadsheets write
+    texts: whoever publishes a value does not choose what runs at whoever opens the file.
+    """
+    if _formula(text) and not _number(text):
+        text = f"'{text}"
     if text and _odd(text) is None and text == text.strip():
         return text
     return '"' + text.replace('"', '""') + '"'

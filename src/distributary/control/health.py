@@ -78,6 +78,8 @@ async def _lines(context: Context) -> Any:
     commands = [({"result": how}, context.counts["commands", how]) for how in ("sent", "failed")]
     for line in _metric("control_commands_total", "counter", "Commands written to Kafka.", commands):
         yield line
+    for line in _connections(context):
+        yield line
     ages = [({"part": s.beat.part, "id": s.beat.id}, s.beat.age_ms / 1000) for s in overview.said]
     for line in _metric("part_silence_seconds", "gauge", "Since a part last reported.", ages):
         yield line
@@ -94,12 +96,25 @@ async def _lines(context: Context) -> Any:
         yield line
 
 
+def _connections(context: Context) -> Iterator[str]:
+    tally = context.connections
+    yield from _metric("control_connections", "gauge", "Connections now.", [({}, tally.open)])
+    refused = [({"reason": why}, tally.refused[why]) for why in ("total", "address")]
+    yield from _metric(
+        "control_refused_connections_total", "counter", "Connections over a bound, by which.", refused
+    )
+    slow = [({"waited_for": what}, tally.timed_out[what]) for what in ("head", "body", "write")]
+    yield from _metric(
+        "control_slow_connections_total", "counter", "Connections closed for a slow client.", slow
+    )
+
+
 def _metric(name: str, kind: str, text: str, values: list[tuple[dict[str, str], Any]]) -> Iterator[str]:
     yield f"# HELP distributary_{name} {text}"
     yield f"# TYPE distributary_{name} {kind}"
     for labels, value in values:
         inner = ",".join(f'{label}="{_escaped(said)}"' for label, said in labels.items())
-        yield f"distributary_{name}{{{inner}}} {value}"
+        yield f"distributary_{name}{{{inner}}} {value}" if inner else f"distributary_{name} {value}"
 
 
 def _escaped(text: str) -> str:

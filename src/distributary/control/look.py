@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from distributary.config import Config
+from distributary.config.embedded import with_embedded
 from distributary.control.alarms import Alarm
 from distributary.control.kafka_eye import KafkaEye
 from distributary.control.monitor import EVERY, Monitor
@@ -37,7 +38,7 @@ def with_ports(config: Config) -> Config:
     ports = chosen(config.data_dir / "ports.json")
     kafka, store = config.kafka, config.store
     if not kafka.bootstrap_servers:
-        kafka = replace(kafka, bootstrap_servers=f"127.0.0.1:{ports.get('kafka', kafka.port)}")
+        kafka = replace(kafka, port=ports.get("kafka", kafka.port))
     if not store.addresses:
-        store = replace(store, url=f"redis://127.0.0.1:{ports.get('store', store.port)}/0")
-    return replace(config, kafka=kafka, store=store)
+        store = replace(store, port=ports.get("store", store.port))
+    return with_embedded(replace(config, kafka=kafka, store=store))

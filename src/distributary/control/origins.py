@@ -6,8 +6,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from distributary.control.context import CONTEXT
-from distributary.errors import OriginRefused
-from distributary.permit import origin_allowed
 
 EXPOSED = "ETag, Link, Distributary-Position, Distributary-State"
 """Headers that pages may read, besides those that browsers show anyway."""
@@ -15,15 +13,11 @@ EXPOSED = "ETag, Link, Distributary-Position, Distributary-State"
 
 @web.middleware
 async def same_site(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse pages of other sites that ``publisher.origins`` does not name; let the rest read the replies."""
+    """Refuse pages of other sites that ``control.origins`` does not name; let the rest read the replies."""
+    request.app[CONTEXT].pages.check(request.headers)
     origin = request.headers.get("Origin")
     if origin is None:
         return await handler(request)
-    if not origin_allowed(origin, request.host, request.app[CONTEXT].config.publisher.origins):
-        raise OriginRefused(
-            f"pages of {origin} may not use this API",
-            hint="name it in publisher.origins of the configuration",
-        )
     asked = request.headers.get("Access-Control-Request-Method")
     if request.method == "OPTIONS" and asked:
         reply: web.StreamResponse = web.Response(status=204)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -26,6 +27,7 @@ STATUSES: tuple[tuple[type[DistributaryError], int], ...] = (
     (errors.NotThere, 404),
     (errors.AlreadyBegun, 409),
     (errors.OriginRefused, 403),
+    (errors.HostRefused, 421),
     (errors.Forbidden, 403),
     (errors.KeysUnavailable, 503),
     (errors.AccessError, 401),
@@ -34,6 +36,8 @@ STATUSES: tuple[tuple[type[DistributaryError], int], ...] = (
     (errors.ResultTooLarge, 413),
     (errors.ViewBuilding, 503),
     (errors.ViewBusy, 503),
+    (errors.LimitExceeded, 429),
+    (errors.TooManyRequests, 429),
     (errors.StoreUnavailable, 503),
     (errors.NotReady, 503),
     (errors.KafkaUnavailable, 503),
@@ -49,8 +53,8 @@ def error_reply(error: DistributaryError, status: int | None = None, **more: Any
         status = next((number for kind, number in STATUSES if isinstance(error, kind)), 500)
     body = {"code": error.code, "message": error.message, "hint": error.hint, "retry": error.retry}
     headers = {"Cache-Control": "no-store"}  # some statuses are kept by caches unless they are told
-    if status == 503:
-        headers["Retry-After"] = "1"
+    if status == 503 or isinstance(error, errors.TooManyRequests):
+        headers["Retry-After"] = str(math.ceil(getattr(error, "after", 1.0)))
     return web.json_response({"error": body, **more}, status=status, headers=headers)
 
 
@@ -75,7 +79,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         log.warning("the store does not answer: %s", error)
         return error_reply(StoreUnavailable("the store does not answer", hint="try again in a moment"))
     except Exception:
-        log.exception("%s %s failed", request.method, request.path)
+        log.exception("%s %s failed", request.method, request.rel_url.raw_path)  # no line ends in it
         return error_reply(
             DistributaryError(f"{request.method} {request.path} failed", hint="see the control API's log"),
             500,

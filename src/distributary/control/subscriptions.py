@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from distributary.control.access import grant_of, may_use, narrowed
+from distributary.control.access import LIMITER, grant_of, may_use, narrowed
 from distributary.control.context import CONTEXT, Context, events_address, websocket_address
 from distributary.control.paces import pace_of
 from distributary.control.replies import named, read_object
@@ -30,6 +30,9 @@ from distributary.model.fields import parse_fields
 from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.permit import owned_id
+from distributary.permit.metering import NEW_QUERY, charge
+from distributary.reduce.plan import is_expensive
+from distributary.reduce.pricing import caps_of
 from distributary.store.base import Subscription, ViewInfo
 from distributary.store.tail import Build
 
@@ -47,21 +50,37 @@ async def create(request: web.Request) -> web.Response:
     if query.order is not None and query.order.limit > context.config.publisher.top_rows:
         most = context.config.publisher.top_rows
         raise BadRequest(f'"limit" is {query.order.limit:,}', hint=f"give at most {most:,}")
-    await _servable(context, query.view, await require_view(context, query.view))
-    id = owned_id(grant_of(request).user)
+    grant = grant_of(request)
+    await _servable(context, query.view, await require_view(context, query.view, grant))
+    id = owned_id(grant.user)
+    await _count(request, query, context.ttl_ms / 1000)
     try:
-        await context.reader.register(query.view, query.id, query.text, id, context.ttl_ms, begun=False)
+        caps = caps_of(context.config.limits, query)
+        found = await context.reader.register(
+            query.view, query.id, query.text, id, context.ttl_ms, False, caps
+        )
     except KeyError:  # the view was removed since we looked
-        await require_view(context, query.view)
+        await require_view(context, query.view, grant)
         raise
+    if found.created:
+        charge(NEW_QUERY)
     await announce(context, Command("subscribe", query.view, id, query.text))
-    found = Subscription(id, query.id, False, 0)
-    reply = _described(context, request.host, query.view, found, query.text, fields)
+    made = Subscription(id, query.id, False, 0)
+    reply = _described(context, request.host, query.view, made, query.text, fields)
     return web.json_response(
         reply | {"expires_in": context.ttl_ms / 1000},
         status=201,
         headers={"Location": f"/v1/subscriptions/{id}"},
     )
+
+
+async def _count(request: web.Request, query: Query, seconds: float) -> None:
+    """Count a subscription as its user's until a publisher counts it, or it lapses; raises LimitExceeded."""
+    limiter, grant = request.app[LIMITER], grant_of(request)
+    shares = limiter.query(grant, expensive=is_expensive(query))
+    await limiter.usage.take(shares)
+    if shares:
+        asyncio.get_running_loop().call_later(seconds, limiter.usage.give, shares)
 
 
 async def show(request: web.Request) -> web.Response:
@@ -172,8 +191,8 @@ async def _servable(context: Context, name: str, info: ViewInfo) -> None:
         raise ViewBuilding(f'the view "{name}" is being built', hint="try again when it is live")
     if build.status == "stopped" and not build.seq:
         raise ViewBuilding(
-            f'the view "{name}" is stopped: {build.reason or "no reason given"}',
-            hint="see: distributary status",
+            f'the view "{name}" is stopped',
+            hint="see why: distributary status",
         )
 
 

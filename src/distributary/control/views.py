@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from aiohttp import web
 
 from distributary.config import Config
+from distributary.config.functions import functions_of, unlisted_functions
 from distributary.config.problem import nearest
 from distributary.control.access import grant_of
 from distributary.control.context import CONTEXT, Context
 from distributary.control.definition import read_definition
-from distributary.control.describe import describe_view
+from distributary.control.describe import Lags, describe_view
 from distributary.control.overview import Overview, read_overview
 from distributary.control.replies import read_object
-from distributary.errors import BadDefinition, ViewNotFound
+from distributary.errors import BadDefinition, Forbidden, ViewNotFound
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
+from distributary.permit import OPEN, Grant, Operator
 from distributary.store.base import ViewInfo
 
 
@@ -24,21 +27,25 @@ async def index(request: web.Request) -> web.Response:
     """``GET /v1/views``."""
     context, grant = request.app[CONTEXT], grant_of(request)
     overview, seen = await read_overview(context.reader), await context.monitor.now()
-    said = [
-        describe_view(overview, name, seen.lags, partly=bool(grant.filters(name)))
-        for name in overview.views
-        if grant.sees(name)
-    ]
+    said = [_described(overview, name, seen.lags, grant) for name in overview.views if grant.sees(name)]
     return web.json_response({"views": said})
 
 
 async def show(request: web.Request) -> web.Response:
     """``GET /v1/views/{name}/status``."""
-    context, name = request.app[CONTEXT], request.match_info["name"]
-    await require_view(context, name)
-    partly = bool(grant_of(request).filters(name))
+    context, name, grant = request.app[CONTEXT], request.match_info["name"], grant_of(request)
+    await require_view(context, name, grant)
     overview, seen = await read_overview(context.reader, [name]), await context.monitor.now()
-    return web.json_response(describe_view(overview, name, seen.lags, partly=partly))
+    return web.json_response(_described(overview, name, seen.lags, grant))
+
+
+def _described(overview: Overview, name: str, lags: Lags, grant: Grant) -> dict[str, Any]:
+    """Describe a view to a caller: how it is made, and why it stands still, is for operators."""
+    said = describe_view(overview, name, lags, partly=bool(grant.filters(name)))
+    if grant.operator >= Operator.READ:
+        return said
+    said |= {"definition": None, "reason": ""}
+    return said | ({"next": said["next"] | {"reason": ""}} if said["next"] else {})
 
 
 async def define(request: web.Request) -> web.Response:
@@ -50,6 +57,7 @@ async def define(request: web.Request) -> web.Response:
     body = await read_object(request)
     overview = await read_overview(context.reader, beats=False)
     definition = read_definition(name, body, known_feeds(context.config, overview))
+    _check_rights(grant_of(request), context.config, definition)
     _one_feed_a_name(definition, overview)
     before = overview.views.get(name)
     same = before is not None and before.info.live == definition.build
@@ -64,7 +72,7 @@ async def define(request: web.Request) -> web.Response:
 async def remove(request: web.Request) -> web.Response:
     """``DELETE /v1/views/{name}``: remove it with its rows, queries and subscriptions."""
     context, name = request.app[CONTEXT], request.match_info["name"]
-    await require_view(context, name)
+    await require_view(context, name, grant_of(request))
     await context.write(context.writer.drop_view, name)
     return web.Response(status=204)
 
@@ -91,12 +99,12 @@ def describe_feeds(feeds: Iterable[Feed], overview: Overview) -> list[dict[str, 
     ]
 
 
-async def require_view(context: Context, name: str) -> ViewInfo:
-    """Read a view's state; raises ViewNotFound with the nearest name."""
+async def require_view(context: Context, name: str, grant: Grant = OPEN) -> ViewInfo:
+    """Read a view's state; raises ViewNotFound with the nearest name that the caller sees."""
     info = await context.reader.view(name)
     if info is not None:
         return info
-    names = await context.reader.views()
+    names = [one for one in await context.reader.views() if grant.sees(one)]
     near = nearest(name, names)
     hint = f'did you mean "{near}"?' if near else f"there are: {', '.join(names) or 'none yet'}"
     raise ViewNotFound(f'there is no view "{name[:80]}"', hint=hint)
@@ -111,6 +119,25 @@ def known_feeds(config: Config, overview: Overview) -> list[Feed]:
             if view.definition.events is not None:
                 found.setdefault(view.definition.events.name, view.definition.events)
     return sorted(found.values(), key=lambda feed: feed.name)
+
+
+def _check_rights(grant: Grant, config: Config, definition: Definition) -> None:
+    """Refuse a definition that does more than its author may.
+
+    Whoever is no admin defines views of topics that they may read, and brings no function: those run in the
+    reducers, which can read everything.
+    """
+    if grant.operator < Operator.ADMIN:
+        for feed in definition[1:]:
+            if feed is not None:
+                grant.consumes(feed.topic)
+        for function in functions_of(definition.view):
+            raise Forbidden(f"only admins define views with functions: {function}", hint="use a reduce rule")
+    for function in unlisted_functions(config, definition.view):
+        raise BadDefinition(
+            f"the function {function} is not allowed",
+            hint="name it in permit.functions of the configuration, and start the reducers and the API again",
+        )
 
 
 def _one_feed_a_name(definition: Definition, overview: Overview) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import os
 import signal
 import sys
 import tempfile
@@ -140,14 +139,7 @@ async def _produce(stack: Stack, options: Options, joined: asyncio.Event) -> Non
 async def _producer(stack: Stack, options: Options) -> AsyncIterator[Child]:
     """Run the producer as one more process of the stack: marked as its own, so never left over."""
     config = stack.config
-    env = {
-        **os.environ,
-        "DISTRIBUTARY_CONFIG": str(Path(config.path or CONFIG).absolute()),
-        "DISTRIBUTARY_DATA_DIR": str(config.data_dir),
-        "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": config.kafka.bootstrap_servers,
-        STACK: stack.state.stack,
-        PART: "producer",
-    }
+    env = {**stack.environment("producer"), STACK: stack.state.stack, PART: "producer"}
     argv = [sys.executable, "-m", "distributary.demo.producer"]
     argv += [f"--rate={options.rate}", f"--matches={options.matches}"]
     log = config.data_dir / "logs" / "producer.log"

@@ -31,9 +31,9 @@ and the same changes.
 | `odds?where=sport%20%3D%20'football'` | the rows that match a [filter](../how-to/filters.md) |
 | `odds?keys=m1,m2` or `odds?key=m1&key=m2` | rows by key; each key percent-encoded |
 | `odds?order=price%20desc&limit=10` | the [first rows](../how-to/first-rows-and-pace.md) of any of these |
-| `q:odds:2adfbea73d6193d1` | a query that the control API registered |
+| `q:odds:2adfbea73d6193d1c5e0a7b94f28d163` | a query that the control API registered |
 
-Any of them may choose fields: `odds?where=…&fields=price,score.home`, `q:odds:2adfbea73d6193d1?fields=price`.
+Any of them may choose fields: `odds?where=…&fields=price,score.home`, `q:odds:2adf…d163?fields=price`.
 Then rows and changes have these alone, and a change of others is not sent.
 
 Literals are texts in quotes, numbers, `true`, `false` and `null`; a field that a row does not have equals

@@ -32,7 +32,7 @@ Three parts of a stack speak HTTP: the control API (port 8080 unless it is taken
 8001) and the gateway (port 8082). `distributary up` prints their addresses. Bodies are JSON. Every error is
 one object, `{"error": {"code", "message", "hint", "retry"}}`: see [errors](errors.md); those of the gateway
 are `{"error_code", "message"}`, as its clients expect. A browser page of another site is refused (403)
-unless `publisher.origins` names it. Where [permission](../how-to/permission.md) is on, every address but the
+unless `control.origins` names it. Where [permission](../how-to/permission.md) is on, every address but the
 open ones needs a token or an API key: 401 without one that counts, 403 where it does not allow what is asked.
 """
 
@@ -125,7 +125,7 @@ def publisher_app() -> web.Application:
 
 def gateway_app() -> web.Application:
     """The gateway's application, which asks nobody as long as it is not used."""
-    return make_gateway(Config(), MemoryStore().reader.revoked)
+    return make_gateway(Config(), MemoryStore().reader)
 
 
 def _of_gateway(name: str, handler: Any) -> dict[str, str]:

@@ -14,10 +14,13 @@ from aiohttp import web
 
 from distributary.config import Config, load
 from distributary.config.embedded import with_embedded
-from distributary.errors import DistributaryError, PortTaken
+from distributary.errors import DistributaryError
 from distributary.gateway.app import make_app
 from distributary.heartbeat import Heartbeat
+from distributary.httpd.certificates import reload_on_hangup
+from distributary.httpd.listener import Listener
 from distributary.permit import check_exposure
+from distributary.permit.stack_token import ensure_token
 from distributary.store.shards import open_reader
 
 _STOP_SECONDS = 2.0
@@ -29,17 +32,18 @@ async def serve(config: Config, say: Callable[[dict[str, str]], None] | None = N
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    ensure_token(config.data_dir)
     reader = open_reader(config.store.addresses)
-    runner = await listen(make_app(config, reader.revoked), config)
+    listener = await listen(make_app(config, reader), config)
     try:
-        host, port = config.gateway.host, runner.addresses[0][1]
-        addresses = {"http": f"http://{f'[{host}]' if ':' in host else host}:{port}"}
+        reload_on_hangup(listener.certificates)
+        addresses = {"http": listener.url}
         beating = asyncio.create_task(Heartbeat.of_process().run())
         (say or _announce)(addresses)
         await stop.wait()
         beating.cancel()
     finally:
-        await runner.cleanup()
+        await listener.stop()
         await reader.close()
 
 
@@ -47,20 +51,18 @@ def _announce(addresses: dict[str, str]) -> None:
     print(json.dumps({"ready": True, "part": "gateway", "addresses": addresses}), flush=True)
 
 
-async def listen(app: web.Application, config: Config, port: int | None = None) -> web.AppRunner:
+async def listen(app: web.Application, config: Config, port: int | None = None) -> Listener:
     """Start to serve on the configured address (``port`` 0: any free one); raises PortTaken."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS, handler_cancellation=True)
-    await runner.setup()
-    host, wanted = config.gateway.host, config.gateway.port if port is None else port
-    try:
-        await web.TCPSite(runner, host, wanted).start()
-    except OSError as error:
-        await runner.cleanup()
-        raise PortTaken(
-            f"the gateway cannot listen on {host}:{wanted}: {error.strerror}",
-            hint="set gateway.port to a free port",
-        ) from None
-    return runner
+    listener = Listener(
+        app,
+        config.gateway,
+        part="the gateway",
+        setting="gateway.port",
+        stop_seconds=_STOP_SECONDS,
+        handler_cancellation=True,
+    )
+    await listener.start(config.gateway.port if port is None else port)
+    return listener
 
 
 def main() -> int:

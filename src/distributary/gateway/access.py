@@ -1,23 +1,29 @@
 """Who may use an address, by token or key, and which browser pages may.
 
-A topic is written by whoever's ``publish`` names it, or names a feed that is read from it; Kafka's topics and
-Distributary's own are for admins. Schemas are read by everybody who is known. All else is for admins.
+Records are written and read by whoever's ``produce`` and ``consume`` name the topic; Kafka's own topics and
+Distributary's are for admins. Schemas are read by whoever uses their topic, or whose ``subjects`` name them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from distributary.config import Config
-from distributary.errors import Forbidden, OriginRefused
-from distributary.permit import OPEN, Gate, Grant, origin_allowed
+from distributary.errors import Forbidden
+from distributary.gateway.schemas.entries import local_name
+from distributary.permit import OPEN, Gate, Grant, Operator, PageRules
+from distributary.permit.audited import Attempt, route_of
+from distributary.permit.limiter import Limiter
+from distributary.permit.metering import measured
 
 CONFIG: web.AppKey[Config] = web.AppKey("config", Config)
 GATE: web.AppKey[Gate] = web.AppKey("gate", Gate)
+LIMITER: web.AppKey[Limiter] = web.AppKey("limiter", Limiter)
+RULES: web.AppKey[PageRules] = web.AppKey("pages", PageRules)
 
 _GRANT: web.RequestKey[Grant] = web.RequestKey("grant", Grant)
 
@@ -26,11 +32,19 @@ class Need(Enum):
     """What a caller must have for an address."""
 
     OPEN = "nothing"
-    USER = "any token or key"
-    PUBLISH = "publish, naming the topic or its feed"
-    ADMIN = "admin"
+    USER = "any token or key; the handler leaves out what it does not allow"
+    TOPIC = "produce or consume that names the topic, or operator rights: read"
+    PRODUCE = "produce that names the topic"
+    CONSUME = "consume that names the topic"
+    GROUP = "groups that name the group; the handler looks which topics are read"
+    SUBJECT = "subjects that name the subject, or its topic's produce or consume, or operator rights: read"
+    REGISTER = "register that names the subject"
+    READ = "operator rights: read"
+    OPERATE = "operator rights: operate"
+    ADMIN = "operator rights: admin"
 
 
+_ONE = "/consumers/{group}/instances/{instance}"
 NEEDS: Mapping[str, Need] = {
     "GET /": Need.OPEN,
     "GET /healthz": Need.OPEN,
@@ -41,24 +55,55 @@ NEEDS: Mapping[str, Need] = {
     "GET /schemas/ids/{id}/subjects": Need.USER,
     "GET /schemas/ids/{id}/versions": Need.USER,
     "GET /subjects": Need.USER,
-    "POST /subjects/{subject}": Need.USER,
-    "GET /subjects/{subject}/versions": Need.USER,
-    "GET /subjects/{subject}/versions/{version}": Need.USER,
-    "GET /subjects/{subject}/versions/{version}/schema": Need.USER,
-    "GET /subjects/{subject}/versions/{version}/referencedby": Need.USER,
-    "POST /compatibility/subjects/{subject}/versions": Need.USER,
-    "POST /compatibility/subjects/{subject}/versions/{version}": Need.USER,
+    "POST /subjects/{subject}": Need.SUBJECT,
+    "DELETE /subjects/{subject}": Need.OPERATE,
+    "GET /subjects/{subject}/versions": Need.SUBJECT,
+    "POST /subjects/{subject}/versions": Need.REGISTER,
+    "GET /subjects/{subject}/versions/{version}": Need.SUBJECT,
+    "GET /subjects/{subject}/versions/{version}/schema": Need.SUBJECT,
+    "GET /subjects/{subject}/versions/{version}/referencedby": Need.SUBJECT,
+    "DELETE /subjects/{subject}/versions/{version}": Need.OPERATE,
+    "POST /compatibility/subjects/{subject}/versions": Need.SUBJECT,
+    "POST /compatibility/subjects/{subject}/versions/{version}": Need.SUBJECT,
     "GET /config": Need.USER,
-    "GET /config/{subject}": Need.USER,
+    "PUT /config": Need.OPERATE,
+    "DELETE /config": Need.OPERATE,
+    "GET /config/{subject}": Need.SUBJECT,
+    "PUT /config/{subject}": Need.OPERATE,
+    "DELETE /config/{subject}": Need.OPERATE,
     "GET /mode": Need.USER,
-    "GET /mode/{subject}": Need.USER,
+    "GET /mode/{subject}": Need.SUBJECT,
+    "GET /brokers": Need.READ,
+    "GET /topics": Need.USER,
+    "GET /topics/{topic}": Need.TOPIC,
+    "GET /topics/{topic}/partitions": Need.TOPIC,
+    "GET /topics/{topic}/partitions/{partition}": Need.TOPIC,
+    "GET /topics/{topic}/partitions/{partition}/offsets": Need.TOPIC,
+    "GET /topics/{topic}/partitions/{partition}/messages": Need.CONSUME,
+    "GET /v1/topics/{topic}/stream": Need.CONSUME,
     "GET /v3/clusters": Need.USER,
     "GET /v3/clusters/{cluster}": Need.USER,
-    "POST /topics/{topic}": Need.PUBLISH,
-    "POST /topics/{topic}/partitions/{partition}": Need.PUBLISH,
-    "POST /v3/clusters/{cluster}/topics/{topic}/records": Need.PUBLISH,
+    "POST /topics/{topic}": Need.PRODUCE,
+    "POST /topics/{topic}/partitions/{partition}": Need.PRODUCE,
+    "POST /v3/clusters/{cluster}/topics/{topic}/records": Need.PRODUCE,
+    "POST /consumers/{group}": Need.GROUP,
+    f"DELETE {_ONE}": Need.GROUP,
+    f"GET {_ONE}/topics/{{topic}}": Need.GROUP,
+    f"GET {_ONE}/records": Need.GROUP,
+    f"POST {_ONE}/offsets": Need.GROUP,
+    f"GET {_ONE}/offsets": Need.GROUP,
+    f"POST {_ONE}/subscription": Need.GROUP,
+    f"GET {_ONE}/subscription": Need.GROUP,
+    f"DELETE {_ONE}/subscription": Need.GROUP,
+    f"POST {_ONE}/assignments": Need.GROUP,
+    f"GET {_ONE}/assignments": Need.GROUP,
+    f"POST {_ONE}/positions": Need.GROUP,
+    f"POST {_ONE}/positions/beginning": Need.GROUP,
+    f"POST {_ONE}/positions/end": Need.GROUP,
 }
 """Every address by what it needs; one that is not here needs an admin."""
+
+_LEVELS = {Need.READ: Operator.READ, Need.OPERATE: Operator.OPERATE, Need.ADMIN: Operator.ADMIN}
 
 
 @web.middleware
@@ -66,56 +111,97 @@ async def permitted(request: web.Request, handler: Handler) -> web.StreamRespons
     """Let a request through to its handler when its token or key allows what the address needs."""
     config, gate = request.app[CONFIG], request.app[GATE]
     origin = request.headers.get("Origin")
-    if not origin_allowed(origin, request.host, config.publisher.origins):
-        raise OriginRefused(
-            f"pages of {str(origin)[:200]} may not use the gateway",
-            hint="name it in publisher.origins of the configuration",
-        )
+    request.app[RULES].check(request.headers)
     if origin is not None and request.method == "OPTIONS":
         return _opened(web.Response(status=204), origin)
-    resource = request.match_info.route.resource
-    if gate.on and resource is not None:
-        method = "GET" if request.method == "HEAD" else request.method
-        prefix = prefix_of(config)
-        path = resource.canonical.removeprefix(prefix).removeprefix(prefix).rstrip("/")
-        need = NEEDS.get(f"{method} {path or '/'}", Need.ADMIN)
-        grant = OPEN if need is Need.OPEN else await gate.by_headers(request.headers)
-        demand(grant, need, request.match_info.get("topic", ""), config)
-        request[_GRANT] = grant
-    reply = await handler(request)
+    route = _route(request)
+    if route:
+        need = NEEDS.get(route, Need.ADMIN)
+        grant = request[_GRANT] = OPEN if need is Need.OPEN else await gate.by_headers(request.headers)
+        demand(grant, need, request.match_info, config)
+        limiter = request.app[LIMITER]
+        await limiter.request(grant, request.content_length or 0)
+        with limiter.metered(grant):
+            reply = await measured(handler(request))
+    else:
+        reply = await handler(request)
     return _opened(reply, origin) if origin is not None and not reply.prepared else reply
 
 
-def demand(grant: Grant, need: Need, topic: str, config: Config) -> None:
-    """Raise Forbidden unless a grant has what is needed (of ``topic``)."""
-    if grant.admin or need in (Need.OPEN, Need.USER):
+def _route(request: web.Request) -> str:
+    """Name the route of a request as `NEEDS` does; '' where there is none."""
+    prefix = prefix_of(request.app[CONFIG])
+    return route_of(request, lambda path: path.removeprefix(prefix).removeprefix(prefix).rstrip("/") or "/")
+
+
+def attempt(request: web.Request) -> Attempt:
+    """Say what a request tried, for the audit log."""
+    route, grant = _route(request), request.get(_GRANT)
+    changes = bool(route) and NEEDS.get(route, Need.ADMIN) in (Need.REGISTER, Need.OPERATE, Need.ADMIN)
+    return Attempt(route or request.method, grant.user if grant is not None else "", changes)
+
+
+def demand(grant: Grant, need: Need, address: Mapping[str, str], config: Config) -> None:
+    """Raise Forbidden unless a grant has what is needed for an address, of whose parts ``address`` tells."""
+    if need in _LEVELS:
+        grant.operates(_LEVELS[need])
+    elif need is Need.GROUP:
+        grant.group(address["group"])
+    elif need is Need.REGISTER:
+        grant.registers(local_name(address["subject"]))
+    elif need is Need.SUBJECT and not grant.reads_subject(local_name(address["subject"])):
+        raise Forbidden(
+            f'the user "{grant.user}" may not read schemas of "{address["subject"][:80]}"',
+            hint="ask for a token whose subjects name it",
+        )
+    elif need in (Need.TOPIC, Need.PRODUCE, Need.CONSUME):
+        check_topic(grant, need, address["topic"], config)
+
+
+def check_topic(grant: Grant, need: Need, topic: str, config: Config) -> None:
+    """Raise Forbidden unless a grant has what is needed of a topic."""
+    if need is Need.TOPIC:
+        if not grant.knows(topic):
+            raise Forbidden(
+                f'the user "{grant.user}" may neither produce to nor consume the topic "{topic[:80]}"',
+                hint="ask for a token that names it",
+            )
         return
-    if need is Need.PUBLISH:
-        ours = (config.kafka.commands_topic, config.gateway.schemas_topic)
-        if topic not in ours and not topic.startswith(("__", "distributary.")):
-            feeds = [feed.name for feed in config.feeds if feed.topic == topic]
-            for name in feeds:
-                try:
-                    return grant.feed(name)
-                except Forbidden:
-                    continue
-            return grant.feed(topic)
-        raise Forbidden(f'the topic "{topic}" is written by admins only', hint="publish to a topic of yours")
-    raise Forbidden(f'the user "{grant.user}" is no admin', hint="ask for a token with admin = true")
+    if is_internal(topic, config):
+        grant.operates(Operator.ADMIN)
+    if need is Need.PRODUCE:
+        grant.produces(topic)
+    else:
+        grant.consumes(topic)
 
 
-def may_register(request: web.Request) -> bool:
-    """Whether the caller may register schemas under any subject, and not only under those of a topic."""
+def is_internal(topic: str, config: Config) -> bool:
+    """Say whether a topic is Kafka's own, or Distributary's: queries and rows of all users are in them."""
+    ours = (config.kafka.commands_topic, config.gateway.schemas_topic)
+    return topic in ours or topic.startswith(("__", "distributary."))
+
+
+def grant_of(request: web.Request) -> Grant:
+    """Give what the caller may do."""
+    return request[_GRANT]
+
+
+def check_consumes(request: web.Request, topics: Iterable[str]) -> None:
+    """Raise Forbidden unless the caller may read the records of all of these topics."""
+    for topic in topics:
+        check_topic(grant_of(request), Need.CONSUME, topic, request.app[CONFIG])
+
+
+def user_of(request: web.Request) -> str:
+    """Name the user of a request; "" where permission is off."""
     grant = request.get(_GRANT)
-    return grant is None or grant.admin
+    return "" if grant is None else grant.user
 
 
 async def still_permitted(request: web.Request) -> None:
     """Raise TokenRefused when what let a long request in does not count any more."""
-    grant = request.get(_GRANT)
-    if grant is not None:
-        for _, why in await request.app[GATE].ended([grant]):
-            raise why
+    for _, why in await request.app[GATE].ended([grant_of(request)]):
+        raise why
 
 
 def prefix_of(config: Config) -> str:

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from distributary.config import Config
+from distributary.deadline import Deadline
 from distributary.gateway import health
-from distributary.gateway.access import CONFIG, GATE, permitted, prefix_of
+from distributary.gateway.access import CONFIG, GATE, LIMITER, RULES, attempt, permitted, prefix_of
 from distributary.gateway.fields import declared_only
 from distributary.gateway.proxy import consuming, messages, metadata, producing, records
 from distributary.gateway.proxy.cluster import Cluster
@@ -18,28 +19,39 @@ from distributary.gateway.proxy.instances import Instances
 from distributary.gateway.replies import one_shape
 from distributary.gateway.schemas import ids, modes
 from distributary.gateway.schemas import routes as schemas
+from distributary.gateway.schemas.checker import DEADLINE
 from distributary.gateway.schemas.log import SchemaLog
 from distributary.gateway.schemas.requests import LOG, negotiated
 from distributary.gateway.stream import routes as streams
+from distributary.httpd.response_headers import add_safe_headers
 from distributary.kafka.gate import make_gate
 from distributary.kafka.writer import TopicWriter
-from distributary.permit import Gate
-from distributary.permit.revoked import Read
+from distributary.permit import Gate, PageRules, metering
+from distributary.permit.audit import Audit
+from distributary.permit.audited import audited
+from distributary.permit.limiter import Limiter
+from distributary.store.base import ReaderStore as Store
 
 
-def make_app(config: Config, revoked: Read) -> web.Application:
+def make_app(config: Config, store: Store) -> web.Application:
     """Make the application; it talks to Kafka from its first request on.
 
-    ``revoked`` is ``ReaderStore.revoked``. Raises ConfigError when the keys of ``[permit]`` cannot be used.
+    ``store`` has revocations and what users have. Raises ConfigError when the keys of ``[permit]`` cannot
+    be used.
     """
+    noted = audited(Audit.of("gateway", config), attempt)
     app = web.Application(
-        middlewares=[one_shape, permitted, declared_only], client_max_size=config.gateway.max_body
+        middlewares=[noted, one_shape, permitted, declared_only], client_max_size=config.gateway.max_body
     )
+    app.on_response_prepare.append(add_safe_headers)
     app[CONFIG] = config
-    app[GATE] = Gate(config, revoked)
+    app[RULES] = PageRules("gateway", config.gateway)
+    app[GATE] = Gate(config, store.revoked)
+    app[LIMITER] = Limiter(config, store)
     app[LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
     app[metadata.CLUSTER] = Cluster(config.kafka)
-    app[producing.WRITER] = TopicWriter(config.kafka, make_gate(config))
+    app[DEADLINE] = Deadline(config.gateway.schema_timeout, charge=metering.charge)
+    app[producing.WRITER] = TopicWriter(config.kafka, make_gate(config), deadline=app[DEADLINE])
     app[consuming.INSTANCES] = Instances(config.kafka, config.gateway)
     app.cleanup_ctx.append(_closing)
     app[streams.OPEN] = set()
@@ -75,8 +87,12 @@ async def _stopping(app: web.Application) -> None:
 
 
 async def _closing(app: web.Application) -> AsyncIterator[None]:
-    keeping = asyncio.create_task(app[consuming.INSTANCES].keep())
+    running = [
+        asyncio.create_task(app[consuming.INSTANCES].keep()),
+        asyncio.create_task(app[LIMITER].usage.run()),
+    ]
     yield
-    keeping.cancel()
-    await asyncio.gather(keeping, return_exceptions=True)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
     await asyncio.gather(app[consuming.INSTANCES].close(), app[producing.WRITER].close(), app[LOG].close())

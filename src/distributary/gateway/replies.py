@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from typing import Any
 
 from aiohttp import web
@@ -23,9 +24,14 @@ NUMBERS: tuple[tuple[type[DistributaryError], int], ...] = (
     (errors.KafkaUnavailable, KAFKA_RETRY),
     (errors.KafkaRefused, 40301),
     (errors.OriginRefused, 40301),
+    (errors.HostRefused, 42101),
     (errors.Forbidden, 40301),
     (errors.KeysUnavailable, 503),
+    (errors.CheckFailed, 422),
+    (errors.ChecksBusy, 503),
     (errors.AccessError, 40101),
+    (errors.LimitExceeded, 42901),
+    (errors.TooManyRequests, 42902),
     (errors.StoreUnavailable, 503),
     (errors.RequestError, BAD_REQUEST),
 )
@@ -44,8 +50,8 @@ def error_reply(error: DistributaryError) -> web.Response:
     number = number_of(error)
     status = status_of(number)
     headers = {"Cache-Control": "no-store"}
-    if status == 503:
-        headers["Retry-After"] = "1"
+    if status == 503 or isinstance(error, errors.TooManyRequests):
+        headers["Retry-After"] = str(math.ceil(getattr(error, "after", 1.0)))
     if isinstance(error, errors.AccessError) and status in (401, 403):
         headers["WWW-Authenticate"] = challenge(error)
     return web.json_response({"error_code": number, "message": str(error)}, status=status, headers=headers)
@@ -63,10 +69,10 @@ async def one_shape(request: web.Request, handler: Handler) -> web.StreamRespons
             raise
         return error_reply(_http(request, error))
     except (TimeoutError, ConnectionError) as error:
-        log.info("%s %s: %s", request.method, request.path, error or type(error).__name__)
+        log.info("%s %s: %s", request.method, request.rel_url.raw_path, error or type(error).__name__)
         return error_reply(refuse(503, "what answers behind the gateway does not", "try again in a moment"))
     except Exception:
-        log.exception("%s %s failed", request.method, request.path)
+        log.exception("%s %s failed", request.method, request.rel_url.raw_path)  # no line ends in it
         return error_reply(refuse(500, f"{request.method} {request.path} failed", "see the gateway's log"))
 
 

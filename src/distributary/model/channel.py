@@ -17,6 +17,8 @@ from urllib.parse import quote, unquote_plus
 
 from distributary.errors import BadQuery
 
+OPTIONS = ("where", "keys", "key", "fields", "order", "limit")
+"""What a one-step channel's name may say behind its view."""
 REGISTERED = "q:"
 
 
@@ -87,7 +89,7 @@ def decode_channel(name: str) -> Channel:
     only: dict[str, str] = {}
     for part in tail.split("&") if mark and tail else ():
         field, equals, value = part.partition("=")
-        if not equals or field not in ("where", "keys", "key", "fields", "order", "limit"):
+        if not equals or field not in OPTIONS:
             raise BadQuery(f"the channel {name!r} has an unknown option {part!r}", hint=_HINT)
         if field in ("order", "limit"):
             if field in only:

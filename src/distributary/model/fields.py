@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -28,8 +28,23 @@ _encode = msgspec.json.Encoder().encode
 class Fields:
     """A choice of fields; ``text`` is its normal form: equal choices have equal text."""
 
-    tree: Tree
+    tree: Tree = field(compare=False)
     text: str
+
+    def has(self, path: Sequence[str]) -> bool:
+        """Say whether all of what stands at a path is among these fields."""
+        tree: Tree | None = self.tree
+        for name in path:
+            if tree is None:
+                return True
+            if name not in tree:
+                return False
+            tree = tree[name]
+        return tree is None
+
+    def within(self, other: Fields) -> Fields:
+        """Choose what both choose."""
+        return _fields(_both(self.tree, other.tree))
 
     def project(self, row: bytes) -> bytes:
         """Give the row with these fields alone. What it does not have is left out."""
@@ -78,8 +93,7 @@ def parse_fields(text: str) -> Fields:
             )
         _add(tree, names)
         if at == len(text):
-            ordered = _ordered(tree)
-            return Fields(ordered, _encode(ordered).decode())
+            return _fields(tree)
         if text[at] != ",":
             raise BadQuery(f"fields={text[:80]!r}: expected a comma at character {at + 1}", hint=_HINT)
         at += 1
@@ -93,6 +107,25 @@ def _add(tree: Tree, names: list[str]) -> None:
             return
         tree = inner
     tree[names[-1]] = None
+
+
+def _both(one: Tree, other: Tree) -> Tree:
+    found: Tree = {}
+    for name in one.keys() & other.keys():
+        inner, outer = one[name], other[name]
+        if inner is None or outer is None:
+            found[name] = inner if outer is None else outer
+        elif both := _both(inner, outer):
+            found[name] = both
+    return found
+
+
+def _fields(tree: Tree) -> Fields:
+    ordered = _ordered(tree)
+    try:
+        return Fields(ordered, _encode(ordered).decode())
+    except UnicodeEncodeError:
+        raise BadQuery("a field's name has half a character in it (a lone surrogate)", hint=_HINT) from None
 
 
 def _ordered(tree: Tree) -> Tree:

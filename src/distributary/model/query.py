@@ -28,7 +28,7 @@ from distributary.model.filter import (
     parse,
     timed,
 )
-from distributary.model.filter.form import Among, Every, dump, load
+from distributary.model.filter.form import Among, Every, dump, load, paths
 from distributary.model.filter.sieve import Sieve
 from distributary.model.filter.values import number
 from distributary.model.order import Order, load_order
@@ -63,8 +63,14 @@ class Query:
 
     @property
     def id(self) -> str:
-        """The hash of view and normal form."""
-        return hashlib.sha256(f"{self.view}\n{self.text}".encode()).hexdigest()[:16]
+        """The hash of view and normal form: long enough that nobody finds two queries with one id.
+
+        Rows go by the id, so whoever could make a query with another's id would be given that one's rows.
+        """
+        try:
+            return hashlib.sha256(f"{self.view}\n{self.text}".encode()).hexdigest()[:32]
+        except UnicodeEncodeError:  # keys and filters are refused where they are read
+            raise BadQuery(f"the view {self.view!r} has half a character in it (a lone surrogate)") from None
 
     @property
     def channel(self) -> str:
@@ -77,15 +83,26 @@ class Query:
         return self.filter is not None and timed(self.filter)
 
     @property
+    def terms(self) -> tuple[Filter, ...]:
+        """The conditions that must all be true of a row."""
+        if self.filter is None:
+            return ()
+        return self.filter.terms if isinstance(self.filter, Every) else (self.filter,)
+
+    def looks_at(self, known: Iterable[Filter] = ()) -> frozenset[Path]:
+        """List the fields that rows are filtered or ordered by, besides those of ``known`` conditions."""
+        ordered = {by.path for by in self.order.by} if self.order is not None else set()
+        return frozenset(ordered).union(*(paths(term) for term in self.terms if term not in known))
+
+    @property
     def equality(self) -> tuple[tuple[Path, Value], ...]:
         """Fields that have one and the same value in all of its rows, with it.
 
         Null, which may also be missing, is not told.
         """
-        terms = self.filter.terms if isinstance(self.filter, Every) else (self.filter,)
         return tuple(
             (term.path, _value(term))
-            for term in terms
+            for term in self.terms
             if isinstance(term, Among) and len(term.values) == 1 and term.kind in ("text", "number", "truth")
         )
 

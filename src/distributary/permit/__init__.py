@@ -7,25 +7,27 @@ subscriber.
 
 from distributary.permit.exposure import check_exposure
 from distributary.permit.gate import Gate
-from distributary.permit.grant import OPEN, Grant, Limits
+from distributary.permit.grant import OPEN, STACK, Grant, Limits, Operator
 from distributary.permit.held import EVERYTHING, Held, owned_id
 from distributary.permit.needs import Need, challenge, demand
-from distributary.permit.origins import origin_allowed
+from distributary.permit.pages import PageRules
 from distributary.permit.told import Told, told
 
 __all__ = [
     "EVERYTHING",
     "OPEN",
+    "STACK",
     "Gate",
     "Grant",
     "Held",
     "Limits",
     "Need",
+    "Operator",
+    "PageRules",
     "Told",
     "challenge",
     "check_exposure",
     "demand",
-    "origin_allowed",
     "owned_id",
     "told",
 ]

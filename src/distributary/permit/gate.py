@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -10,11 +11,13 @@ from typing import Any
 
 from distributary.config import Config
 from distributary.errors import ConfigError, CredentialsMissing, TokenRefused
-from distributary.permit.grant import OPEN, Grant, of_token
+from distributary.permit.claims import of_token
+from distributary.permit.grant import OPEN, STACK, Grant
 from distributary.permit.jwks import KeySet
-from distributary.permit.keys import ApiKeys
-from distributary.permit.revoked import Read, Revocations
+from distributary.permit.keys import ApiKeys, is_key, unknown_key
+from distributary.permit.revoked import Read, Revocations, is_revoked, names_of
 from distributary.permit.signing import VerifyingKey, of_pem, of_secret
+from distributary.permit.stack_token import StackToken
 from distributary.permit.tokens import Header, Rules, read_header, refuse, verify
 
 _OF_KEYS = ("algorithm", "unknown-key", "signature")
@@ -24,8 +27,9 @@ _OF_KEYS = ("algorithm", "unknown-key", "signature")
 class Gate:
     """Checks tokens and API keys by the settings of ``[permit]``.
 
-    Where nothing is set there (``on`` is false) everybody is `OPEN`. All calls raise errors of the branch
-    AccessError, or StoreUnavailable; nobody is let in because something could not be asked.
+    Where nothing is set there (``on`` is false) everybody is `OPEN`. Whoever shows the stack's own token is
+    `STACK` either way. All calls raise errors of the branch AccessError, or StoreUnavailable; nobody is let
+    in because something could not be asked.
     """
 
     def __init__(
@@ -44,50 +48,64 @@ class Gate:
         self.on = permit.on
         self._permit = permit
         self._rules = Rules.of(permit)
+        self._stack = StackToken(config.data_dir)
         self._own = own_keys(config)
         self._set = keys or (KeySet.of(permit) if permit.jwks_url else None)
-        self._api_keys = ApiKeys(permit.keys, default_views=permit.default_views)
+        self._api_keys = ApiKeys.of(config)
         self._revocations = Revocations(revoked, ttl=permit.revoked_ttl)
         self._clock = clock
 
     async def by_token(self, token: str | None, *, channel: str = "") -> Grant:
         """Say what a token allows; None or "" is no token. One that names a channel is for that alone."""
+        if token and self._stack.is_it(token):
+            return STACK
         if not self.on:
             return OPEN
         if not token:
             raise _missing()
         claims = await self._verified(token)
         grant = of_token(claims, claim=self._permit.claim, default_views=self._permit.default_views)
-        if grant.revoked(await self._revocations.of(grant.user)):
-            raise _revoked()
+        await self._check_revoked(grant)
         if grant.channel and grant.channel != channel:
             raise refuse(
                 "claims", "the token is for one channel, and not for this", "get one without channel"
             )
         return grant
 
-    def by_key(self, key: str) -> Grant:
+    async def by_key(self, key: str) -> Grant:
         """Say what an API key allows."""
-        return self._api_keys.find(key) if self.on else OPEN
+        if not self.on:
+            return OPEN
+        grant = self._api_keys.find(key)
+        if grant.expired(int(self._clock() * 1000)):
+            raise _expired()
+        await self._check_revoked(grant)
+        return grant
 
     async def by_headers(self, headers: Mapping[str, str]) -> Grant:
         """Say what a request allows by its headers; ``headers`` finds them whatever their case.
 
         ``Authorization: Bearer TOKEN``, ``Authorization: ApiKey KEY`` or ``X-API-Key: KEY``, one of them.
+        With ``Basic``, which is all that some clients of registries can send, the password is a token or key.
         """
-        if not self.on:
-            return OPEN
         said, key = headers.get("Authorization"), headers.get("X-API-Key")
         if said is None and key is None:
+            if not self.on:
+                return OPEN
             raise _missing()
-        if said is not None and key is not None:
+        if self.on and said is not None and key is not None:
             raise refuse("malformed", "both Authorization and X-API-Key are given", "give one")
         scheme, _, value = ("ApiKey", "", key or "") if said is None else said.partition(" ")
         match scheme.lower():
             case "bearer":
                 return await self.by_token(value.strip())
             case "apikey":
-                return self.by_key(value.strip())
+                return await self.by_key(value.strip())
+            case "basic":
+                password = _password(value)
+                return await (self.by_key if is_key(password) else self.by_token)(password)
+        if not self.on:
+            return OPEN
         raise refuse("malformed", "Authorization has another scheme", "write Bearer TOKEN or ApiKey KEY")
 
     def ttl(self, grant: Grant) -> int:
@@ -105,16 +123,21 @@ class Gate:
         """Say which of these grants no longer count, and why; for connections that stay open."""
         held = list(grants) if self.on else []
         over = self.expired(held)
-        users = {grant.user for grant in held if grant.revocable}
-        moments = await self._revocations.among(sorted(users)) if users else {}
-        return over + [(grant, _revoked()) for grant in held if grant.revoked(moments.get(grant.user))]
+        over += [(grant, unknown_key()) for grant in held if not self._api_keys.still(grant)]
+        names = {name for grant in held if grant.revocable for name in names_of(grant)}
+        moments = await self._revocations.among(sorted(names)) if names else {}
+        return over + [(grant, _revoked()) for grant in held if is_revoked(grant, moments)]
+
+    async def _check_revoked(self, grant: Grant) -> None:
+        if is_revoked(grant, {name: await self._revocations.of(name) for name in names_of(grant)}):
+            raise _revoked()
 
     async def _verified(self, token: str) -> dict[str, Any]:
         header = read_header(token)
         try:
             return verify(token, self._own, self._rules, self._clock())
         except TokenRefused as error:
-            if self._set is None or header.algorithm == "HS256" or error.reason not in _OF_KEYS:
+            if self._set is None or header.algorithm.startswith("HS") or error.reason not in _OF_KEYS:
                 raise
         keys = await self._set.keys()
         try:
@@ -129,7 +152,7 @@ def own_keys(config: Config) -> tuple[VerifyingKey, ...]:
     """Read the keys that need no fetching; raises ConfigError with the file that cannot be used."""
     permit = config.permit
     folder = config.path.parent if config.path else Path()
-    keys = [of_secret(permit.hmac_secret)] if permit.hmac_secret else []
+    keys = [of_secret(secret) for secret in (permit.hmac_secret, *permit.old_hmac_secrets) if secret]
     for name in permit.public_keys:
         file = folder / Path(name).expanduser()
         try:
@@ -138,7 +161,8 @@ def own_keys(config: Config) -> tuple[VerifyingKey, ...]:
             raise ConfigError(f"permit.public_keys: {file} cannot be read: {error.strerror}") from None
         except ValueError as error:
             raise ConfigError(
-                f"permit.public_keys: {file}: {error}", hint="Give a public key for RS256 or ES256"
+                f"permit.public_keys: {file}: {error}",
+                hint="Give a public key: RSA, EC or Ed25519",
             ) from None
     return tuple(keys)
 
@@ -146,6 +170,14 @@ def own_keys(config: Config) -> tuple[VerifyingKey, ...]:
 def _named(header: Header, keys: Iterable[VerifyingKey]) -> bool:
     """Say whether the set has the very key that a token names: then fetching again finds no other."""
     return header.kid is not None and any(key.kid == header.kid for key in keys)
+
+
+def _password(value: str) -> str:
+    """Read the password of a ``Basic`` header; the user in it says nothing."""
+    try:
+        return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
+    except (ValueError, UnicodeDecodeError):
+        raise refuse("malformed", "Authorization is not Basic with a user and password") from None
 
 
 def _missing() -> CredentialsMissing:

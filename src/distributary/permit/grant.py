@@ -2,63 +2,94 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
 from fnmatch import fnmatchcase
-from typing import Any
 
-from distributary.errors import BadQuery, Forbidden, TokenRefused
-from distributary.model.query import Query
-from distributary.permit.tokens import refuse
+from distributary.errors import Forbidden
+from distributary.model.fields import Fields
+from distributary.model.filter import Path
 
-CLAIMS = ("views", "rows", "limits", "publish", "monitor", "admin")
-"""The names that are ours, in a token and under ``[permit.keys]``."""
+OF_KEYS = "key:"
+"""How the users begin that API keys stand for."""
 
-MAX_NAMES = 1000
-MAX_USER = 256
+_SHOW_TOKEN = "show the stack's own token: it is in the file `token` of its data folder"
 
-_PATTERN = re.compile(r"[a-z0-9_*-]{1,63}")
+
+class Operator(IntEnum):
+    """How far somebody may go who looks after a stack; each level includes those before it."""
+
+    NONE = 0
+    READ = 1
+    """Status, metrics, definitions, and what there is in Kafka and the registry; no records, no rows."""
+    OPERATE = 2
+    """End subscriptions, revoke users, set compatibility, delete schemas."""
+    ADMIN = 3
+    """Everything, functions in views included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much of something one may have; None is what the configuration allows everybody.
 
-    ``channels`` of one connection, ``queries`` of one user at a time, ``rate`` of commands a second.
+    ``channels`` of one connection and its ``rate`` of commands a second; ``queries`` and ``connections`` of
+    the user at a time, and its ``requests`` and ms of processor time (``cpu_ms``) in a second.
     """
 
     channels: int | None = None
     queries: int | None = None
     rate: int | None = None
+    connections: int | None = None
+    requests: int | None = None
+    cpu_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """What one user may do.
 
-    ``views`` and ``publish`` (feeds to publish to) are names or patterns with ``*``. ``rows`` pairs such a
-    pattern with the filter that every query of a view that it fits is narrowed by. Times are ms since the
-    epoch; ``expires_at`` None: never; ``issued_at`` None: nobody said. ``monitor`` may read status and
-    metrics of the whole stack; ``admin`` may change views and revoke users, and monitor. ``revocable`` is
-    whether revoking the user ends it. ``channel`` is the one channel that it is for, '' when it is for all.
+    ``views``, ``define`` (views to define, without functions), ``publish`` (feeds, over WebSocket),
+    ``produce`` and ``consume`` (topics, over HTTP), ``groups`` (consumer groups), ``subjects`` (to read
+    schemas of) and ``register`` (subjects to register schemas under) are names or patterns with ``*``.
+    ``rows`` pairs a pattern of views with the filter that every query of them is narrowed by, ``columns``
+    with the only fields of them that are shown, filtered and ordered by. Times are ms since the epoch;
+    ``expires_at`` None: never; ``issued_at`` None: nobody said. ``id`` is the token's own (its jti).
+    ``revocable`` is whether revoking the user ends it. ``channel`` is the one channel that it is for, ''
+    when it is for all.
     """
 
     user: str
     expires_at: int | None = None
     issued_at: int | None = None
+    id: str = ""
     views: tuple[str, ...] = ()
     rows: tuple[tuple[str, str], ...] = ()
+    columns: tuple[tuple[str, Fields], ...] = ()
     limits: Limits = field(default_factory=Limits)
     publish: tuple[str, ...] = ()
-    monitor: bool = False
-    admin: bool = False
+    produce: tuple[str, ...] = ()
+    consume: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    register: tuple[str, ...] = ()
+    define: tuple[str, ...] = ()
+    operator: Operator = Operator.NONE
     revocable: bool = True
     channel: str = ""
 
+    def operates(self, level: Operator) -> None:
+        """Raise Forbidden unless its user may go as far as an operator of this level."""
+        if self.operator < level:
+            name = level.name.lower()
+            raise Forbidden(
+                f"{self._named} lacks operator rights: {name}",
+                hint=f'ask for a token with operator = "{name}"' if self.user else _SHOW_TOKEN,
+            )
+
     def sees(self, name: str) -> bool:
         """Say whether it allows a view."""
-        return _fits(name, self.views)
+        return fits(name, self.views)
 
     def view(self, name: str) -> None:
         """Raise Forbidden unless it allows the view; whether there is one of that name is not told."""
@@ -67,39 +98,78 @@ class Grant:
                 f'{self._named} may not read the view "{name[:80]}"', hint="ask for a token that names it"
             )
 
+    def defines(self, name: str) -> None:
+        """Raise Forbidden unless its user may define the view, or remove it."""
+        if self.operator < Operator.ADMIN and not fits(name, self.define):
+            raise self._forbidden(f'define the view "{name[:80]}"', "define")
+
     def feed(self, name: str) -> None:
         """Raise Forbidden unless it allows to publish to the feed."""
-        if not _fits(name, self.publish):
-            raise Forbidden(
-                f'{self._named} may not publish to the feed "{name[:80]}"',
-                hint="ask for a token whose publish names it",
-            )
+        if not fits(name, self.publish):
+            raise self._forbidden(f'publish to the feed "{name[:80]}"', "publish")
+
+    def produces(self, topic: str) -> None:
+        """Raise Forbidden unless its user may write to a topic."""
+        if self.operator < Operator.ADMIN and not _fits_topic(topic, self.produce):
+            raise self._forbidden(f'produce to the topic "{topic[:80]}"', "produce")
+
+    def consumes(self, topic: str) -> None:
+        """Raise Forbidden unless its user may read the records of a topic."""
+        if self.operator < Operator.ADMIN and not _fits_topic(topic, self.consume):
+            raise self._forbidden(f'consume the topic "{topic[:80]}"', "consume")
+
+    def knows(self, topic: str) -> bool:
+        """Say whether its user may learn of a topic: whoever uses it, or reads the status of the stack."""
+        return self.operator >= Operator.READ or _fits_topic(topic, (*self.produce, *self.consume))
+
+    def group(self, name: str) -> None:
+        """Raise Forbidden unless its user may join a consumer group.
+
+        Where nobody said which, those that are named after the user: whoever joins the group of another
+        program takes records away from it.
+        """
+        own = self.groups or (_literal(self.user), f"{_literal(self.user)}.*")
+        if self.operator < Operator.ADMIN and not fits(name, own):
+            hint = "ask for a token whose groups name it"
+            if not self.groups:
+                hint = f'call it "{self.user}", or "{self.user}.NAME", or {hint}'
+            raise Forbidden(f'{self._named} may not join the group "{name[:80]}"', hint=hint)
+
+    def reads_subject(self, name: str) -> bool:
+        """Say whether its user may read the schemas of a subject; whoever uses a topic may read its own."""
+        if self.operator >= Operator.READ or fits(name, (*self.subjects, *self.register)):
+            return True
+        topic, _, part = name.rpartition("-")
+        return part in ("key", "value") and _fits_topic(topic, (*self.produce, *self.consume))
+
+    def registers(self, subject: str) -> None:
+        """Raise Forbidden unless its user may register schemas under a subject."""
+        if self.operator < Operator.ADMIN and not fits(subject, self.register):
+            raise self._forbidden(f'register schemas under "{subject[:80]}"', "register")
 
     def filters(self, view: str) -> tuple[str, ...]:
         """List the filters that queries of a view are narrowed by."""
         return tuple(where for pattern, where in self.rows if fnmatchcase(view, pattern))
 
-    def narrow(self, query: Query) -> Query:
-        """Give the query that is served in place of the one asked for.
+    def shown(self, view: str) -> Fields | None:
+        """Give the fields of a view that its user may see; None: all of them."""
+        found: Fields | None = None
+        for pattern, fields in self.columns:
+            if fnmatchcase(view, pattern):
+                found = fields if found is None else found.within(fields)
+        return found
 
-        It asks for no row that the grant does not allow. Raises Forbidden for its view, or BadQuery when the
-        two filters together are too much.
-        """
-        self.view(query.view)
-        for where in self.filters(query.view):
-            query = query.narrowed(where)
-        return query
-
-    def covers(self, query: Query) -> bool:
-        """Say whether a query that was registered before asks for no more than is allowed.
-
-        True where narrowing it changes nothing; so a channel or a subscription that another user made is of
-        use only to those with the same filter.
-        """
-        try:
-            return self.narrow(query).text == query.text
-        except (Forbidden, BadQuery):
-            return False
+    def fields(self, view: str, paths: Iterable[Path]) -> None:
+        """Raise Forbidden unless its user may filter and order the rows of a view by these fields."""
+        shown = self.shown(view)
+        if shown is None:
+            return
+        for path in paths:
+            if not shown.has(path):
+                raise Forbidden(
+                    f'{self._named} may not use the field "{".".join(path)[:80]}" of "{view[:80]}"',
+                    hint="leave it out, or ask for a token whose columns name it",
+                )
 
     def expired(self, now: int, leeway: float = 0.0) -> bool:
         """Say whether its time is over at ``now`` (ms), with a grace in seconds."""
@@ -117,124 +187,42 @@ class Grant:
 
     @property
     def _named(self) -> str:
-        return f'the user "{self.user}"'
+        return f'the user "{self.user}"' if self.user else "a caller without the stack's token"
+
+    def _forbidden(self, what: str, claim: str) -> Forbidden:
+        hint = f"ask for a token whose {claim} names it" if self.user else _SHOW_TOKEN
+        return Forbidden(f"{self._named} may not {what}", hint=hint)
 
 
-OPEN = Grant(user="", views=("*",), publish=("*",), monitor=True, admin=True, revocable=False)
-"""What everybody may do where permission is off."""
+OPEN = Grant(
+    user="",
+    views=("*",),
+    publish=("*",),
+    produce=("*",),
+    consume=("*",),
+    groups=("*",),
+    register=("*",),
+    operator=Operator.READ,
+    revocable=False,
+)
+"""What every program of this machine may do where permission is off: use the stack, and not change it."""
+
+STACK = Grant(user="distributary", views=("*",), publish=("*",), operator=Operator.ADMIN, revocable=False)
+"""What the stack's own token stands for: everything."""
 
 
-def of_token(claims: Mapping[str, Any], *, claim: str = "", default_views: str = "none") -> Grant:
-    """Read the claims of a verified token; raises TokenRefused when any of it cannot be read.
-
-    ``claim`` and ``default_views`` are the settings of these names.
-    """
-    user = claims.get("sub")
-    if not isinstance(user, str) or not user or len(user) > MAX_USER or not user.isprintable():
-        raise _unclear("sub", f"a text of 1 to {MAX_USER} characters that names the user")
-    ours = claims.get(claim, {}) if claim else claims
-    if not isinstance(ours, dict):
-        raise _unclear(claim, "an object")
-    channel = claims.get("channel", "")
-    if not isinstance(channel, str):
-        raise _unclear("channel", "the name of the one channel that the token is for")
-    grant = of_claims(
-        user,
-        ours,
-        default_views=default_views,
-        expires_at=_ms(claims.get("exp")),
-        issued_at=_ms(claims.get("iat")),
-    )
-    return replace(grant, channel=channel)
-
-
-def of_claims(
-    user: str,
-    claims: Mapping[str, Any],
-    *,
-    default_views: str = "none",
-    expires_at: int | None = None,
-    issued_at: int | None = None,
-    revocable: bool = True,
-) -> Grant:
-    """Read what is allowed (`CLAIMS`); raises TokenRefused (claims, rows)."""
-    usual = ("*",) if default_views == "all" else ()
-    views = usual if claims.get("views") is None else _patterns(claims["views"], "views")
-    publish = claims.get("publish")
-    feeds = ("*",) if publish is True else () if publish in (None, False) else _patterns(publish, "publish")
-    return Grant(
-        user=user,
-        expires_at=expires_at,
-        issued_at=issued_at,
-        views=views,
-        rows=_rows(claims.get("rows"), views),
-        limits=_limits(claims.get("limits")),
-        publish=feeds,
-        monitor=_flag(claims, "monitor"),
-        admin=_flag(claims, "admin"),
-        revocable=revocable,
-    )
-
-
-def _rows(value: Any, views: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Read the filters; one that is empty, cannot be read or fits no view would be an open door."""
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        value = {"*": value}
-    elif not isinstance(value, dict) or len(value) > MAX_NAMES:
-        raise _unclear("rows", "a filter, or an object of filters by view")
-    else:
-        for pattern in _patterns(list(value), "rows"):
-            if not any(fnmatchcase(view, pattern) or fnmatchcase(pattern, view) for view in views):
-                raise refuse("rows", f'the rows of "{pattern}" are filtered, but that view is not allowed')
-    for pattern, where in value.items():
-        if not isinstance(where, str) or not where.strip():
-            raise refuse("rows", f'the filter of rows for "{pattern}" is empty or no text')
-        try:
-            Query.parse("rows", where)
-        except BadQuery as error:
-            raise refuse("rows", f'the filter of rows for "{pattern}" cannot be read', error.hint) from None
-    return tuple(sorted(value.items()))
-
-
-def _patterns(value: Any, name: str) -> tuple[str, ...]:
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or len(found) > MAX_NAMES:
-        raise _unclear(name, f"a list of at most {MAX_NAMES} names or patterns")
-    for one in found:
-        if not isinstance(one, str) or not _PATTERN.fullmatch(one):
-            raise _unclear(name, "names, or patterns such as odds-*")
-    return tuple(found)
-
-
-def _limits(value: Any) -> Limits:
-    if value is None:
-        return Limits()
-    names = Limits.__slots__
-    good = isinstance(value, dict) and all(
-        name in names and isinstance(number, int) and not isinstance(number, bool) and number >= 0
-        for name, number in value.items()
-    )
-    if not good:
-        raise _unclear("limits", f"an object of whole numbers for {', '.join(names)}")
-    return Limits(**value)
-
-
-def _flag(claims: Mapping[str, Any], name: str) -> bool:
-    value = claims.get(name, False)
-    if not isinstance(value, bool):
-        raise _unclear(name, "true or false")
-    return value
-
-
-def _fits(name: str, patterns: Iterable[str]) -> bool:
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Say whether a name is one of these, or like one with ``*`` in it."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _ms(seconds: Any) -> int | None:
-    return None if seconds is None else int(seconds * 1000)
+def _fits_topic(topic: str, patterns: Iterable[str]) -> bool:
+    """As `fits`, but what begins with an underscore is Kafka's or a tool's own, and must be named in full."""
+    if topic.startswith("_"):
+        return topic in patterns
+    return fits(topic, patterns)
 
 
-def _unclear(name: str, wanted: str) -> TokenRefused:
-    return refuse("claims", f'"{name}" cannot be read', f"it must be {wanted}")
+def _literal(name: str) -> str:
+    """Write a name as a pattern that only it fits."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 
@@ -11,6 +12,7 @@ import aiohttp
 
 from distributary.config import Permit
 from distributary.errors import KeysUnavailable
+from distributary.httpd.trust import Trust
 from distributary.permit.signing import VerifyingKey, of_jwks
 
 log = logging.getLogger(__name__)
@@ -26,14 +28,22 @@ class KeySet:
     """The keys of a JWKS address.
 
     ``ttl`` is how long they count before they are fetched again; ``refetch`` the least time between two
-    fetches, so that tokens with made-up key names cause no load elsewhere. Whoever needs the keys while they
+    fetches, so that tokens with made-up key names cause no load elsewhere; ``max_age`` how long they count
+    while they cannot be fetched, since one of them may have been withdrawn. Whoever needs the keys while they
     are fetched waits for the same fetch.
     """
 
     def __init__(
-        self, fetch: Fetch, *, ttl: float, refetch: float, clock: Callable[[], float] = time.monotonic
+        self,
+        fetch: Fetch,
+        *,
+        ttl: float,
+        refetch: float,
+        max_age: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fetch = fetch
+        self._max_age = max_age
         self._ttl = ttl
         self._refetch = refetch
         self._clock = clock
@@ -48,15 +58,21 @@ class KeySet:
             lambda: fetch(permit.jwks_url, permit.jwks_timeout),
             ttl=permit.jwks_ttl,
             refetch=permit.jwks_refetch,
+            max_age=permit.jwks_max_age,
         )
 
     async def keys(self) -> tuple[VerifyingKey, ...]:
-        """Give the keys; raises KeysUnavailable when none were ever fetched."""
+        """Give the keys; raises KeysUnavailable when none were ever fetched, or too long ago."""
         if self._clock() - self._fetched >= self._ttl:
             await self._try()
         if self._keys is None:
             raise KeysUnavailable(
                 "the keys to check tokens with cannot be fetched", hint="is permit.jwks_url right?"
+            )
+        if self._clock() - self._fetched >= self._max_age:
+            raise KeysUnavailable(
+                "the keys to check tokens with could not be fetched for too long",
+                hint="does the address of permit.jwks_url answer? See permit.jwks_max_age",
             )
         return self._keys
 
@@ -93,10 +109,10 @@ async def fetch(url: str, timeout: float) -> bytes:
 
     Redirects are not followed: whoever can send us elsewhere could sign tokens.
     """
-    limit = aiohttp.ClientTimeout(total=timeout)
+    limit, headers = aiohttp.ClientTimeout(total=timeout), {"Accept": "application/json"}
     async with (
         aiohttp.ClientSession(timeout=limit, trust_env=True) as http,
-        http.get(url, allow_redirects=False, headers={"Accept": "application/json"}) as reply,
+        http.get(url, allow_redirects=False, headers=headers, ssl=Trust().context(url) or True) as reply,
     ):
         if reply.status != 200:
             raise ValueError(f"HTTP {reply.status}")

@@ -8,10 +8,11 @@ from typing import Any
 
 import jwt
 
-from distributary.config import Permit
+from distributary.config import Config, Permit
 from distributary.errors import UsageError
 from distributary.model.credentials import of_environment
-from distributary.permit.grant import of_token
+from distributary.permit.claims import of_token
+from distributary.permit.stack_token import StackToken
 
 _OWN_SECONDS = 60.0
 
@@ -21,7 +22,7 @@ def make_token(
 ) -> tuple[str, dict[str, Any]]:
     """Sign a token with the configured secret; gives it and its claims.
 
-    ``allowed`` has names of `distributary.permit.grant.CLAIMS`. Raises UsageError when there is no secret,
+    ``allowed`` has names of `distributary.permit.claims.CLAIMS`. Raises UsageError when there is no secret,
     and TokenRefused for claims that would be refused.
     """
     if not permit.hmac_secret:
@@ -38,20 +39,27 @@ def make_token(
     return jwt.encode(claims, permit.hmac_secret, algorithm="HS256"), claims
 
 
-def own_headers(env: Mapping[str, str], permit: Permit | None = None) -> dict[str, str]:
-    """Say with which header our own commands call a control API.
+def own_headers(env: Mapping[str, str], config: Config | None = None) -> dict[str, str]:
+    """Say with which header our own commands call a server.
 
-    A token or API key of the environment; else, where ``permit`` is of the stack that is called, a token that
-    is signed with its secret for a minute: whoever has the secret may do everything anyhow. Else none.
+    A token or API key of the environment; else, where ``config`` is of the stack that is called, its
+    `own_token`. Else none.
     """
     token, key = of_environment(env)
     if key:
         return {"Authorization": f"ApiKey {key}"}
-    if not token and permit is not None and permit.hmac_secret:
-        token = own_token(permit)
+    if not token and config is not None:
+        token = own_token(config)
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def own_token(permit: Permit) -> str:
-    """Sign a token that allows everything for a minute; raises UsageError when there is no secret."""
-    return make_token(permit, "distributary", {"admin": True, "views": ["*"]}, _OWN_SECONDS)[0]
+def own_token(config: Config) -> str:
+    """Give a token that allows everything: the stack's own; '' where there is none.
+
+    Where its folder has none, one is signed with its secret for a minute: whoever has that may do everything.
+    """
+    own = StackToken(config.data_dir).read()
+    if own or not config.permit.hmac_secret:
+        return own
+    allowed = {"operator": "admin", "views": ["*"]}
+    return make_token(config.permit, "distributary", allowed, _OWN_SECONDS)[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from distributary.errors import AccessError, CredentialsMissing, Forbidden, TokenRefused
-from distributary.permit.grant import Grant
+from distributary.errors import AccessError, CredentialsMissing, TokenRefused
+from distributary.permit.grant import Grant, Operator
 
 
 class Need(Enum):
@@ -15,20 +15,23 @@ class Need(Enum):
     USER = "any token or key; the handler looks which views it sees"
     VIEW = "a grant that sees the view of the address"
     ROWS = "the same, and the handler narrows the query"
-    MONITOR = "monitor, or admin"
-    ADMIN = "admin"
+    DEFINE = "`define` that names the view, or operator rights: admin"
+    READ = "operator rights: read"
+    OPERATE = "operator rights: operate"
+    ADMIN = "operator rights: admin"
+
+
+_LEVELS = {Need.READ: Operator.READ, Need.OPERATE: Operator.OPERATE, Need.ADMIN: Operator.ADMIN}
 
 
 def demand(grant: Grant, need: Need, view: str | None) -> None:
     """Raise Forbidden unless a grant has what an address needs; ``view`` is the one that it names."""
-    if need in (Need.VIEW, Need.ROWS) and view is not None:
+    if need in _LEVELS:
+        grant.operates(_LEVELS[need])
+    elif view is not None and need is Need.DEFINE:
+        grant.defines(view)
+    elif view is not None and need in (Need.VIEW, Need.ROWS):
         grant.view(view)
-    elif need is Need.ADMIN and not grant.admin:
-        raise Forbidden(f'the user "{grant.user}" is no admin', hint="ask for a token with admin = true")
-    elif need is Need.MONITOR and not (grant.monitor or grant.admin):
-        raise Forbidden(
-            f'the user "{grant.user}" may not monitor', hint="ask for a token with monitor = true"
-        )
 
 
 def challenge(error: AccessError) -> str:

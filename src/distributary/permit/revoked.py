@@ -9,11 +9,32 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from redis.exceptions import RedisError
 
 from distributary.errors import StoreUnavailable
+from distributary.permit.grant import Grant
 
 MAX_USERS = 10_000
 
+_TOKEN = "\x1f"
+"""Begins the name of a token's id among those of users, none of which can have it in them."""
+
 Read = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
 """``ReaderStore.revoked``: of these users, who was revoked and when (ms)."""
+
+
+def token_name(id: str) -> str:
+    """Give the name under which one token is revoked, by its id (jti)."""
+    return _TOKEN + id
+
+
+def names_of(grant: Grant) -> list[str]:
+    """List the names by which a grant may be revoked: its user's, and its token's own."""
+    return [grant.user, token_name(grant.id)] if grant.id else [grant.user]
+
+
+def is_revoked(grant: Grant, moments: Mapping[str, int | None]) -> bool:
+    """Say whether a grant was ended; ``moments`` are those at which its names were revoked."""
+    if grant.revocable and grant.id and moments.get(token_name(grant.id)) is not None:
+        return True
+    return grant.revoked(moments.get(grant.user))
 
 
 class Revocations:

@@ -1,7 +1,7 @@
 """The keys that tokens are checked with: of a secret, of PEM files, of a key set (JWKS). No I/O here.
 
-Each key is bound to one algorithm by what it is, never by what a token says: so a token that claims HS256
-is not checked against an RSA key, whose public half everybody knows.
+Each key is bound to the algorithms of its kind by what it is, never by what a token says: so a token that
+claims HS256 is not checked against an RSA key, whose public half everybody knows.
 """
 
 from __future__ import annotations
@@ -9,19 +9,25 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from jwt.exceptions import PyJWTError
 
 log = logging.getLogger(__name__)
 
-ALGORITHMS = ("HS256", "RS256", "ES256")
+_OF_SECRET = {"HS256": 32, "HS384": 48, "HS512": 64}
+"""By algorithm: the bytes that a secret must have for it (RFC 7518, section 3.2)."""
+_OF_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_OF_CURVE = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+_OF_EDWARDS = ("EdDSA",)
+ALGORITHMS = (*_OF_SECRET, *_OF_RSA, *_OF_CURVE.values(), *_OF_EDWARDS)
 MIN_RSA_BITS = 2048
 MAX_KEYS = 100
 """Keys of a key set that are looked at: each may cost a check of a signature."""
@@ -29,20 +35,21 @@ MAX_KEYS = 100
 
 @dataclass(frozen=True, slots=True)
 class VerifyingKey:
-    """A key and the one algorithm it is for. ``kid`` is its name in a key set; None fits any token."""
+    """A key and the algorithms it is for. ``kid`` is its name in a key set; None fits any token."""
 
-    algorithm: str
+    algorithms: tuple[str, ...]
     material: Any = field(repr=False)
     kid: str | None = None
 
     def fits(self, algorithm: str, kid: str | None) -> bool:
         """Say whether a token with these words in its header may be checked with it."""
-        return self.algorithm == algorithm and (self.kid is None or kid is None or self.kid == kid)
+        return algorithm in self.algorithms and (self.kid is None or kid is None or self.kid == kid)
 
 
 def of_secret(secret: str) -> VerifyingKey:
-    """Make the key of HS256."""
-    return VerifyingKey("HS256", secret.encode())
+    """Make the key of HS256, and of HS384 and HS512 where the secret is long enough for them."""
+    material = secret.encode()
+    return VerifyingKey(tuple(name for name, least in _OF_SECRET.items() if len(material) >= least), material)
 
 
 def of_pem(text: bytes) -> VerifyingKey:
@@ -83,9 +90,11 @@ def _of_jwk(jwk: Any) -> VerifyingKey:
     if kid is not None and not isinstance(kid, str):
         raise ValueError("its kid is no text")
     key = _bound(_material(jwk), kid)
-    if jwk.get("alg", key.algorithm) != key.algorithm:
-        raise ValueError(f"only {' and '.join(ALGORITHMS[1:])} are taken")
-    return key
+    if "alg" not in jwk:
+        return key
+    if jwk["alg"] not in key.algorithms:
+        raise ValueError(f"it is for {str(jwk['alg'])[:40]!r}, and can be for {', '.join(key.algorithms)}")
+    return replace(key, algorithms=(jwk["alg"],))
 
 
 def _material(jwk: Mapping[str, Any]) -> Any:
@@ -94,19 +103,23 @@ def _material(jwk: Mapping[str, Any]) -> Any:
             return RSAAlgorithm.from_jwk(dict(jwk))
         case "EC":
             return ECAlgorithm.from_jwk(dict(jwk))
+        case "OKP":
+            return OKPAlgorithm.from_jwk(dict(jwk))
         case _:
             # A shared secret ("oct") has no place where everybody can read it.
-            raise ValueError("its type is neither RSA nor EC")
+            raise ValueError("its type is none of RSA, EC and OKP")
 
 
 def _bound(key: Any, kid: str | None) -> VerifyingKey:
-    """Bind a public key to the algorithm that it is for."""
+    """Bind a public key to the algorithms that it is for."""
     if isinstance(key, RSAPublicKey):
         if key.key_size < MIN_RSA_BITS:
             raise ValueError(f"an RSA key of {key.key_size} bits is too short: at least {MIN_RSA_BITS}")
-        return VerifyingKey("RS256", key, kid)
+        return VerifyingKey(_OF_RSA, key, kid)
     if isinstance(key, EllipticCurvePublicKey):
-        if not isinstance(key.curve, SECP256R1):
-            raise ValueError("its curve is not P-256")
-        return VerifyingKey("ES256", key, kid)
-    raise ValueError("it is neither an RSA nor an EC public key")
+        if key.curve.name not in _OF_CURVE:
+            raise ValueError(f"its curve {key.curve.name} is none of P-256, P-384 and P-521")
+        return VerifyingKey((_OF_CURVE[key.curve.name],), key, kid)
+    if isinstance(key, Ed25519PublicKey):
+        return VerifyingKey(_OF_EDWARDS, key, kid)
+    raise ValueError("it is no RSA, EC or Ed25519 public key")

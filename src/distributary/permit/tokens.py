@@ -24,13 +24,14 @@ MAX_TOKEN = 8192
 REASONS: Mapping[str, str] = {
     "malformed": "it is not a token, or its claims cannot be read",
     "too-large": f"it has over {MAX_TOKEN} characters",
-    "algorithm": "it is not signed by HS256, RS256 or ES256, or no key is there for that",
+    "algorithm": "it is not signed by an algorithm that counts, or no key is there for it",
     "unknown-key": "its kid names a key that is not in the key set",
     "signature": "no key made its signature",
     "expired": "its exp is over",
     "no-expiry": "it has no exp, and permit.require_expiry is set",
     "not-yet": "its nbf is ahead",
     "issued-ahead": "its iat is ahead",
+    "too-long": "it lives longer than permit.max_token_age, or has no iat or exp",
     "audience": "its aud does not name permit.audience",
     "issuer": "its iss is not permit.issuer",
     "claims": "what it says about views, limits and so on cannot be read",
@@ -51,11 +52,12 @@ class Rules:
     issuer: str = ""
     leeway: float = 30.0
     require_expiry: bool = True
+    max_token_age: float = 0.0
 
     @classmethod
     def of(cls, permit: Permit) -> Rules:
         """Take them from the configuration."""
-        return cls(permit.audience, permit.issuer, permit.leeway, permit.require_expiry)
+        return cls(permit.audience, permit.issuer, permit.leeway, permit.require_expiry, permit.max_token_age)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,13 @@ def verify(token: str, keys: Iterable[VerifyingKey], rules: Rules, now: float) -
     signed, nothing is told but that.
     """
     header = read_header(token)
-    same = [key for key in keys if key.algorithm == header.algorithm]
+    same = [key for key in keys if header.algorithm in key.algorithms]
     if not same:
         raise refuse("algorithm", f"there is no key for tokens signed by {header.algorithm}", _ALGORITHMS)
     fitting = [key for key in same if key.fits(header.algorithm, header.kid)]
     if not fitting:
         raise refuse("unknown-key", "the token is signed with a key that is not known", "get a new token")
-    claims = _claims(_payload(token, fitting))
+    claims = _claims(_payload(token, fitting, header.algorithm))
     check_times(claims, rules, now)
     _check_names(claims, rules)
     return claims
@@ -119,12 +121,18 @@ def check_times(claims: Mapping[str, Any], rules: Rules, now: float) -> None:
         raise refuse("not-yet", "the token does not count yet (nbf)", "are the clocks right?")
     if issued is not None and now < issued - rules.leeway:
         raise refuse("issued-ahead", "the token was issued in the future (iat)", "are the clocks right?")
+    if rules.max_token_age and (issued is None or expires is None or expires - issued > rules.max_token_age):
+        raise refuse(
+            "too-long",
+            "the token's life, from iat to exp, is longer than is allowed or not told",
+            "sign it with an iat, and an exp within permit.max_token_age of it",
+        )
 
 
-def _payload(token: str, keys: list[VerifyingKey]) -> bytes:
+def _payload(token: str, keys: list[VerifyingKey], algorithm: str) -> bytes:
     for key in keys:
         try:
-            done = PyJWS().decode_complete(token, key.material, algorithms=[key.algorithm])
+            done = PyJWS().decode_complete(token, key.material, algorithms=[algorithm])
         except InvalidSignatureError:
             continue
         except (PyJWTError, ValueError, TypeError, RecursionError):

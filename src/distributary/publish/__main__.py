@@ -8,7 +8,6 @@ import gc
 import json
 import logging
 import os
-import resource
 import signal
 import sys
 
@@ -16,6 +15,7 @@ import uvloop
 
 from distributary.config import Config, load
 from distributary.errors import DistributaryError
+from distributary.httpd.certificates import reload_on_hangup
 from distributary.kafka.commands import CommandsProducer
 from distributary.kafka.gate import make_gate
 from distributary.kafka.touched import TouchedKeys
@@ -52,6 +52,7 @@ async def serve(config: Config) -> None:
     )
     try:
         await publisher.start()
+        reload_on_hangup(publisher.certificates)
         said = {"ready": True, "part": "publisher", "addresses": publisher.addresses}
         print(json.dumps(said), flush=True)
         serving = asyncio.create_task(publisher.run())
@@ -70,14 +71,6 @@ async def serve(config: Config) -> None:
         await store.close()
 
 
-def allow_many_sockets() -> None:
-    """Raise the limit of open files as far as the system lets us: every subscriber is one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def main() -> int:
     """Read the configuration and serve; errors are one line."""
     logging.basicConfig(
@@ -92,7 +85,6 @@ def main() -> int:
                 hint="set DISTRIBUTARY_STORE_URL, or start it with: distributary up",
             )
         check_exposure(config)
-        allow_many_sockets()
         # Rows and frames hold no cycles: looking for them at every few hundred slows first states down.
         gc.freeze()
         gc.set_threshold(100_000, 20, 20)

@@ -46,6 +46,8 @@ def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
         "pings": stats.pings,
         "refused_origins": stats.refused_origins,
         "refused_access": stats.refused_access,
+        "refused_connections": {why: stats.refused_connections[why] for why in ("total", "address")},
+        "slow_connections": {what: stats.slow_connections[what] for what in ("head", "body", "write")},
         "joins": dict(stats.joins),
         "publishes": dict(stats.publishes),
         "closes": {str(code): count for code, count in sorted(stats.closes.items())},
@@ -116,6 +118,8 @@ OUTCOMES = (
     ("joins", "outcome", "Joins by their outcome."),
     ("publishes", "outcome", "Messages of clients by their outcome."),
     ("closes", "code", "Connections closed from here, by code."),
+    ("refused_connections", "reason", "Connections over a bound, by which."),
+    ("slow_connections", "waited_for", "HTTP connections closed for a slow client."),
 )
 DELAY = "distributary_publisher_delay_ms"
 

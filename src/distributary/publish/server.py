@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 from distributary.config import Config
 from distributary.config.sections import Publisher as Settings
 from distributary.heartbeat import Heartbeat
+from distributary.httpd.certificates import Certificates
+from distributary.httpd.connections import Connections
+from distributary.httpd.listener import callable_host
 from distributary.publish import figures
 from distributary.publish.access.door import Door
 from distributary.publish.connection.inlet import Inlet
@@ -44,7 +47,9 @@ class Publisher:
     ) -> None:
         self.door = door or Door(Config(), store)
         self.id = uuid.uuid4().hex[:12]
-        self.stats = Stats()
+        self.tally = Connections(settings)
+        self.certificates = Certificates(settings, "publisher")
+        self.stats = Stats(self.tally)
         self.hub = Hub(
             store,
             ttl=ttl,
@@ -55,9 +60,11 @@ class Publisher:
             kept_rows=settings.kept_rows,
             top_rows=settings.top_rows,
             state_bytes=settings.state_bytes,
+            limits=self.door.limits,
         )
-        self.websocket = WebSocketServer(self.hub, settings, self.stats, inlet, self.door)
-        self.http = HttpServer(self.hub, settings, self.stats, self.id, self.door)
+        ports = (self.door, self.tally, self.certificates)
+        self.websocket = WebSocketServer(self.hub, settings, self.stats, inlet, *ports)
+        self.http = HttpServer(self.hub, settings, self.stats, self.id, *ports)
         self.upkeep = Upkeep(self.hub)
         self._settings = settings
         self._store = store
@@ -75,13 +82,13 @@ class Publisher:
     @property
     def addresses(self) -> dict[str, str]:
         """Where subscribers find it."""
-        host = _shown(self._settings.host)
+        host, settings = callable_host(self._settings.host), self._settings
         advertised = urlsplit(self._settings.advertised_url)
-        websocket = f"ws://{host}:{self.websocket.port}{PATH}"
+        websocket = f"{settings.websocket_scheme}://{host}:{self.websocket.port}{PATH}"
         if advertised.netloc:
             scheme = {"https": "wss", "http": "ws"}.get(advertised.scheme, advertised.scheme)
             websocket = f"{scheme}://{advertised.netloc}{advertised.path.rstrip('/') or PATH}"
-        return {"websocket": websocket, "http": f"http://{host}:{self.http.port}"}
+        return {"websocket": websocket, "http": f"{settings.http_scheme}://{host}:{self.http.port}"}
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -89,6 +96,7 @@ class Publisher:
             group.create_task(self.websocket.run())
             group.create_task(self.upkeep.run())
             group.create_task(self.door.roll.run())
+            group.create_task(self.door.limiter.usage.run())
             group.create_task(self._beat())
             group.create_task(Heartbeat.of_process().run())
 
@@ -108,10 +116,3 @@ class Publisher:
             except Exception as error:
                 log.warning("the store does not take the heartbeat (%s)", error or type(error).__name__)
             await asyncio.sleep(BEAT)
-
-
-def _shown(host: str) -> str:
-    """Turn the address of all interfaces into one that can be called."""
-    if host in ("0.0.0.0", "::", ""):
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+
+from distributary.httpd.connections import Connections
 
 WINDOW = 30.0
 """Percentiles are of the last one to two windows, in seconds."""
@@ -69,9 +72,11 @@ class Latency:
 
 
 class Stats:
-    """The counters of one process."""
+    """The counters of one process; ``tally`` has those of its connections."""
 
-    def __init__(self) -> None:
+    def __init__(self, tally: Connections | None = None) -> None:
+        self.refused_connections: Counter[str] = tally.refused if tally else Counter()
+        self.slow_connections: Counter[str] = tally.timed_out if tally else Counter()
         self.connections = 0
         self.streams = 0
         self.accepted = 0

@@ -7,6 +7,9 @@ import pytest
 from tests.support.processes import Process
 from tests.support.servers import StoreServer, free_port
 
+from distributary.control.client import ControlClient
+from distributary.permit.stack_token import make_token
+
 TOML = """
 [[feeds]]
 name = "odds"
@@ -14,6 +17,12 @@ topic = "sportsbook.odds"
 """
 
 Start = Callable[[str], Process]
+
+
+def client_of(process: Process) -> ControlClient:
+    """Call a control API by the token of its data folder."""
+    token = make_token(process.folder / ".distributary")
+    return ControlClient(process.addresses["http"], headers=lambda: {"Authorization": f"Bearer {token}"})
 
 
 @pytest.fixture

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.control.conftest import Start
+from tests.integration.control.conftest import Start, client_of
 from tests.integration.control.test_process import ODDS
 from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
 from tests.support.folding import Folding
 from tests.support.servers import StoreServer
 
-from distributary.control.client import ControlClient
 from distributary.kafka import client
 from distributary.kafka.commands import CommandsReader, ensure_commands_topic
 from distributary.model.command import Command
@@ -42,7 +41,7 @@ def test_commands_are_on_the_topic_in_order(start: Start, store: StoreServer, ru
     ensure_commands_topic(client.admin(running.kafka), running.kafka)
     heard: queue.Queue[Command] = queue.Queue()
     reader = CommandsReader(running.kafka, heard.put, start="earliest").start()
-    api = ControlClient(start("distributary.control").addresses["http"])
+    api = client_of(start("distributary.control"))
     assert api.get("/readyz") == {"status": "ok", "alarms": []}
     api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "id"})
     Folding(store.url, ODDS).go_live()

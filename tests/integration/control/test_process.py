@@ -3,12 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.integration.control.conftest import Start
+from tests.integration.control.conftest import Start, client_of
 from tests.support.clock import LIMIT
 from tests.support.folding import Folding
 from tests.support.servers import StoreServer
 
-from distributary.control.client import ControlClient
 from distributary.errors import NotReady, StoreUnavailable, ViewBuilding
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
@@ -20,7 +19,7 @@ ODDS = Definition(View("odds", "odds", key="id"), Feed("odds", "sportsbook.odds"
 def test_a_view_from_its_definition_to_its_end(start: Start, store: StoreServer) -> None:
     process = start("distributary.control")
     assert process.part == "control"
-    api = ControlClient(process.addresses["http"])
+    api = client_of(process)
     assert api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "id"})["build"] == ODDS.build
     with pytest.raises(ViewBuilding, match="is being built"):
         api.call("POST", "/v1/subscriptions", {"view": "odds"})
@@ -46,14 +45,14 @@ def test_a_view_from_its_definition_to_its_end(start: Start, store: StoreServer)
 
 
 def test_ready_means_that_all_answer(start: Start) -> None:
-    api = ControlClient(start("distributary.control").addresses["http"])
+    api = client_of(start("distributary.control"))
     assert api.get("/healthz") == {"status": "ok"}
     with pytest.raises(NotReady, match="not ready: Kafka does not answer"):
         api.get("/readyz")
 
 
 def test_a_store_that_went_away_is_said_and_comes_back(start: Start, store: StoreServer) -> None:
-    api = ControlClient(start("distributary.control").addresses["http"])
+    api = client_of(start("distributary.control"))
     assert api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "id"})["changed"]
     store.kill()
     with pytest.raises(StoreUnavailable):

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiohttp import web
+from tests.integration.gateway.proxy.calls import Calls
 from tests.support.stack import RunningStack
 
 from distributary.config import Config
 from distributary.gateway.__main__ import listen
 from distributary.gateway.app import make_app
+from distributary.httpd.listener import Listener
 from distributary.store.memory import MemoryStore
 
 Start = Callable[..., Awaitable[str]]
@@ -22,6 +23,7 @@ Start = Callable[..., Awaitable[str]]
 @pytest.fixture
 def settings(stack: RunningStack) -> Config:
     """A configuration with a schemas topic of the test's own, and groups that are quick."""
+    Calls.own = stack.own
     gateway = replace(stack.config.gateway, schemas_topic=f"schemas-{uuid.uuid4().hex[:10]}", poll_wait=0.5)
     # Members of a group hear at their next heartbeat that it shares anew, every 3 s unless it is said.
     kafka = replace(
@@ -33,18 +35,18 @@ def settings(stack: RunningStack) -> Config:
 @pytest.fixture
 async def start(settings: Config) -> AsyncIterator[Start]:
     """Start a gateway (settings of ``[gateway]`` as keywords) and give its address."""
-    runners: list[web.AppRunner] = []
+    listeners: list[Listener] = []
 
     async def one(config: Config | None = None, **more: Any) -> str:
         chosen = config or settings
         chosen = replace(chosen, gateway=replace(chosen.gateway, **more))
-        runner = await listen(make_app(chosen, MemoryStore().reader.revoked), chosen, 0)
-        runners.append(runner)
-        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+        listener = await listen(make_app(chosen, MemoryStore().reader), chosen, 0)
+        listeners.append(listener)
+        return f"http://127.0.0.1:{listener.port}"
 
     yield one
-    for runner in runners:
-        await runner.cleanup()
+    for listener in listeners:
+        await listener.stop()
 
 
 @pytest.fixture

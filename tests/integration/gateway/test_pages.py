@@ -24,6 +24,7 @@ async def test_a_page(page: str, url: str, stack: RunningStack, feeding: Feeding
     def here(text: str) -> str:
         """The page's topic and group are the test's own, and so is the gateway."""
         text = text.replace("bets", feeding.topic).replace("audit", f"{feeding.topic}-group")
+        text = text.replace(".distributary/token", str(stack.config.data_dir / "token"))
         return text.replace("http://127.0.0.1:8082", url)
 
     printed, done = "", 0

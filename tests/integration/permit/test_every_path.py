@@ -1,8 +1,9 @@
 """Every way to a row, listed from the code: none may be without its case here.
 
-ann may read ``odds`` where ``c = 'DE'`` and nothing else; the row ``fr`` and all of the view ``bets`` are not
-hers. A case does with ann's token whatever its route or command can do, and shows
-that she gets her own or is refused. Control API and publisher are real servers over one store in memory.
+ann may read the columns ``c`` and ``n`` of ``odds`` where ``c = 'DE'`` and nothing else; the row ``fr``, the
+column ``s`` and all of the view ``bets`` are not hers. A case does with ann's token whatever its route or
+command can do, and shows that she gets her own or is refused. Control API and publisher are real servers
+over one store in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestServer
 from tests.integration.publish.serving import WAIT, Raw, raw, serving
-from tests.integration.publish.test_permission import PERMIT, french, german, keys_of, token
+from tests.integration.publish.test_permission import PERMIT, keys_of, token
 from tests.unit.control.conftest import Announced
 from tests.unit.publish.wires import WIRES
 from tests.unit.publish.world import VIEW, Taken, World
@@ -45,8 +46,17 @@ from distributary.store.tail import Build
 ODDS = Definition(View(VIEW, VIEW, key="id"), Feed(VIEW, "t"))
 BETS = Definition(View("bets", "bets", key="id"), Feed("bets", "t2"))
 FEEDS = (Feed("moves", "game.moves", publish=True), Feed("orders", "orders", publish=True))
-SECRETS = ("fr", "bets", "FR")
+SECRETS = ("fr", "bets", "FR", "s", "hidden")
 """What no answer to ann may say."""
+SHOWN = {VIEW: ["c", "n"]}
+
+
+def german(user: str = "ann", **more: Any) -> str:
+    return token(user, rows="c = 'DE'", columns=SHOWN, **more)
+
+
+def french(user: str = "bob", **more: Any) -> str:
+    return token(user, rows="c = 'FR'", columns=SHOWN, **more)
 
 
 class Stand:
@@ -86,7 +96,11 @@ class Stand:
 
     def change(self, n: int) -> None:
         """A change that is not ann's, then one that is."""
-        self.world.put(("fr", {"c": "FR", "n": n}), ("de", {"c": "DE", "n": n}))
+        self.world.put(("fr", row("FR", n)), ("de", row("DE", n)))
+
+
+def row(country: str, n: int) -> dict[str, Any]:
+    return {"c": country, "n": n, "s": "hidden"}
 
 
 def hers(*texts: bytes | str) -> None:
@@ -102,7 +116,7 @@ async def standing(tmp_path: Path) -> AsyncIterator[Stand]:
     world.writer.define(VIEW, "b1", ODDS.text)
     world.writer.define("bets", "b2", BETS.text)
     world.writer.go_live(Build("bets", "b2"))
-    world.put(("de", {"c": "DE", "n": 0}), ("fr", {"c": "FR", "n": 0}))
+    world.put(("de", row("DE", 0)), ("fr", row("FR", 0)))
     taken = Taken()
     config = Config(permit=PERMIT, data_dir=tmp_path)
     context = Context(config, world.reader, world.writer, Announced())
@@ -204,12 +218,16 @@ async def _view_status(stand: Stand) -> None:
 
 
 @case(
-    "control PUT /v1/views/{name}", "control DELETE /v1/views/{name}", "control POST /v1/users/{user}/revoke"
+    "control PUT /v1/views/{name}",
+    "control DELETE /v1/views/{name}",
+    "control POST /v1/users/{user}/revoke",
+    "control POST /v1/tokens/{id}/revoke",
 )
 async def _admins(stand: Stand) -> None:
     await stand.ask("control", f"PUT /v1/views/{VIEW}", 403, body={"feed": "moves", "key": "id"})
     await stand.ask("control", f"DELETE /v1/views/{VIEW}", 403)
     await stand.ask("control", "POST /v1/users/bob/revoke", 403)
+    await stand.ask("control", "POST /v1/tokens/4f1c/revoke", 403)
     assert await stand.world.reader.revoked(["bob"]) == {}
 
 

@@ -122,7 +122,7 @@ def test_each_sees_its_own_rows_until_it_is_revoked(start: Start, store: StoreSe
     with pytest.raises(CredentialsMissing):
         client(process).get("/v1/views/odds")
     token = made("ann", views=["odds"], rows="country = 'DE'")
-    ann, boss = client(process, token), client(process, made("boss", admin=True))
+    ann, boss = client(process, token), client(process, made("boss", operator="admin"))
     assert [key for key, _ in ann.get("/v1/views/odds")["rows"]] == ["a"]
     subscription = ann.call("POST", "/v1/subscriptions", {"view": "odds"})
     assert "DE" in subscription["query"]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import websockets
@@ -32,11 +33,13 @@ async def serving(
     inlet: Inlet | None = None,
     permit: Permit | None = None,
     reader: ReaderStore | None = None,
+    data_dir: Path | None = None,
     **settings: Any,
 ) -> AsyncIterator[Publisher]:
     """Run a publisher on free ports; ``reader`` is another store's than the world's own."""
     store = reader or world.reader
-    door = Door(Config(permit=permit), store) if permit is not None else None
+    config = Config(permit=permit or Permit(), data_dir=data_dir or Path("/nowhere"))
+    door = Door(config, store) if permit is not None else None
     publisher = Publisher(store, Settings(**settings), ttl=60, inlet=inlet, door=door)
     await publisher.start(port=0, http_port=0)
     running = asyncio.create_task(publisher.run())

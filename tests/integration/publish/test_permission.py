@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -14,12 +15,13 @@ import pytest
 from tests.integration.publish.serving import WAIT, Raw, raw, serving
 from tests.unit.permit.signed import SECRET, sign
 from tests.unit.publish.wires import WIRES
-from tests.unit.publish.world import VIEW, World, until
+from tests.unit.publish.world import VIEW, Taken, World, until
 
 from distributary.config import Permit
 from distributary.model.query import Query
-from distributary.permit import owned_id
+from distributary.permit import Grant, owned_id
 from distributary.permit.keys import make_key
+from distributary.publish.connection.inlet import Inlet
 from distributary.publish.figures import describe
 from distributary.publish.server import Publisher
 from distributary.publish.wire.wire import Wire
@@ -69,7 +71,7 @@ async def keys_of(client: Raw, channel: str = VIEW, id: int = 2, **more: Any) ->
 def none_left(publisher: Publisher) -> bool:
     said = describe(publisher.hub, publisher.stats, "")
     door = publisher.door
-    return not (said["subscribers"] or said["queries"] or len(door.roll) or door.quota._held)
+    return not (said["subscribers"] or said["queries"] or len(door.roll) or len(door.limiter.usage))
 
 
 @both
@@ -151,7 +153,7 @@ async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> No
             assert error["code"] == 103
             assert "may not read the view" in error["message"]
         assert publisher.hub.followers == {}
-        await until(lambda: publisher.door.quota.of("ann") == 0)
+        await until(lambda: publisher.door.limiter.usage.of("queries:user:ann") == 0)
 
 
 @both
@@ -410,7 +412,7 @@ async def test_the_limits_of_a_token() -> None:
         await one.ask(4, unsubscribe={"channel": VIEW})
         await keys_of(three, id=3)
         await two.socket.close()
-        await until(lambda: publisher.door.quota.of("ann") == 1)
+        await until(lambda: publisher.door.limiter.usage.of("queries:user:ann") == 1)
         async with http.get(url) as reply:
             assert reply.status == 200
         errors = [await bob.ask(n + 3, rpc={"method": "x"}) for n in range(9)]
@@ -489,11 +491,11 @@ async def test_what_is_said_of_the_whole_publisher() -> None:
     async with serving(two_rows(), permit=PERMIT) as publisher, aiohttp.ClientSession() as http:
         base = publisher.addresses["http"]
         for path in ("/v1/stats", "/metrics"):
-            for shown, status in (("", 401), (token(), 403), (token(monitor=True), 200)):
+            for shown, status in (("", 401), (token(), 403), (token(operator="read"), 200)):
                 headers = {"Authorization": f"Bearer {shown}"} if shown else {}
                 async with http.get(base + path, headers=headers) as reply:
                     assert reply.status == status
-            async with http.get(base + path, params={"token": token(monitor=True)}) as reply:
+            async with http.get(base + path, params={"token": token(operator="read")}) as reply:
                 assert reply.status == 401, "in the address a token is for streams only"
         asked = {"Access-Control-Request-Method": "GET", "Origin": "http://127.0.0.1"}
         async with http.options(f"{base}/v1/views/{VIEW}/events", headers=asked) as reply:
@@ -519,3 +521,48 @@ async def test_a_store_that_does_not_answer_lets_nobody_in_and_says_come_back(
             async with http.get(url, headers={"Accept": "text/event-stream"}) as reply:
                 assert reply.status == 200, "or a browser would not come back"
                 assert b'event: end\ndata: {"code":100' in await reply.read()
+
+
+async def test_refusals_are_in_the_audit_log(tmp_path: Path) -> None:
+    moves = Inlet((), World().reader, Taken().produce)
+    async with (
+        serving(two_rows(), permit=PERMIT, data_dir=tmp_path, inlet=moves) as publisher,
+        aiohttp.ClientSession() as http,
+    ):
+        async with raw(publisher, WIRES[0]) as client:
+            await client.send({"id": 1, "connect": {"token": "abracadabra"}})
+            await client.closed()
+        async with connected(publisher, token()) as ann:
+            await ann.ask(2, subscribe={"channel": "bets"})
+            await ann.ask(3, publish={"channel": "feed:moves", "data": {}})
+        async with http.get(f"{publisher.addresses['http']}/metrics") as reply:
+            assert reply.status == 401
+    text = (tmp_path / "audit.log").read_text()
+    found = [json.loads(line) for line in text.splitlines()]
+    assert [(one["part"], one["user"], one["action"], one["target"], one["result"]) for one in found] == [
+        ("publisher", "", "connect", "", "refused"),
+        ("publisher", "ann", "subscribe", "bets", "refused"),
+        ("publisher", "ann", "publish", "feed:moves", "refused"),
+        ("publisher", "", "GET /metrics", "", "refused"),
+    ]
+    assert {one["address"] for one in found} == {"127.0.0.1"}
+    assert "abracadabra" not in text
+
+
+async def test_who_took_too_much_processor_time_is_read_from_later_and_others_are_not() -> None:
+    async with (
+        serving(World(), permit=PERMIT) as publisher,
+        connected(publisher, token()) as ann,
+        connected(publisher, token("bob")) as bob,
+    ):
+        limiter = publisher.websocket.door.limiter
+        limiter.charge(Grant("ann"), 0.34)  # it may take 0.3 s at once, and 0.03 s in a second
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        first = await ann.ask(2, unsubscribe={"channel": "x"})
+        await ann.send({"id": 3, "unsubscribe": {"channel": "x"}})
+        assert await keys_of(bob) == []
+        others = clock() - began
+        assert (await ann.next()).keys() == first.keys()
+        assert clock() - began > max(1.0, 2 * others), "bob pays for nothing"
+        assert not limiter.owes(Grant("ann"))

@@ -53,6 +53,8 @@ async def test_state_ready_changes() -> None:
             headers = events.response.headers
             assert headers["Content-Type"].startswith("text/event-stream")
             assert (headers["Cache-Control"], headers["X-Accel-Buffering"]) == ("no-store", "no")
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Content-Security-Policy"].startswith("default-src 'none'")
             state, ready = await events.next(), await events.next()
             assert state == Event(
                 "snapshot",

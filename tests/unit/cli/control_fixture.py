@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tests.unit.control.threaded import ThreadedApi
 
+from distributary.permit.stack_token import make_token
+
 
 @pytest.fixture
 def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadedApi]:
@@ -13,5 +15,6 @@ def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Threade
     monkeypatch.chdir(tmp_path)
     threaded = ThreadedApi(tmp_path)
     monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", threaded.url)
+    monkeypatch.setenv("DISTRIBUTARY_TOKEN", make_token(tmp_path))
     yield threaded
     threaded.stop()

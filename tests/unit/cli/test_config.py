@@ -32,7 +32,7 @@ def test_settings_with_their_origins(folder: Path, capsys: Captured, monkeypatch
     assert ["kafka.port", "9192", "DISTRIBUTARY_KAFKA_PORT"] in lines
     assert ["store.port", "6379", "default"] in lines
     assert ["views.odds.key", '"market_id"', "distributary.toml:9"] in lines
-    assert out.endswith(f"{folder}/distributary.toml: good; 1 feed, 1 view\n")
+    assert f"\n{folder}/distributary.toml: good; 1 feed, 1 view\n" in out
     assert "hunter2" not in out
 
 
@@ -46,6 +46,20 @@ def test_json(folder: Path, capsys: Captured) -> None:
     rows = {row.pop("key"): row for row in body["settings"]}
     assert rows["publisher.ping"] == {"value": 10.0, "from": "file", "place": "other.toml:4"}
     assert rows["kafka.port"] == {"value": 9092, "from": "default", "place": ""}
+
+
+def test_a_file_with_secrets_that_others_can_read_is_warned_of(folder: Path, capsys: Captured) -> None:
+    file = folder / "distributary.toml"
+    file.write_text('[store]\nurl = "redis://:hunter2@h"\n')
+    file.chmod(0o644)
+    assert main(["config"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"warning: {file} holds secrets (store.url)")
+    assert main(["config", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["exposed"] == ["store.url"]
+    file.chmod(0o600)
+    assert main(["config"]) == 0
+    assert "warning" not in capsys.readouterr().out
 
 
 def test_mistakes_one_a_line(capsys: Captured) -> None:

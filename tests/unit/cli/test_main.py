@@ -43,8 +43,8 @@ def raising(error: BaseException) -> object:
 
 def test_the_commands_in_their_order() -> None:
     names = [command.name for command in COMMANDS]
-    kafka = "topics produce consume groups quotas configs acls records reassign worker plan"
-    words = f"up demo gateway status view subscribe token {kafka} socketio config setup completion help"
+    kafka = "topics produce consume groups quotas configs acls users records reassign worker plan"
+    words = f"up demo gateway status view subscribe token tls {kafka} socketio config setup completion help"
     assert names == words.split()
 
 

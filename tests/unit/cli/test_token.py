@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from tests.unit.control.threaded import ThreadedApi
 
 from distributary.cli.main import main
 from distributary.config import load
+from distributary.permit import Operator
 from distributary.permit.keys import ApiKeys
+from distributary.permit.revoked import token_name
 
 SECRET = "hunter2 hunter2 hunter2 hunter2 hunter2"
 Capture = pytest.CaptureFixture[str]
@@ -32,19 +35,22 @@ def test_a_made_token_is_shown_as_good(capsys: Capture) -> None:
     token = make(capsys, "--views", "odds, bets-*", "--rows", "country = 'DE'", "--for", "2 minutes")
     assert main(["token", "show", token]) == 0
     said = capsys.readouterr().out
-    assert "counts                yes" in said
-    assert "allows views          odds, bets-*" in said
-    assert "rows of *             country = 'DE'" in said
+    assert re.search(r"counts +yes", said)
+    assert re.search(r"allows views +odds, bets-\*", said)
+    assert re.search(r"rows of \* +country = 'DE'", said)
     assert "hunter2" not in said
     assert token not in said
 
 
 def test_as_json(capsys: Capture) -> None:
-    made = json.loads(make(capsys, "--json", "--admin", "--publish", "actions"))
+    made = json.loads(
+        make(capsys, "--json", "--operator", "admin", "--publish", "actions", "--columns", "a,b.c")
+    )
     assert main(["token", "show", made["token"], "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["verified"], shown["error"], shown["claims"]) == (True, None, made["claims"])
-    assert (shown["grant"]["admin"], shown["grant"]["publish"]) == (True, ["actions"])
+    assert (shown["grant"]["operator"], shown["grant"]["publish"]) == ("admin", ["actions"])
+    assert shown["grant"]["columns"] == {"*": {"a": None, "b": {"c": None}}}
 
 
 def test_a_token_that_does_not_count_is_explained(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +99,8 @@ def test_without_a_secret_none_can_be_made(capsys: Capture, monkeypatch: pytest.
 
 
 def test_a_key_comes_with_the_lines_of_its_configuration(capsys: Capture, tmp_path: Path) -> None:
-    words = ["token", "key", "reports", "--views", "odds", "--rows", "name = 'a \"b\"'", "--monitor"]
+    words = ["token", "key", "reports", "--views", "odds", "--rows", "name = 'a \"b\"'"]
+    words += ["--operator", "read", "--expires", "2100-01-31"]
     assert main(words) == 0
     lines, _, rest = capsys.readouterr().out.partition("\n\n")
     key = rest.split()[-1]
@@ -101,7 +108,9 @@ def test_a_key_comes_with_the_lines_of_its_configuration(capsys: Capture, tmp_pa
     tomllib.loads(lines)
     (tmp_path / "distributary.toml").write_text(lines)
     grant = ApiKeys(load(env={}).permit.keys).find(key)
-    assert (grant.views, grant.rows, grant.monitor) == (("odds",), (("*", "name = 'a \"b\"'"),), True)
+    assert (grant.views, grant.rows) == (("odds",), (("*", "name = 'a \"b\"'"),))
+    assert (grant.operator, grant.expires_at) == (Operator.READ, 4_105_036_800_000)
+    assert grant.issued_at is not None
 
 
 def test_a_key_as_json(capsys: Capture) -> None:
@@ -116,3 +125,12 @@ def test_revoke(control: ThreadedApi, capsys: Capture) -> None:
     assert set(control.api.store.revoked) == {"ann/b"}
     assert main(["token", "revoke", "bob", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["user"] == "bob"
+
+
+def test_one_token_is_revoked_by_its_id(control: ThreadedApi, capsys: Capture) -> None:
+    assert main(["token", "revoke", "--id", "4f/1c"]) == 0
+    assert "the token 4f/1c no longer counts" in capsys.readouterr().out
+    assert set(control.api.store.revoked) == {token_name("4f/1c")}
+    for words in ([], ["ann", "--id", "4f"]):
+        assert main(["token", "revoke", *words]) == 2
+        assert "name a user, or a token" in capsys.readouterr().err

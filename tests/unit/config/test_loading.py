@@ -109,6 +109,17 @@ def test_which_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert load(Path("given.toml"), {"DISTRIBUTARY_CONFIG": "named.toml"}).control.port == 3
 
 
+def test_files_of_tls_are_relative_to_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "distributary.toml"
+    file.parent.mkdir()
+    file.write_text('[control]\ntls_certificate = "tls/a.pem"\ntls_key = "/etc/a.key"\n')
+    control = load(file, {}).control
+    assert control.tls_certificate == str(tmp_path / "deep" / "tls" / "a.pem")
+    assert (control.tls_key, control.tls_client_ca) == ("/etc/a.key", "")
+    assert (control.http_scheme, control.websocket_scheme) == ("https", "wss")
+    assert (load(file, {}).gateway.http_scheme, load(file, {}).gateway.websocket_scheme) == ("http", "ws")
+
+
 def test_data_dir_is_relative_to_the_file(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "d.toml"
     file.parent.mkdir()

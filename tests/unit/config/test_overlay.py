@@ -37,6 +37,11 @@ TEXTS = {
 BY_KEY = {
     "feed": "my-odds",
     "url": "redis://h:1",
+    "hosts": "a.example, b.example",
+    "tls_certificate": "/tls/a.pem",
+    "tls_key": "/tls/a.pem",
+    "tls_client_ca": "/tls/a.pem",
+    "trusted_proxies": "10.0.0.0/8, ::1",
     "shards": "redis://h:1, redis://h:2",
     "advertised_url": "wss://h",
     "gateway.advertised_url": "https://h",
@@ -48,8 +53,10 @@ BY_KEY = {
     "reduce_events": "m:g",
     "broker_id": "103",
     "hmac_secret": "0123456789abcdef0123456789abcdef",
+    "old_hmac_secrets": "0123456789abcdef0123456789abcdef",
     "jwks_url": "https://h/keys",
     "routes": '{"a": "n > 1"}',
+    "spark.environment": "AWS_*,X",
     "keys": '{"a": {"hash": "sha256:' + "0" * 64 + '"}}',
 }
 
@@ -65,6 +72,10 @@ def test_every_setting_by_environment(load_text: Load, setting: Any) -> None:
         else "abc"
     )
     env = {setting.env_of("my-odds"): text}
+    if setting.name in ("tls_key", "tls_client_ca"):  # what goes with a certificate only
+        env[f"DISTRIBUTARY_{setting.section.upper()}_TLS_CERTIFICATE"] = "/tls/a.pem"
+    if setting.key.startswith("kafka.tls"):  # what goes with passwords only
+        env["DISTRIBUTARY_KAFKA_SECURE"] = "true"
     if setting.name in ("events", "reduce_events"):  # what goes with functions only
         for name, value in (("REDUCE", "m:f"), ("EVENTS", "my-ticks"), ("REDUCE_EVENTS", "m:g")):
             env[f"DISTRIBUTARY_VIEWS_MY_ODDS_{name}"] = value

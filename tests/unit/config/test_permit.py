@@ -60,7 +60,11 @@ def test_the_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
         ("keys = { a = {} }", '2: permit.keys.a: expected hash = "sha256:" and 64 digits'),
         ('keys = { a = { hash = "hunter2" } }', '2: permit.keys.a: expected hash = "sha256:"'),
         (
-            f'keys = {{ a = {{ hash = "{HASH}", until = 2026-01-01 }} }}',
+            f'keys = {{ a = {{ hash = "{HASH}", key = "dk_hunter2hunter2hunter2" }} }}',
+            "2: permit.keys.a: expected the hash of a key, and not the key itself",
+        ),
+        (
+            f'keys = {{ a = {{ hash = "{HASH}", until = 12:00:00 }} }}',
             "2: permit.keys.a: expected texts, numbers",
         ),
     ],

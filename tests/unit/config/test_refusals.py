@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable
 
 import pytest
 
-from distributary.config.problem import Problem
+from distributary.config.problem import Problem, nearest
 from distributary.errors import ConfigError
 
 Refuse = Callable[..., list[str]]
@@ -30,7 +31,7 @@ def test_the_message_of_the_brief(refuse_text: Refuse) -> None:
         ("[kafak]", '1: kafak: unknown section (did you mean "kafka"?)'),
         ("[[view]]", '1: view: unknown section (did you mean "views"?)'),
         ('datadir = "x"', '1: datadir: unknown key (did you mean "data_dir"?)'),
-        ("[control]\nxyz = 1", "2: control.xyz: unknown key (there are host, port, cache_max_age, cache_stale, cache_bytes)"),
+        ("[names]\nxyz = 1", "2: names.xyz: unknown key (there are topics, groups)"),
         ("kafka = 1", "1: kafka: expected a section: [kafka]"),
         ("[views]\nname = 1", "1: views: expected tables: write [[views]]"),
         ('[kafka]\nport = "1"', '2: kafka.port: expected an integer, got the text "1"'),
@@ -47,9 +48,16 @@ def test_the_message_of_the_brief(refuse_text: Refuse) -> None:
          "2: store.shards: the server a:6379, database 0 is named twice"),
         ('[spark]\nengine = "realtine"',
          '2: spark.engine: expected one of auto, realtime, microbatch, got "realtine" (did you mean "realtime"?)'),
+        ('[spark]\nenvironment = ["A B"]',
+         '2: spark.environment: expected the name of a variable, or a pattern such as "AWS_*", got the text "A B"'),
         ("[publisher]\norigins = [1]", "2: publisher.origins: expected a list of texts, got 1"),
         ('[publisher]\nmax_frame = "1 MB"',
          '2: publisher.max_frame: "mb" may mean 1000 or 1024; write MiB (powers of 1024)'),
+        ('[control]\ntls_key = "a"', "2: control.tls_key: needs tls_certificate, without which there is no TLS"),
+        ('[kafka]\ntls_certificate = "a"', "2: kafka.tls_certificate: needs secure = true, without which the broker is a plain one"),
+        ('[kafka]\nsecure = true\ntls_key = "a"', "3: kafka.tls_key: needs tls_certificate, without which there is no TLS"),
+        ('[gateway]\ntls_client_ca = "a"', "2: gateway.tls_client_ca: needs tls_certificate, without which there is no TLS"),
+        ('[control]\ntrusted_proxies = ["proxy"]', '2: control.trusted_proxies: expected an address or a network such as "10.0.0.7" or "10.0.0.0/8", got the text "proxy"'),
         ("[publisher]\nport = 8080", "2: publisher.port: the port 8080 is also control.port"),
         ("[publisher]\nport = 81\n[control]\nport = 81", "4: control.port: the port 81 is also publisher.port"),
         ("[kafka]\nbootstrap.servers = 'a:1'\nbootstrap_servers = 'a:1'",
@@ -161,3 +169,20 @@ def test_the_error_carries_its_parts_and_survives_pickling(load_text: Callable[.
     assert caught.value.problems == (Problem("unknown key", "kafka.prot", "distributary.toml", 2, "port"),)
     again = pickle.loads(pickle.dumps(caught.value))
     assert (again.message, again.problems) == (caught.value.message, caught.value.problems)
+
+
+def test_long_word_is_compared_with_none() -> None:
+    began = time.process_time()
+    assert nearest("views" * 20_000, ["views", "view"]) == ""
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("pattern", ["(" * 5_000, "a{99999999999999999999}"])
+def test_pattern_that_is_too_much_is_refused(refuse_text: Refuse, pattern: str) -> None:
+    (line,) = refuse_text(f'[names]\ntopics = "{pattern}"\n')
+    assert "expected a regular expression" in line
+
+
+def test_variable_that_is_nested_too_deep_is_refused(refuse_text: Refuse) -> None:
+    (line,) = refuse_text("", {"DISTRIBUTARY_KAFKA_PROPERTIES": '{"a":' * 100_000})
+    assert "nested too deeply" in line

@@ -21,6 +21,7 @@ from distributary.model.command import Command
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
+from distributary.permit.stack_token import make_token
 from distributary.store.memory import MemoryStore
 from distributary.store.tail import Build
 
@@ -58,7 +59,7 @@ class Cluster:
 
 
 class Api:
-    """The API over a store in memory, with the calls that tests make."""
+    """The API over a store in memory, with the calls that tests make, by the stack's own token."""
 
     def __init__(self, data_dir: Path) -> None:
         self.now = 1_000_000.0
@@ -68,7 +69,8 @@ class Api:
         self.kafka = Cluster()
         monitor = Monitor(self.config, self.store.reader, self.kafka, fresh=0.0)
         self.context = Context(self.config, self.store.reader, self.store.writer, self.announced, monitor)
-        self.client: Any = TestClient(TestServer(make_app(self.context)))
+        own = {"Authorization": f"Bearer {make_token(data_dir)}"}
+        self.client: Any = TestClient(TestServer(make_app(self.context)), headers=own)
 
     def define(self, view: View = VIEW, feed: Feed = FEED, status: str = "live") -> Build:
         definition = Definition(view, feed)

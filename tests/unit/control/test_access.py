@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from distributary.store.memory import MemoryReader, MemoryStore
 KEY, HASH = make_key()
 PERMIT = Permit(
     hmac_secret="a secret of the tests, long enough for HS256",
-    keys={"reports": json.dumps({"hash": HASH, "views": ["odds"], "monitor": True})},
+    keys={"reports": json.dumps({"hash": HASH, "views": ["odds"], "operator": "read"})},
     revoked_ttl=0.0,
 )
 BETS = View("bets", "odds", key="id")
@@ -134,17 +135,21 @@ async def test_head_needs_what_get_needs(closed: Closed) -> None:
     await closed.ask("HEAD", "/v1/views/odds", 403, **bearer(views=["bets"]))
 
 
-async def test_who_may_monitor_and_who_may_change(closed: Closed) -> None:
+async def test_operators_read_operate_and_define_by_their_level(closed: Closed) -> None:
     for path in ("/v1/status", "/v1/feeds"):
-        await closed.ask("GET", path, **bearer(monitor=True))
-        await closed.ask("GET", path, **bearer(admin=True))
-        await closed.ask("GET", path, 403, **bearer(views=["*"]))
+        for level in ("read", "operate", "admin"):
+            await closed.ask("GET", path, **bearer(operator=level))
+        await closed.ask("GET", path, 403, **bearer(views=["*"], define=["*"]))
+    for path in ("/v1/users/bob/revoke", "/v1/tokens/4f1c/revoke"):
+        for level in ("operate", "admin"):
+            await closed.ask("POST", path, **bearer(operator=level))
+        await closed.ask("POST", path, 403, **bearer(operator="read"))
     body = {"feed": "odds", "key": "id"}
-    for allowed in ({"views": ["*"]}, {"monitor": True}):
+    for allowed in ({"views": ["*"]}, {"operator": "operate"}, {"define": ["less"]}):
         await closed.ask("PUT", "/v1/views/more", 403, body=body, **bearer(**allowed))
         await closed.ask("DELETE", "/v1/views/odds", 403, **bearer(**allowed))
-    await closed.ask("PUT", "/v1/views/more", 202, body=body, **bearer(admin=True))
-    await closed.ask("DELETE", "/v1/views/more", 204, **bearer(admin=True))
+    await closed.ask("PUT", "/v1/views/more", 202, body=body, **bearer(operator="admin"))
+    await closed.ask("DELETE", "/v1/views/more", 204, **bearer(operator="admin"))
 
 
 async def test_views_that_are_not_allowed_look_the_same_whether_they_exist(closed: Closed) -> None:
@@ -233,14 +238,14 @@ async def test_a_subscription_is_unknown_to_everybody_else(closed: Closed) -> No
     _, unknown = await closed.ask("GET", address("GET /v1/subscriptions/{id}")[1], 404, **bearer())
     for other in (
         bearer("bob", views=["odds"]),
-        bearer("bob", admin=True),  # who may change views, but read none
+        bearer("bob", operator="admin"),  # who may change views, but read none
         bearer(views=["odds"], rows="country = 'DE'"),
     ):
         _, error = await closed.ask("GET", path, 404, **other)
         assert error["message"] == unknown["message"].replace(ADDRESSES["{id}"], made["id"])
         await closed.ask("POST", f"{path}/begin", 404, **other)
         await closed.ask("DELETE", path, 404, **other)
-    await closed.ask("GET", path, **bearer("boss", admin=True, views=["*"]))
+    await closed.ask("GET", path, **bearer("boss", operator="admin", views=["*"]))
     await closed.ask("POST", f"{path}/begin", **bearer(views=["odds"]))
     await closed.ask("DELETE", path, 204, **bearer(views=["odds"]))
 
@@ -259,7 +264,7 @@ async def test_a_revoked_user_is_refused_from_then_on(closed: Closed) -> None:
     mine = bearer(views=["odds"])
     closed.now = 4_000_000_000.0  # the store's clock: after the token was issued
     await closed.ask("GET", "/v1/views/odds", **mine)
-    await closed.ask("POST", "/v1/users/ann/revoke", **bearer("boss", admin=True))
+    await closed.ask("POST", "/v1/users/ann/revoke", **bearer("boss", operator="admin"))
     headers, error = await closed.ask("GET", "/v1/views/odds", 401, **mine)
     assert error["message"] == "the token was revoked"
     assert 'error_description="revoked"' in headers["WWW-Authenticate"]
@@ -275,7 +280,7 @@ async def test_a_store_that_does_not_answer_lets_nobody_in(
     monkeypatch.setattr(MemoryReader, "revoked", down)
     async with (
         TestClient(TestServer(make_app(closed.context))) as client,
-        client.get("/v1/views", headers=bearer(admin=True)) as reply,
+        client.get("/v1/views", headers=bearer(operator="admin")) as reply,
     ):
         assert (await check(reply, 503))["code"] == "store-unavailable"
 
@@ -292,8 +297,8 @@ async def test_a_route_without_an_entry_needs_an_admin(
     closed: Closed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "NEEDS", {})
-    await closed.ask("GET", "/v1", 403, **bearer(views=["*"], monitor=True))
-    await closed.ask("GET", "/v1", **bearer(admin=True))
+    await closed.ask("GET", "/v1", 403, **bearer(views=["*"], operator="read"))
+    await closed.ask("GET", "/v1", **bearer(operator="admin"))
 
 
 async def test_what_there_is_not_is_not_found(closed: Closed) -> None:
@@ -320,3 +325,120 @@ def test_the_challenge_tells_the_reason_and_nothing_else() -> None:
     assert challenge(CredentialsMissing("x")) == 'Bearer realm="distributary"'
     assert challenge(TokenExpired("x")).endswith('error="invalid_token", error_description="expired"')
     assert challenge(Forbidden('a "b"')).endswith('error="insufficient_scope"')
+
+
+async def test_author_defines_named_views_of_topics_that_it_may_read(closed: Closed) -> None:
+    """Otherwise a view over a topic of others would be a way to read it."""
+    author = bearer(define=["ann-*"], consume=["sportsbook.*"])
+    body = {"feed": "odds", "key": "id"}
+    await closed.ask("PUT", "/v1/views/ann-1", 202, body=body, **author)
+    await closed.ask("PUT", "/v1/views/bob-1", 403, body=body, **author)
+    await closed.ask("DELETE", "/v1/views/odds", 403, **author)
+    other = {"feed": {"name": "pay", "topic": "payroll"}, "key": "id"}
+    _, error = await closed.ask("PUT", "/v1/views/ann-2", 403, body=other, **author)
+    assert 'consume the topic "payroll"' in error["message"]
+    events = {**body, "events": {"name": "pay", "topic": "payroll"}, "reduce": "m:f", "reduce_events": "m:g"}
+    await closed.ask("PUT", "/v1/views/ann-2", 403, body=events, **author)
+    await closed.ask("DELETE", "/v1/views/ann-1", 204, **author)
+
+
+async def test_functions_are_for_admins_and_from_the_list(closed: Closed) -> None:
+    body = {"feed": "odds", "key": "id", "reduce": "os:system"}
+    author = bearer(define=["*"], consume=["*"])
+    _, error = await closed.ask("PUT", "/v1/views/more", 403, body=body, **author)
+    assert "only admins define views with functions" in error["message"]
+    _, error = await closed.ask("PUT", "/v1/views/more", 400, body=body, **bearer(operator="admin"))
+    assert "os:system is not allowed" in error["message"]
+    closed.context.config = replace(closed.config, permit=replace(PERMIT, functions=("folds.*:*",)))
+    await closed.ask("PUT", "/v1/views/more", 400, body=body, **bearer(operator="admin"))
+    body["reduce"] = "folds.streaks:fold"
+    await closed.ask("PUT", "/v1/views/more", 202, body=body, **bearer(operator="admin"))
+    _, error = await closed.ask("PUT", "/v1/views/more", 403, body=body, **author)
+
+
+async def test_names_of_views_that_are_not_the_callers_are_not_told(closed: Closed) -> None:
+    closed.define(View("payroll-2026", "odds", key="id"))
+    for path in ("/v1/views/payroll-2025", "/v1/views/payroll-2025/status"):
+        _, error = await closed.ask("GET", path, 404, **bearer(views=["payroll-2025", "odds"]))
+        assert "payroll-2026" not in error["hint"]
+        assert "bets" not in error["hint"]
+    body = {"view": "payroll-2025"}
+    _, error = await closed.ask("POST", "/v1/subscriptions", 404, body=body, **bearer(views=["payroll-2025"]))
+    assert "payroll-2026" not in error["hint"]
+
+
+async def test_definition_and_reason_are_for_operators(closed: Closed) -> None:
+    build = closed.define()
+    closed.store.writer.note(build, status="stopped", reason="row 'iban-1' is owned by another")
+    for path in ("/v1/views/odds/status", "/v1/views"):
+        _, reader = await closed.ask("GET", path, **bearer(views=["odds"]))
+        assert "iban-1" not in json.dumps(reader)
+        assert "sportsbook.odds" not in json.dumps(reader)
+        _, operator = await closed.ask("GET", path, **bearer(views=["odds"], operator="read"))
+        assert "iban-1" in json.dumps(operator)
+        assert "sportsbook.odds" in json.dumps(operator)
+
+
+async def test_open_stack_is_changed_by_its_own_token_alone(api: Api) -> None:
+    api.define()
+    body = {"feed": "odds", "key": "id"}
+    async with TestClient(api.client.server) as anybody:
+        for method, path in (
+            ("PUT", "/v1/views/more"),
+            ("DELETE", "/v1/views/odds"),
+            ("POST", "/v1/users/ann/revoke"),
+            ("POST", "/v1/tokens/4f1c/revoke"),
+        ):
+            async with anybody.request(method, path, json=body) as reply:
+                error = await check(reply, 403)
+            assert "`token` of its data folder" in error["hint"]
+        for path in ("/v1/status", "/v1/views", "/v1/views/odds", "/v1/views/odds/status", "/v1/feeds"):
+            async with anybody.get(path) as reply:
+                await check(reply, 200)
+        async with anybody.post("/v1/subscriptions", json={"view": "odds"}) as reply:
+            await check(reply, 201)
+        await api.call("PUT", "/v1/views/more", body, 202)
+
+
+async def test_columns_that_are_not_allowed_are_neither_shown_nor_asked_by(closed: Closed) -> None:
+    ann = bearer(views=["odds"], columns=["name"])
+    for path in ("/v1/views/odds", "/v1/views/odds?fields=country,name", "/v1/views/odds?key=de"):
+        _, found = await closed.ask("GET", path, **ann)
+        assert found["rows"]
+        assert all("country" not in one for _, one in found["rows"])
+    for path in ("/v1/views/odds?where=country = 'DE'",):
+        _, error = await closed.ask("GET", path, 403, **ann)
+        assert 'the field "country"' in error["message"]
+    for body in ({"where": "country = 'DE'"}, {"order": "country", "limit": 1}):
+        await closed.ask("POST", "/v1/subscriptions", 403, body={"view": "odds", **body}, **ann)
+
+
+async def test_audit_log_has_what_was_changed_and_what_was_refused(closed: Closed, tmp_path: Path) -> None:
+    body = {"feed": "odds", "key": "id"}
+    boss, ann = bearer("boss", operator="admin"), bearer(views=["odds"])
+    await closed.ask("GET", "/v1/views/odds", **ann)
+    await closed.ask("PUT", "/v1/views/more", 202, body=body, **boss)
+    await closed.ask("PUT", "/v1/views/more", 400, body={"feed": 7}, **boss)
+    await closed.ask("PUT", "/v1/views/more", 403, body=body, **ann)
+    await closed.ask("GET", "/v1/views/bets", 403, **ann)
+    await closed.ask("POST", "/v1/users/bob/revoke", **boss)
+    await closed.ask("GET", "/v1/views/odds", 401)
+    await closed.ask("GET", "/v1/views/odds", 401, Authorization="Bearer abracadabra")
+    await closed.ask("GET", "/v1/views", 403, Origin="https://evil.example")
+    text = (tmp_path / "audit.log").read_text()
+    found = [json.loads(line) for line in text.splitlines()]
+    assert [
+        (one["user"], one["action"], one["target"], one["result"], one.get("reason")) for one in found
+    ] == [
+        ("boss", "PUT /v1/views/{name}", "more", "ok", None),
+        ("boss", "PUT /v1/views/{name}", "more", "failed", "400"),
+        ("ann", "PUT /v1/views/{name}", "more", "refused", "403"),
+        ("ann", "GET /v1/views/{name}", "bets", "refused", "403"),
+        ("boss", "POST /v1/users/{user}/revoke", "bob", "ok", None),
+        ("", "GET /v1/views/{name}", "odds", "refused", "401"),
+        ("", "GET /v1/views/{name}", "odds", "refused", "malformed"),
+        ("", "GET /v1/views", "", "refused", "403"),
+    ]
+    assert {one["address"] for one in found} == {"127.0.0.1"}
+    for secret in ("abracadabra", boss["Authorization"].split()[1], PERMIT.hmac_secret):
+        assert secret not in text

@@ -26,3 +26,10 @@ async def test_new_changed_unchanged_and_left(api: Api) -> None:
     assert apply_config(api.config, store) == ["view odds: settings changed"]
     assert store.views()["odds"].next == ""
     assert apply_config(replace(api.config, views=()), store) == ["view odds: not in the file, left as it is"]
+
+
+async def test_names_of_defined_views_are_told(api: Api) -> None:
+    defined: list[str] = []
+    apply_config(api.config, api.store.writer, defined.append)
+    apply_config(api.config, api.store.writer, defined.append)
+    assert defined == ["odds"]

@@ -39,7 +39,26 @@ async def test_whatever_is_raised_has_the_shape(
     assert "secret" not in error["message"]
 
 
+async def test_path_cannot_forge_lines_of_the_log(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: Any) -> NoReturn:
+        raise RuntimeError
+
+    monkeypatch.setattr(api.store.reader, "view", fail)
+    await api.get("/v1/views/a%0A%1BERROR forged/status", 500)
+    (said,) = [one.getMessage() for one in caplog.records if "failed" in one.getMessage()]
+    assert said == "GET /v1/views/a%0A%1BERROR%20forged/status failed"
+
+
+async def test_reply_forbids_sniffing_and_scripts(api: Api) -> None:
+    for path in ("/v1", "/v1/nothing", "/metrics"):
+        async with api.client.get(path) as reply:
+            assert reply.headers["X-Content-Type-Options"] == "nosniff"
+            assert reply.headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
+
+
 def test_every_error_of_the_api_has_a_status() -> None:
     for kind in errors.RequestError.__subclasses__():
-        assert error_reply(kind("x")).status in (400, 403, 404, 406, 409, 410, 413, 503)
-        assert (error_reply(kind("x")).status == 503) == kind.retry
+        assert error_reply(kind("x")).status in (400, 403, 404, 406, 409, 410, 413, 421, 429, 503)
+        assert ("Retry-After" in error_reply(kind("x")).headers) == kind.retry

@@ -1,7 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from tests.support.clock import LIMIT
 from tests.unit.control.conftest import Api
 
+from distributary.control import sweep
 from distributary.control.sweep import sweep_once
 from distributary.store.base import SWEEP_BATCH
 
@@ -16,6 +22,23 @@ async def test_lapsed_subscriptions_are_removed_and_announced(api: Api) -> None:
     assert [(c.op, c.subscription) for c in api.announced.commands][-1] == ("end", old)
     assert len(api.store.writer.registry("odds")[1]) == 1
     await api.get(f"/v1/subscriptions/{young}")
+
+
+async def test_sweep_has_servers_share_revocations(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, inner = asyncio.Event(), api.store.reader.revoked
+
+    async def revoked(users: Sequence[str]) -> dict[str, int]:
+        asked.set()
+        return await inner(users)
+
+    monkeypatch.setattr(api.store.reader, "revoked", revoked)
+    monkeypatch.setattr(sweep, "SWEEP_SECONDS", 0.001)
+    task = asyncio.create_task(sweep.sweep_forever(api.context))
+    try:
+        await asyncio.wait_for(asked.wait(), 10 * LIMIT)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_sweep_goes_on_while_there_are_more(api: Api) -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from tests.unit.control.conftest import Api
 
 
@@ -8,6 +11,20 @@ async def test_a_user_is_revoked_by_the_clock_of_the_store(api: Api) -> None:
     reply = await api.post("/v1/users/ann@example.com/revoke")
     assert reply == {"user": "ann@example.com", "revoked_before": 5_000_000}
     assert await api.store.reader.revoked(["ann@example.com", "bob"]) == {"ann@example.com": 5_000_000}
+
+
+async def test_revocation_is_forgotten_when_no_token_can_be_so_old(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    permit = replace(api.config.permit, max_token_age=3600.0, leeway=30.0)
+    api.context.config = replace(api.config, permit=permit)
+    async with api.client:
+        await api.post("/v1/users/ann/revoke")
+        api.now += 86_400 + 3600 + 29
+        await api.post("/v1/users/bob/revoke")
+        assert list(await api.store.reader.revoked(["ann"])) == ["ann"]
+        api.now += 2
+        await api.post("/v1/users/bob/revoke")
+        assert list(await api.store.reader.revoked(["ann", "bob"])) == ["bob"]
 
 
 async def test_a_name_may_have_any_letters(api: Api) -> None:

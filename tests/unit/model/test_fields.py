@@ -104,3 +104,8 @@ def test_changes_of_these_fields_fold_to_the_row_with_these_fields(
         kept, lost = fields.change(changed, [name for name in old if name not in new])
         held = {n: v for n, v in held.items() if n not in lost} | {n: json.loads(v) for n, v in kept.items()}
         assert held == _wanted(new, paths)
+
+
+def test_name_with_half_a_character_is_refused() -> None:
+    with pytest.raises(BadQuery, match="half a character"):
+        parse_fields("price,\ud800")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,10 @@ def test_equal_filters_are_one_query(one: str, other: str) -> None:
     assert Query.parse("v", one) == Query.parse("v", other)
     assert Query.parse("v", one).id == Query.parse("v", other).id
     assert Query.parse("v", one).channel == Query.parse("v", other).channel
+
+
+def test_id_is_too_long_for_two_queries_to_share_it() -> None:
+    assert re.fullmatch("[0-9a-f]{32}", Query.parse("v", "a = 1").id)
 
 
 def test_views_have_queries_of_their_own() -> None:
@@ -137,3 +143,8 @@ def test_timed_queries_depend_on_the_time_of_asking(monkeypatch: pytest.MonkeyPa
     assert Query.load("v", query.text) == query
     assert not Query.parse("v", "t > 5").timed
     assert not Query("v").timed
+
+
+def test_view_with_half_a_character_is_refused() -> None:
+    with pytest.raises(BadQuery, match="half a character"):
+        _ = Query.parse("\ud800", None).id

@@ -10,9 +10,9 @@ import json
 from typing import Any
 
 import jwt
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 SECRET = "a secret of the tests, long enough for HS256"
 NOW = 1_800_000_000.0
@@ -25,8 +25,13 @@ def rsa_key(name: str = "first", bits: int = 2048) -> rsa.RSAPrivateKey:
 
 
 @functools.cache
-def ec_key(name: str = "first") -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP256R1())
+def ec_key(name: str = "first", curve: ec.EllipticCurve | None = None) -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(curve or ec.SECP256R1())
+
+
+@functools.cache
+def ed_key(name: str = "first") -> ed25519.Ed25519PrivateKey:
+    return ed25519.Ed25519PrivateKey.generate()
 
 
 def pem(key: Any) -> bytes:
@@ -37,7 +42,11 @@ def pem(key: Any) -> bytes:
 
 def jwk(key: Any, kid: str | None = None, **more: Any) -> dict[str, Any]:
     """The public half of a key, as in a key set."""
-    kind = RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else ECAlgorithm
+    kind: Any = ECAlgorithm
+    if isinstance(key, rsa.RSAPrivateKey):
+        kind = RSAAlgorithm
+    elif isinstance(key, ed25519.Ed25519PrivateKey):
+        kind = OKPAlgorithm
     words: dict[str, Any] = kind.to_jwk(key.public_key(), as_dict=True)
     words.pop("key_ops", None)
     return words | ({"kid": kid} if kid else {}) | more

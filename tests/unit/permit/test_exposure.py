@@ -44,3 +44,14 @@ def test_an_open_stack_may_not_listen_elsewhere(host: str) -> None:
 @given(st.ip_addresses())
 def test_addresses(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     assert is_loopback(str(address)) == address.is_loopback
+
+
+@pytest.mark.parametrize("server", ["control", "publisher", "gateway"])
+def test_open_stack_may_not_listen_to_pages_of_every_site(server: str) -> None:
+    kind = {"control": Control, "publisher": Publisher, "gateway": Gateway}[server]
+    for origins in (("*",), ("https://app.example.com", "*")):
+        with pytest.raises(ConfigError, match=f"{server}.origins") as caught:
+            check_exposure(Config(**{server: kind(origins=origins)}))
+        assert "permit.hmac_secret" in caught.value.hint
+    check_exposure(Config(**{server: kind(origins=("https://app.example.com",))}))
+    check_exposure(Config(**{server: kind(origins=("*",))}, permit=Permit(hmac_secret=SECRET)))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,20 +10,27 @@ import pytest
 from multidict import CIMultiDict
 from tests.unit.permit.signed import NOW, SECRET, claims, ec_key, jwk, jwks, pem, rsa_key, sign
 
-from distributary.config import Config, Permit
+from distributary.config import Config, Permit, load
 from distributary.errors import (
+    AccessError,
     ConfigError,
     CredentialsMissing,
     KeysUnavailable,
     TokenExpired,
     TokenRefused,
 )
-from distributary.permit import OPEN, Gate, Grant
+from distributary.permit import OPEN, STACK, Gate, Grant
 from distributary.permit.jwks import KeySet
-from distributary.permit.keys import make_key
+from distributary.permit.keys import LOOK, make_key
+from distributary.permit.revoked import token_name
+from distributary.permit.stack_token import make_token
 from distributary.store.memory import MemoryStore
 
 KEY, HASH = make_key()
+
+
+def basic(password: str) -> str:
+    return base64.b64encode(f"somebody:{password}".encode()).decode()
 
 
 class Case:
@@ -62,7 +71,8 @@ async def test_without_settings_everybody_is_let_in() -> None:
     assert not gate.on
     assert await gate.by_token("nonsense") is OPEN
     assert await gate.by_headers({}) is OPEN
-    assert gate.by_key("") is OPEN
+    assert await gate.by_key("") is OPEN
+    assert await gate.by_headers({"Authorization": "Digest x", "X-API-Key": "y"}) is OPEN
     assert await gate.ended([OPEN, Grant("ann", expires_at=1)]) == []
 
 
@@ -209,6 +219,8 @@ async def test_headers(name: str) -> None:
     ("headers", "reason"),
     [
         ({"Authorization": f"Basic {KEY}"}, "malformed"),
+        ({"Authorization": f"Basic {basic('nothing')}"}, "malformed"),
+        ({"Authorization": f"Basic {basic(KEY + 'x')}"}, "api-key"),
         ({"Authorization": KEY}, "malformed"),
         ({"Authorization": ""}, "malformed"),
         ({"Authorization": f"ApiKey {KEY}x"}, "api-key"),
@@ -231,7 +243,7 @@ async def test_open_connections_are_asked_about_together() -> None:
     over = Grant("cid", expires_at=int(NOW * 1000) - 10_000)
     gone = Grant("ann", issued_at=int(NOW * 1000) - 1)
     await case.store.reader.revoke("ann")
-    ended = await case.gate.ended([stays, over, gone, case.gate.by_key(KEY)])
+    ended = await case.gate.ended([stays, over, gone, await case.gate.by_key(KEY)])
     assert [(grant.user, error.reason) for grant, error in ended] == [("cid", "expired"), ("ann", "revoked")]
 
 
@@ -258,3 +270,95 @@ async def test_a_token_for_one_channel_opens_nothing_else() -> None:
             await case.gate.by_token(token, channel=channel)
     assert await case.reason(sign(claims(channel=["odds"]))) == "claims"
     assert (await case.gate.by_token(sign(claims()), channel="odds")).channel == ""
+
+
+async def test_tokens_of_the_old_secret_count_while_it_is_replaced() -> None:
+    new, old, older = "n" * 32, SECRET, "x" * 32
+    case = Case(Permit(hmac_secret=new, old_hmac_secrets=(old,), revoked_ttl=0.0))
+    for secret in (new, old):
+        assert (await case.gate.by_token(sign(claims(), secret))).user == "ann"
+    assert await case.reason(sign(claims(), older)) == "signature"
+
+
+async def test_token_cannot_take_the_place_of_an_api_key() -> None:
+    case = with_secret(keys={"a": json.dumps({"hash": HASH, "views": ["odds"]})})
+    assert (await case.gate.by_key(KEY)).user == "key:a"
+    assert await case.reason(sign(claims(sub="key:a"))) == "claims"
+
+
+async def test_stacks_own_token_allows_everything_whether_permission_is_on_or_not(tmp_path: Path) -> None:
+    token = make_token(tmp_path)
+    for permit in (Permit(), Permit(hmac_secret=SECRET)):
+        gate = Gate(Config(permit=permit, data_dir=tmp_path), MemoryStore().reader.revoked)
+        assert await gate.by_token(token) is STACK
+        assert await gate.by_headers({"Authorization": f"Bearer {token}"}) is STACK
+        assert await gate.ended([STACK]) == []
+    for other in (f"{token}x", token[:-1], "ds_", ""):
+        with pytest.raises(AccessError):
+            await gate.by_token(other)
+
+
+async def test_token_is_revoked_by_its_id() -> None:
+    case = with_secret()
+    mine, other, none = sign(claims(jti="a")), sign(claims(jti="b")), sign(claims())
+    grants = [await case.gate.by_token(token) for token in (mine, other, none)]
+    await case.store.reader.revoke(token_name("a"))
+    assert await case.reason(mine) == "revoked"
+    assert await case.gate.by_token(other) == grants[1]
+    assert [grant.id for grant, _ in await case.gate.ended(grants)] == ["a"]
+    # Whoever is issued another token with the same id is not let in by it, either.
+    case.now += 10
+    assert await case.reason(sign(claims(jti="a", iat=case.now, exp=case.now + 60))) == "revoked"
+
+
+async def test_user_named_like_a_tokens_id_is_not_revoked_with_it() -> None:
+    case = with_secret()
+    await case.store.reader.revoke(token_name("ann"))
+    assert (await case.gate.by_token(sign(claims(sub="ann")))).user == "ann"
+
+
+async def test_api_key_expires_and_is_revoked_while_it_is_used() -> None:
+    moment = datetime.fromtimestamp(NOW + 60, UTC).isoformat()
+    case = with_secret(keys={"a": json.dumps({"hash": HASH, "expires": moment})})
+    grant = await case.gate.by_key(KEY)
+    assert case.gate.ttl(grant) == 60
+    case.now += 61
+    with pytest.raises(TokenExpired):
+        await case.gate.by_key(KEY)
+    case = with_secret(keys={"a": json.dumps({"hash": HASH})})
+    grant = await case.gate.by_key(KEY)
+    await case.store.reader.revoke("key:a")
+    assert [error.reason for _, error in await case.gate.ended([grant])] == ["revoked"]
+    with pytest.raises(TokenRefused, match="revoked"):
+        await case.gate.by_key(KEY)
+
+
+async def test_api_key_that_was_made_after_a_revocation_counts() -> None:
+    case = with_secret(keys={"a": json.dumps({"hash": HASH, "issued": "2100-01-01"})})
+    await case.store.reader.revoke("key:a")
+    assert (await case.gate.by_key(KEY)).user == "key:a"
+
+
+async def test_api_key_that_is_gone_from_the_file_ends_what_it_let_in(tmp_path: Path) -> None:
+    file = tmp_path / "distributary.toml"
+    entry = f'[permit.keys.a]\nhash = "{HASH}"\n'
+    file.write_text(f'[permit]\nhmac_secret = "{SECRET}"\n{entry}')
+    gate = Gate(load(file, {}), MemoryStore().reader.revoked)
+    grant = await gate.by_key(KEY)
+    assert await gate.ended([grant]) == []
+    file.write_text(f'[permit]\nhmac_secret = "{SECRET}"\n')
+    gate._api_keys._looked -= LOOK
+    assert [error.reason for _, error in await gate.ended([grant])] == ["api-key"]
+    with pytest.raises(TokenRefused):
+        await gate.by_key(KEY)
+
+
+async def test_password_of_basic_is_a_token_or_a_key(tmp_path: Path) -> None:
+    """Clients of Confluent's registry send basic.auth.user.info."""
+    case = with_secret(keys={"a": json.dumps({"hash": HASH})})
+    for password, user in ((KEY, "key:a"), (sign(claims()), "ann")):
+        grant = await case.gate.by_headers({"Authorization": f"Basic {basic(password)}"})
+        assert grant.user == user
+    gate = Gate(Config(data_dir=tmp_path), MemoryStore().reader.revoked)
+    assert await gate.by_headers({"Authorization": f"Basic {basic(make_token(tmp_path))}"}) is STACK
+    assert await gate.by_headers({"Authorization": f"Basic {basic('whatever')}"}) is OPEN

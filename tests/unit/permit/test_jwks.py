@@ -73,6 +73,22 @@ async def test_old_keys_are_kept_while_the_address_does_not_answer(
     assert (await address.kids(), address.asked) == (["a"], 3)
 
 
+async def test_old_keys_do_not_count_for_ever() -> None:
+    """One of them may have been withdrawn, and whoever keeps the address from answering would keep it."""
+    address = Address()
+    address.keys = KeySet(address.fetch, ttl=600, refetch=30, max_age=3_600, clock=lambda: address.now)
+    await address.kids()
+    address.text = OSError("refused")
+    address.now += 3_599
+    assert await address.kids() == ["a"]
+    address.now += 1
+    with pytest.raises(KeysUnavailable, match="for too long"):
+        await address.kids()
+    address.text = jwks(jwk(ec_key(), "b"))
+    address.now += 30
+    assert await address.kids() == ["b"]
+
+
 async def test_without_any_keys_it_is_an_error_that_may_pass() -> None:
     address = Address()
     good, address.text = address.text, OSError("refused")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ from tests.unit.permit.signed import NOW, SECRET
 
 from distributary.config import Config, Permit
 from distributary.errors import TokenRefused, UsageError
-from distributary.permit import Gate
+from distributary.permit import STACK, Gate, Operator
 from distributary.permit.making import make_token, own_headers
+from distributary.permit.stack_token import make_token as make_stack_token
 from distributary.store.memory import MemoryStore
 
 PERMIT = Permit(hmac_secret=SECRET)
@@ -45,15 +47,26 @@ def test_no_token_is_made_that_would_be_refused() -> None:
         make_token(Permit(), "ann", {}, 60)
 
 
-async def test_our_own_commands_sign_for_themselves() -> None:
-    headers = own_headers({}, PERMIT)
-    assert (await gate(PERMIT).by_headers(headers)).admin
-    assert own_headers({}, Permit()) == own_headers({}) == {}
+async def test_own_commands_show_the_stacks_token(tmp_path: Path) -> None:
+    for permit in (Permit(), PERMIT):
+        config = Config(data_dir=tmp_path, permit=permit)
+        made = make_stack_token(tmp_path)
+        assert own_headers({}, config) == {"Authorization": f"Bearer {made}"}
+        shown = await Gate(config, MemoryStore().reader.revoked).by_headers(own_headers({}, config))
+        assert shown is STACK
+    assert own_headers({}) == {}
+
+
+async def test_own_commands_sign_for_themselves_where_there_is_a_secret_and_no_token(tmp_path: Path) -> None:
+    headers = own_headers({}, Config(data_dir=tmp_path, permit=PERMIT))
+    assert (await gate(PERMIT).by_headers(headers)).operator == Operator.ADMIN
+    assert own_headers({}, Config(data_dir=tmp_path)) == {}
 
 
 def test_the_environment_goes_first() -> None:
-    assert own_headers({"DISTRIBUTARY_TOKEN": "abc\n"}, PERMIT) == {"Authorization": "Bearer abc"}
-    assert own_headers({"DISTRIBUTARY_API_KEY": "abc"}, PERMIT) == {"Authorization": "ApiKey abc"}
+    config = Config(permit=PERMIT)
+    assert own_headers({"DISTRIBUTARY_TOKEN": "abc\n"}, config) == {"Authorization": "Bearer abc"}
+    assert own_headers({"DISTRIBUTARY_API_KEY": "abc"}, config) == {"Authorization": "ApiKey abc"}
     both = {"DISTRIBUTARY_API_KEY": "abc", "DISTRIBUTARY_TOKEN": "def"}
     assert own_headers(both) == {"Authorization": "Bearer def"}
 

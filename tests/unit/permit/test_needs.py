@@ -3,29 +3,43 @@ from __future__ import annotations
 import pytest
 
 from distributary.errors import Forbidden
-from distributary.permit import OPEN, Grant, Need, demand
+from distributary.permit import OPEN, STACK, Grant, Need, Operator, demand
 
 READER = Grant("ann", views=("odds",))
-WATCHER = Grant("eve", monitor=True)
-BOSS = Grant("boss", admin=True)
+WATCHER = Grant("eve", operator=Operator.READ)
+OPERATOR = Grant("olga", operator=Operator.OPERATE)
+AUTHOR = Grant("bob", define=("od*",))
+BOSS = Grant("boss", operator=Operator.ADMIN)
+EVERYBODY = (READER, WATCHER, OPERATOR, AUTHOR, BOSS)
 
 
 @pytest.mark.parametrize(
     ("need", "may"),
     [
-        (Need.OPEN, (READER, WATCHER, BOSS)),
-        (Need.USER, (READER, WATCHER, BOSS)),
+        (Need.OPEN, EVERYBODY),
+        (Need.USER, EVERYBODY),
         (Need.VIEW, (READER,)),
         (Need.ROWS, (READER,)),
-        (Need.MONITOR, (WATCHER, BOSS)),
+        (Need.DEFINE, (AUTHOR, BOSS)),
+        (Need.READ, (WATCHER, OPERATOR, BOSS)),
+        (Need.OPERATE, (OPERATOR, BOSS)),
         (Need.ADMIN, (BOSS,)),
     ],
 )
 def test_who_has_what_an_address_needs(need: Need, may: tuple[Grant, ...]) -> None:
-    demand(OPEN, need, "odds")
-    for grant in (READER, WATCHER, BOSS):
+    demand(STACK, need, "odds")
+    for grant in EVERYBODY:
         if grant in may:
             demand(grant, need, "odds")
         else:
             with pytest.raises(Forbidden, match=grant.user):
                 demand(grant, need, "odds")
+
+
+@pytest.mark.parametrize("need", Need)
+def test_caller_without_a_token_uses_an_open_stack_and_does_not_change_it(need: Need) -> None:
+    if need in (Need.DEFINE, Need.OPERATE, Need.ADMIN):
+        with pytest.raises(Forbidden):
+            demand(OPEN, need, "odds")
+    else:
+        demand(OPEN, need, "odds")

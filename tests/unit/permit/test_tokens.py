@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.permit.signed import (
@@ -13,6 +14,7 @@ from tests.unit.permit.signed import (
     SECRET,
     claims,
     ec_key,
+    ed_key,
     forged,
     pem,
     rsa_key,
@@ -25,12 +27,14 @@ from distributary.errors import TokenExpired, TokenRefused
 from distributary.permit.signing import VerifyingKey, of_pem, of_secret
 from distributary.permit.tokens import MAX_TOKEN, REASONS, Rules, check_times, read_header, verify
 
+P384, P521 = ec.SECP384R1(), ec.SECP521R1()
 RULES = Rules(audience="distributary", issuer="https://login.example.com/", leeway=30)
 GOOD = claims(aud="distributary", iss="https://login.example.com/")
 
 
 def keys() -> list[VerifyingKey]:
-    return [of_secret(SECRET), of_pem(pem(rsa_key())), of_pem(pem(ec_key()))]
+    made = (rsa_key(), ec_key(), ec_key(curve=P384), ec_key(curve=P521), ed_key())
+    return [of_secret(SECRET), *(of_pem(pem(key)) for key in made)]
 
 
 def refused(token: str, reason: str, rules: Rules = RULES, known: list[VerifyingKey] | None = None) -> str:
@@ -47,15 +51,33 @@ def refused(token: str, reason: str, rules: Rules = RULES, known: list[Verifying
 
 
 @pytest.mark.parametrize(
-    ("key", "algorithm"), [(SECRET, "HS256"), (rsa_key, "RS256"), (ec_key, "ES256")], ids=str
+    ("key", "algorithm"),
+    [
+        (SECRET, "HS256"),
+        *((rsa_key, f"{kind}{bits}") for kind in ("RS", "PS") for bits in (256, 384, 512)),
+        (ec_key, "ES256"),
+        (lambda: ec_key(curve=P384), "ES384"),
+        (lambda: ec_key(curve=P521), "ES512"),
+        (ed_key, "EdDSA"),
+    ],
+    ids=str,
 )
 def test_each_algorithm_counts_with_its_key(key: Any, algorithm: str) -> None:
     made = sign(GOOD, key() if callable(key) else key, algorithm)
     assert verify(made, keys(), RULES, NOW) == GOOD
 
 
+def test_longer_secret_counts_for_longer_hashes() -> None:
+    for algorithm in ("HS256", "HS384", "HS512"):
+        assert verify(sign(GOOD, SECRET * 2, algorithm), [of_secret(SECRET * 2)], RULES, NOW) == GOOD
+
+
 def changed(**changes: Any) -> str:
     return sign({name: value for name, value in (GOOD | changes).items() if value is not None})
+
+
+def secp256k1() -> Any:
+    return ec.generate_private_key(ec.SECP256K1())
 
 
 def tampered() -> str:
@@ -71,9 +93,10 @@ ATTACKS: dict[str, tuple[Callable[[], str], str]] = {
     "alg None in other letters": (lambda: forged({"alg": "NoNe"}, GOOD), "algorithm"),
     "no alg at all": (lambda: forged({"typ": "JWT"}, GOOD), "algorithm"),
     "alg that is no text": (lambda: forged({"alg": ["HS256"]}, GOOD), "algorithm"),
-    "an algorithm that is not taken": (lambda: sign(GOOD, SECRET * 2, "HS512"), "algorithm"),
-    "RS512 with the right key": (lambda: sign(GOOD, rsa_key(), "RS512"), "algorithm"),
-    "PS256 with the right key": (lambda: sign(GOOD, rsa_key(), "PS256"), "algorithm"),
+    "an algorithm that is not taken": (lambda: sign(GOOD, secp256k1(), "ES256K"), "algorithm"),
+    "HS512 with a secret too short for it": (lambda: sign(GOOD, SECRET * 2, "HS512"), "algorithm"),
+    "another key of its curve": (lambda: sign(GOOD, ec_key("other", P384), "ES384"), "signature"),
+    "another Ed25519 key": (lambda: sign(GOOD, ed_key("other"), "EdDSA"), "signature"),
     "HS256 with the RSA public key": (lambda: forged(HS256, GOOD, pem(rsa_key())), "signature"),
     "HS256 with the EC public key": (lambda: forged(HS256, GOOD, pem(ec_key())), "signature"),
     "HS256 with an empty secret": (lambda: forged(HS256, GOOD, b""), "signature"),
@@ -187,6 +210,26 @@ def test_times_against_their_definition(
     else:
         with pytest.raises(TokenRefused):
             check_times(body, rules, now)
+
+
+@pytest.mark.parametrize(
+    ("claims", "counts"),
+    [
+        ({"iat": 100, "exp": 160}, True),
+        ({"iat": 100, "exp": 161}, False),
+        ({"exp": 160}, False),
+        ({"iat": 100}, False),
+    ],
+)
+def test_token_with_a_longer_life_than_allowed_is_refused(claims: dict[str, int], counts: bool) -> None:
+    rules = Rules.of(Permit(max_token_age=60.0, require_expiry=False))
+    if counts:
+        return check_times(claims, rules, 120)
+    with pytest.raises(TokenRefused) as caught:
+        check_times(claims, rules, 120)
+    assert caught.value.reason == "too-long"
+    check_times(claims, Rules.of(Permit(require_expiry=False)), 120)
+    return None
 
 
 @given(st.text() | st.binary(max_size=200).map(lambda raw: raw.decode("latin-1")))

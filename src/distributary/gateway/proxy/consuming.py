@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
+import re2  # type: ignore[import-untyped]
 from aiohttp import web
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
 
-from distributary.errors import GatewayError
+from distributary.errors import Forbidden, GatewayError
 from distributary.gateway import refuse as numbers
-from distributary.gateway.access import CONFIG
+from distributary.gateway.access import CONFIG, check_consumes, grant_of, user_of
 from distributary.gateway.fields import takes
 from distributary.gateway.proxy import bodies, metadata
 from distributary.gateway.proxy.cluster import Cluster
-from distributary.gateway.proxy.formats import decode
+from distributary.gateway.proxy.converter import Converter
 from distributary.gateway.proxy.instance import Instance
 from distributary.gateway.proxy.instances import Instances
 from distributary.gateway.proxy.joining import SETTINGS, base_uri, wish
@@ -23,12 +24,20 @@ from distributary.gateway.proxy.media import Media, of_accept, of_body
 from distributary.gateway.proxy.schemas import finder
 from distributary.gateway.refuse import refuse
 from distributary.gateway.replies import number, read_json
+from distributary.gateway.schemas.checker import DEADLINE
 from distributary.gateway.schemas.requests import LOG
 
 INSTANCES: web.AppKey[Instances] = web.AppKey("instances", Instances)
 
 _ONE = "/consumers/{group}/instances/{instance}"
 MAX_WAIT = 60_000
+
+
+class Pattern(Protocol):
+    """A compiled regular expression."""
+
+    def fullmatch(self, text: str) -> object:
+        """Give a match of the whole text, or None."""
 
 
 def routes() -> list[web.RouteDef]:
@@ -57,7 +66,8 @@ async def create(request: web.Request) -> web.Response:
     group = request.match_info["group"]
     if len(group) > 255 or not group.isprintable():
         raise refuse(numbers.CONSUMER_CONFIG, "the group is no name", "use at most 255 characters")
-    made = await request.app[INSTANCES].create(group, wish(await read_json(request, empty={})))
+    wanted = wish(await read_json(request, empty={}))
+    made = await request.app[INSTANCES].create(group, wanted, grant_of(request).user)
     said = base_uri(
         group,
         made.name,
@@ -71,7 +81,7 @@ async def create(request: web.Request) -> web.Response:
 
 async def delete(request: web.Request) -> web.Response:
     """Close an instance; others of its group take over its partitions."""
-    await request.app[INSTANCES].remove(request.match_info["group"], request.match_info["instance"])
+    await request.app[INSTANCES].remove(*_which(request))
     return web.Response(status=204)
 
 
@@ -79,6 +89,7 @@ async def delete(request: web.Request) -> web.Response:
 async def read_topic(request: web.Request) -> web.Response:
     """Read a topic (version 1): the first read subscribes to it. Waits for records; ``[]`` if none came."""
     topic = request.match_info["topic"]
+    check_consumes(request, [topic])
     async with _instance(request) as instance:
         if instance.topics not in ((), (topic,)):
             raise refuse(
@@ -129,12 +140,13 @@ async def told(
 ) -> list[dict[str, Any]]:
     """Write records for a reply; what stands before one that cannot be read is told first."""
     find = await finder(request.app[LOG], messages) if format in ("avro", "jsonschema") else _no_schema
+    convert = Converter(request.app[DEADLINE], user_of(request))
     found: list[dict[str, Any]] = []
     for message in messages:
         where = f"record {message.offset()} of partition {message.partition()} of {message.topic()!r}"
         try:
-            key = decode(format, message.key(), find, f"the key of {where}")
-            value = decode(format, message.value(), find, f"the value of {where}")
+            key = await convert.decode(format, message.key(), find, f"the key of {where}")
+            value = await convert.decode(format, message.value(), find, f"the value of {where}")
         except GatewayError:
             if found:
                 return found
@@ -195,26 +207,49 @@ async def subscribe(request: web.Request) -> web.Response:
         raise refuse(numbers.STATE, "the body has both topics and topic_pattern", "send one of them")
     pattern = None
     if isinstance(text, str) and text:
-        pattern = _pattern(text)
+        pattern = topic_pattern(text)
     elif not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
         raise refuse(numbers.UNPROCESSABLE, "the body names no topics", 'send {"topics": ["…"]}')
+    check_consumes(request, names or ())
     for one in names or ():
         await metadata.ask(request, Cluster.check, one)
     async with _instance(request) as instance:
         if pattern is not None:
-            await request.app[INSTANCES].run(instance.subscribe_pattern, pattern)
+            await request.app[INSTANCES].run(instance.subscribe_pattern, _allowed(request, pattern))
         else:
             await request.app[INSTANCES].run(instance.subscribe, names)
     return web.Response(status=204)
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _allowed(request: web.Request, pattern: Pattern) -> Callable[[str], bool]:
+    """Give what chooses the topics that a pattern matches, of those that the caller may read."""
+
+    def matches(topic: str) -> bool:
+        if pattern.fullmatch(topic) is None:
+            return False
+        try:
+            check_consumes(request, [topic])
+        except Forbidden:
+            return False
+        return not topic.startswith("__")
+
+    return matches
+
+
+def topic_pattern(text: str) -> Pattern:
+    """Read a regular expression of a stranger: matching it takes linear time, whatever it says."""
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
+        found: Pattern = re2.compile(text, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
         raise refuse(
-            numbers.UNPROCESSABLE, f"topic_pattern is no regular expression: {error}", "correct it"
+            numbers.UNPROCESSABLE,
+            f"topic_pattern is no regular expression: {why}",
+            "correct it; look-ahead and back-references are not served",
         ) from None
+    return found
 
 
 async def subscription(request: web.Request) -> web.Response:
@@ -235,6 +270,7 @@ async def unsubscribe(request: web.Request) -> web.Response:
 async def assign(request: web.Request) -> web.Response:
     """Read the ``partitions`` of the body, outside of the group's giving out."""
     places = _partitions(await read_json(request))
+    check_consumes(request, {topic for topic, _ in places})
     for place in places:
         await metadata.ask(request, Cluster.check, *place)
     async with _instance(request) as instance:
@@ -281,4 +317,8 @@ def _partitions(body: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 def _instance(request: web.Request) -> Any:
-    return request.app[INSTANCES].use(request.match_info["group"], request.match_info["instance"])
+    return request.app[INSTANCES].use(*_which(request))
+
+
+def _which(request: web.Request) -> tuple[str, str, str]:
+    return request.match_info["group"], request.match_info["instance"], grant_of(request).user

@@ -7,11 +7,10 @@ it, so a request that is broken off loses nothing; only what a reply took counts
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -54,7 +53,7 @@ class Instance:
     def __init__(self, kafka: Kafka, group: str, name: str, wish: Wish) -> None:
         self.group, self.name, self.wish = group, name, wish
         self.topics: tuple[str, ...] = ()
-        self.pattern: re.Pattern[str] | None = None
+        self.pattern: Callable[[str], bool] | None = None
         self._looked = 0.0
         self.pending: deque[Message] = deque()
         self.consumed: dict[Place, int] = {}
@@ -82,8 +81,8 @@ class Instance:
         self.pattern = None
         self._join(topics)
 
-    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        """Join the group for the topics whose whole name matches, now and later; not for those of before."""
+    def subscribe_pattern(self, pattern: Callable[[str], bool]) -> None:
+        """Join the group for the topics that a pattern matches, now and later; not for those of before."""
         self._check_unassigned()
         self.pattern = pattern
         self.look()
@@ -93,7 +92,7 @@ class Instance:
         if self.pattern is not None:
             self._looked = time.monotonic()
             names = self._consumer.list_topics(timeout=_SECONDS).topics
-            found = sorted(name for name in names if self.pattern.fullmatch(name) and name[:2] != "__")
+            found = sorted(filter(self.pattern, names))
             if tuple(found) != self.topics:
                 self._join(found)
 

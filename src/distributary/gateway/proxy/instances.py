@@ -30,10 +30,11 @@ ABANDONED = 3.0
 
 
 class Entry:
-    """An instance with its lock, when it was last used, and whether its client broke that off."""
+    """An instance with its owner and lock, when it was last used, and whether its client broke that off."""
 
-    def __init__(self, instance: Instance, now: float) -> None:
+    def __init__(self, instance: Instance, now: float, owner: str = "") -> None:
         self.instance = instance
+        self.owner = owner
         self.lock = asyncio.Lock()
         self.used = now
         self.broken_off = False
@@ -59,8 +60,8 @@ class Instances:
     def __len__(self) -> int:
         return len(self._entries) + self._others
 
-    async def create(self, group: str, wish: Wish) -> Instance:
-        """Make an instance; raises GatewayError: the name is taken, or there are too many."""
+    async def create(self, group: str, wish: Wish, owner: str = "") -> Instance:
+        """Make an instance, of a user; raises GatewayError: the name is taken, or there are too many."""
         name = wish.name or f"i-{uuid.uuid4().hex}"
         if (group, name) in self._entries:
             raise refuse(
@@ -68,7 +69,7 @@ class Instances:
             )
         self._check_room()
         instance = Instance(self._kafka, group, name, wish)
-        self._entries[group, name] = Entry(instance, self._clock())
+        self._entries[group, name] = Entry(instance, self._clock(), owner)
         return instance
 
     @contextlib.asynccontextmanager
@@ -82,10 +83,10 @@ class Instances:
             self._others -= 1
 
     @contextlib.asynccontextmanager
-    async def use(self, group: str, name: str) -> AsyncIterator[Instance]:
-        """Have an instance to oneself; raises GatewayError when there is none."""
+    async def use(self, group: str, name: str, owner: str = "") -> AsyncIterator[Instance]:
+        """Have an instance to oneself; raises GatewayError when there is none, or it is another user's."""
         entry = self._entries.get((group, name))
-        if entry is not None:
+        if entry is not None and entry.owner == owner:
             entry.used = self._clock()
             async with entry.lock:
                 if not entry.closed:
@@ -134,9 +135,9 @@ class Instances:
         for one in self._waiting:
             one.set()
 
-    async def remove(self, group: str, name: str) -> None:
-        """Close an instance; raises GatewayError when there is none."""
-        async with self.use(group, name):
+    async def remove(self, group: str, name: str, owner: str = "") -> None:
+        """Close an instance; raises GatewayError when there is none, or it is another user's."""
+        async with self.use(group, name, owner):
             entry = self._entries.pop((group, name))
             entry.closed = True
             await self.run(entry.instance.close)
@@ -166,10 +167,10 @@ class Instances:
                     return
                 self._entries.pop((group, name), None)
                 entry.closed = True
-                log.info("the instance %s of the group %s was not used any more and is closed", name, group)
+                log.info("the instance %r of the group %r was not used any more and is closed", name, group)
                 await self.run(entry.instance.close)
             except (KafkaException, RuntimeError) as error:
-                log.warning("the instance %s of the group %s: %s", name, group, error)
+                log.warning("the instance %r of the group %r: %s", name, group, error)
 
     def _check_room(self) -> None:
         if len(self) >= self._settings.max_instances:

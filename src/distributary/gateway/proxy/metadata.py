@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
+from distributary.gateway.access import grant_of
 from distributary.gateway.proxy.cluster import Cluster
 from distributary.gateway.proxy.media import reply_type
 from distributary.gateway.refuse import PARTITION, refuse
@@ -37,8 +38,9 @@ async def brokers(request: web.Request) -> web.Response:
 
 
 async def topics(request: web.Request) -> web.Response:
-    """Name the topics."""
-    return reply(request, await ask(request, Cluster.topics))
+    """Name the topics that the caller may use or know of."""
+    known = grant_of(request).knows
+    return reply(request, [name for name in await ask(request, Cluster.topics) if known(name)])
 
 
 async def topic(request: web.Request) -> web.Response:

@@ -12,16 +12,20 @@ from aiohttp import web
 
 from distributary.errors import DistributaryError
 from distributary.gateway import refuse as numbers
+from distributary.gateway.access import grant_of, user_of
 from distributary.gateway.fields import takes
 from distributary.gateway.proxy import bodies, media, metadata
 from distributary.gateway.proxy.cluster import Cluster
-from distributary.gateway.proxy.formats import KIND_OF, Known, encode
+from distributary.gateway.proxy.converter import Converter
+from distributary.gateway.proxy.formats import KIND_OF, Known
 from distributary.gateway.proxy.schemas import check_kind, known_by_id, parsed, registered, schema_by_id
 from distributary.gateway.proxy.subjects import subject_of
 from distributary.gateway.refuse import refuse
-from distributary.gateway.schemas.requests import LOG
+from distributary.gateway.schemas.checker import DEADLINE
+from distributary.gateway.schemas.requests import LOG, checker
 from distributary.kafka.draft import Draft
 from distributary.kafka.writer import TopicWriter, Written
+from distributary.permit.metering import charge_records
 
 WRITER: web.AppKey[TopicWriter] = web.AppKey("writer", TopicWriter)
 
@@ -54,16 +58,28 @@ async def _produce(request: web.Request, topic: str, partition: int | None) -> w
         raise refuse(numbers.UNPROCESSABLE, "there are no records in the body", 'send {"records": [{…}]}')
     await _check_places(request, topic, partition, body)
     keys, values = await _schemas(request, topic, format, body)
+    convert = Converter(request.app[DEADLINE], user_of(request))
+    made = [
+        await convert.encode(
+            format,
+            [bytes(getattr(one, name)) for one in body.records],
+            known,
+            [f"the {name} of record {at}" for at in range(len(body.records))],
+        )
+        for name, known in (("value", values), ("key", keys))
+    ]
     records = [
         Draft(
             topic,
-            encode(format, item.value, values, f"the value of record {at}"),
-            encode(format, item.key, keys, f"the key of record {at}"),
-            _place(item.partition if partition is None else partition),
+            value,
+            key,
+            _place(one.partition if partition is None else partition),
+            sender=user_of(request),
         )
-        for at, item in enumerate(body.records)
+        for one, value, key in zip(body.records, *made, strict=True)
     ]
     writer = request.app[WRITER]
+    charge_records(len(records))
     sent = await asyncio.gather(*map(writer.send, records), return_exceptions=True)
     said = {
         "key_schema_id": keys.id if keys else None,
@@ -127,8 +143,9 @@ async def _schemas(
             check_kind(schema, format, name)
             found.append(await known_by_id(log, subject_of(topic, name, schema), id, schema))
         elif text is not None:
-            schema = parsed(text, format)
-            found.append(await registered(log, subject_of(topic, name, schema), schema))
+            schema = await parsed(checker(request), text, format)
+            subject = subject_of(topic, name, schema)
+            found.append(await registered(checker(request), log, subject, schema, grant_of(request)))
         elif any(bytes(one) != b"null" for one in given):
             raise refuse(
                 missing, f"there are {name}s, but no {name}_schema", f"send {name}_schema or {name}_schema_id"

@@ -14,24 +14,30 @@ from aiohttp import web
 
 from distributary.errors import DistributaryError
 from distributary.gateway import refuse as numbers
-from distributary.gateway.access import CONFIG, may_register
+from distributary.gateway.access import CONFIG, grant_of, user_of
 from distributary.gateway.fields import takes
 from distributary.gateway.proxy import bodies, metadata
-from distributary.gateway.proxy.formats import Known, encode
+from distributary.gateway.proxy.converter import Converter
+from distributary.gateway.proxy.formats import Known
 from distributary.gateway.proxy.producing import WRITER, check_place, unfit
 from distributary.gateway.proxy.schemas import check_kind, known_by_id, parsed, registered, schema_by_id
-from distributary.gateway.proxy.subjects import TOPIC_NAME, is_of_topic, subject_of
+from distributary.gateway.proxy.subjects import TOPIC_NAME, subject_of
 from distributary.gateway.refuse import refuse, status_of
 from distributary.gateway.replies import number_of
+from distributary.gateway.schemas.checker import DEADLINE
 from distributary.gateway.schemas.entries import local_name
-from distributary.gateway.schemas.requests import LOG
+from distributary.gateway.schemas.requests import LOG, checker
 from distributary.gateway.schemas.schema import Schema
+from distributary.httpd.handler import expect_stream
 from distributary.kafka.draft import Draft
 from distributary.kafka.writer import Written
+from distributary.permit.metering import charge_records
 
 _FORMATS = {"BINARY": "binary", "JSON": "json", "AVRO": "avro", "JSONSCHEMA": "jsonschema"}
 _AHEAD = 500
 """Records that may be under way before the first of them must be acknowledged."""
+IDLE = 300.0
+"""Seconds without a byte after which a stream of records is taken for dead."""
 
 
 def routes() -> list[web.RouteDef]:
@@ -44,6 +50,7 @@ async def produce(request: web.Request) -> web.StreamResponse:
     """Write records, one JSON object after the other; each is answered when it is acknowledged."""
     cluster, topic = await metadata.this_cluster(request), request.match_info["topic"]
     await check_place(request, topic, None)
+    expect_stream(request, IDLE)
     reply: web.StreamResponse | None = None
     async for said, alone in _answers(request, cluster, topic):
         if reply is None:
@@ -96,9 +103,18 @@ async def _begun(request: web.Request, cluster: str, topic: str, raw: bytes) -> 
         key, key_size = await _datum(request, topic, "key", record.key)
         value, value_size = await _datum(request, topic, "value", record.value)
         partition = -1 if record.partition_id is None else record.partition_id
-        draft = Draft(topic, value, key, partition, _headers(record), _moment(record.timestamp))
+        draft = Draft(
+            topic,
+            value,
+            key,
+            partition,
+            _headers(record),
+            _moment(record.timestamp),
+            sender=user_of(request),
+        )
     except DistributaryError as error:
         return _said(error)
+    charge_records(1)
     sending = asyncio.ensure_future(request.app[WRITER].send(draft))
     await asyncio.sleep(0)  # the record is queued before the next one is looked at
     return _sent(sending, cluster, {"key": key_size, "value": value_size})
@@ -140,7 +156,8 @@ async def _datum(
     if kind == "STRING":
         data = _text(datum.data, name)
     elif kind in _FORMATS:
-        data = encode(_FORMATS[kind], datum.data, known, f"the {name}")
+        convert = Converter(request.app[DEADLINE], user_of(request))
+        (data,) = await convert.encode(_FORMATS[kind], [bytes(datum.data)], known, [f"the {name}"])
     else:
         wanted = ", ".join(("STRING", *_FORMATS))
         raise refuse(
@@ -158,12 +175,8 @@ async def _schema(request: web.Request, topic: str, part: str, kind: str, datum:
         return subject_of(topic, part, schema, datum.subject_name_strategy or TOPIC_NAME)
 
     if datum.schema is not None:
-        schema = parsed(datum.schema, format or "avro")
-        name = subject(schema)
-        # Registering under any subject is not what publishing allows; finding it there is.
-        if not is_of_topic(name, topic) and not may_register(request):
-            return Known((await log.caught_up()).lookup(name, schema).id, schema)
-        return await registered(log, name, schema)
+        schema = await parsed(checker(request), datum.schema, format or "avro")
+        return await registered(checker(request), log, subject(schema), schema, grant_of(request))
     if datum.schema_id is not None:
         number = bodies.id_of(datum.schema_id)
         schema = await schema_by_id(log, number)

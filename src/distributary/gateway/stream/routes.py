@@ -19,14 +19,16 @@ from aiohttp import WSMsgType, web
 from confluent_kafka import Message
 
 from distributary.errors import DistributaryError, GatewayError
-from distributary.gateway.access import CONFIG, still_permitted
+from distributary.gateway.access import CONFIG, still_permitted, user_of
 from distributary.gateway.fields import takes
 from distributary.gateway.proxy import metadata
 from distributary.gateway.proxy.cluster import Cluster, no_partition
 from distributary.gateway.proxy.consuming import INSTANCES
-from distributary.gateway.proxy.formats import KIND_OF, decode
+from distributary.gateway.proxy.converter import Converter
+from distributary.gateway.proxy.formats import KIND_OF
 from distributary.gateway.proxy.schemas import finder
 from distributary.gateway.replies import number_of
+from distributary.gateway.schemas.checker import DEADLINE
 from distributary.gateway.schemas.requests import LOG
 from distributary.gateway.schemas.schema import Schema
 from distributary.gateway.stream import position
@@ -145,6 +147,7 @@ async def _pump(
         return position.write(follow.positions, follow.topic_id)
 
     await write("ready", id(), {"positions": _named(follow.positions)})
+    convert = Converter(request.app[DEADLINE], user_of(request))
     clock = asyncio.get_running_loop().time
     asked = clock()
     while True:
@@ -160,7 +163,7 @@ async def _pump(
         find = await finder(request.app[LOG], messages) if format in KIND_OF else _none
         for one in found:
             follow.told(one)
-            name, said = _gap(one) if isinstance(one, Gap) else _record(one, format, find)
+            name, said = _gap(one) if isinstance(one, Gap) else await _record(one, format, find, convert)
             await write(name, id(), said)
         await beat()
 
@@ -169,8 +172,8 @@ def _gap(gap: Gap) -> tuple[str, dict[str, Any]]:
     return "gap", gap._asdict()
 
 
-def _record(
-    message: Message, format: str, find: Callable[[int], Schema | None]
+async def _record(
+    message: Message, format: str, find: Callable[[int], Schema | None], convert: Converter
 ) -> tuple[str, dict[str, Any]]:
     said: dict[str, Any] = {
         "partition": message.partition(),
@@ -183,8 +186,8 @@ def _record(
     key, value = message.key(), message.value()
     try:
         return "", said | {
-            "key": _key(key, format, find),
-            "value": decode(format, value, find, "the value"),
+            "key": await _key(key, format, find, convert),
+            "value": await convert.decode(format, value, find, "the value"),
         }
     except GatewayError as error:
         return "unreadable", said | {
@@ -194,10 +197,12 @@ def _record(
         }
 
 
-def _key(key: bytes | None, format: str, find: Callable[[int], Schema | None]) -> Any:
+async def _key(
+    key: bytes | None, format: str, find: Callable[[int], Schema | None], convert: Converter
+) -> Any:
     """Keys are texts more often than JSON: one that is not of the format is told as a text if it is one."""
     try:
-        return decode(format, key, find, "the key")
+        return await convert.decode(format, key, find, "the key")
     except GatewayError:
         try:
             return (key or b"").decode()

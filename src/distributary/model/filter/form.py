@@ -99,6 +99,13 @@ _KINDS: dict[str, Kind] = {
 }
 
 
+def paths(term: Filter) -> frozenset[Path]:
+    """List the fields that a filter looks at."""
+    if isinstance(term, Every | Some):
+        return frozenset(path for one in term.terms for path in paths(one))
+    return frozenset((term.path,))
+
+
 def dump(term: Filter) -> list[Any]:
     """Make plain lists, for JSON; ``load`` reads them back exactly."""
     match term:

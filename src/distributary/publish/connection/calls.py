@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from distributary.errors import Forbidden
-from distributary.permit import EVERYTHING, Held
+from distributary.permit import EVERYTHING, Held, Operator
 from distributary.publish.hub import reading
 from distributary.publish.hub.follower import is_stale, stale_after
 from distributary.publish.hub.snapshot import Moved
@@ -58,7 +58,7 @@ async def call(store: ReaderStore, method: str, data: bytes, held: Held = EVERYT
     except Refused:
         raise
     except Exception as error:
-        log.warning("view %s: a call of %s failed (%s)", view[:200], method, error or type(error).__name__)
+        log.warning("view %r: a call of %r failed (%s)", view[:200], method, error or type(error).__name__)
         raise Refused(codes.INTERNAL) from error
 
 
@@ -76,7 +76,7 @@ async def _status(store: ReaderStore, view: str, info: ViewInfo, held: Held) -> 
     said = {
         "view": view,
         "status": build.status,
-        "reason": build.reason,
+        "reason": build.reason if held.grants[0].operator >= Operator.READ else "",
         "stale": is_stale(info, stale_after(info.definition)),
         "incomplete": build.incomplete,
         "position": f"{held.epoch(view, build.epoch)}:{build.seq}",

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from time import thread_time
 from typing import TYPE_CHECKING, SupportsInt, cast
 
 from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 import distributary
 from distributary.permit import Held
+from distributary.permit.metering import measured
 from distributary.publish.connection import calls
 from distributary.publish.connection.actions import (
     Action,
@@ -55,8 +57,17 @@ class Connection(WSListener):
     """One client. All methods run in the event loop; none blocks."""
 
     def __init__(
-        self, server: WebSocketServer, wire: Wire, headers: Mapping[str, str], *, compressed: bool
+        self,
+        server: WebSocketServer,
+        wire: Wire,
+        headers: Mapping[str, str],
+        *,
+        compressed: bool,
+        client: str = "",
+        address: str = "",
     ) -> None:
+        self._client = client
+        self.address = address
         self.number = server.stats.accepted
         self._server = server
         self.hub, self.stats = server.hub, server.stats
@@ -81,6 +92,7 @@ class Connection(WSListener):
         self._parts: list[bytes] = []
         self._size = 0
         self._inflate = False
+        self._paused = False
         self._ended = False
 
     # --- the socket -------------------------------------------------------------------------------------
@@ -99,6 +111,11 @@ class Connection(WSListener):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         """Take a frame; a message may come in several."""
+        began = thread_time()
+        self._take(transport, frame)
+        self.visitor.charge(thread_time() - began)
+
+    def _take(self, transport: WSTransport, frame: WSFrame) -> None:
         kind = frame.msg_type
         self._note_refused(transport)
         if kind == WSMsgType.CLOSE:
@@ -140,6 +157,7 @@ class Connection(WSListener):
         self._forget()
         self.outgoing.release()
         self._server.lingering.discard(self)
+        self._server.tally.end(self._client)
 
     def _note_refused(self, transport: WSTransport) -> None:
         """Count what picows closes by itself: above all a frame that is too big, which may still come."""
@@ -148,6 +166,20 @@ class Connection(WSListener):
             code = cast(SupportsInt, closing.sent.code)  # an IntEnum; the stubs do not say so
             self._server.stats.closed(int(code))
             self._forget()
+
+    def pause_reading(self) -> None:
+        """Read nothing until the user owes no processor time; what it sends waits with it."""
+        if self._paused or self._ended:
+            return
+        self._paused = True
+        self._transport.pause_reading()
+        self._spawn(self._resume_reading())
+
+    async def _resume_reading(self) -> None:
+        await self.visitor.settle()
+        self._paused = False
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def pause_writing(self) -> None:
         """Note that more waits than is allowed."""
@@ -237,15 +269,19 @@ class Connection(WSListener):
         try:
             if inlet is None:
                 raise Refused(codes.NOT_AVAILABLE)
+            await self.visitor.spend(len(asked.data))
             await inlet.publish(asked.ticket.channel, asked.data, self.visitor.grant)
         except Refused as error:
             stats.publishes["refused"] += 1
+            if error.refusal.code == codes.PERMISSION_DENIED.code:
+                self.visitor.refused("publish", asked.ticket.channel, error.refusal.message)
             return self._answer(asked.ticket, self._wire.error(error.refusal))
         stats.publishes["written"] += 1
         self._answer(asked.ticket, self._wire.published())
 
     async def _call(self, asked: Call) -> None:
         try:
+            await self.visitor.spend(len(asked.data))
             held = Held((self.visitor.grant,))
             found = await calls.call(self._server.hub.store, asked.method, asked.data, held)
             body = self._wire.called(found)
@@ -269,8 +305,9 @@ class Connection(WSListener):
         if not self.session.connected:
             self.end(codes.STALE)
 
-    def _spawn(self, work: asyncio._CoroutineLike[None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
+    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        with self.visitor.metered():
+            task = asyncio.get_running_loop().create_task(measured(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

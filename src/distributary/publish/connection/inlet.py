@@ -80,9 +80,9 @@ class Inlet:
             if feed is None or not feed.publish:
                 raise Refused(codes.denied(f"no feed {name[:80]!r} takes messages of clients"))
             key, value = record(feed, data)
-            written = await self._produce(Draft(feed.topic, value, key))
+            written = await self._produce(Draft(feed.topic, value, key, sender=grant.user))
         except DistributaryError as error:
-            log.warning("a message for feed %s was not written (%s)", name, error)
+            log.warning("a message for feed %r was not written (%s)", name[:80], error)
             if error.retry:
                 raise Refused(codes.unwritten("Kafka did not acknowledge the message")) from error
             raise Refused(codes.unwritten("Kafka refused the message")._replace(temporary=False)) from error

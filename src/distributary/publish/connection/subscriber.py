@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from distributary.errors import BadQuery, DistributaryError, TokenExpired, TokenRefused
 from distributary.model.fields import Fields
 from distributary.model.position import Position
-from distributary.permit import EVERYTHING, Grant, Held
+from distributary.model.query import Query
+from distributary.permit import EVERYTHING, Held
+from distributary.permit.usage import Share
 from distributary.publish.access import refusals
 from distributary.publish.connection.actions import History, Join
 from distributary.publish.hub import names
@@ -50,7 +52,7 @@ class WebSocketSink:
         self._held = EVERYTHING
         self._considered = self._positions = EVERYTHING
         self._served: names.Asked | None = None
-        self._counted: Grant | None = None
+        self._counted: list[Share] | None = None
 
     # --- what the client asked --------------------------------------------------------------------------
 
@@ -58,6 +60,7 @@ class WebSocketSink:
         """Join the channel and answer, one way or the other."""
         asked = self._asked
         try:
+            await self.connection.visitor.spend()
             await self._permit(asked.token)
             wish = self._wish(asked)
             async with self.connection.slots:
@@ -82,15 +85,26 @@ class WebSocketSink:
             position = self._positions.position(served.view, position)
         if isinstance(since, Position):
             since = self._positions.position(served.view, since)
-        self.connection.visitor.door.quota.take(self._held.grants[0])
-        self._counted = self._held.grants[0]
-        return Wish(served, asked.subscription, position, asked.reject, since, asked.pace, self._held)
+        return Wish(
+            served, asked.subscription, position, asked.reject, since, asked.pace, self._held, self._count
+        )
+
+    async def _count(self, query: Query) -> None:
+        """Count the query as its user's, once. Raises Refused (106)."""
+        if self._counted is not None:
+            return
+        limiter = self.connection.visitor.door.limiter
+        shares = await refusals.counted(limiter, self._held.grants[0], query)
+        if self.connection.sinks.get(self.channel) is not self:
+            limiter.usage.give(shares)
+            raise Refused(codes.NOT_SUBSCRIBED)  # it was left meanwhile
+        self._counted = shares
 
     def _refuse(self, refusal: Refusal) -> None:
         self._free()
         connection = self.connection
         if refusal.code in (codes.PERMISSION_DENIED.code, codes.TOKEN_EXPIRED.code):
-            connection.stats.refused_access += 1
+            connection.visitor.refused("subscribe", self.channel, refusal.message)
         payload = connection.session.refuse(self._asked.ticket, refusal)
         if connection.sinks.get(self.channel) is self:
             del connection.sinks[self.channel]
@@ -103,6 +117,7 @@ class WebSocketSink:
         try:
             if self._member is None:
                 raise Refused(codes.NOT_SUBSCRIBED)
+            await self.connection.visitor.spend()
             await self.connection.outgoing.drained()
             view, since = self._member.follower.view, asked.since
             if since is not None:
@@ -173,7 +188,7 @@ class WebSocketSink:
             same = now.query_id == served.query_id
         else:
             same = member.channel is not None and self._held.covers(member.channel.query)
-        if not same:
+        if not same or now.fields != served.fields:
             self._give_up(hub, member, codes.ALLOWED_ROWS_CHANGED)
 
     def expel(self, error: TokenRefused) -> None:
@@ -205,7 +220,7 @@ class WebSocketSink:
         """Give back what was counted for this subscription; more than once does no harm."""
         self._leave_roll()
         if self._counted is not None:
-            self.connection.visitor.door.quota.give(self._counted)
+            self.connection.visitor.door.limiter.usage.give(self._counted)
             self._counted = None
 
     def _leave_roll(self) -> None:

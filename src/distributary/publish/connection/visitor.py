@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from distributary.errors import DistributaryError, TokenRefused
 from distributary.permit import OPEN, Grant, Held
+from distributary.permit.exposure import is_loopback
+from distributary.permit.metering import CONNECT, metered
 from distributary.permit.tokens import refuse
+from distributary.permit.usage import Share
 from distributary.publish.access import refusals
 from distributary.publish.access.door import Door
 from distributary.publish.connection.actions import Action, Admit, Close, Refresh
@@ -27,9 +32,11 @@ class Visitor:
 
     def __init__(self, connection: Connection, door: Door, headers: Mapping[str, str]) -> None:
         self.grant: Grant = OPEN
+        self._unpaid = 0.0
+        self._taken: list[Share] = []
         self.door = door
         self._connection = connection
-        self._headers = {name: headers[name] for name in SHOWN if name in headers} if door.gate.on else {}
+        self._headers = {name: headers[name] for name in SHOWN if name in headers}
 
     async def admit(self, asked: Admit) -> list[Action]:
         """Find out who it is; what the connection is to do then. The commands' own come before headers."""
@@ -39,16 +46,22 @@ class Visitor:
             if asked.token:
                 grant = await gate.by_token(asked.token)
             elif asked.api_key:
-                grant = gate.by_key(asked.api_key)
+                grant = await gate.by_key(asked.api_key)
             else:
                 grant = await gate.by_headers(self._headers)
+            shares = self._shares(grant)
+            self.door.limiter.charge(grant, CONNECT + self._unpaid)
+            await self.door.limiter.request(grant)
+            await self.door.limiter.usage.take(shares)
         except DistributaryError as error:
-            self._connection.stats.refused_access += 1
+            self._refused("connect", error)
             said = refusals.answer(error)
             return session.turned_away(said) if isinstance(said, Refusal) else [Close(said)]
         self._headers = {}
         if session.closed:
+            self.door.limiter.usage.give(shares)
             return []
+        self._taken = shares
         self._become(grant)
         channels, limit = self.channels, grant.limits.rate
         rate = settings.max_rate if limit is None else limit
@@ -67,7 +80,7 @@ class Visitor:
             if grant.user != self.grant.user:
                 raise refuse("claims", "the token is another user's")
         except DistributaryError as error:
-            self._connection.stats.refused_access += 1
+            self._refused("refresh", error)
             return refusals.answer(error, connected=True)
         if not self._connection.session.closed:
             self._become(grant)
@@ -95,6 +108,46 @@ class Visitor:
     def leave(self) -> None:
         """Note that the connection is gone."""
         self.door.roll.leave(self.grant, self)
+        self.door.limiter.usage.give(self._taken)
+        self._taken = []
+
+    async def spend(self, size: int = 0) -> None:
+        """Count a command that costs something, and its bytes, as the user's. Raises Refused (111)."""
+        try:
+            await self.door.limiter.request(self.grant, size)
+        except DistributaryError as error:
+            raise refusals.refused(error) from None
+
+    def charge(self, seconds: float) -> None:
+        """Count processor time as the user's; a connection whose user owes too much is not read from."""
+        if self.grant is OPEN:
+            self._unpaid += seconds  # it is not known whose
+            return
+        self.door.limiter.charge(self.grant, seconds)
+        if self.door.limiter.owes(self.grant):
+            self._connection.pause_reading()
+
+    async def settle(self) -> None:
+        """Wait until the user owes no processor time."""
+        with contextlib.suppress(DistributaryError):  # the store is away: what comes next says so
+            await self.door.limiter.settle(self.grant)
+
+    def metered(self) -> AbstractContextManager[None]:
+        """Charge to the user what tasks cost that are started in a block."""
+        return nullcontext() if self.grant is OPEN else metered(self.charge)
+
+    def _shares(self, grant: Grant) -> list[Share]:
+        address = self._connection.address
+        return self.door.limiter.connection(grant, address, local=is_loopback(address))
+
+    def refused(self, action: str, target: str, reason: str) -> None:
+        """Count a refusal, and write it down."""
+        self._connection.stats.refused_access += 1
+        user, address = self.grant.user, self._connection.address
+        self.door.audit.note(action, "refused", user=user, address=address, target=target, reason=reason)
+
+    def _refused(self, action: str, error: DistributaryError) -> None:
+        self.refused(action, "", getattr(error, "reason", "") or error.code)
 
     def _become(self, grant: Grant) -> None:
         self.door.roll.leave(self.grant, self)

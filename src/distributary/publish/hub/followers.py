@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from contextvars import Context
 
 from distributary.publish.hub.follower import Follower
 from distributary.publish.stats import Stats
@@ -38,7 +39,10 @@ class Followers:
             if follower is None or follower.gone:
                 follower = self.all[view] = Follower(self._store, view, self._stats, self._on_begun)
                 follower.learn(info)
-                self._tasks[view] = asyncio.create_task(follower.run(), name=f"follow {view}")
+                # In a context of its own: whoever came first does not pay for what the others ask.
+                self._tasks[view] = asyncio.create_task(
+                    follower.run(), name=f"follow {view}", context=Context()
+                )
         if not follower.attachments:
             await follower.moved(0, ATTACH_TIMEOUT)
         if follower.gone:

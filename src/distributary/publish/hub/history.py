@@ -6,6 +6,7 @@ from distributary.model.change import data_for
 from distributary.model.fields import Fields
 from distributary.model.position import Position
 from distributary.model.query import Query
+from distributary.permit.metering import charge_rows
 from distributary.publish.hub import fields as chosen
 from distributary.publish.hub import resume, snapshot
 from distributary.publish.hub.snapshot import Moved
@@ -110,6 +111,7 @@ async def _read(
     read = await store.log(build, after, snapshot.LOG_CHANGES)
     if read.epoch != state.epoch or not read.entries:
         raise Moved
+    charge_rows(read.entries[-1].last - read.entries[0].first + 1)
     pubs = [
         (seq, data)
         for entry in read.entries

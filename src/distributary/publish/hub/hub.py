@@ -13,12 +13,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from distributary.errors import DistributaryError
+from distributary.config.limits import Limits
+from distributary.errors import BadQuery, DistributaryError, LimitExceeded
 from distributary.model.command import Command
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.start import Start
 from distributary.permit import EVERYTHING, Held
+from distributary.permit.metering import NEW_QUERY, charge
 from distributary.publish.hub import fields, history, keeping, reading
 from distributary.publish.hub.budget import Budget
 from distributary.publish.hub.channel import Initial, Member, Sink, Waiting
@@ -33,11 +35,13 @@ from distributary.publish.stats import Stats
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Refused
 from distributary.publish.wire.frames import Pub
+from distributary.reduce.pricing import caps_of
 from distributary.store.base import QueryState, ReaderStore, Registered
 
 log = logging.getLogger(__name__)
 
 Announce = Callable[[Command], Awaitable[None]]
+Count = Callable[[Query], Awaitable[None]]
 
 ATTEMPTS = 8
 HISTORY_LIMIT = 1_000
@@ -55,7 +59,8 @@ class Wish:
     ``position`` is where it was when it was lost. ``since`` is where somebody begins who has rows already, a
     position or a time (ms); it counts where there is no ``position``. ``reject``: refuse rather than give the
     state anew. ``pace``: the newest rows rather than every change. ``held`` is what the subscriber may have;
-    a query that ``asked`` holds itself is narrowed by it already.
+    a query that ``asked`` holds itself is narrowed by it already. ``count`` is called with the query before
+    it is registered, maybe more than once; it raises Refused where the subscriber has too many.
     """
 
     asked: Asked
@@ -65,6 +70,7 @@ class Wish:
     since: Start | None = None
     pace: Pace | None = None
     held: Held = EVERYTHING
+    count: Count | None = None
 
     @property
     def start(self) -> Start | None:
@@ -87,6 +93,7 @@ class Hub:
         kept_rows: int = KEPT_ROWS,
         top_rows: int = TOP_ROWS,
         state_bytes: int = STATE_BYTES,
+        limits: Limits | None = None,
     ) -> None:
         self.store = store
         self.stats = stats
@@ -95,6 +102,7 @@ class Hub:
         self._hold_bytes = hold_bytes
         self._kept_rows = kept_rows
         self._top_rows = top_rows
+        self._limits = limits or Limits()
         self._announce = announce
         self._replay = replay
         self._followers = Followers(store, stats, self.begun)
@@ -165,10 +173,14 @@ class Hub:
         attachments = follower.attachments
         try:
             query, begun = await self._query(wish, member)
+            if wish.count is not None:
+                await wish.count(query)
             if not begun:
                 await reading.require_live(self.store, follower.build)
                 return self._wait(wish, member)
             registered = await self._register(member, query)
+            if registered.created:
+                charge(NEW_QUERY)
             await self._turn(member, query)
             self._hold(member, registered.state, query)
             if wish.start is not None and await self._recover(wish, member, query, wish.start):
@@ -227,10 +239,20 @@ class Hub:
         view = member.follower.view
         try:
             found = await self.store.register(
-                view, query.id, query.text, member.subscription, self.ttl_ms, True
+                view,
+                query.id,
+                query.text,
+                member.subscription,
+                self.ttl_ms,
+                True,
+                caps_of(self._limits, query),
             )
+        except LimitExceeded as error:
+            raise Refused(codes.limited(error.message.partition(": ")[2])) from None
         except KeyError:
             raise Refused(codes.unknown(f"there is no view {view}")) from None
+        except BadQuery as error:
+            raise Refused(codes.bad_request(str(error))) from None
         if member.ours and self._announce is not None:
             self._spawn(self._tell(Command("subscribe", view, member.subscription, query.text)))
         return found
@@ -263,8 +285,16 @@ class Hub:
                 return False
             self.stats.joins["recovered"] += 1
             return self._say_fresh(member)
-        build, rows = member.follower.build, wish.position is None
-        found = await reading.missed(self.store, build, query, start, rows=rows, replay=self._replay)
+        build = member.follower.build
+        found = await reading.missed(
+            self.store,
+            build,
+            query,
+            start,
+            rows=wish.position is None,
+            filtered=wish.held.filters(build.view),
+            replay=self._replay,
+        )
         if found is None or member.joining is None or member.lost():
             return False
         held = member.joining.settle(found.epoch, found.seq)
@@ -398,7 +428,7 @@ class Hub:
 
     def _failed(self, wish: Wish, error: Exception) -> Refused:
         self.stats.joins["refused"] += 1
-        log.warning("view %s: a join failed (%s)", wish.asked.view, error or type(error).__name__)
+        log.warning("view %r: a join failed (%s)", wish.asked.view[:200], error or type(error).__name__)
         return Refused(codes.INTERNAL)
 
     def _end(self, member: Member) -> None:

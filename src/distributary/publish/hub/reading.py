@@ -12,6 +12,7 @@ from distributary.model.change import data_for
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.start import Start
+from distributary.permit.metering import measured
 from distributary.publish.hub import resume, snapshot
 from distributary.publish.hub.channel import Channel, Recovered
 from distributary.publish.hub.replay import Touched, from_kafka, from_log
@@ -32,7 +33,7 @@ async def require_live(store: ReaderStore, build: Build) -> BuildInfo:
     if info is None:
         raise Moved
     if info.status != "live":
-        raise Refused(codes.building(info.reason))
+        raise Refused(codes.BUILDING)
     return info
 
 
@@ -43,7 +44,7 @@ async def shared(store: ReaderStore, build: Build, channel: Channel) -> Snapshot
     """
     task = channel.reading
     if task is None or task.done():
-        task = channel.reading = asyncio.create_task(_read(store, build, channel))
+        task = channel.reading = asyncio.create_task(measured(_read(store, build, channel)))
         task.add_done_callback(lambda done: _forget(channel, done))
     return await asyncio.shield(task)
 
@@ -92,13 +93,15 @@ async def missed(
     start: Start,
     *,
     rows: bool = False,
+    filtered: bool = False,
     replay: Touched | None = None,
 ) -> Recovered | None:
     """Read what a subscriber missed since it was at ``start``; None: not to be had, it needs the state.
 
     With ``rows`` it may also be told of rows as they are now instead of each change, where changes are not
     to be had: whoever begins from a position has seen none so far. From a time on it is always rows, since
-    what is known of it is a position somewhat before.
+    what is known of it is a position somewhat before. Who is ``filtered``, and may not see every row of the
+    view, is not told of rows: that names the keys of all that changed, in the query or not.
     """
     await require_live(store, build)
     state = await store.query_state(build.view, query.id)
@@ -116,6 +119,8 @@ async def missed(
             return await _changes(store, build, state, decision.after)
     # Rows of a timed query come and go without a change.
     if start.epoch != state.epoch or start.seq > state.seq or query.timed:
+        return None
+    if filtered:
         return None
     if rows and start.seq >= state.floor:
         with contextlib.suppress(Moved):

@@ -46,13 +46,18 @@ class Touched(Protocol):
 
 async def from_log(
     store: ReaderStore, build: Build, query: Query, state: QueryState, after: int
-) -> Recovered:
-    """Give the rows that changed after a number by the log. Raises Moved when it does not reach back."""
+) -> Recovered | None:
+    """Give the rows that changed after a number by the log; None when they are more than `MOST`.
+
+    Raises Moved when the log does not reach back.
+    """
     keys: set[str] = set()
     top = after
     async for entry in snapshot.read_log(store, build, state.epoch, after):
         keys.update(change.key for seq, change in entry.numbered() if seq > after)
         top = entry.last
+        if len(keys) > MOST:
+            return None
     return await _rows(store, build, query, state, keys, top)
 
 

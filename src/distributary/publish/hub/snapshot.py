@@ -21,6 +21,7 @@ import msgspec
 from distributary.model.change import Change, Entry
 from distributary.model.fields import Fields
 from distributary.model.query import Query
+from distributary.permit.metering import charge_rows
 from distributary.publish.wire import frames
 from distributary.store.base import Page, ReaderStore, Row
 from distributary.store.tail import Build
@@ -167,6 +168,7 @@ async def pages(store: ReaderStore, build: Build, count: int) -> AsyncGenerator[
     Raises Moved when the epoch changes between two.
     """
     part = await store.page(build, 0, count)
+    charge_rows(len(part.rows))
     epoch = part.epoch
     while part.cursor:
         following = asyncio.create_task(_page(store, build, part.cursor, count))
@@ -177,6 +179,7 @@ async def pages(store: ReaderStore, build: Build, count: int) -> AsyncGenerator[
             part = await following
         finally:
             following.cancel()
+        charge_rows(len(part.rows))
         if part.epoch != epoch:
             raise Moved
     yield part
@@ -225,6 +228,7 @@ async def read_log(store: ReaderStore, build: Build, epoch: str, after: int) -> 
         read = await store.log(build, after, LOG_CHANGES)
         if read.epoch != epoch or read.seq < after:
             raise Moved
+        charge_rows(read.entries[-1].last - read.entries[0].first + 1 if read.entries else 0)
         for entry in read.entries:
             if entry.first > after + 1:
                 raise Moved

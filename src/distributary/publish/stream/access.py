@@ -9,6 +9,7 @@ from aiohttp.typedefs import Handler
 
 from distributary.errors import AccessError, DistributaryError, Forbidden, StoreUnavailable
 from distributary.permit import EVERYTHING, Gate, Grant, Held, Need, challenge, demand
+from distributary.permit.audited import Attempt, route_of
 from distributary.permit.tokens import refuse
 from distributary.publish.access import refusals
 from distributary.publish.access.door import Door
@@ -20,8 +21,8 @@ STREAM = "GET /v1/views/{view}/events"
 
 NEEDS: Mapping[str, Need] = {
     STREAM: Need.ROWS,
-    "GET /v1/stats": Need.MONITOR,
-    "GET /metrics": Need.MONITOR,
+    "GET /v1/stats": Need.READ,
+    "GET /metrics": Need.READ,
     "GET /healthz": Need.OPEN,
     "GET /readyz": Need.OPEN,
     "GET /": Need.OPEN,
@@ -30,6 +31,12 @@ NEEDS: Mapping[str, Need] = {
 """Every address by what it needs; one that is not here needs an admin."""
 
 _HELD: web.RequestKey[Held] = web.RequestKey("held", Held)
+
+
+def attempt(request: web.Request) -> Attempt:
+    """Say what a request tried, for the audit log: nothing here changes a stack."""
+    held = request.get(_HELD, EVERYTHING)
+    return Attempt(route_of(request) or request.method, held.user, changes=False)
 
 
 def held_of(request: web.Request) -> Held:
@@ -47,19 +54,17 @@ class Access:
     @web.middleware
     async def permitted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let a request through to its handler when its token or key allows what the address needs."""
-        resource = request.match_info.route.resource
-        method = "GET" if request.method == "HEAD" else request.method
-        name = f"{method} {resource.canonical}" if resource is not None else ""
-        need = NEEDS.get(name, Need.ADMIN) if resource is not None else Need.OPEN
+        name = route_of(request)
+        need = NEEDS.get(name, Need.ADMIN) if name else Need.OPEN
         request[_HELD] = EVERYTHING
-        if self._gate.on and need is not Need.OPEN:
+        if need is not Need.OPEN:
             try:
                 grant = await shown(self._gate, request, address=name == STREAM)
+                request[_HELD] = Held((grant,))
                 demand(grant, need, request.match_info.get("view"))
             except (AccessError, StoreUnavailable) as error:
                 self._stats.refused_access += 1
                 return refused(error, request.headers.get("Accept", "") if name == STREAM else "")
-            request[_HELD] = Held((grant,))
         return await handler(request)
 
 

@@ -16,19 +16,26 @@ from aiohttp.typedefs import Handler
 
 from distributary.config import Config
 from distributary.config.sections import Publisher
-from distributary.permit import origin_allowed
+from distributary.errors import HostRefused, OriginRefused
+from distributary.httpd.certificates import Certificates
+from distributary.httpd.connections import Connections
+from distributary.httpd.listener import Listener
+from distributary.httpd.response_headers import add_safe_headers
+from distributary.permit import PageRules
+from distributary.permit.audited import audited
 from distributary.publish import figures
 from distributary.publish.access.door import Door
-from distributary.publish.connection.websocket import port_taken
 from distributary.publish.hub import peers
 from distributary.publish.hub.hub import Hub
 from distributary.publish.stats import Stats
-from distributary.publish.stream.access import Access
+from distributary.publish.stream.access import Access, attempt
 from distributary.publish.stream.sse import Events
 
 log = logging.getLogger(__name__)
 
 READY_TIMEOUT = 5.0
+_ALLOWED: web.RequestKey[str] = web.RequestKey("allowed", str)
+"""The origin of a page that may read the reply."""
 _FILE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 
 
@@ -36,22 +43,33 @@ class HttpServer:
     """Listens on the HTTP port."""
 
     def __init__(
-        self, hub: Hub, settings: Publisher, stats: Stats, id: str, door: Door | None = None
+        self,
+        hub: Hub,
+        settings: Publisher,
+        stats: Stats,
+        id: str,
+        door: Door | None = None,
+        tally: Connections | None = None,
+        certificates: Certificates | None = None,
     ) -> None:
         self._hub = hub
         self._door = door or Door(Config(), hub.store)
         self._settings = settings
+        self._pages = PageRules("publisher", settings)
         self._stats = stats
         self._id = id
         self._events = Events(hub, stats, queue_bytes=settings.queue_bytes, door=self._door)
-        self._runner: web.AppRunner | None = None
+        self._tally = tally or Connections(settings)
+        self._certificates = certificates
+        self._listener: Listener | None = None
         self.port = 0
         self.beat: Mapping[str, Any] | None = None
 
     def app(self) -> web.Application:
         """Make the application."""
-        app = web.Application(middlewares=[self._origin, Access(self._door, self._stats).permitted])
-        app.on_response_prepare.append(self._allow)
+        noted = audited(self._door.audit, attempt)
+        app = web.Application(middlewares=[noted, self._origin, Access(self._door, self._stats).permitted])
+        app.on_response_prepare.extend((self._allow, add_safe_headers))
         app.router.add_get("/v1/views/{view}/events", self._events.handle, allow_head=False)
         app.router.add_get("/v1/stats", self._describe)
         app.router.add_get("/metrics", self._metrics)
@@ -64,32 +82,35 @@ class HttpServer:
     async def start(self, *, port: int | None = None, share: bool = False) -> None:
         """Listen. Raises PortTaken."""
         wanted = self._settings.http_port if port is None else port
-        self._runner = web.AppRunner(
-            self.app(), handler_cancellation=True, access_log=None, shutdown_timeout=1.0
+        self._listener = Listener(
+            self.app(),
+            self._settings,
+            part="the publisher",
+            setting="publisher.http_port",
+            stop_seconds=1.0,
+            tally=self._tally,
+            certificates=self._certificates,
+            handler_cancellation=True,
         )
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._settings.host, wanted, reuse_port=share or None)
-        try:
-            await site.start()
-        except OSError as error:
-            await self._runner.cleanup()
-            raise port_taken(self._settings.host, wanted, "publisher.http_port", error) from None
-        self.port = int(self._runner.addresses[0][1])
+        await self._listener.start(wanted, share=share)
+        self.port = self._listener.port
 
     async def stop(self) -> None:
         """End the streams and stop listening."""
         self._events.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.stop()
 
     @web.middleware
     async def _origin(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not self._allowed(request):
-            self._stats.refused_origins += 1
-            message = "this origin may not read from here"
-            hint = "name it in publisher.origins of the configuration"
-            body = {"code": "origin-refused", "message": message, "hint": hint, "retry": False}
-            return web.json_response({"error": body}, status=403)
+        try:
+            self._pages.check(request.headers)
+        except (HostRefused, OriginRefused) as error:
+            self._stats.refused_origins += isinstance(error, OriginRefused)
+            body = {"code": error.code, "message": error.message, "hint": error.hint, "retry": False}
+            return web.json_response({"error": body}, status=421 if isinstance(error, HostRefused) else 403)
+        if "Origin" in request.headers:
+            request[_ALLOWED] = request.headers["Origin"]
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
             return web.Response(
                 status=204,
@@ -102,13 +123,10 @@ class HttpServer:
         return await handler(request)
 
     async def _allow(self, request: web.Request, response: web.StreamResponse) -> None:
-        origin = request.headers.get("Origin")
-        if origin is not None and self._allowed(request):
+        origin = request.get(_ALLOWED)
+        if origin is not None:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers.add("Vary", "Origin")
-
-    def _allowed(self, request: web.Request) -> bool:
-        return origin_allowed(request.headers.get("Origin"), request.host, self._settings.origins)
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
@@ -154,7 +172,8 @@ class HttpServer:
             headers={
                 "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
                 "Cache-Control": "no-cache",
-                "X-Content-Type-Options": "nosniff",
+                # The page says itself what it may load and run.
+                "Content-Security-Policy": "frame-ancestors 'none'",
             },
         )
 

@@ -16,14 +16,18 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from distributary.config import Config
-from distributary.errors import BadQuery
+from distributary.errors import BadQuery, DistributaryError
 from distributary.model.position import Position
+from distributary.model.query import Query
 from distributary.model.start import read_start
-from distributary.permit import Held
+from distributary.permit import Grant, Held
+from distributary.permit.exposure import is_loopback
+from distributary.permit.metering import CONNECT, measured
+from distributary.permit.usage import Share
 from distributary.publish.access import refusals
 from distributary.publish.access.door import Door
 from distributary.publish.hub import budget, names
-from distributary.publish.hub.hub import Hub, Wish
+from distributary.publish.hub.hub import Count, Hub, Wish
 from distributary.publish.hub.pace import OPTIONS, read_pace
 from distributary.publish.stats import Stats
 from distributary.publish.stream.access import held_of
@@ -33,16 +37,20 @@ from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Ending, Refusal, Refused
 
 HEARTBEAT = 15.0
+PARAMETERS = (
+    *("where", "key", "keys", "order", "limit", "fields", "from", *OPTIONS, "subscription"),
+    *("last_event_id", "token"),
+)
 
 _ERRORS = {
     codes.UNKNOWN_CHANNEL.code: (404, "not-found"),
     codes.BAD_REQUEST.code: (400, "bad-query"),
     codes.BUILDING.code: (503, "view-building"),
-    codes.LIMIT_EXCEEDED.code: (400, "limit-exceeded"),
+    codes.LIMIT_EXCEEDED.code: (429, "limit-exceeded"),
     codes.INTERNAL.code: (503, "store-unavailable"),
     codes.BUSY.code: (503, "busy"),
     codes.PERMISSION_DENIED.code: (403, "forbidden"),
-    codes.LIMIT_EXCEEDED.code: (429, "limit-exceeded"),
+    codes.TOO_MANY_REQUESTS.code: (429, "too-many-requests"),
 }
 
 
@@ -81,8 +89,9 @@ class Events:
         try:
             wish = permitted(wish_of(request), held)
             sink.fields = wish.asked.fields
-            stay.enter_context(self._door.staying(held.grants[0], sink))
-            member = await self._hub.join(wish, sink)
+            wish = replace(wish, count=await self._counting(request, held.grants[0], sink, stay))
+            with self._door.limiter.metered(held.grants[0]):
+                member = await measured(self._hub.join(wish, sink))
         except BadQuery as error:
             return refused(codes.bad_request(str(error)))
         except Refused as error:
@@ -102,6 +111,31 @@ class Events:
             self._stats.streams -= 1
             self._hub.leave(member, end=False)
             sink.release()
+
+    async def _counting(
+        self, request: web.Request, grant: Grant, sink: EventSink, stay: contextlib.ExitStack
+    ) -> Count:
+        """Count a stream as its user's until it ends, and so its query once that is known. Raises Refused."""
+        limiter, roll = self._door.limiter, self._door.roll
+        address = request.remote or ""
+        shares = limiter.connection(grant, address, local=is_loopback(address))
+        try:
+            limiter.charge(grant, CONNECT)
+            await limiter.request(grant)
+            await limiter.usage.take(shares)
+        except DistributaryError as error:
+            raise refusals.refused(error) from None
+        stay.callback(limiter.usage.give, shares)
+        roll.enter(grant, sink)
+        stay.callback(roll.leave, grant, sink)
+        taken: list[Share] = []
+
+        async def count(query: Query) -> None:
+            if not taken:
+                taken.extend(await refusals.counted(limiter, grant, query))
+                stay.callback(limiter.usage.give, taken)
+
+        return count
 
     async def _stream(self, request: web.Request, sink: EventSink) -> web.StreamResponse:
         response = web.StreamResponse(
@@ -139,11 +173,10 @@ class Events:
 def wish_of(request: web.Request) -> Wish:
     """Read what a request asks for. Raises BadQuery."""
     view, query = request.match_info["view"], request.query
-    known = {"where", "key", "keys", "order", "limit", "fields", "from", *OPTIONS, "subscription"}
-    known |= {"last_event_id", "token"}
     for name in query:
-        if name not in known:
-            raise BadQuery(f"unknown parameter {name[:80]!r}", hint=f"there are {', '.join(sorted(known))}")
+        if name not in PARAMETERS:
+            known = ", ".join(sorted(PARAMETERS))
+            raise BadQuery(f"unknown parameter {name[:80]!r}", hint=f"there are {known}")
     subscription = query.get("subscription", "")
     wheres = query.getall("where", [])
     keys = query.getall("key", []) + [one for some in query.getall("keys", []) for one in some.split(",")]

@@ -101,6 +101,40 @@ async def subjects(call: Calls) -> list[str]:
     return found
 
 
+async def test_a_stream_may_last_for_longer_than_the_deadline_of_bodies(
+    start: Start, http: aiohttp.ClientSession, topic: str
+) -> None:
+    url = await address(await start(body_timeout=0.2), http, topic)
+
+    async def records() -> AsyncIterator[bytes]:
+        for at in range(5):
+            yield json.dumps({"value": {"type": "JSON", "data": at}}).encode()
+            await asyncio.sleep(0.2)
+
+    async with http.post(url, data=records()) as reply:
+        said = [json.loads(line) for line in (await reply.text()).splitlines()]
+    assert [one["error_code"] for one in said] == [200] * 5
+
+
+async def test_a_body_that_trickles_is_cut_where_it_is_no_stream(
+    start: Start, http: aiohttp.ClientSession, topic: str
+) -> None:
+    url = await start(body_timeout=0.2)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"records": ['
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            yield b" "
+
+    kind = {"Content-Type": "application/vnd.kafka.json.v2+json"}
+    try:
+        async with http.post(f"{url}/topics/{topic}", data=body(), headers=kind) as reply:
+            assert reply.status == 408
+    except aiohttp.ClientConnectionError:
+        pass  # it was closed while the client still sent
+
+
 async def test_subject_name_strategy_names_the_subject(
     url: str, http: aiohttp.ClientSession, topic: str
 ) -> None:
@@ -137,31 +171,31 @@ async def test_subject_name_strategy_names_the_subject(
     assert "chosen" in await subjects(call)
 
 
-async def test_who_may_only_publish_registers_under_no_subject_of_others(
+async def test_producer_registers_schemas_only_under_subjects_that_it_may(
     start: Start, settings: Config, http: aiohttp.ClientSession, topic: str
 ) -> None:
     permit = Permit(hmac_secret="a secret of the tests, long enough for HS256")
     url = await start(replace(settings, permit=permit))
-    admin, publisher = (
+    admin, producer = (
         {"Authorization": f"Bearer {make_token(permit, 'ann', claims, 60)[0]}"}
-        for claims in ({"admin": True}, {"publish": [topic]})
+        for claims in ({"operator": "admin"}, {"produce": [topic], "register": [f"{topic}-value"]})
     )
     call = Calls(url, http)
-    found = await call("GET", "/v3/clusters", **publisher)
+    found = await call("GET", "/v3/clusters", **producer)
     path = f"/v3/clusters/{found.body['data'][0]['cluster_id']}/topics/{topic}/records"
     body = {"value": {"type": "AVRO", "schema": json.dumps(ODDS), "data": {}}}
     for more, code in [
-        ({"subject_name_strategy": "RECORD_NAME"}, 40401),
-        ({"subject": "chosen"}, 40401),
-        ({"subject": f"{topic}-more-value"}, 40401),
-        ({"subject_name_strategy": "TOPIC_RECORD_NAME"}, 200),
+        ({"subject_name_strategy": "RECORD_NAME"}, 40301),
+        ({"subject": "chosen"}, 40301),
+        ({"subject": f"{topic}-more-value"}, 40301),
+        ({"subject_name_strategy": "TOPIC_RECORD_NAME"}, 40301),
         ({}, 200),
     ]:
-        said = await call("POST", path, {"value": {**body["value"], **more}}, type=JSON, **publisher)
+        said = await call("POST", path, {"value": {**body["value"], **more}}, type=JSON, **producer)
         assert said.body["error_code"] == code, (more, said)
     named = {"value": {**body["value"], "subject_name_strategy": "RECORD_NAME"}}
     assert (await call("POST", path, named, type=JSON, **admin)).status == 200
-    assert (await call("POST", path, named, type=JSON, **publisher)).status == 200
+    assert (await call("POST", path, named, type=JSON, **producer)).status == 200
 
 
 async def test_what_is_refused(

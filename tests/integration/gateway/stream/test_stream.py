@@ -277,7 +277,7 @@ async def test_a_stream_does_not_outlive_its_token(
 ) -> None:
     permit = Permit(hmac_secret="a secret of the tests, long enough for HS256", leeway=0.0)
     url = await start(replace(settings, permit=permit))
-    token, _ = make_token(permit, "ann", {"admin": True}, 2)
+    token, _ = make_token(permit, "ann", {"operator": "admin"}, 2)
     async with opened(http, url, topic, Authorization=f"Bearer {token}") as stream:
         assert (await stream.next()).name == "ready"
         name, _, data = await stream.next()

@@ -28,7 +28,8 @@ async def opened(publisher: Publisher, *commands: dict[str, Any]) -> sockets.soc
     key = base64.b64encode(bytes(16)).decode()
     await loop.sock_sendall(
         found,
-        b"GET /connection/websocket HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"GET /connection/websocket HTTP/1.1\r\nHost: localhost\r\n"
+        b"Upgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %b\r\n\r\n" % key.encode(),
     )
     payload = write(JSON, {"id": 1, "connect": {}}, *commands).ljust(126)  # a length in two bytes

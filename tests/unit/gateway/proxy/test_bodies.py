@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.gateway.refusals import refusal
 
 from distributary.errors import GatewayError
+from distributary.gateway.proxy import bodies
 from distributary.gateway.proxy.bodies import (
     COMMITTED,
     OFFSET,
@@ -49,11 +51,41 @@ def test_objects_are_cut_wherever_the_bytes_are(
     assert [json.loads(one) for one in found] == objects
 
 
-@pytest.mark.parametrize("raw", [b"[]", b"5", b'{"a"', b"{} x", b"\xff", b'{"a": nope}'])
+@pytest.mark.parametrize(
+    "raw", [b"[]", b"5", b'{"a"', b"{} x", b"\xff", b'{"a": nope}', b'{"a": "\xff"}', b"{]", b'{"a": [}}']
+)
 def test_what_is_no_sequence_of_objects_is_refused(raw: bytes) -> None:
     with pytest.raises(GatewayError) as caught:
-        list(Splitter(100).feed(raw, last=True))
+        list(map(record, Splitter(100).feed(raw, last=True)))
     assert caught.value.number == 400
+
+
+def test_depth_of_an_object_has_a_limit() -> None:
+    assert refusal(list, Splitter(10_000).feed(b'{"a":' * 1_000)) == 400
+
+
+def test_body_that_comes_byte_by_byte_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before is not looked at again: 2 MB in one object, then a byte at a time."""
+    looked = []
+
+    class Looking:
+        def __init__(self, pattern: re.Pattern[bytes]) -> None:
+            self._pattern = pattern
+
+        def match(self, text: bytearray, at: int) -> re.Match[bytes] | None:
+            found = self._pattern.match(text, at)
+            looked.append(found.end() - at if found else 0)
+            return found
+
+    monkeypatch.setattr(bodies, "_OUT_OF_TEXT", Looking(bodies._OUT_OF_TEXT))
+    monkeypatch.setattr(bodies, "_IN_TEXT", Looking(bodies._IN_TEXT))
+    splitter = Splitter(10_000_000)
+    assert not list(splitter.feed(b'{"value":"' + b"x" * 2_000_000))
+    for _ in range(1_000):
+        assert not list(splitter.feed(b"\\"))
+        assert not list(splitter.feed(b"n"))
+    (found,) = splitter.feed(b'"}', last=True)
+    assert sum(looked) <= len(found)
 
 
 def test_an_object_without_an_end_has_a_limit() -> None:

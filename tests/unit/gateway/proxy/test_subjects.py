@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.gateway.refusals import refusal
 
-from distributary.gateway.proxy.subjects import STRATEGIES, is_of_topic, subject_of
+from distributary.gateway.proxy.subjects import STRATEGIES, subject_of
 from distributary.gateway.schemas.schema import Schema
 
 
@@ -44,9 +44,3 @@ def test_record_strategies_need_a_record_name(strategy: str) -> None:
     )
     for kind, document in nameless:
         assert refusal(subject_of, "bets", "key", schema(kind, document), strategy) == 42207
-
-
-def test_subject_of_a_longer_topic_is_not_of_this_one() -> None:
-    own = ("a-value", "a-key", "a-book.Bet")
-    others = ("a", "b-value", "a-b-value", "book.Bet")
-    assert [one for one in (*own, *others) if is_of_topic(one, "a")] == [*own]

@@ -39,6 +39,17 @@ async def test_state_then_changes() -> None:
         assert sizes(hub) == (1, 1, 1)
 
 
+async def test_join_is_refused_where_another_query_has_its_id() -> None:
+    world = World()
+    world.put(("a", {"s": "f"}), ("secret", {"s": "g"}))
+    query = Query.parse(VIEW, "s = 'f'")
+    await world.reader.register(VIEW, query.id, "{}", "other", 60_000, True)
+    async with hub_of(world) as hub:
+        with pytest.raises(Refused) as caught:
+            await hub.join(Wish(F), FoldingSink())
+    assert caught.value.refusal.code == 107
+
+
 async def test_changes_during_the_read_are_held_and_told_once() -> None:
     world = World()
     world.put(

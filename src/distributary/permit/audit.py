@@ -1,0 +1,126 @@
+"""The audit log: who tried to change or to see what, from where, and what came of it. JSON lines.
+
+Written are definitions, revocations, administrative calls, and every refusal. A line never has a secret in
+it: no token, no key, no body of a request. Several processes append to one file, each line in one write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from distributary.config import Config
+from distributary.config.secrets import MASK
+
+log = logging.getLogger(__name__)
+
+FILE = "audit.log"
+MAX_BYTES = 64 << 20
+"""Of one file; the one before it is kept as ``audit.log.1``."""
+MAX_TEXT = 200
+"""Characters of a name that a stranger chose."""
+BURST, WINDOW = 20, 1.0
+"""Refusals of one user at one address that are written in so many seconds; the rest is counted."""
+_MAX_SOURCES = 10_000
+
+_CREDENTIAL = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]*|\b(?:dk|ds)_[\w-]{20,}")
+"""A token or key, where somebody wrote one in the place of a name."""
+
+Result = Literal["ok", "refused", "failed"]
+
+
+class Audit:
+    """The log of one part. Writing never fails a request: a full disk is said in the part's own log."""
+
+    def __init__(
+        self,
+        part: str,
+        path: Path | None,
+        *,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``path`` None writes to standard error."""
+        self._part = part
+        self._path = path
+        self._wall = wall
+        self._clock = clock
+        self._refusals: dict[tuple[str, str], tuple[float, int]] = {}
+
+    @classmethod
+    def of(cls, part: str, config: Config) -> Audit:
+        """Make the one that the configuration wants."""
+        name = config.permit.audit_log
+        if name == "-":
+            return cls(part, None)
+        folder = config.path.parent if config.path else Path()
+        return cls(part, folder / Path(name).expanduser() if name else config.data_dir / FILE)
+
+    def note(
+        self, action: str, result: Result, *, user: str, address: str, target: str = "", reason: str = ""
+    ) -> None:
+        """Write one line; a flood of refusals is cut to `BURST` in a `WINDOW`, and the rest counted."""
+        suppressed = 0
+        if result == "refused":
+            passes, suppressed = self._passes(user, address)
+            if not passes:
+                return
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds"),
+            "part": self._part,
+            "user": user[:MAX_TEXT],
+            "address": address,
+            "action": action[:MAX_TEXT],
+            "target": _CREDENTIAL.sub(MASK, target)[:MAX_TEXT],
+            "result": result,
+        }
+        line |= {"reason": reason[:MAX_TEXT]} if reason else {}
+        line |= {"suppressed": suppressed} if suppressed else {}
+        self._write(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+
+    def _passes(self, user: str, address: str) -> tuple[bool, int]:
+        """Say whether a refusal is written, and how many were not since the last one that was."""
+        now, source = self._clock(), (user, address)
+        began, count = self._refusals.get(source, (now, 0))
+        suppressed = 0
+        if now - began >= WINDOW:
+            began, suppressed, count = now, max(0, count - BURST), 0
+        if len(self._refusals) >= _MAX_SOURCES:
+            self._refusals.clear()
+        self._refusals[source] = (began, count + 1)
+        return count < BURST, suppressed
+
+    def _write(self, line: bytes) -> None:
+        if self._path is None:
+            sys.stderr.buffer.write(line)
+            sys.stderr.buffer.flush()
+            return
+        try:
+            # Opened anew each time: another process may have set the file aside. There are few lines.
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(file, line)
+                if os.fstat(file).st_size > MAX_BYTES:
+                    self._set_aside(file)
+            finally:
+                os.close(file)
+        except OSError as error:
+            log.error("the audit log %s cannot be written: %s", self._path, error.strerror or error)
+
+    def _set_aside(self, file: int) -> None:
+        """Begin a new file; of several processes that find it full one does so."""
+        assert self._path is not None
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file).st_ino == self._path.stat().st_ino:
+                self._path.replace(self._path.with_name(f"{self._path.name}.1"))

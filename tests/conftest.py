@@ -34,7 +34,18 @@ subscription_ttl = "3 s"
 
 [socketio]
 port = 8003
+
+[permit]
+functions = ["tests.support.folds:*", "examples.arena.rules:*"]
 """
+
+PLANTED = {
+    "PLANTED_PASSWORD": "planted",
+    "DISTRIBUTARY_TOKEN": "planted",
+    "DISTRIBUTARY_PERMIT_AUDIENCE": "planted",
+    "SPARK_PLANTED": "planted",
+}
+"""What is in the environment that the stack is started in; integration/operate looks at who gets it."""
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +54,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     if "DISTRIBUTARY_TEST_STACK" in os.environ:
         yield AttachedStack(Path(os.environ["DISTRIBUTARY_TEST_STACK"]))
         return
-    running = RunningStack(tmp_path_factory.mktemp("stack"), SETTINGS).start()
+    os.environ.update(PLANTED)
+    try:
+        running = RunningStack(tmp_path_factory.mktemp("stack"), SETTINGS).start()
+    finally:
+        for name in PLANTED:
+            del os.environ[name]
     yield running
     running.stop()
     running.close()

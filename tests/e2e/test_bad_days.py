@@ -54,7 +54,7 @@ class Clock:
         )
         self._file = folder / "clock"
         self._file.write_bytes(bytes(8))
-        self.env = {"LD_PRELOAD": str(library), "JUMPING_CLOCK": str(self._file)}
+        self.env = {"LD_PRELOAD": str(library), "LD_JUMPING_CLOCK": str(self._file)}
 
     def set(self, seconds: int) -> None:
         with self._file.open("r+b") as file:

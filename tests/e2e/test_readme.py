@@ -20,6 +20,7 @@ from tests.support.clock import LIMIT
 from distributary.operate import leftovers, processes, state
 
 TUTORIAL, README, WATCH = "docs/tutorial/first-stream.md", "README.md", "docs/how-to/watch-a-stack.md"
+TLS = "docs/how-to/tls.md"
 
 ELSEWHERE = {
     "make demo": "tests/e2e/test_demo.py runs the command behind it, and looks at its page",
@@ -96,7 +97,7 @@ class Shell:
         found = state.read(self.folder / ".distributary")
         for usual, name in USUAL.items():
             if found is not None and name in found.addresses:
-                text = text.replace(usual, found.addresses[name].removeprefix("http://"))
+                text = text.replace(usual, found.addresses[name].partition("://")[2])
         return Running(text, self)
 
     def run(self, block: Block) -> str:
@@ -190,7 +191,7 @@ class Reader:
 
 
 def test_every_shell_block_is_run_or_covered_elsewhere() -> None:
-    for block in blocks(README) + blocks(TUTORIAL) + blocks(WATCH):
+    for block in blocks(README) + blocks(TUTORIAL) + blocks(WATCH) + blocks(TLS):
         if block.language == "sh" and not block.mark.startswith("run"):
             for line in block.text.splitlines():
                 assert line.partition("#")[0].strip() in ELSEWHERE, f"{block.place}: {line!r} is not run"
@@ -210,6 +211,20 @@ def test_whoever_does_what_the_pages_say_sees_what_they_show(shell: Shell) -> No
     assert time.monotonic() - began < 10 * max(1.0, LIMIT), "the tutorial says: within ten seconds"
     stack = json.loads((shell.folder / ".distributary" / "stack.json").read_text())["stack"]
     assert processes.marked(stack) == []
+    if reader.left_out:
+        pytest.skip(f"all else is well, but without curl these were not run: {', '.join(reader.left_out)}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 * max(1.0, LIMIT))
+def test_a_stack_speaks_tls_as_its_page_says(shell: Shell) -> None:
+    reader = Reader(shell)
+    reader.read(TLS)
+    found = state.read(shell.folder / ".distributary")
+    assert found is not None
+    schemes = {name: address.partition("://")[0] for name, address in found.addresses.items()}
+    assert (schemes["control"], schemes["gateway"], schemes["http"]) == ("https",) * 3
+    assert schemes["websocket"] == "wss"
     if reader.left_out:
         pytest.skip(f"all else is well, but without curl these were not run: {', '.join(reader.left_out)}")
 

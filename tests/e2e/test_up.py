@@ -22,6 +22,9 @@ import redis
 from tests.support.clock import LIMIT
 from tests.support.servers import free_port
 
+from distributary.config.embedded import store_secret
+from distributary.config.private import read_secret
+from distributary.config.secrets import MASK
 from distributary.config.sections import Kafka
 from distributary.kafka import client, topics
 from distributary.operate import leftovers, processes, state
@@ -145,11 +148,19 @@ def kafka_at(addresses: dict[str, str]) -> Kafka:
     return Kafka(bootstrap_servers=addresses["kafka"])
 
 
-def put(addresses: dict[str, str], value: str) -> None:
+def store_of(folder: Path, addresses: dict[str, str]) -> redis.Redis:
+    """The store of a stack: its address is told without the password, which is in the data folder."""
+    password = read_secret(store_secret(folder / "data"))
+    assert password is not None
+    assert password not in addresses["store"]
+    return redis.Redis.from_url(addresses["store"].replace(MASK, password))
+
+
+def put(folder: Path, addresses: dict[str, str], value: str) -> None:
     producer = client.producer(kafka_at(addresses))
     producer.produce("odds", value, partition=0)
     assert producer.flush(20) == 0
-    with redis.Redis.from_url(addresses["store"]) as store:
+    with store_of(folder, addresses) as store:
         store.set("kept", value)
 
 
@@ -165,13 +176,16 @@ def test_two_stacks_side_by_side_when_the_usual_ports_are_busy(tmp_path: Path) -
             here, there = first.wait_for("ready")["addresses"], second.wait_for("ready")["addresses"]
             assert not set(here.values()) & set(there.values())
             assert not {f":{port}" for port in busy} & {f":{where.split(':')[-1]}" for where in here.values()}
-            put(here, "mine")
+            put(a, here, "mine")
+            kept = [a / "data", *(a / "data").rglob("*")]
+            loose = [path for path in kept if path.exists() and path.lstat().st_mode & 0o077]
+            assert loose == [], "of what is kept nothing is for other users"
             assert (records(here), records(there)) == (1, 0)
             admin = client.admin(kafka_at(here))
             assert topics.get_topic(admin, "odds").partitions == 3
             made = topics.list_topics(admin)
             assert made == ["distributary.commands", "odds", "odds.dead-letters", "other.dead-letters"]
-            with redis.Redis.from_url(there["store"]) as store:
+            with store_of(b, there) as store:
                 assert store.get("kept") is None
 
             refused = Up(a)
@@ -189,7 +203,7 @@ def test_killed_parts_come_back_and_a_killed_up_leaves_its_data_to_the_next(tmp_
     folder = configure(tmp_path / "a", free_port(), free_port())
     with up(folder) as first:
         addresses = first.wait_for("ready")["addresses"]
-        put(addresses, "1")
+        put(folder, addresses, "1")
         before = {part.name: part.pid for part in first.stack.parts}
         for name in ("store", "control", "kafka"):
             pid = before[name]
@@ -200,7 +214,7 @@ def test_killed_parts_come_back_and_a_killed_up_leaves_its_data_to_the_next(tmp_
         after = first.stack
         assert {part.name: part.restarts for part in after.parts} == {"kafka": 1, "store": 1, "control": 1}
         assert after.addresses == addresses, "a part comes back where the others know it to be"
-        put(addresses, "2")
+        put(folder, addresses, "2")
         first.end(signal.SIGKILL)
         left = processes.marked(after.stack)
         assert {part.pid for part in after.parts} < {process.pid for process in left}
@@ -211,7 +225,7 @@ def test_killed_parts_come_back_and_a_killed_up_leaves_its_data_to_the_next(tmp_
             assert again == addresses, "the ports are free again, and remembered"
             assert not [process for process in left if processes.alive(process)]
             assert records(again) == 2
-            with redis.Redis.from_url(again["store"]) as store:
+            with store_of(folder, again) as store:
                 assert store.get("kept") == b"2"
             code, seconds = second.end(signal.SIGTERM)
             assert (code, seconds < 10 * max(1.0, LIMIT)) == (0, True)

@@ -31,8 +31,8 @@ from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.permit import owned_id
 from distributary.permit.metering import NEW_QUERY, charge
+from distributary.reduce.caps import caps_of
 from distributary.reduce.plan import is_expensive
-from distributary.reduce.pricing import caps_of
 from distributary.store.base import Subscription, ViewInfo
 from distributary.store.tail import Build
 

@@ -35,7 +35,7 @@ from distributary.publish.stats import Stats
 from distributary.publish.wire import codes
 from distributary.publish.wire.codes import Refused
 from distributary.publish.wire.frames import Pub
-from distributary.reduce.pricing import caps_of
+from distributary.reduce.caps import caps_of
 from distributary.store.base import QueryState, ReaderStore, Registered
 
 log = logging.getLogger(__name__)

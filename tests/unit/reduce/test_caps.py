@@ -5,8 +5,8 @@ import pytest
 from distributary.config.limits import Limits
 from distributary.model.order import order_of
 from distributary.model.query import Query
+from distributary.reduce.caps import caps_of
 from distributary.reduce.plan import is_expensive
-from distributary.reduce.pricing import caps_of
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ from distributary.config.private import read_secret
 from distributary.config.sections import Kafka
 from distributary.errors import DistributaryError, KafkaRefused, KafkaUnavailable
 from distributary.httpd import development
-from distributary.kafka import client, topics
+from distributary.kafka import client, quotas, topics
+from distributary.kafka.cluster import Cluster
 from distributary.subscribe.client import subscribe
 
 pytestmark = [
@@ -270,6 +271,12 @@ def test_kafka_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:
     admin = client.admin(control)
     with pytest.raises(KafkaException, match="uthorization failed"):
         admin.delete_topics(["odds"])["odds"].result(20 * LIMIT)
+    # Requests that go over a socket of our own come as far, and no further.
+    strange = "certificate of .* does not count"
+    for properties, said in ((login, strange), ({**login, **trust}, "uthorization")):
+        kafka = Kafka(bootstrap_servers=servers, properties=properties)
+        with pytest.raises(KafkaRefused, match=said):
+            quotas.describe(Cluster(kafka, admin))
 
 
 def test_redis_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:

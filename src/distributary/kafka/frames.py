@@ -1,7 +1,7 @@
 """The few bytes of Kafka's protocol that confluent-kafka has no call for: reading and writing them. Pure.
 
-Only "flexible" versions of requests: sizes are unsigned varints (of length + 1, 0 for null), and every
-structure ends with its tagged fields, of which there are none here; those of others are skipped.
+Only "flexible" versions of requests, but for one: sizes are unsigned varints (of length + 1, 0 for null), and
+every structure ends with its tagged fields, of which there are none here; those of others are skipped.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ class Writer:
 
     def text(self, value: str | None) -> Writer:
         """Write a text, or null."""
-        raw = None if value is None else value.encode()
-        self._size(raw)
-        self._parts.append(raw or b"")
+        return self.data(None if value is None else value.encode())
+
+    def data(self, value: bytes | None) -> Writer:
+        """Write bytes, or null."""
+        self._size(value)
+        self._parts.append(value or b"")
         return self
 
     def each(self, items: Iterable[T] | None, write: Callable[[Writer, T], object]) -> Writer:
@@ -80,11 +83,16 @@ class Reader:
 
     def text(self) -> str | None:
         """Read a text, or null."""
-        size = self._varint() - 1
+        found = self.data()
         try:
-            return None if size < 0 else self._take(size).decode()
+            return None if found is None else found.decode()
         except UnicodeDecodeError:
             raise BadFrame("a text is not UTF-8") from None
+
+    def data(self) -> bytes | None:
+        """Read bytes, or null."""
+        size = self._varint() - 1
+        return None if size < 0 else self._take(size)
 
     def each(self, read: Callable[[Reader], T]) -> list[T]:
         """Read an array; null is an empty one."""
@@ -141,3 +149,18 @@ def response(frame: bytes, correlation: int) -> Reader:
         raise BadFrame("the answer is to another request")
     reader.end()
     return reader
+
+
+def handshake(correlation: int, mechanism: str) -> bytes:
+    """Make the frame that names the way to log in (request 17), which has no flexible version."""
+    texts = [struct.pack(">h", len(raw)) + raw for raw in (CLIENT_ID.encode(), mechanism.encode())]
+    frame = struct.pack(">hhi", 17, 1, correlation) + b"".join(texts)
+    return struct.pack(">i", len(frame)) + frame
+
+
+def handshake_error(frame: bytes, correlation: int) -> int:
+    """Read the error code of the answer to a handshake, 0 for none."""
+    reader = Reader(frame)
+    if reader.number("i") != correlation:
+        raise BadFrame("the answer is to another request")
+    return reader.whole("h")

@@ -1,6 +1,6 @@
 """One request to a broker over a socket of our own, where confluent-kafka has no call for it.
 
-Any broker will do: it hands requests for the controller on. Plain connections only: why, is told in
+Any broker will do: it hands requests for the controller on. Why we do it, is told in
 docs/decisions/0011-quotas-by-kafkas-own-protocol.md.
 """
 
@@ -8,49 +8,80 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import struct
 
 from confluent_kafka import KafkaError
 
 from distributary.errors import KafkaRefused, KafkaUnavailable
-from distributary.kafka import frames, trouble
+from distributary.kafka import client, frames, trouble
 from distributary.kafka.cluster import Cluster
-from distributary.kafka.frames import BadFrame, Reader
+from distributary.kafka.frames import BadFrame, Reader, Writer
+from distributary.kafka.sasl import LoginFailed
+from distributary.kafka.security import Security, security_of
 
 _MAX = 64 << 20
+_AUTHENTICATE, _AUTHENTICATE_VERSION = 36, 2
 _numbers = itertools.count(1)
 
 
 def call(cluster: Cluster, api: int, version: int, body: bytes, what: str, tool: str) -> Reader:
     """Send a request and give the answer, behind its header.
 
-    Raises KafkaRefused where connections are not plain (``tool`` is Kafka's own, which can do it there),
-    KafkaUnavailable when no broker answers.
+    Raises KafkaRefused where the broker refuses us, or wants a login that is not served here (``tool`` is
+    Kafka's own, which can do it there), KafkaUnavailable when no broker answers.
     """
-    security = cluster.kafka.properties.get("security.protocol", "PLAINTEXT").upper()
-    if security != "PLAINTEXT":
-        raise KafkaRefused(
-            f"{what}: this works on plain connections only, and security.protocol is {security}",
-            hint=f"Use Kafka's own {tool} with the same properties",
-        )
-    correlation = next(_numbers)
-    request = frames.request(api, version, correlation, body)
+    security = security_of(client.properties(cluster.kafka), what, tool)
     failed = ""
     for server in cluster.servers.split(","):
-        host, _, port = server.rpartition(":")
+        host, _, port = server.strip().rpartition(":")
+        host = host.rpartition("://")[2].strip("[]")
         try:
-            address = (host.strip("[]"), int(port))
-            with socket.create_connection(address, trouble.LIMIT) as connection:
-                connection.sendall(request)
-                return frames.response(_frame(connection), correlation)
+            with (
+                socket.create_connection((host, int(port)), trouble.LIMIT) as plain,
+                security.wrap(plain, host) as connection,
+            ):
+                if security.mechanism:
+                    _log_in(connection, security, what, cluster)
+                return _ask(connection, api, version, body)
         except BadFrame as error:
             raise KafkaRefused(f"{what}: {server} answered what is not Kafka's protocol ({error})") from None
+        except LoginFailed as error:
+            raise KafkaRefused(f"{what}: no login at {server}: {error}") from None
+        except ssl.SSLCertVerificationError as error:
+            raise KafkaRefused(
+                f"{what}: the certificate of {server} does not count: {error.verify_message}",
+                hint="Name the file of its CA as ssl.ca.location in kafka.properties",
+            ) from None
         except OSError as error:
             failed = str(error)
     raise KafkaUnavailable(
         f"{what}: Kafka at {cluster.servers} does not answer ({failed or 'no answer'})",
         hint="Check that it runs, and that it knows this request (Kafka 2.6 and later do)",
     )
+
+
+def _ask(connection: socket.socket, api: int, version: int, body: bytes) -> Reader:
+    correlation = next(_numbers)
+    connection.sendall(frames.request(api, version, correlation, body))
+    return frames.response(_frame(connection), correlation)
+
+
+def _log_in(connection: socket.socket, security: Security, what: str, cluster: Cluster) -> None:
+    """Log in before anything else is asked; raises KafkaRefused and LoginFailed."""
+    correlation = next(_numbers)
+    connection.sendall(frames.handshake(correlation, security.mechanism))
+    check(frames.handshake_error(_frame(connection), correlation), None, what, cluster)
+    talk = security.login()
+    message = next(talk)
+    while True:
+        body = Writer().data(message).end().written()
+        answer = _ask(connection, _AUTHENTICATE, _AUTHENTICATE_VERSION, body)
+        check(answer.whole("h"), answer.text(), what, cluster)
+        try:
+            message = talk.send(answer.data() or b"")
+        except StopIteration:
+            return
 
 
 def check(code: int, message: str | None, what: str, cluster: Cluster) -> None:

@@ -65,7 +65,9 @@ def test_what_is_refused(run: Run, who: str) -> None:
     run("quotas", "delete", "--client-id", who).bad("no quota of client", "quotas list")
 
 
-def test_a_connection_that_is_not_plain_is_not_tried() -> None:
-    secured = Kafka(bootstrap_servers="127.0.0.1:1", properties={"security.protocol": "SASL_SSL"})
-    with pytest.raises(KafkaRefused, match=r"plain connections only.*SASL_SSL"):
+def test_login_that_is_not_served_names_kafkas_own_tool() -> None:
+    properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    secured = Kafka(bootstrap_servers="127.0.0.1:1", properties=properties)
+    with pytest.raises(KafkaRefused, match="OAUTHBEARER") as caught:
         quotas.describe(Cluster(secured, None))  # type: ignore[arg-type]
+    assert "kafka-configs.sh" in caught.value.hint

@@ -21,7 +21,8 @@ from distributary.config.embedded import kafka_secret, scram_login
 from distributary.config.private import read_secret
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaRefused, KafkaUnavailable
-from distributary.kafka import client, topics
+from distributary.kafka import client, quotas, topics
+from distributary.kafka.cluster import Cluster
 from distributary.kafka.draft import Draft
 from distributary.kafka.gate import make_gate
 from distributary.kafka.touched import TouchedKeys
@@ -212,6 +213,21 @@ def test_commands_find_the_login_by_themselves(secure: RunningStack, run: Run) -
     assert "User:distributary-control" in run("acls", "list").good().out
     found = load(secure.folder / "distributary.toml", env={})
     assert found.kafka.properties == {}, "nothing of it is in the file"
+
+
+def test_quotas_and_reassignments_log_in_too(secure: RunningStack, run: Run) -> None:
+    run("quotas", "set", "--user", "ann", "--request-percentage", "50").good()
+    assert "ann" in run("quotas", "list").good().out
+    run("quotas", "delete", "--user", "ann").good()
+    broker = secure.config.kafka.bootstrap_servers
+    for properties, said in (
+        ({}, "does not answer"),
+        (scram_login("distributary", "wrong"), "does not let this client in"),
+        (login(secure, "distributary-publisher").properties, "uthorization"),
+    ):
+        kafka = Kafka(bootstrap_servers=broker, properties=properties)
+        with pytest.raises((KafkaRefused, KafkaUnavailable), match=said):
+            quotas.describe(Cluster(kafka, None))  # type: ignore[arg-type]
 
 
 def test_users_are_added_listed_and_deleted(secure: RunningStack, run: Run) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from distributary.setup.valkey import bundled
+from distributary.store import reader as reader_module
 from distributary.store.memory import MemoryStore
 from distributary.store.shards import open_reader, open_writer
 from tests.support.acl import documented_acl
+from tests.support.clock import LIMIT
 from tests.support.servers import StoreServer
 
 KINDS = ("memory", "valkey", "redis", "shards", "limited")
@@ -50,7 +52,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
 
 @pytest.fixture(params=KINDS)
-async def store(request: pytest.FixtureRequest, servers: Callable[[str], StoreServer]) -> Any:
+async def store(
+    request: pytest.FixtureRequest,
+    servers: Callable[[str], StoreServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
     if request.param == "memory":
         memory = MemoryStore(log_keep=50)
         yield Faces(memory.writer, memory.reader, lambda: memory.writer, memory.restart)
@@ -61,6 +67,8 @@ async def store(request: pytest.FixtureRequest, servers: Callable[[str], StoreSe
     for server in behind:
         server.flush()
     writers = [open_writer(addresses, log_keep=50)]
+    # These tests give way to others: a time-out may be over before the process has looked at its sockets.
+    monkeypatch.setattr(reader_module, "CONNECT", reader_module.CONNECT * LIMIT)
     reader = open_reader(addresses)
 
     def another() -> Any:

@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from distributary.store import wire
 from distributary.store.base import LOG_BYTES
+from distributary.store.cancellation import cancellable
 from distributary.store.keys import BuildKeys, ViewKeys
 from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed, TailEvent
 
@@ -59,6 +60,7 @@ async def follow(url: str, view: str) -> AsyncGenerator[TailEvent, None]:
         client: Any = redis.Redis.from_url(
             url, socket_timeout=CHECK_MS / 1000 * 3, socket_connect_timeout=3, single_connection_client=True
         )
+        cancellable(client.connection_pool)
         try:
             found = await _look(client, view)
             delay = 0.0

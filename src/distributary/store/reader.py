@@ -33,6 +33,7 @@ from distributary.store.base import (
     id_taken,
     registry_full,
 )
+from distributary.store.cancellation import cancellable
 from distributary.store.follow import follow
 from distributary.store.keys import BuildKeys, ViewKeys
 from distributary.store.primary import connect_anew, to_primary
@@ -42,6 +43,9 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS = 32
 """Calls that are under way at once; more wait for their turn, in place of an error."""
+
+CONNECT = 5.0
+"""Seconds that a connection may take."""
 
 ANSWER = 2.5
 """Seconds that a server has to say how it is."""
@@ -62,9 +66,10 @@ class RedisReader:
             max_connections=CONNECTIONS,
             timeout=TURN,
             socket_timeout=timeout,
-            socket_connect_timeout=5,
+            socket_connect_timeout=CONNECT,
             redis_connect_func=to_primary,
         )
+        cancellable(self._pool)
         self._redis: Any = redis.Redis.from_pool(self._pool)
         self._shas: dict[str, str] = {}
         self._names: list[str] = []  # of the views that were here when it last answered

@@ -22,6 +22,7 @@ from distributary.config.embedded import HOST, store_url
 from distributary.config.private import write_private
 from distributary.config.secrets import mask_text
 from distributary.errors import StoreUnavailable
+from distributary.store.cancellation import cancellable
 from distributary.store.wire import script
 from distributary.store.writer import RedisWriter
 
@@ -60,7 +61,6 @@ class Server:
         """
         async with connect(self.url) as client:
             while not await _serves(client, pid):
-                _end_if_cancelled()
                 await asyncio.sleep(0.03)
             if restarted and self.kind == "redis":
                 await _rewrite(client)
@@ -117,7 +117,6 @@ async def wait_for_store(url: str, limit: float, say: Callable[[str], None] = la
                 if not said:
                     said = True
                     say(f"waiting for the store at {shown}")
-                _end_if_cancelled()
                 await asyncio.sleep(0.1)
     except TimeoutError:
         raise StoreUnavailable(
@@ -161,6 +160,7 @@ async def connect(url: str) -> AsyncIterator[redis.asyncio.Redis]:
     client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
         url, retry=Retry(NoBackoff(), 0), socket_connect_timeout=2, socket_timeout=5
     )
+    cancellable(client.connection_pool)
     try:
         yield client
     finally:
@@ -176,17 +176,6 @@ async def _serves(client: redis.asyncio.Redis, pid: int) -> bool:
         return False
 
 
-def _end_if_cancelled() -> None:
-    """Raise CancelledError where it was forgotten.
-
-    redis-py sends by ``asyncio.wait_for``, which in Python 3.11 swallows a cancellation, and so the end of an
-    ``asyncio.timeout``, that comes in the same moment as its result.
-    """
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
-
-
 async def _rewrite(client: redis.asyncio.Redis) -> None:
     try:
         await client.bgrewriteaof()
@@ -197,7 +186,6 @@ async def _rewrite(client: redis.asyncio.Redis) -> None:
         facts: dict[str, Any] = await client.info("persistence")
         if not facts["aof_rewrite_in_progress"] and not facts.get("aof_rewrite_scheduled"):
             break
-        _end_if_cancelled()
         await asyncio.sleep(0.02)
     if facts["aof_last_bgrewrite_status"] != "ok":
         raise StoreUnavailable(

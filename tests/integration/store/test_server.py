@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import signal
 import subprocess
@@ -21,7 +20,6 @@ from tests.support.servers import free_port
 from distributary.config.embedded import new_password
 from distributary.errors import StoreUnavailable
 from distributary.setup.valkey import bundled
-from distributary.store import server as server_module
 from distributary.store.server import Server, wait_for_store
 
 PASSWORD = new_password()
@@ -129,24 +127,6 @@ async def test_another_process_on_the_port_is_not_taken_for_it(running: Running)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
             await running.server.wait_ready(running.process.pid + 1, restarted=False)
-
-
-@pytest.mark.timeout(60 * LIMIT)
-async def test_time_out_that_a_call_swallowed_ends_the_wait_all_the_same(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await running.start()
-    assert running.process is not None
-
-    async def forgetful(client: object, pid: int) -> bool:
-        with contextlib.suppress(asyncio.CancelledError):  # as asyncio.wait_for of Python 3.11 may
-            await asyncio.sleep(3600)
-        return False
-
-    monkeypatch.setattr(server_module, "_serves", forgetful)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
-            await running.server.wait_ready(running.process.pid, restarted=False)
 
 
 async def test_waiting_for_one_that_is_there_says_nothing(running: Running) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ from distributary.permit.tokens import Header, Rules, read_header, refuse, verif
 
 _OF_KEYS = ("algorithm", "unknown-key", "signature")
 """Reasons that other keys may change."""
+
+REMEMBERED = 1.0
+"""Seconds for which a verified token is not verified again; a withdrawn key counts that much longer."""
+MAX_REMEMBERED = 1_000
 
 
 class Gate:
@@ -54,6 +59,7 @@ class Gate:
         self._api_keys = ApiKeys.of(config)
         self._revocations = Revocations(revoked, ttl=permit.revoked_ttl)
         self._clock = clock
+        self._verified: OrderedDict[str, tuple[float, Grant]] = OrderedDict()  # by token: when
 
     async def by_token(self, token: str | None, *, channel: str = "") -> Grant:
         """Say what a token allows; None or "" is no token. One that names a channel is for that alone."""
@@ -63,8 +69,11 @@ class Gate:
             return OPEN
         if not token:
             raise _missing()
-        claims = await self._verified(token)
-        grant = of_token(claims, claim=self._permit.claim, default_views=self._permit.default_views)
+        grant = self._remembered(token)
+        if grant is None:
+            claims = await self._verify(token)
+            grant = of_token(claims, claim=self._permit.claim, default_views=self._permit.default_views)
+            self._remember(token, grant)
         await self._check_revoked(grant)
         if grant.channel and grant.channel != channel:
             raise refuse(
@@ -132,7 +141,24 @@ class Gate:
         if is_revoked(grant, {name: await self._revocations.of(name) for name in names_of(grant)}):
             raise _revoked()
 
-    async def _verified(self, token: str) -> dict[str, Any]:
+    def _remembered(self, token: str) -> Grant | None:
+        """Give what a token was found to allow a moment ago, unless its time is over since."""
+        found = self._verified.get(token)
+        if found is None:
+            return None
+        since, grant = found
+        now = self._clock()
+        if not 0 <= now - since < REMEMBERED or grant.expired(int(now * 1000), self._rules.leeway):
+            del self._verified[token]
+            return None
+        return grant
+
+    def _remember(self, token: str, grant: Grant) -> None:
+        self._verified[token] = (self._clock(), grant)
+        while len(self._verified) > MAX_REMEMBERED:
+            self._verified.popitem(last=False)
+
+    async def _verify(self, token: str) -> dict[str, Any]:
         header = read_header(token)
         try:
             return verify(token, self._own, self._rules, self._clock())

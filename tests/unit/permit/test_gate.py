@@ -20,10 +20,13 @@ from distributary.errors import (
     TokenRefused,
 )
 from distributary.permit import OPEN, STACK, Gate, Grant
+from distributary.permit import gate as gate_module
+from distributary.permit.gate import MAX_REMEMBERED
 from distributary.permit.jwks import KeySet
 from distributary.permit.keys import LOOK, make_key
 from distributary.permit.revoked import token_name
 from distributary.permit.stack_token import make_token
+from distributary.permit.tokens import verify
 from distributary.store.memory import MemoryStore
 
 KEY, HASH = make_key()
@@ -362,3 +365,49 @@ async def test_password_of_basic_is_a_token_or_a_key(tmp_path: Path) -> None:
     gate = Gate(Config(data_dir=tmp_path), MemoryStore().reader.revoked)
     assert await gate.by_headers({"Authorization": f"Basic {basic(make_token(tmp_path))}"}) is STACK
     assert await gate.by_headers({"Authorization": f"Basic {basic('whatever')}"}) is OPEN
+
+
+async def test_token_is_verified_once_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = with_secret()
+    verified: list[str] = []
+
+    def counted(token: str, *more: Any) -> dict[str, Any]:
+        verified.append(token)
+        return verify(token, *more)
+
+    monkeypatch.setattr(gate_module, "verify", counted)
+    ann, bob = sign(claims()), sign(claims(sub="bob"))
+    for _ in range(3):
+        assert (await case.gate.by_token(ann)).user == "ann"
+        assert (await case.gate.by_token(bob)).user == "bob"
+        case.now += 0.3
+    assert verified == [ann, bob]
+    case.now += 0.2
+    await case.gate.by_token(ann)
+    assert verified == [ann, bob, ann]
+    case.now -= 10  # the clock was put back
+    await case.gate.by_token(ann)
+    assert verified == [ann, bob, ann, ann]
+
+
+async def test_token_whose_time_ends_while_it_is_remembered_is_refused() -> None:
+    case = with_secret(leeway=0.0)
+    token = sign(claims(exp=int(NOW) + 1))
+    case.now += 0.5
+    await case.gate.by_token(token)
+    case.now += 0.6
+    assert await case.reason(token) == "expired"
+
+
+async def test_token_that_was_refused_is_not_remembered() -> None:
+    case = with_secret()
+    token = sign(claims(), "x" * 40)
+    for _ in range(2):
+        assert await case.reason(token) == "signature"
+
+
+async def test_remembered_tokens_are_bounded() -> None:
+    case = with_secret()
+    for number in range(MAX_REMEMBERED + 10):
+        await case.gate.by_token(sign(claims(sub=f"user {number}")))
+    assert len(case.gate._verified) == MAX_REMEMBERED

@@ -11,8 +11,9 @@ from distributary.config.setting import Section, setting
 class Limits(Section):
     """How much users may have at a time, and do in a second. Counted in the store, so all processes agree.
 
-    A token's ``limits`` say otherwise for its user. 0 is no limit. Programs of an open stack have no user:
-    for them only what is said of all counts.
+    A token's ``limits`` say otherwise for its user. 0 is no limit. Where permission is off nobody is counted
+    but by `queries_per_view` and `expensive_queries_per_view`: only programs of this machine get in there. An
+    address of IPv6 is its /64 network; behind a proxy (``trusted_proxies``) it is the client's.
     """
 
     connections: int = setting(
@@ -27,12 +28,19 @@ class Limits(Section):
         low=0,
         example="50",
     )
+    queries_per_address: int = setting(
+        2_000,
+        "Subscriptions of one address at a time, but for those of this machine; they count as for a user.",
+        low=0,
+        example="200",
+    )
     queries_per_view: int = setting(
         100_000, "Different queries of one view at a time.", low=0, example="1_000_000"
     )
     queries_per_user: int = setting(
         20,
-        "Subscriptions of one user at a time; one that no index can help counts as `expensive_query`.",
+        "Subscriptions of one user at a time, and as many that wait for a lost client to come back; one that "
+        "no index can help counts as `expensive_query`.",
         low=0,
         example="100",
     )
@@ -49,6 +57,16 @@ class Limits(Section):
     requests_per_user: float = setting(
         200.0, "HTTP requests of one user in a second; ten times as many at once.", low=0, example="50"
     )
+    requests_per_address: float = setting(
+        500.0,
+        "Requests of one address in a second, whoever sends them and with whatever token, but for those of "
+        "this machine; ten times as many at once.",
+        low=0,
+        example="100",
+    )
+    requests: float = setting(
+        20_000.0, "Requests of all in a second; ten times as many at once.", low=0, example="2_000"
+    )
     cpu_ms_per_user: int = setting(
         30,
         "Milliseconds of processor time that one user may take in a second, of all our servers; ten "
@@ -63,4 +81,19 @@ class Limits(Section):
         unit="bytes",
         low=0,
         example="1_048_576",
+    )
+    bytes_per_address: int = setting(
+        104_857_600,
+        "Bytes that one address may send in a second, but for those of this machine; ten times as many at "
+        "once.",
+        unit="bytes",
+        low=0,
+        example="10_485_760",
+    )
+    bytes: int = setting(
+        1_073_741_824,
+        "Bytes that all may send in a second; ten times as many at once.",
+        unit="bytes",
+        low=0,
+        example="104_857_600",
     )

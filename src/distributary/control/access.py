@@ -14,6 +14,7 @@ from aiohttp.typedefs import Handler
 
 from distributary.control.replies import error_reply
 from distributary.errors import AccessError, Forbidden
+from distributary.httpd.listener import client_of
 from distributary.model.fields import Fields
 from distributary.model.position import Position
 from distributary.model.query import Query
@@ -72,10 +73,11 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     if need is Need.OPEN:
         request[_GRANT] = OPEN
         return await handler(request)
+    limiter, size = request.app[LIMITER], request.content_length or 0
+    await limiter.arrival(client_of(request), size)
     grant = request[_GRANT] = await gate.by_headers(request.headers)
     demand(grant, need, request.match_info.get("name"))
-    limiter = request.app[LIMITER]
-    await limiter.request(grant, request.content_length or 0)
+    await limiter.request(grant, size)
     with limiter.metered(grant):
         reply = await measured(handler(request))
     if need is Need.ROWS and reply.status < 300 and not request.get(_NARROWED):

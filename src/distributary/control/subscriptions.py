@@ -24,6 +24,7 @@ from distributary.errors import (
     SubscriptionNotFound,
     ViewBuilding,
 )
+from distributary.httpd.listener import client_of
 from distributary.model.channel import with_fields
 from distributary.model.command import Command
 from distributary.model.fields import parse_fields
@@ -77,7 +78,7 @@ async def create(request: web.Request) -> web.Response:
 async def _count(request: web.Request, query: Query, seconds: float) -> None:
     """Count a subscription as its user's until a publisher counts it, or it lapses; raises LimitExceeded."""
     limiter, grant = request.app[LIMITER], grant_of(request)
-    shares = limiter.query(grant, expensive=is_expensive(query))
+    shares = limiter.query(grant, client_of(request), expensive=is_expensive(query))
     await limiter.usage.take(shares)
     if shares:
         asyncio.get_running_loop().call_later(seconds, limiter.usage.give, shares)

@@ -15,6 +15,7 @@ from aiohttp.typedefs import Handler
 from distributary.config import Config
 from distributary.errors import Forbidden
 from distributary.gateway.schemas.entries import local_name
+from distributary.httpd.listener import client_of
 from distributary.permit import OPEN, Gate, Grant, Operator, PageRules
 from distributary.permit.audited import Attempt, route_of
 from distributary.permit.limiter import Limiter
@@ -117,10 +118,15 @@ async def permitted(request: web.Request, handler: Handler) -> web.StreamRespons
     route = _route(request)
     if route:
         need = NEEDS.get(route, Need.ADMIN)
-        grant = request[_GRANT] = OPEN if need is Need.OPEN else await gate.by_headers(request.headers)
+        limiter, size = request.app[LIMITER], request.content_length or 0
+        if need is Need.OPEN:
+            grant = OPEN
+        else:
+            await limiter.arrival(client_of(request), size)
+            grant = await gate.by_headers(request.headers)
+        request[_GRANT] = grant
         demand(grant, need, request.match_info, config)
-        limiter = request.app[LIMITER]
-        await limiter.request(grant, request.content_length or 0)
+        await limiter.request(grant, size)
         with limiter.metered(grant):
             reply = await measured(handler(request))
     else:

@@ -93,15 +93,19 @@ class Connections:
                 del self._by_client[client]
 
     def _client(self, peer: str) -> str:
-        """Name what connections of an address are counted under; "" when they are not."""
-        address = _parsed(peer)
-        if address is None:
-            return peer
-        if address.is_loopback and self._exempt_loopback:
-            return ""
-        if isinstance(address, ipaddress.IPv6Address):
-            return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
-        return str(address)
+        return client_name(peer, exempt_loopback=self._exempt_loopback)
+
+
+def client_name(peer: str, *, exempt_loopback: bool = True) -> str:
+    """Name what is counted of an address; "" when nothing is: this machine's own are not counted."""
+    address = _parsed(peer)
+    if address is None:
+        return peer
+    if address.is_loopback and exempt_loopback:
+        return ""
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
+    return str(address)
 
 
 def _parsed(text: str) -> Address | None:

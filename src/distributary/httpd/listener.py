@@ -23,6 +23,7 @@ _BACKLOG = 1024
 _FAREWELL = 5.0
 """Seconds that a client has to answer the end of a TLS connection."""
 _BODY = json.loads(BUSY.partition(b"\r\n\r\n")[2])
+_CLIENT: web.RequestKey[str] = web.RequestKey("client", str)
 
 
 class Listener:
@@ -126,6 +127,7 @@ class Listener:
         client = self.tally.begin(peer, request.headers)
         if client is None:
             return web.json_response(_BODY, status=503, headers={"Retry-After": "1"})
+        request[_CLIENT] = self.tally.client_address(peer, request.headers)
         try:
             return await handler(request)
         finally:
@@ -148,6 +150,11 @@ class _Site(web.BaseSite):
         """Listen."""
         await super().start()
         self._server = await self._listener.listen(self._port, share=self._share)
+
+
+def client_of(request: web.Request) -> str:
+    """Say which address a request is from: behind a trusted proxy its client's, not the proxy's."""
+    return request.get(_CLIENT) or request.remote or ""
 
 
 def tls_arguments(certificates: Certificates, settings: Listening) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from distributary.httpd.listener import client_of
 from distributary.permit.audit import Audit
 
 REFUSED = (401, 403, 421)
@@ -39,7 +40,7 @@ def audited(audit: Audit, attempt: Callable[[web.Request], Attempt]) -> Middlewa
                 tried.action,
                 "refused" if refused else "ok" if reply.status < 400 else "failed",
                 user=tried.user,
-                address=request.remote or "",
+                address=client_of(request),
                 target=", ".join(request.match_info.values()),
                 reason=_reason(reply) if reply.status >= 400 else "",
             )

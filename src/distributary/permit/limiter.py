@@ -5,16 +5,22 @@ Callers without a user (programs of an open stack) and the stack's own token are
 
 from __future__ import annotations
 
+import contextlib
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from distributary.config import Config
+from distributary.errors import StoreUnavailable
+from distributary.httpd.connections import client_name
 from distributary.permit import usage
 from distributary.permit.grant import STACK, Grant
 from distributary.permit.metering import REQUEST, metered
 from distributary.permit.spending import PATIENCE, Spending
 from distributary.permit.spending import Store as Budgets
 from distributary.permit.usage import Share, Usage
+
+# No user's name has a control character in it.
+_ADDRESS, _ALL = "\x1faddress:", "\x1fall"
 
 
 class Store(usage.Store, Budgets, Protocol):
@@ -26,11 +32,34 @@ class Limiter:
 
     def __init__(self, config: Config, store: Store, *, patience: float = PATIENCE) -> None:
         self._limits = config.limits
+        self._on = config.permit.on
         self.usage = Usage(store)
         self._requests = Spending(store, "requests", "requests", patience=patience)
         self._bytes = Spending(store, "bytes", "bytes", patience=patience)
         said = "milliseconds of processor time"
         self._cpu = Spending(store, "cpu", said, patience=patience)
+        self._address_requests = Spending(store, "requests", "requests of one address", patience=patience)
+        self._address_bytes = Spending(store, "bytes", "bytes of one address", patience=patience)
+        self._all_requests = Spending(store, "requests", "requests of all", patience=patience)
+        self._all_bytes = Spending(store, "bytes", "bytes of all", patience=patience)
+
+    async def arrival(self, address: str, size: int = 0) -> None:
+        """Count a request and its bytes for its address and for all, whoever it is from.
+
+        Before its token is looked at, so wrong ones count too. Raises TooManyRequests. A store that does not
+        answer refuses nobody here: no token counts then, and what needs none goes on.
+        """
+        if not self._on:
+            return
+        limits, name = self._limits, client_name(address)
+        with contextlib.suppress(StoreUnavailable):
+            if name:
+                await self._address_requests.spend(_ADDRESS + name, 1, limits.requests_per_address)
+            await self._all_requests.spend(_ALL, 1, limits.requests)
+            if size and name:
+                await self._address_bytes.spend(_ADDRESS + name, size, limits.bytes_per_address)
+            if size:
+                await self._all_bytes.spend(_ALL, size, limits.bytes)
 
     async def request(self, grant: Grant, size: int = 0) -> None:
         """Count a request, and the bytes that come with it; raises TooManyRequests or StoreUnavailable.
@@ -69,8 +98,8 @@ class Limiter:
         own = grant.limits.cpu_ms
         return self._limits.cpu_ms_per_user if own is None else own
 
-    def connection(self, grant: Grant, address: str, *, local: bool) -> list[Share]:
-        """List what a connection takes; ``local``: its address is this machine's own."""
+    def connection(self, grant: Grant, address: str) -> list[Share]:
+        """List what a connection takes."""
         if not _counted(grant):
             return []
         limits, own = self._limits, grant.limits.connections
@@ -79,22 +108,25 @@ class Limiter:
             _share("connections:all", 1, limits.connections, "connections of all"),
             _share(f"connections:user:{grant.user}", 1, most, "connections of one user", exact=own),
         ]
-        if address and not local:
+        if name := client_name(address):
             each = limits.connections_per_address
-            shares.append(_share(f"connections:address:{address}", 1, each, "connections of one address"))
+            shares.append(_share(f"connections:address:{name}", 1, each, "connections of one address"))
         return shares
 
-    def query(self, grant: Grant, *, expensive: bool) -> list[Share]:
-        """List what a subscription takes; ``expensive``: no index can help its query."""
+    def query(self, grant: Grant, address: str, *, expensive: bool) -> list[Share]:
+        """List what a subscription takes, its user's share first; ``expensive``: no index can help it."""
         if not _counted(grant):
             return []
         own = grant.limits.queries
         most = self._limits.queries_per_user if own is None else own
         cost = self._limits.expensive_query if expensive else 1
-        said = "queries of one user at a time"
-        if expensive:
-            said += f", of which one without an index counts as {cost}"
-        return [_share(f"queries:user:{grant.user}", cost, most, said, exact=own)]
+        said = "at a time" + (f", of which one without an index counts as {cost}" if expensive else "")
+        user = f"queries of one user {said}"
+        shares = [_share(f"queries:user:{grant.user}", cost, most, user, exact=own)]
+        if name := client_name(address):
+            each = self._limits.queries_per_address
+            shares.append(_share(f"queries:address:{name}", cost, each, f"queries of one address {said}"))
+        return shares
 
 
 def _counted(grant: Grant) -> bool:

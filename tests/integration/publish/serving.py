@@ -15,6 +15,7 @@ from tests.unit.publish.wires import read, write
 from tests.unit.publish.world import World
 
 from distributary.config import Config, Permit
+from distributary.config.limits import Limits
 from distributary.config.sections import Publisher as Settings
 from distributary.publish.access.door import Door
 from distributary.publish.connection.inlet import Inlet
@@ -34,11 +35,14 @@ async def serving(
     permit: Permit | None = None,
     reader: ReaderStore | None = None,
     data_dir: Path | None = None,
+    limits: Limits | None = None,
     **settings: Any,
 ) -> AsyncIterator[Publisher]:
     """Run a publisher on free ports; ``reader`` is another store's than the world's own."""
     store = reader or world.reader
-    config = Config(permit=permit or Permit(), data_dir=data_dir or Path("/nowhere"))
+    config = Config(
+        permit=permit or Permit(), data_dir=data_dir or Path("/nowhere"), limits=limits or Limits()
+    )
     door = Door(config, store) if permit is not None else None
     publisher = Publisher(store, Settings(**settings), ttl=60, inlet=inlet, door=door)
     await publisher.start(port=0, http_port=0)

@@ -566,3 +566,12 @@ async def test_who_took_too_much_processor_time_is_read_from_later_and_others_ar
         assert (await ann.next()).keys() == first.keys()
         assert clock() - began > max(1.0, 2 * others), "bob pays for nothing"
         assert not limiter.owes(Grant("ann"))
+
+
+async def test_stream_of_a_user_over_its_limits_is_refused_before_its_query_is_read() -> None:
+    async with serving(two_rows(), permit=PERMIT) as publisher, aiohttp.ClientSession() as http:
+        url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events?where=no+filter+at+all"
+        for limits, status in (({}, 400), ({"connections": 0}, 429)):
+            headers = {"Authorization": f"Bearer {token(limits=limits)}"}
+            async with http.get(url, headers=headers) as reply:
+                assert reply.status == status, await reply.text()

@@ -44,9 +44,12 @@ def refused(error: DistributaryError) -> Refused:
     return Refused(said)
 
 
-async def counted(limiter: Limiter, grant: Grant, query: Query) -> list[Share]:
-    """Count a query as its user's; gives what to give back when it ends. Raises Refused (106, 100)."""
-    shares = limiter.query(grant, expensive=is_expensive(query)) if grant.user else []
+async def counted(limiter: Limiter, grant: Grant, query: Query, address: str) -> list[Share]:
+    """Count a query as its user's; gives what to give back when it ends. Raises Refused (106, 100).
+
+    The user's own share is the first.
+    """
+    shares = limiter.query(grant, address, expensive=is_expensive(query)) if grant.user else []
     try:
         await limiter.usage.take(shares)
     except (LimitExceeded, StoreUnavailable) as error:

@@ -89,16 +89,16 @@ class WebSocketSink:
             served, asked.subscription, position, asked.reject, since, asked.pace, self._held, self._count
         )
 
-    async def _count(self, query: Query) -> None:
+    async def _count(self, query: Query) -> Share | None:
         """Count the query as its user's, once. Raises Refused (106)."""
-        if self._counted is not None:
-            return
-        limiter = self.connection.visitor.door.limiter
-        shares = await refusals.counted(limiter, self._held.grants[0], query)
-        if self.connection.sinks.get(self.channel) is not self:
-            limiter.usage.give(shares)
-            raise Refused(codes.NOT_SUBSCRIBED)  # it was left meanwhile
-        self._counted = shares
+        if self._counted is None:
+            limiter = self.connection.visitor.door.limiter
+            shares = await refusals.counted(limiter, self._held.grants[0], query, self.connection.address)
+            if self.connection.sinks.get(self.channel) is not self:
+                limiter.usage.give(shares)
+                raise Refused(codes.NOT_SUBSCRIBED)  # it was left meanwhile
+            self._counted = shares
+        return self._counted[0] if self._counted else None
 
     def _refuse(self, refusal: Refusal) -> None:
         self._free()

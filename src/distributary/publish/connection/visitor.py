@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from distributary.errors import DistributaryError, TokenRefused
 from distributary.permit import OPEN, Grant, Held
-from distributary.permit.exposure import is_loopback
 from distributary.permit.metering import CONNECT, metered
 from distributary.permit.tokens import refuse
 from distributary.permit.usage import Share
@@ -43,6 +42,7 @@ class Visitor:
         session, settings = self._connection.session, self._connection.settings
         gate = self.door.gate
         try:
+            await self.door.limiter.arrival(self._connection.address)
             if asked.token:
                 grant = await gate.by_token(asked.token)
             elif asked.api_key:
@@ -114,6 +114,7 @@ class Visitor:
     async def spend(self, size: int = 0) -> None:
         """Count a command that costs something, and its bytes, as the user's. Raises Refused (111)."""
         try:
+            await self.door.limiter.arrival(self._connection.address, size)
             await self.door.limiter.request(self.grant, size)
         except DistributaryError as error:
             raise refusals.refused(error) from None
@@ -137,8 +138,7 @@ class Visitor:
         return nullcontext() if self.grant is OPEN else metered(self.charge)
 
     def _shares(self, grant: Grant) -> list[Share]:
-        address = self._connection.address
-        return self.door.limiter.connection(grant, address, local=is_loopback(address))
+        return self.door.limiter.connection(grant, self._connection.address)
 
     def refused(self, action: str, target: str, reason: str) -> None:
         """Count a refusal, and write it down."""

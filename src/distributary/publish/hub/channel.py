@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from distributary.model.fields import Fields
 from distributary.model.query import Query
+from distributary.permit.usage import Share
 from distributary.publish.hub.budget import Turn
 from distributary.publish.hub.join import Joining
 from distributary.publish.hub.kept import Kept
@@ -116,7 +117,8 @@ class Member:
     ``told``: its sink was told an outcome. ``waiting``: that outcome was to wait for a begin. ``begun``: a
     begin was seen before there was an answer. ``ours``: the subscription was made here, not by the control
     API. ``fields``: those that it wants of the rows, None for all. ``pace``: it wants the newest rows rather
-    than every change. ``turn``: its turn to be sent a state, while it joins.
+    than every change. ``turn``: its turn to be sent a state, while it joins. ``share``: what its query
+    counts as of its user's.
     """
 
     __slots__ = (
@@ -129,6 +131,7 @@ class Member:
         "ours",
         "outlet",
         "pace",
+        "share",
         "sink",
         "subscription",
         "told",
@@ -152,6 +155,7 @@ class Member:
         self.begun = False
         self.fields: Fields | None = None
         self.turn: Turn | None = None
+        self.share: Share | None = None
         self._lost = False
 
     def lost(self) -> bool:

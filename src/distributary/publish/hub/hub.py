@@ -21,12 +21,14 @@ from distributary.model.query import Query
 from distributary.model.start import Start
 from distributary.permit import EVERYTHING, Held
 from distributary.permit.metering import NEW_QUERY, charge
+from distributary.permit.usage import Share
 from distributary.publish.hub import fields, history, keeping, reading
 from distributary.publish.hub.budget import Budget
 from distributary.publish.hub.channel import Initial, Member, Sink, Waiting
 from distributary.publish.hub.follower import Follower
 from distributary.publish.hub.followers import Followers, cancelled
 from distributary.publish.hub.join import Joining
+from distributary.publish.hub.lingering import Left, Lingering
 from distributary.publish.hub.names import Asked
 from distributary.publish.hub.pace import Pace
 from distributary.publish.hub.replay import Touched
@@ -41,7 +43,7 @@ from distributary.store.base import QueryState, ReaderStore, Registered
 log = logging.getLogger(__name__)
 
 Announce = Callable[[Command], Awaitable[None]]
-Count = Callable[[Query], Awaitable[None]]
+Count = Callable[[Query], Awaitable[Share | None]]
 
 ATTEMPTS = 8
 HISTORY_LIMIT = 1_000
@@ -60,7 +62,8 @@ class Wish:
     position or a time (ms); it counts where there is no ``position``. ``reject``: refuse rather than give the
     state anew. ``pace``: the newest rows rather than every change. ``held`` is what the subscriber may have;
     a query that ``asked`` holds itself is narrowed by it already. ``count`` is called with the query before
-    it is registered, maybe more than once; it raises Refused where the subscriber has too many.
+    it is registered, maybe more than once; it gives what the query counts as, None for nothing, and raises
+    Refused where the subscriber has too many.
     """
 
     asked: Asked
@@ -107,6 +110,7 @@ class Hub:
         self._replay = replay
         self._followers = Followers(store, stats, self.begun)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._lingering = Lingering(ttl)
 
     # --- join -------------------------------------------------------------------------------------------
 
@@ -146,7 +150,11 @@ class Hub:
                 self._end(member)
             raise
         except Exception as error:
+            self._linger(member)
             raise self._failed(wish, error) from error
+        except asyncio.CancelledError:  # the subscriber left, maybe after its query was registered
+            self._linger(member)
+            raise
         finally:
             follower.joins -= 1
             member.end_turn()
@@ -160,8 +168,18 @@ class Hub:
         """
         member.follower.drop(member)
         member.lose()  # whatever is under way for it ends
-        if end and not member.follower.members.of(member.subscription):
+        if not end:
+            self._linger(member)
+        elif not member.follower.members.of(member.subscription):
             self._end(member)
+
+    def _linger(self, member: Member) -> None:
+        """Let a subscription lapse, unless its user has too many of these already."""
+        if member.share is None or not member.ours:  # one that the control API made is counted there
+            return
+        left = Left(member.follower.view, member.subscription)
+        for view, subscription in self._lingering.add(member.share, left):
+            self._spawn(self._end_in_store(view, subscription, tell=False))
 
     async def tell_ended(self, view: str, subscriptions: Sequence[str]) -> None:
         """Say that subscriptions have ended: a view without writes hears of it only thus."""
@@ -174,7 +192,7 @@ class Hub:
         try:
             query, begun = await self._query(wish, member)
             if wish.count is not None:
-                await wish.count(query)
+                member.share = await wish.count(query)
             if not begun:
                 await reading.require_live(self.store, follower.build)
                 return self._wait(wish, member)

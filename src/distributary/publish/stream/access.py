@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.errors import AccessError, DistributaryError, Forbidden, StoreUnavailable
+from distributary.errors import AccessError, DistributaryError, Forbidden, StoreUnavailable, TooManyRequests
+from distributary.httpd.listener import client_of
 from distributary.permit import EVERYTHING, Gate, Grant, Held, Need, challenge, demand
 from distributary.permit.audited import Attempt, route_of
 from distributary.permit.tokens import refuse
@@ -30,6 +31,8 @@ NEEDS: Mapping[str, Need] = {
 }
 """Every address by what it needs; one that is not here needs an admin."""
 
+_STATUS: Mapping[type[DistributaryError], int] = {TooManyRequests: 429, Forbidden: 403}
+
 _HELD: web.RequestKey[Held] = web.RequestKey("held", Held)
 
 
@@ -48,7 +51,7 @@ class Access:
     """Checks requests by the door's gate."""
 
     def __init__(self, door: Door, stats: Stats) -> None:
-        self._gate = door.gate
+        self._gate, self._limiter = door.gate, door.limiter
         self._stats = stats
 
     @web.middleware
@@ -59,10 +62,11 @@ class Access:
         request[_HELD] = EVERYTHING
         if need is not Need.OPEN:
             try:
+                await self._limiter.arrival(client_of(request))
                 grant = await shown(self._gate, request, address=name == STREAM)
                 request[_HELD] = Held((grant,))
                 demand(grant, need, request.match_info.get("view"))
-            except (AccessError, StoreUnavailable) as error:
+            except (AccessError, StoreUnavailable, TooManyRequests) as error:
                 self._stats.refused_access += 1
                 return refused(error, request.headers.get("Accept", "") if name == STREAM else "")
         return await handler(request)
@@ -91,7 +95,7 @@ def refused(error: DistributaryError, accept: str = "") -> web.Response:
         headers = {"Content-Type": shape.content_type, "Cache-Control": "no-store"}
         return web.Response(body=shape.first + end, headers=headers)
     body = {"code": error.code, "message": error.message, "hint": error.hint, "retry": error.retry}
-    status = 503 if error.retry else 403 if isinstance(error, Forbidden) else 401
+    status = _STATUS.get(type(error), 503 if error.retry else 401)
     reply = web.json_response({"error": body}, status=status, headers={"Cache-Control": "no-store"})
     if error.retry:
         reply.headers["Retry-After"] = "1"

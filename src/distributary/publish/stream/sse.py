@@ -17,11 +17,11 @@ from multidict import MultiMapping
 
 from distributary.config import Config
 from distributary.errors import BadQuery, DistributaryError
+from distributary.httpd.listener import client_of
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.start import read_start
 from distributary.permit import Grant, Held
-from distributary.permit.exposure import is_loopback
 from distributary.permit.metering import CONNECT, measured
 from distributary.permit.usage import Share
 from distributary.publish.access import refusals
@@ -87,9 +87,10 @@ class Events:
         self, request: web.Request, sink: EventSink, held: Held, stay: contextlib.ExitStack
     ) -> web.StreamResponse:
         try:
-            wish = permitted(wish_of(request), held)
+            # First: who is over its limits comes again and again, and should cost as little as can be.
+            count = await self._counting(request, held.grants[0], sink, stay)
+            wish = replace(permitted(wish_of(request), held), count=count)
             sink.fields = wish.asked.fields
-            wish = replace(wish, count=await self._counting(request, held.grants[0], sink, stay))
             with self._door.limiter.metered(held.grants[0]):
                 member = await measured(self._hub.join(wish, sink))
         except BadQuery as error:
@@ -117,8 +118,8 @@ class Events:
     ) -> Count:
         """Count a stream as its user's until it ends, and so its query once that is known. Raises Refused."""
         limiter, roll = self._door.limiter, self._door.roll
-        address = request.remote or ""
-        shares = limiter.connection(grant, address, local=is_loopback(address))
+        address = client_of(request)
+        shares = limiter.connection(grant, address)
         try:
             limiter.charge(grant, CONNECT)
             await limiter.request(grant)
@@ -130,10 +131,11 @@ class Events:
         stay.callback(roll.leave, grant, sink)
         taken: list[Share] = []
 
-        async def count(query: Query) -> None:
+        async def count(query: Query) -> Share | None:
             if not taken:
-                taken.extend(await refusals.counted(limiter, grant, query))
+                taken.extend(await refusals.counted(limiter, grant, query, address))
                 stay.callback(limiter.usage.give, taken)
+            return taken[0] if taken else None
 
         return count
 

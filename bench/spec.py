@@ -113,8 +113,8 @@ class Hostile:
     rate: int = 500
     warm_up: float = 60.0
     settle: float = 2.0
-    seconds: float = 10.0
-    rounds: int = 2
+    seconds: float = 6.0
+    rounds: int = 5
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,9 @@ async def test_rows_come_and_go_as_time_passes(feeding: Feeding) -> None:
     view = await feeding.view(feed={"partitions": 2})
     await feeding.live(view, engine="realtime")
     control = feeding.stack.addresses["control"]
-    now = int(time.time() * 1000)
-    ends = {"p0": now + 6_000, "p1": now + 6_500, "late": now + 3_600_000}
+    # Both subscribers must be there before the first row is soon to start.
+    soonest = int(time.time() * 1000) + 3_000 + int(3_000 * LIMIT)
+    ends = {"p0": soonest, "p1": soonest + 500, "late": soonest + 3_600_000}
     for partition, key in ((0, "p0"), (1, "p1"), (1, "late")):
         feeding.produce([(key, {"starts": ends[key]})], partition=partition)
     await feeding.rows_become(view, {key: {"starts": at} for key, at in ends.items()})

@@ -27,7 +27,10 @@ WHOLE = ("tests/integration", "tests/e2e", "tests/browser")
 NOTHING_CHOSEN = 5
 """What pytest ends with when its arguments choose no test, as they may in one of several runs."""
 
-_SLOWLY = {**os.environ, "DISTRIBUTARY_TEST_LIMIT": os.environ.get("DISTRIBUTARY_TEST_LIMIT", "4")}
+_SLOWLY = {
+    **os.environ,
+    "DISTRIBUTARY_TEST_LIMIT": str(4 * float(os.environ.get("DISTRIBUTARY_TEST_LIMIT") or "1")),
+}
 """Whoever is out of the way may take longer."""
 
 _PYTEST = (sys.executable, "-m", "pytest", "-m", "not faults")

@@ -103,7 +103,9 @@ def small_disk(folder: Path) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "distributary-test", folder], check=True)
+    # Of one's own, as a data folder must be: one that is mounted without a mode is everybody's.
+    options = "size=400m,mode=0700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "distributary-test", folder], check=True)
     try:
         yield folder
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 import secrets
 import sys
 import traceback
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None, targets: Sequence[Target] = TAR
     whole = sum(target.share for target in chosen)
     results = []
     for target in chosen:
-        inputs = max(len(target.corpus) + 1, round(options.inputs * target.share / whole))
+        inputs = max(len(target.corpus) + 1, math.ceil(options.inputs * target.share / whole))
         result = fuzz(target, inputs, seed, options.seconds / len(chosen))
         results.append(result)
         rate = result.inputs / max(result.seconds, 0.001)

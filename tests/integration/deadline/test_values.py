@@ -48,7 +48,7 @@ async def test_loop_turns_meanwhile(deadline: Deadline) -> None:
     while not checking.done():
         await asyncio.sleep(0.001)
         turns += 1
-    assert turns > 20
+    assert turns > 3  # in the loop itself it would be two; who gives way to others turns seldom
 
 
 async def test_avro_value_that_the_decoder_does_not_survive_is_a_dead_letter(deadline: Deadline) -> None:

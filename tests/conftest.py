@@ -16,9 +16,23 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests that measure delays last: what runs beside the others is over by then."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--stacks", choices=("shared", "own"), help="run the tests that use the shared stack, or the others"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose by ``--stacks``, and run tests that measure delays last, when the others' work is over."""
+    if chosen := config.getoption("--stacks"):
+        wanted = chosen == "shared"
+        config.hook.pytest_deselected(items=[item for item in items if _shares(item) != wanted])
+        items[:] = [item for item in items if _shares(item) == wanted]
     items.sort(key=lambda item: item.get_closest_marker("latency") is not None)
+
+
+def _shares(item: pytest.Item) -> bool:
+    return "stack" in getattr(item, "fixturenames", ())
 
 
 SETTINGS = """

@@ -70,6 +70,7 @@ async def demo(folder: Path) -> AsyncIterator[Demo]:
                 left.kill()
 
 
+@pytest.mark.latency
 async def test_odds_move_on_the_page_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     async with demo(tmp_path) as running:
         page = await running.event("page", 60)

@@ -132,6 +132,7 @@ async def go_through(scene: Scene, faults: list[Fault]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.latency
 @pytest.mark.timeout(300 * LIMIT)
 async def test_what_hangs_is_named_and_mended(scene: Scene) -> None:
     await go_through(scene, SHORT)

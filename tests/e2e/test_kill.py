@@ -21,7 +21,7 @@ from tests.support.scene import SETTINGS
 from tests.support.stack import AttachedStack, Feeding
 from tests.support.up import Up
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400 * LIMIT)]
 
 
 @pytest.fixture

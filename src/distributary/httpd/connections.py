@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Protocol
 
 from distributary.config.listening import Listening
 
@@ -12,6 +13,13 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _IPV6_PREFIX = 64
 """A client of IPv6 has a network of its own, and so as many addresses as it likes."""
+
+
+class Headers(Protocol):
+    """A request's headers, of which one name may stand on several lines; names ignore case."""
+
+    def getall(self, name: str, default: list[str], /) -> list[str]:
+        """Give the values of all lines of a name."""
 
 
 class Connections:
@@ -48,7 +56,7 @@ class Connections:
         self.open -= 1
         self._uncount(client)
 
-    def begin(self, peer: str, headers: Mapping[str, str]) -> str | None:
+    def begin(self, peer: str, headers: Headers) -> str | None:
         """Count a request that a proxy may have passed on; None when its client has too many."""
         if not self.is_proxy(peer):
             return ""
@@ -59,14 +67,15 @@ class Connections:
         """Count a request that is over; ``client`` is what `begin` gave."""
         self._uncount(client)
 
-    def client_address(self, peer: str, headers: Mapping[str, str]) -> str:
-        """Say who a request is from; ``headers`` ignores case.
+    def client_address(self, peer: str, headers: Headers) -> str:
+        """Say who a request is from.
 
-        Every proxy adds whom it has the request from, at the right. So the address is the first from the
-        right that is not one of the trusted proxies; what is further left anybody can have written.
+        Every proxy adds whom it has the request from, at the right or in a line of its own below (HAProxy).
+        So the address is the first from the right that is not one of the trusted proxies; what is further
+        left anybody can have written.
         """
         found = peer
-        forwarded = headers.get("X-Forwarded-For", "")
+        forwarded = ",".join(headers.getall("X-Forwarded-For", []))
         for name in reversed([part.strip() for part in forwarded.split(",") if part.strip()]):
             if not self.is_proxy(found) or _parsed(name) is None:
                 break

@@ -28,6 +28,12 @@ class Limits(Section):
         low=0,
         example="50",
     )
+    consumers_per_user: int = setting(
+        20,
+        "Consumer instances and topic streams of one user at a time; each is a Kafka client of the gateway.",
+        low=0,
+        example="100",
+    )
     queries_per_address: int = setting(
         2_000,
         "Subscriptions of one address at a time, but for those of this machine; they count as for a user.",

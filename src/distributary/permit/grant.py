@@ -33,14 +33,16 @@ class Operator(IntEnum):
 class Limits:
     """How much of something one may have; None is what the configuration allows everybody.
 
-    ``channels`` of one connection and its ``rate`` of commands a second; ``queries`` and ``connections`` of
-    the user at a time, and its ``requests`` and ms of processor time (``cpu_ms``) in a second.
+    ``channels`` of one connection and its ``rate`` of commands a second; ``queries``, ``connections`` and
+    ``consumers`` of the user at a time, and its ``requests`` and ms of processor time (``cpu_ms``) in a
+    second.
     """
 
     channels: int | None = None
     queries: int | None = None
     rate: int | None = None
     connections: int | None = None
+    consumers: int | None = None
     requests: int | None = None
     cpu_ms: int | None = None
 

@@ -113,6 +113,15 @@ class Limiter:
             shares.append(_share(f"connections:address:{name}", 1, each, "connections of one address"))
         return shares
 
+    def consumer(self, grant: Grant) -> list[Share]:
+        """List what a consumer instance or a stream of a topic takes."""
+        if not _counted(grant):
+            return []
+        own = grant.limits.consumers
+        most = self._limits.consumers_per_user if own is None else own
+        said = "consumer instances and topic streams of one user"
+        return [_share(f"consumers:user:{grant.user}", 1, most, said, exact=own)]
+
     def query(self, grant: Grant, address: str, *, expensive: bool) -> list[Share]:
         """List what a subscription takes, its user's share first; ``expensive``: no index can help it."""
         if not _counted(grant):

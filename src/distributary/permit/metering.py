@@ -21,6 +21,8 @@ CONNECT = 0.0025
 """Seconds: a connection, its handshake, and its token or key."""
 NEW_QUERY = 0.005
 """Seconds: all reducers of a view learn of a query that nobody had asked before."""
+KAFKA_CLIENT = 0.01
+"""Seconds: a consumer is made, connects to the brokers, and ends."""
 RECORD = 30e-6
 """Seconds: a record is handed to Kafka and acknowledged."""
 ROW = 5e-6

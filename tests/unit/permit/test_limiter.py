@@ -36,6 +36,19 @@ async def test_queries_of_one_user_are_bounded_by_the_configuration_or_the_token
     assert await count_queries(limiter(queries_per_user=0), ANN) == 100
 
 
+async def test_consumers_of_one_user_are_bounded_by_the_configuration_or_the_token() -> None:
+    store = MemoryStore()
+    for _ in range(3):  # gateways that share a store
+        one = limiter(store, consumers_per_user=3)
+        await one.usage.take(one.consumer(ANN))
+    with pytest.raises(LimitExceeded, match="3 consumer instances and topic streams of one user"):
+        await one.usage.take(one.consumer(ANN))
+    await one.usage.take(one.consumer(Grant("bob")))
+    await one.usage.take(one.consumer(Grant("ann", limits=Limits(consumers=4))))
+    with pytest.raises(LimitExceeded, match="0 consumer instances"):
+        await one.usage.take(one.consumer(Grant("cid", limits=Limits(consumers=0))))
+
+
 async def test_query_without_an_index_costs_more() -> None:
     one = limiter(queries_per_user=10, expensive_query=4)
     assert await count_queries(one, ANN, expensive=True) == 2
@@ -46,7 +59,7 @@ async def test_callers_without_a_user_and_the_stack_itself_are_not_counted() -> 
     one = limiter(queries_per_user=1, connections=1, connections_per_user=1, requests_per_user=1)
     for grant in (OPEN, STACK):
         assert await count_queries(one, grant) == 100
-        assert one.connection(grant, "10.0.0.1") == []
+        assert one.connection(grant, "10.0.0.1") == one.consumer(grant) == []
         for _ in range(100):
             await one.request(grant, 1 << 30)
 

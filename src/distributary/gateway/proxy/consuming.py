@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -12,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
 
 from distributary.errors import Forbidden, GatewayError
 from distributary.gateway import refuse as numbers
-from distributary.gateway.access import CONFIG, check_consumes, grant_of, user_of
+from distributary.gateway.access import CONFIG, LIMITER, check_consumes, grant_of, user_of
 from distributary.gateway.fields import takes
 from distributary.gateway.proxy import bodies, metadata
 from distributary.gateway.proxy.cluster import Cluster
@@ -26,6 +27,7 @@ from distributary.gateway.refuse import refuse
 from distributary.gateway.replies import number, read_json
 from distributary.gateway.schemas.checker import DEADLINE
 from distributary.gateway.schemas.requests import LOG
+from distributary.permit.metering import KAFKA_CLIENT, charge
 
 INSTANCES: web.AppKey[Instances] = web.AppKey("instances", Instances)
 
@@ -67,7 +69,16 @@ async def create(request: web.Request) -> web.Response:
     if len(group) > 255 or not group.isprintable():
         raise refuse(numbers.CONSUMER_CONFIG, "the group is no name", "use at most 255 characters")
     wanted = wish(await read_json(request, empty={}))
-    made = await request.app[INSTANCES].create(group, wanted, grant_of(request).user)
+    limiter, grant = request.app[LIMITER], grant_of(request)
+    shares = limiter.consumer(grant)
+    await limiter.usage.take(shares)
+    end = partial(limiter.usage.give, shares)
+    try:
+        made = await request.app[INSTANCES].create(group, wanted, grant.user, end)
+    except BaseException:
+        end()
+        raise
+    charge(KAFKA_CLIENT)
     said = base_uri(
         group,
         made.name,

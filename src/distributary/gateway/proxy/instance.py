@@ -21,7 +21,11 @@ from distributary.gateway.refuse import refuse, refused
 from distributary.kafka import client
 
 _FULL = 500
-"""Records that an instance holds; with more it asks for none until they are taken."""
+_FULL_BYTES = 10 << 20
+"""Records and bytes that an instance holds; with more it asks for none until they are taken.
+
+The largest ``fetch.min.bytes`` fits in.
+"""
 _SECONDS = 10.0
 SLICE = 0.2
 """Seconds for which a thread waits before it looks whether it is still wanted."""
@@ -175,7 +179,7 @@ class Instance:
         """
         if self.wish.auto_commit:
             self._commit_consumed(wait=False)
-        if self._paused:
+        if self._paused and not self._full():
             self._consumer.resume(self._consumer.assignment())
             self._paused = False
         deadline = time.monotonic() + wait
@@ -185,8 +189,10 @@ class Instance:
             self._heard(self._consumer.poll(max(0, min(left, SLICE))))
             if left <= 0:
                 break
-        if self.pending:
-            for message in self._consumer.consume(max(1, _FULL - len(self.pending)), 0):
+        if self._full():
+            self.idle()
+        elif self.pending:
+            for message in self._consumer.consume(_FULL - len(self.pending), 0):
                 self._heard(message)
         if not self.pending and self._trouble is not None:
             trouble, self._trouble = self._trouble, None
@@ -196,6 +202,9 @@ class Instance:
         return bool(self.pending) and (
             not self.wish.min_bytes or sum(map(size, self.pending)) >= self.wish.min_bytes
         )
+
+    def _full(self) -> bool:
+        return len(self.pending) >= _FULL or sum(map(size, self.pending)) >= _FULL_BYTES
 
     def peek(self, limit: int) -> list[Message]:
         """Show what is pending, up to ``limit`` bytes and at least one record."""
@@ -216,7 +225,7 @@ class Instance:
 
     def idle(self) -> None:
         """Take part in the group while the client does nothing; holds no more records than it may."""
-        if len(self.pending) >= _FULL and not self._paused:
+        if self._full() and not self._paused:
             self._consumer.pause(self._consumer.assignment())
             self._paused = True
         self._look_sometimes()

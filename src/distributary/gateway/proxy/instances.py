@@ -29,12 +29,22 @@ ABANDONED = 3.0
 """Seconds in which a client that broke off a request may come back before its instance is closed."""
 
 
-class Entry:
-    """An instance with its owner and lock, when it was last used, and whether its client broke that off."""
+def _nothing() -> None:
+    pass
 
-    def __init__(self, instance: Instance, now: float, owner: str = "") -> None:
+
+class Entry:
+    """An instance with its owner and lock, when it was last used, and whether its client broke that off.
+
+    ``end`` is called when it was closed.
+    """
+
+    def __init__(
+        self, instance: Instance, now: float, owner: str = "", end: Callable[[], None] = _nothing
+    ) -> None:
         self.instance = instance
         self.owner = owner
+        self.end = end
         self.lock = asyncio.Lock()
         self.used = now
         self.broken_off = False
@@ -60,8 +70,13 @@ class Instances:
     def __len__(self) -> int:
         return len(self._entries) + self._others
 
-    async def create(self, group: str, wish: Wish, owner: str = "") -> Instance:
-        """Make an instance, of a user; raises GatewayError: the name is taken, or there are too many."""
+    async def create(
+        self, group: str, wish: Wish, owner: str = "", end: Callable[[], None] = _nothing
+    ) -> Instance:
+        """Make an instance, of a user; raises GatewayError: the name is taken, or there are too many.
+
+        ``end`` is called once it was closed, not when it could not be made.
+        """
         name = wish.name or f"i-{uuid.uuid4().hex}"
         if (group, name) in self._entries:
             raise refuse(
@@ -69,7 +84,7 @@ class Instances:
             )
         self._check_room()
         instance = Instance(self._kafka, group, name, wish)
-        self._entries[group, name] = Entry(instance, self._clock(), owner)
+        self._entries[group, name] = Entry(instance, self._clock(), owner, end)
         return instance
 
     @contextlib.asynccontextmanager
@@ -138,9 +153,7 @@ class Instances:
     async def remove(self, group: str, name: str, owner: str = "") -> None:
         """Close an instance; raises GatewayError when there is none, or it is another user's."""
         async with self.use(group, name, owner):
-            entry = self._entries.pop((group, name))
-            entry.closed = True
-            await self.run(entry.instance.close)
+            await self._end(self._entries.pop((group, name)))
 
     async def keep(self) -> None:
         """Look after all instances for ever: those in use stay in their groups, the others are closed."""
@@ -151,7 +164,7 @@ class Instances:
     async def close(self) -> None:
         """Close all."""
         entries, self._entries = self._entries, {}
-        await asyncio.gather(*(self.run(one.instance.close) for one in entries.values()))
+        await asyncio.gather(*map(self._end, entries.values()))
         self._pool.shutdown(wait=False)
 
     async def _look(self, group: str, name: str) -> None:
@@ -166,11 +179,17 @@ class Instances:
                     await self.run(entry.instance.idle)
                     return
                 self._entries.pop((group, name), None)
-                entry.closed = True
                 log.info("the instance %r of the group %r was not used any more and is closed", name, group)
-                await self.run(entry.instance.close)
+                await self._end(entry)
             except (KafkaException, RuntimeError) as error:
                 log.warning("the instance %r of the group %r: %s", name, group, error)
+
+    async def _end(self, entry: Entry) -> None:
+        entry.closed = True
+        try:
+            await self.run(entry.instance.close)
+        finally:
+            entry.end()
 
     def _check_room(self) -> None:
         if len(self) >= self._settings.max_instances:

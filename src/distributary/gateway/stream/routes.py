@@ -19,7 +19,7 @@ from aiohttp import WSMsgType, web
 from confluent_kafka import Message
 
 from distributary.errors import DistributaryError, GatewayError
-from distributary.gateway.access import CONFIG, still_permitted, user_of
+from distributary.gateway.access import CONFIG, LIMITER, grant_of, still_permitted, user_of
 from distributary.gateway.fields import takes
 from distributary.gateway.proxy import metadata
 from distributary.gateway.proxy.cluster import Cluster, no_partition
@@ -33,6 +33,8 @@ from distributary.gateway.schemas.requests import LOG
 from distributary.gateway.schemas.schema import Schema
 from distributary.gateway.stream import position
 from distributary.gateway.stream.follow import Follow, Gap
+from distributary.httpd.listener import client_of
+from distributary.permit.metering import KAFKA_CLIENT, charge
 
 HEARTBEAT = 15.0
 RETRY_MS = 1000
@@ -62,7 +64,10 @@ async def stream(request: web.Request) -> web.StreamResponse:
     instances = request.app[INSTANCES]
     task = asyncio.current_task()
     assert task is not None
-    async with instances.place():
+    limiter, grant = request.app[LIMITER], grant_of(request)
+    shares = [*limiter.connection(grant, client_of(request)), *limiter.consumer(grant)]
+    async with limiter.usage.using(shares), instances.place():
+        charge(KAFKA_CLIENT)
         cluster = request.app[metadata.CLUSTER]
         follow = await instances.run(Follow, request.app[CONFIG].kafka, cluster, topic, asked)
         request.app[OPEN].add(task)
@@ -141,7 +146,10 @@ async def _websocket(request: web.Request, follow: Follow, format: str) -> web.S
 async def _pump(
     request: web.Request, follow: Follow, format: str, write: Write, beat: Callable[[], Awaitable[None]]
 ) -> None:
-    """Tell what there is until either side ends it. A client that reads slowly is waited for."""
+    """Tell what there is until either side ends it. A client that reads slowly is waited for.
+
+    A user who took too much processor time waits, as it does with requests.
+    """
 
     def id() -> str:
         return position.write(follow.positions, follow.topic_id)
@@ -150,8 +158,11 @@ async def _pump(
     convert = Converter(request.app[DEADLINE], user_of(request))
     clock = asyncio.get_running_loop().time
     asked = clock()
+    limiter, grant = request.app[LIMITER], grant_of(request)
     while True:
         try:
+            if limiter.owes(grant):
+                await limiter.settle(grant)
             found = await request.app[INSTANCES].run_until(follow.read)
             if clock() - asked > PERMITTED:
                 await still_permitted(request)

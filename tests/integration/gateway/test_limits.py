@@ -1,0 +1,132 @@
+"""What one user may take of a gateway: its consumers, its processor time, and the memory of what it reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.integration.gateway.conftest import Start
+from tests.integration.gateway.proxy.calls import Calls
+from tests.support.stack import Feeding, RunningStack
+from tests.support.waiting import eventually
+
+from distributary.config import Config, Permit
+from distributary.config.limits import Limits
+from distributary.gateway.proxy import instance
+from distributary.kafka import topics
+from distributary.permit.making import make_token
+
+PERMIT = Permit(hmac_secret="a secret of the tests, long enough for HS256")
+
+
+def token_of(user: str, topic: str, **limits: int) -> str:
+    return make_token(PERMIT, user, {"consume": [topic], "limits": limits}, 600)[0]
+
+
+@pytest.fixture
+def topic(stack: RunningStack, feeding: Feeding) -> str:
+    return topics.ensure_topic(stack.admin(), feeding.topic, 2).name
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+async def test_consumers_of_one_user_are_bounded_instances_and_streams_together(
+    start: Start, settings: Config, http: aiohttp.ClientSession, topic: str
+) -> None:
+    limits = Limits(consumers_per_user=3, connections_per_user=1)
+    url = await start(replace(settings, permit=PERMIT, limits=limits), instance_timeout=2.0)
+    call = Calls(url, http)
+
+    def shown(user: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {token_of(user, topic)}"}
+
+    async def status() -> int:
+        async with http.get(f"{url}/v1/topics/{topic}/stream", headers=shown("ann")) as reply:
+            if reply.status != 200:
+                assert (await reply.json())["error_code"] == 42901
+            return reply.status
+
+    async with http.get(f"{url}/v1/topics/{topic}/stream", headers=shown("ann")) as stream:
+        assert stream.status == 200
+        assert await status() == 429, "a stream is a connection, of which there may be one"
+        made = [await call("POST", "/consumers/ann", {}, **shown("ann")) for _ in range(2)]
+        refused = await call("POST", "/consumers/ann", {}, **shown("ann"))
+        assert (refused.status, refused.code) == (429, 42901)
+        assert "3 consumer instances and topic streams of one user" in refused.body["message"]
+        taken = await call("POST", "/consumers/bob", {"name": "one"}, **shown("bob"))
+        assert taken.status == 200, "others are not counted with her"
+        for _ in range(5):
+            again = await call("POST", "/consumers/bob", {"name": "one"}, **shown("bob"))
+            assert again.code == 40902, "what could not be made takes nothing"
+        assert (await call("DELETE", made[0].body["base_uri"], **shown("ann"))).status == 204
+        await call("POST", "/consumers/ann", {}, **shown("ann"))
+    # Two instances are closed since nobody uses them, and the stream's client went.
+    await eventually(status, lambda found: found == 200)
+    for _ in range(2):
+        assert (await call("POST", "/consumers/bob", {}, **shown("bob"))).status == 200
+
+
+async def test_stream_of_a_user_who_took_too_much_processor_time_waits_and_others_do_not(
+    start: Start, settings: Config, http: aiohttp.ClientSession, topic: str, stack: RunningStack
+) -> None:
+    count = 20_000
+    stack.produce(topic, [(None, {"n": n, "text": "x" * 50}) for n in range(count)], partition=0)
+    url = await start(replace(settings, permit=PERMIT, limits=Limits(cpu_ms_per_user=0)))
+    come = {"ann": 0, "bob": 0}
+
+    async def read(user: str, **limits: int) -> None:
+        headers = {"Authorization": f"Bearer {token_of(user, topic, **limits)}"}
+        params = {"from": "earliest"}
+        async with http.get(f"{url}/v1/topics/{topic}/stream", headers=headers, params=params) as reply:
+            assert reply.status == 200
+            async for line in reply.content:
+                come[user] += line.startswith(b"data: ") and b'"offset"' in line
+                if come[user] == count:
+                    return
+
+    slow = asyncio.create_task(read("ann", cpu_ms=10))
+    await eventually(lambda: _value(come["ann"]), lambda found: found > 0)
+    await read("bob")
+    assert 0 < come["ann"] < count
+    slow.cancel()
+    await asyncio.gather(slow, return_exceptions=True)
+
+
+async def _value(found: Any) -> Any:
+    return found
+
+
+def test_instance_holds_a_bounded_number_of_bytes_and_loses_none(stack: RunningStack, topic: str) -> None:
+    """Its client breaks its reads off, over and over, and then takes one record at a time."""
+    count, large = 120, "x" * 500_000
+    stack.produce(topic, [(None, {"n": n, "large": large}) for n in range(count)], partition=0)
+    one = instance.Instance(stack.config.kafka, topic, "one", instance.Wish(reset="earliest"))
+    found: list[int] = []
+    nobody_waits = threading.Event()
+    try:
+        one.subscribe([topic])
+        most, since = 0, time.monotonic()
+        # librdkafka pauses for a second when it has read ahead as much as it may.
+        while not most or time.monotonic() - since < 2.5:
+            one.fetch(0.2, nobody_waits)
+            if (held := sum(map(instance.size, one.pending))) > most:
+                most, since = held, time.monotonic()
+        assert 10 << 20 <= most < 20 << 20
+        while len(found) < count:
+            one.fetch(5.0, nobody_waits)
+            found += [json.loads(message.value() or b"")["n"] for message in one.peek(1)]
+            one.take(1)
+    finally:
+        one.close()
+    assert found == list(range(count))

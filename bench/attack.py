@@ -1,8 +1,8 @@
 """``python -m bench.attack SPEC``: one user with a valid token who uses one path as fast as it can.
 
-SPEC is JSON: ``addresses`` (websocket, http, control, gateway), ``tokens`` by path, ``topic`` and ``view``.
-It prints one line when it is ready. Each line on standard input is a path of `PATHS` to begin with, or
-``stop``; the answer to that says how often the path was used and what came of it.
+SPEC is JSON: ``addresses`` (websocket, http, control, gateway), ``users`` and ``tokens`` by path, ``feed``,
+``topic`` and ``view``. It prints one line when it is ready. Each line on standard input is a path of `PATHS`
+to begin with, or ``stop``; the answer to that says how often the path was used and what came of it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Attacker:
         self._at = spec["addresses"]
         self._token = spec["tokens"][path]
         self._use = PATHS[path]
-        self._topic, self._view = spec["topic"], spec["view"]
+        self._user = spec["users"][path]
+        self._feed, self._topic, self._view = spec["feed"], spec["topic"], spec["view"]
         self._http = http
         self._numbers = itertools.count()
         self.results: Counter[str] = Counter()
@@ -132,6 +133,24 @@ class Attacker:
                 await socket.send_str(json.dumps({"id": n, "rpc": ask}))
             return await self._said(socket)
 
+    async def history(self) -> str:
+        """Have the changes of a query read from the log over and over, without waiting for answers."""
+        async with self._socket() as socket:
+            channel = f"{self._view}?where={quote('price >= 0')}"
+            await socket.send_str(json.dumps({"id": 2, "subscribe": {"channel": channel}}))
+            said = await self._said(socket)
+            for n in range(3, 100):
+                await socket.send_str(json.dumps({"id": n, "history": {"channel": channel, "limit": -1}}))
+            return await self._said(socket) if said == "ok" else said
+
+    async def publish(self) -> str:
+        """Publish to a feed of its own over WebSocket, without waiting for answers."""
+        async with self._socket() as socket:
+            for n in range(2, 200):
+                message = {"channel": f"feed:{self._feed}", "data": {"n": n, "text": "x" * 1000}}
+                await socket.send_str(json.dumps({"id": n, "publish": message}))
+            return await self._said(socket)
+
     async def rows(self) -> str:
         """Have all rows read for a filter that nobody asked before."""
         return await self._call(
@@ -163,6 +182,41 @@ class Attacker:
             headers={"Content-Type": "application/vnd.kafka.json.v2+json"},
         )
 
+    async def consume(self) -> str:
+        """Have a consumer made that reads a topic from its beginning, and leave it behind."""
+        group = f"{self._user}.{next(self._numbers)}"
+        kind = {"Content-Type": "application/vnd.kafka.v2+json"}
+        made = f"{self._at['gateway']}/consumers/{group}"
+        body: dict[str, Any] = {"name": "one", "format": "json", "auto.offset.reset": "earliest"}
+        if (status := await self._call("POST", made, data=json.dumps(body), headers=kind)) != "200":
+            return status
+        body = {"topics": [self._topic]}
+        await self._call("POST", f"{made}/instances/one/subscription", data=json.dumps(body), headers=kind)
+        return await self._call(
+            "GET",
+            f"{made}/instances/one/records",
+            headers={"Accept": "application/vnd.kafka.json.v2+json"},
+        )
+
+    async def tail(self) -> str:
+        """Have a topic pushed from its beginning, and go."""
+        return await self._call(
+            "GET",
+            f"{self._at['gateway']}/v1/topics/{self._topic}/stream",
+            params={"from": "earliest"},
+            timeout=aiohttp.ClientTimeout(total=0.2),
+        )
+
+    async def drain(self) -> str:
+        """Read a topic from its beginning by as many streams as it gets, and begin again."""
+        headers = {"Authorization": f"Bearer {self._token}"}
+        url = f"{self._at['gateway']}/v1/topics/{self._topic}/stream"
+        async with self._http.get(url, headers=headers, params={"from": "earliest"}) as reply:
+            if reply.status == 200:
+                for _ in range(100):
+                    await reply.content.readany()
+            return str(reply.status)
+
     async def schema(self) -> str:
         """Have values checked by a schema that takes for ever."""
         body = {"value_schema": json.dumps(EVIL), "records": [{"value": "a" * 40 + "!"}]}
@@ -179,10 +233,15 @@ PATHS: dict[str, Callable[[Attacker], Awaitable[str]]] = {
     "subscribe": Attacker.subscribe,
     "follow": Attacker.follow,
     "call": Attacker.call,
+    "history": Attacker.history,
+    "publish": Attacker.publish,
     "rows": Attacker.rows,
     "register": Attacker.register,
     "stream": Attacker.stream,
     "produce": Attacker.produce,
+    "consume": Attacker.consume,
+    "tail": Attacker.tail,
+    "drain": Attacker.drain,
     "schema": Attacker.schema,
 }
 """What one user may do, by name."""

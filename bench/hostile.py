@@ -30,7 +30,7 @@ from distributary.operate.stack import Stack
 from distributary.permit.making import make_token
 
 SECRET = "a secret of the benchmark, long enough for HS256"
-OWN_TOPIC = "hostile.own"
+OWN_FEED, OWN_TOPIC = "own", "hostile.own"
 
 Figures = dict[str, Any]
 
@@ -41,7 +41,7 @@ async def measure(spec: Hostile, folder: Path, say: Say) -> Figures:
         folder,
         spec.partitions,
         spark='batch = "1 hour"',  # the pause at a batch's end would count for one path and not for others
-        feeds=f'[[feeds]]\nname = "own"\ntopic = "{OWN_TOPIC}"\ncreate = true\n',
+        feeds=f'[[feeds]]\nname = "{OWN_FEED}"\ntopic = "{OWN_TOPIC}"\ncreate = true\npublish = true\n',
         more=f'[permit]\nhmac_secret = "{SECRET}"\n',
     )
     async with AsyncExitStack() as exits:
@@ -105,16 +105,26 @@ async def measure(spec: Hostile, folder: Path, say: Say) -> Figures:
 async def _attacker(exits: AsyncExitStack, folder: Path, stack: Stack) -> Child:
     allowed = {
         "views": [stacks.VIEW],
+        "publish": [OWN_FEED],
         "produce": [OWN_TOPIC],
+        "consume": [OWN_TOPIC],
         "register": [f"{OWN_TOPIC}-value"],
         "operator": "read",
     }
     # A user for each path: one that took too much on another would be held back on this one.
-    tokens = {path: make_token(stack.config.permit, f"mallory-{path}", allowed, 7200)[0] for path in PATHS}
+    users = {path: f"mallory-{path}" for path in PATHS}
+    tokens = {path: make_token(stack.config.permit, users[path], allowed, 7200)[0] for path in PATHS}
     where = stack.addresses
     addresses = {name: where[name] for name in ("websocket", "control", "gateway")}
     addresses["http"] = where["publisher"] if "publisher" in where else where["http"]
-    asked = {"addresses": addresses, "tokens": tokens, "topic": OWN_TOPIC, "view": stacks.VIEW}
+    asked = {
+        "addresses": addresses,
+        "users": users,
+        "tokens": tokens,
+        "feed": OWN_FEED,
+        "topic": OWN_TOPIC,
+        "view": stacks.VIEW,
+    }
     started = await exits.enter_async_context(
         child.run("attack", child.module("bench.attack", json.dumps(asked)), folder)
     )

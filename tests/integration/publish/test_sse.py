@@ -15,6 +15,7 @@ import pytest
 from tests.integration.publish.serving import WAIT, serving
 from tests.support.events import Event, Stream
 from tests.unit.publish.world import VIEW, World, until
+from yarl import URL
 
 from distributary.model.query import Query
 from distributary.publish.figures import describe
@@ -276,6 +277,20 @@ async def test_origins() -> None:
         async with stream(publisher, Origin="https://evil.example.com") as events:
             assert events.response.status == 403
             assert "Access-Control-Allow-Origin" not in events.response.headers
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing.js", "__init__.py", "__pycache__", "..%2Fpricing.py", "a%00.js", f"{'9' * 4000}.js"]
+)
+async def test_page_has_its_own_files_and_no_others(name: str) -> None:
+    async with (
+        serving(World()) as publisher,
+        aiohttp.ClientSession(publisher.addresses["http"]) as session,
+    ):
+        async with session.get("/app.js") as reply:
+            assert reply.status == 200
+        async with session.get(URL(f"/{name}", encoded=True)) as reply:
+            assert (reply.status, (await reply.text())[:11]) == (404, "there is no")
 
 
 async def test_the_rest_of_the_port() -> None:

@@ -10,7 +10,7 @@ import ipaddress
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,9 +50,9 @@ class GuardedCluster:
         self._brokers = {number: self._broker(folder / str(number), number) for number in (1, 2)}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
-    def address(self, listener: str = "PLAINTEXT") -> str:
+    def address(self, listener: str = "PLAINTEXT", brokers: Sequence[int] = (1, 2)) -> str:
         """Where clients connect by one of `LISTENERS`."""
-        return ",".join(f"{HOST}:{ports[listener]}" for ports in self._ports.values())
+        return ",".join(f"{HOST}:{self._ports[number][listener]}" for number in brokers)
 
     @property
     def kafka(self) -> Kafka:

@@ -6,9 +6,10 @@ and for nothing that ran meanwhile. What is done elsewhere, by reducers or by th
 
 from __future__ import annotations
 
+import asyncio
 import time
 import types
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -62,6 +63,14 @@ async def measured(work: Awaitable[T]) -> T:
     """Await something, and charge the processor time of each of its steps."""
     payer = _payer.get()
     return await (work if payer is None else _stepped(work, payer))
+
+
+def measured_task(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Begin something as a task of its own that is `measured`."""
+    task = asyncio.get_running_loop().create_task(measured(work))
+    # A task that is cancelled before its first step never comes to what is within it.
+    task.add_done_callback(lambda _: work.close())
+    return task
 
 
 @types.coroutine

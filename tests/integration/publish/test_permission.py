@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
 from collections.abc import AsyncIterator
@@ -24,6 +25,7 @@ from distributary.permit.keys import make_key
 from distributary.publish.connection.inlet import Inlet
 from distributary.publish.figures import describe
 from distributary.publish.server import Publisher
+from distributary.publish.wire import codes
 from distributary.publish.wire.wire import Wire
 
 KEY, HASH = make_key()
@@ -143,6 +145,16 @@ async def test_who_does_not_say_who_it_is_in_time_is_closed() -> None:
     async with serving(two_rows(), permit=PERMIT, auth_timeout=0.3) as publisher, raw(publisher) as ann:
         assert (await ann.ask(1, connect={"token": german(lasts=-1)}))["error"]["code"] == 109
         assert await ann.closed() == (3502, "stale")
+
+
+async def test_connection_that_ends_as_its_reading_pauses_leaves_nothing_behind() -> None:
+    """Coroutines that are never awaited are warnings, which are errors here."""
+    async with serving(two_rows(), permit=PERMIT) as publisher, connected(publisher, german()) as ann:
+        (connection,) = publisher.websocket.connections
+        connection.pause_reading()
+        connection.end(codes.SHUTDOWN)
+        assert (await ann.closed())[0] == codes.SHUTDOWN.code
+        gc.collect()
 
 
 async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> None:

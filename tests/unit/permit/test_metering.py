@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import warnings
 
 import pytest
 
-from distributary.permit.metering import ROW, charge, charge_rows, measured, metered
+from distributary.permit.metering import ROW, charge, charge_rows, measured, measured_task, metered
 
 
 def burn(seconds: float) -> None:
@@ -95,3 +97,18 @@ async def test_timeouts_hold_within_measured_work() -> None:
 
 async def test_where_nobody_pays_nothing_is_measured() -> None:
     assert await measured(asyncio.sleep(0, "x")) == "x"
+
+
+async def test_task_that_was_cancelled_before_it_began_leaves_nothing_behind() -> None:
+    async def work() -> None:
+        raise AssertionError("it was cancelled")
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        task = measured_task(work())
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0)
+        del task
+        gc.collect()
+    assert [str(one.message) for one in found] == []

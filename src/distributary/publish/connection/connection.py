@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from time import thread_time
-from typing import TYPE_CHECKING, SupportsInt, cast
+from typing import TYPE_CHECKING, Any, SupportsInt, cast
 
 from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 import distributary
 from distributary.permit import Held
-from distributary.permit.metering import measured
+from distributary.permit.metering import measured_task
 from distributary.publish.connection import calls
 from distributary.publish.connection.actions import (
     Action,
@@ -305,9 +305,9 @@ class Connection(WSListener):
         if not self.session.connected:
             self.end(codes.STALE)
 
-    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         with self.visitor.metered():
-            task = asyncio.get_running_loop().create_task(measured(work))
+            task = measured_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

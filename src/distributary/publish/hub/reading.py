@@ -12,7 +12,7 @@ from distributary.model.change import data_for
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.start import Start
-from distributary.permit.metering import measured
+from distributary.permit.metering import measured_task
 from distributary.publish.hub import resume, snapshot
 from distributary.publish.hub.channel import Channel, Recovered
 from distributary.publish.hub.replay import Touched, from_kafka, from_log
@@ -44,7 +44,7 @@ async def shared(store: ReaderStore, build: Build, channel: Channel) -> Snapshot
     """
     task = channel.reading
     if task is None or task.done():
-        task = channel.reading = asyncio.create_task(measured(_read(store, build, channel)))
+        task = channel.reading = measured_task(_read(store, build, channel))
         task.add_done_callback(lambda done: _forget(channel, done))
     return await asyncio.shield(task)
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 
 import aiohttp
 import pytest
@@ -16,6 +15,7 @@ from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.proxy.calls import Calls
 from tests.support.stack import Feeding, RunningStack
 from tests.support.waiting import eventually
+from tests.unit.publish.world import until
 
 from distributary.config import Config, Permit
 from distributary.config.limits import Limits
@@ -70,7 +70,9 @@ async def test_consumers_of_one_user_are_bounded_instances_and_streams_together(
             again = await call("POST", "/consumers/bob", {"name": "one"}, **shown("bob"))
             assert again.code == 40902, "what could not be made takes nothing"
         assert (await call("DELETE", made[0].body["base_uri"], **shown("ann"))).status == 204
-        await call("POST", "/consumers/ann", {}, **shown("ann"))
+        await eventually(
+            lambda: call("POST", "/consumers/ann", {}, **shown("ann")), lambda made: made.status == 200
+        )
     # Two instances are closed since nobody uses them, and the stream's client went.
     await eventually(status, lambda found: found == 200)
     for _ in range(2):
@@ -96,15 +98,11 @@ async def test_stream_of_a_user_who_took_too_much_processor_time_waits_and_other
                     return
 
     slow = asyncio.create_task(read("ann", cpu_ms=10))
-    await eventually(lambda: _value(come["ann"]), lambda found: found > 0)
+    await until(lambda: come["ann"])
     await read("bob")
     assert 0 < come["ann"] < count
     slow.cancel()
     await asyncio.gather(slow, return_exceptions=True)
-
-
-async def _value(found: Any) -> Any:
-    return found
 
 
 def test_instance_holds_a_bounded_number_of_bytes_and_loses_none(stack: RunningStack, topic: str) -> None:

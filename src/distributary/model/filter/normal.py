@@ -209,8 +209,13 @@ def _within(path: Path, kind: Kind, leaves: list[Leaf]) -> list[Leaf] | None:
         out.append(Range(path, kind, low, high))
     apart = tuple(sorted(value for value in excluded if fits(value)))
     if apart or not out:
-        out.append(Apart(path, kind, apart))
+        out.append(_unequal(path, kind, apart))
     return out
+
+
+def _unequal(path: Path, kind: Kind, values: tuple[Plain, ...]) -> Apart:
+    """Without a value it says only that the field is of the kind, and that does not depend on the time."""
+    return Apart(path, "moment" if kind == "now" and not values else kind, values)
 
 
 def _either(leaves: list[Leaf]) -> list[Leaf] | None:
@@ -234,7 +239,7 @@ def _either(leaves: list[Leaf]) -> list[Leaf] | None:
                     out.append(leaf)
         path = leaves[0].path
         if apart is not None:
-            out.append(Apart(path, kind, tuple(sorted(apart - among))))
+            out.append(_unequal(path, kind, tuple(sorted(apart - among))))
         elif among:
             out.append(Among(path, kind, tuple(sorted(among))))
     return out

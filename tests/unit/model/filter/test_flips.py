@@ -10,7 +10,7 @@ from tests.unit.model.filter.made import NOW, fields, rows, terms, untimed
 from distributary.model.filter import Row, compiled, flips, normal, parse, timed
 from distributary.model.filter.flips import anchors
 from distributary.model.filter.syntax import Term
-from distributary.reduce.rows import Fields
+from distributary.reducers.rows import Fields
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,12 @@ def test_only_now_makes_a_filter_timed(term: Term) -> None:
     if untimed(term):
         assert not timed(normal(term))
     assert timed(normal(term)) is bool(list(anchors(normal(term))))
+
+
+def test_filter_that_holds_at_any_time_is_not_timed() -> None:
+    form = normal(parse("t = now() or not t = now()"))
+    assert not timed(form)
+    assert form == normal(parse("t = timestamp '2026-01-01T00:00:00Z' or t != timestamp '2026-01-01T00:00:00Z'"))
 
 
 def test_anchors_are_told_once() -> None:

@@ -62,7 +62,7 @@ audit: $(STAMP) ## Write an SBOM to build/ and look all components up in a datab
 	$(PY) -m distributary.setup.vulnerabilities $(ARGS)
 
 docs: $(STAMP) ## Regenerate the reference pages
-	$(PY) -m distributary.docs $(ARGS)
+	$(PY) -m distributary.docgen $(ARGS)
 
 lock: ## Regenerate requirements.lock from pyproject.toml (needs uv)
 	@command -v uv >/dev/null || { echo "error: uv is not on PATH. Install it with 'pip install uv'" >&2; exit 1; }

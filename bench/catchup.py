@@ -17,7 +17,7 @@ from bench.figures import Say
 from bench.records import check_totals, fold_amounts
 from bench.spec import CatchUp
 from distributary.config import Config
-from distributary.operate.parts import services
+from distributary.stack.parts import services
 from distributary.store.redis import RedisReader
 from distributary.store.tail import Build
 

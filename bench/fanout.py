@@ -28,11 +28,11 @@ from bench.spec import FanOut
 from distributary.config import Config
 from distributary.config.embedded import new_password
 from distributary.model.definition import Definition
-from distributary.operate.ports import Ports
-from distributary.reduce.packed import Packed
-from distributary.reduce.reducer import Reducer
-from distributary.reduce.rules import rule_of
+from distributary.reducers.packed import Packed
+from distributary.reducers.reducer import Reducer
+from distributary.reducers.rules import rule_of
 from distributary.setup import valkey
+from distributary.stack.ports import Ports
 from distributary.store.redis import RedisWriter
 from distributary.store.server import Server
 from distributary.store.tail import Build
@@ -145,7 +145,7 @@ async def serve(exits: AsyncExitStack, folder: Path) -> tuple[Child, str, Reduce
         "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(ports.choose("publisher-http", 0)),
     }
     publisher = await exits.enter_async_context(
-        child.run("publisher", child.module("distributary.publish"), folder, env)
+        child.run("publisher", child.module("distributary.publisher"), folder, env)
     )
     return publisher, (await publisher.line(30))["addresses"]["websocket"], reducer
 

@@ -17,8 +17,8 @@ from bench import child, fanout, stacks
 from bench.child import BenchError, Child
 from bench.figures import Say, percentile, summary
 from bench.spec import Pace
-from distributary.reduce.packed import Packed
-from distributary.reduce.reducer import Reducer
+from distributary.reducers.packed import Packed
+from distributary.reducers.reducer import Reducer
 
 OPTIONS = ({"conflate": "500ms"}, {"slow": "conflate"})
 SIP, SIP_EVERY = 1_024, 0.25

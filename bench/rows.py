@@ -25,9 +25,9 @@ from bench.fanout import _reducer
 from bench.figures import Say
 from bench.spec import Rows
 from distributary.config.embedded import new_password
-from distributary.operate.ports import Ports
-from distributary.reduce.packed import Packed
+from distributary.reducers.packed import Packed
 from distributary.setup import valkey
+from distributary.stack.ports import Ports
 from distributary.store.redis import RedisWriter
 from distributary.store.server import Server
 
@@ -129,7 +129,7 @@ async def _start(exits: AsyncExitStack, spec: Rows, folder: Path) -> tuple[str, 
         "DISTRIBUTARY_CONTROL_PORT": str(ports.choose("control", 0)),
     }
     said = []
-    for name in ("publish", "control"):
+    for name in ("publisher", "control"):
         argv = child.module(f"distributary.{name}")
         part = await exits.enter_async_context(child.run(name, argv, folder, env))
         said.append((await part.line(30))["addresses"])

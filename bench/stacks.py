@@ -14,14 +14,14 @@ import aiohttp
 
 from bench.child import BenchError
 from bench.figures import Sample, Say
+from distributary.auth.stack_token import StackToken
 from distributary.config import Config, load
 from distributary.kafka import client, topics
 from distributary.model.definition import Definition
-from distributary.operate.part import Event
-from distributary.operate.parts import Service
-from distributary.operate.stack import Stack
-from distributary.permit.stack_token import StackToken
 from distributary.setup import valkey
+from distributary.stack.part import Event
+from distributary.stack.parts import Service
+from distributary.stack.stack import Stack
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 

@@ -21,7 +21,7 @@ from typing import IO
 PURE = ("tests/unit", "tests/contract")
 SERVERS = tuple(
     f"tests/integration/{folder}"
-    for folder in ("store", "kafka", "guarded", "cli", "client", "deadline", "gateway", "permit", "work")
+    for folder in ("store", "kafka", "secured", "cli", "client", "deadline", "gateway", "auth", "workers")
 )
 """Tests of what needs Kafka or a store and no reducers. They measure nothing."""
 WHOLE = ("tests/integration", "tests/e2e", "tests/browser")

@@ -245,7 +245,7 @@ class CredentialsMissing(AccessError):
 class TokenRefused(AccessError):
     """The token or API key does not count.
 
-    ``reason`` is a stable word for the check that it failed (`distributary.permit.tokens.REASONS`).
+    ``reason`` is a stable word for the check that it failed (`distributary.auth.tokens.REASONS`).
     """
 
     code = "token-refused"

@@ -16,7 +16,7 @@ import pytest
 from tests.browser.webdriver import browser, chromium
 from tests.support.clock import LIMIT
 
-from distributary.operate import leftovers, processes, state
+from distributary.stack import leftovers, processes, state
 
 FIRST_CHANGE = 30.0
 """Seconds from the command to the first change on the screen."""

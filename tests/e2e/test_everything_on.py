@@ -34,7 +34,7 @@ from distributary.errors import DistributaryError, KafkaRefused, KafkaUnavailabl
 from distributary.httpd import development
 from distributary.kafka import client, quotas, topics
 from distributary.kafka.cluster import Cluster
-from distributary.subscribe.client import subscribe
+from distributary.subscriber.client import subscribe
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,7 +17,7 @@ import pytest
 from tests.support.blocks import ROOT, Block, blocks, missing
 from tests.support.clock import LIMIT
 
-from distributary.operate import leftovers, processes, state
+from distributary.stack import leftovers, processes, state
 
 TUTORIAL, README, WATCH = "docs/tutorial/first-stream.md", "README.md", "docs/how-to/watch-a-stack.md"
 TLS = "docs/how-to/tls.md"

@@ -14,7 +14,7 @@ from tests.support.processes import suspend
 from tests.support.stack import AttachedStack, Feeding
 from tests.support.up import Up
 
-from distributary.operate import processes
+from distributary.stack import processes
 
 SETTINGS = """
 [[feeds]]

@@ -27,7 +27,7 @@ from distributary.config.private import read_secret
 from distributary.config.secrets import MASK
 from distributary.config.sections import Kafka
 from distributary.kafka import client, topics
-from distributary.operate import leftovers, processes, state
+from distributary.stack import leftovers, processes, state
 
 pytestmark = pytest.mark.slow
 
@@ -49,8 +49,8 @@ from pathlib import Path
 from distributary.cli.up import up
 from distributary.config import load
 from distributary.errors import DistributaryError
-from distributary.operate.keeper import Policy
-from distributary.operate.parts import Service
+from distributary.stack.keeper import Policy
+from distributary.stack.parts import Service
 try:
     services = [Service("control", [sys.executable, "-c", sys.argv[2]])]
     sys.exit(up(load(Path(sys.argv[1])), as_json=True, services=services, policy=Policy(first=0.1)))

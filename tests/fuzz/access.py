@@ -16,13 +16,13 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from distributary.auth.claims import of_token
+from distributary.auth.gate import Gate
+from distributary.auth.keys import ApiKeys
+from distributary.auth.signing import of_jwks, of_pem, of_secret
+from distributary.auth.tokens import Rules, verify
 from distributary.config import Config, Permit
 from distributary.errors import DistributaryError
-from distributary.permit.claims import of_token
-from distributary.permit.gate import Gate
-from distributary.permit.keys import ApiKeys
-from distributary.permit.signing import of_jwks, of_pem, of_secret
-from distributary.permit.tokens import Rules, verify
 from distributary.store.memory import MemoryStore
 from tests.fuzz.engine import Run, Target, simply
 from tests.fuzz.mutate import any_json
@@ -131,27 +131,27 @@ _JWK = {"kty": "RSA", "n": "AQAB" * 90, "e": "AQAB", "kid": "k", "use": "sig", "
 _EC = {"kty": "EC", "crv": "P-256", "x": "A" * 43, "y": "A" * 43, "key_ops": ["verify"]}
 
 TARGETS = (
-    Target("token", simply(_token), [_GOOD], ("permit.tokens",)),
+    Target("token", simply(_token), [_GOOD], ("auth.tokens",)),
     Target(
         "claims",
         simply(_signed),
         [json.dumps(one).encode() for one in CLAIMS]
         + [b'{"alg":"HS256","kid":"x"}\0' + json.dumps(CLAIMS[0]).encode()],
-        ("permit.claims", "permit.grant", "permit.tokens"),
+        ("auth.claims", "auth.grant", "auth.tokens"),
         _tokens,
     ),
     Target(
         "key-set",
         simply(_jwks),
         [json.dumps({"keys": [_JWK, _EC, 7]}).encode()],
-        ("permit.signing",),
+        ("auth.signing",),
         share=0.3,
     ),
     Target(
         "credentials",
         _gate,
         [b"X-API-Key: dk_key", b"Authorization: ApiKey dk_key", b"Authorization: Bearer " + _GOOD],
-        ("permit.gate", "permit.keys", "permit.stack_token"),
+        ("auth.gate", "auth.keys", "auth.stack_token"),
         share=0.5,
     ),
 )

@@ -14,10 +14,10 @@ from distributary.config.convert import from_text
 from distributary.config.table import SETTINGS
 from distributary.control.definition import read_definition
 from distributary.errors import DistributaryError
-from distributary.gateway.proxy import bodies, formats
-from distributary.gateway.schemas import schema as schemas
-from distributary.gateway.schemas.book import Book
-from distributary.gateway.schemas.schema import Schema
+from distributary.gateway.registry import schema as schemas
+from distributary.gateway.registry.book import Book
+from distributary.gateway.registry.schema import Schema
+from distributary.gateway.rest_proxy import bodies, formats
 from distributary.kafka import avro, json_schema
 from distributary.kafka.schema import Unfit, any_value, avro_reader, json_reader
 from distributary.model.feed import Feed
@@ -307,7 +307,13 @@ TARGETS = (
         "registry-schema",
         simply(_schema),
         [text.encode() for text in AVRO + JSON_SCHEMAS],
-        tuple(f"gateway.schemas.{name}" for name in ("schema", "avro", "jsons", "normal", "book")),
+        (
+            "gateway.registry.schema",
+            "gateway.registry.avro",
+            "gateway.registry.jsons",
+            "gateway.registry.normal",
+            "gateway.registry.book",
+        ),
         lambda random: _nested(random.choice((WORDS, JSON_WORDS)), random).encode(),
         0.2,
     ),
@@ -332,11 +338,11 @@ TARGETS = (
             b'{"a":1,"b":"aa"}',
             b"\0\0\0\0\x05" + b'{"a":1}',
         ],
-        ("kafka.schema", "gateway.proxy.formats"),
+        ("kafka.schema", "gateway.rest_proxy.formats"),
         lambda random: (
             b"\0\0\0\0" + bytes((random.randrange(9),)) + random.choice((random.randbytes(20), *VALUES))
         ),
         0.5,
     ),
-    Target("gateway-body", simply(_body), _BODIES, ("gateway.proxy.bodies",)),
+    Target("gateway-body", simply(_body), _BODIES, ("gateway.rest_proxy.bodies",)),
 )

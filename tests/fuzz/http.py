@@ -22,6 +22,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
+from distributary.auth.stack_token import make_token
 from distributary.config import Config, Gateway, Kafka
 from distributary.config.sections import Publisher
 from distributary.control.app import make_app as control_app
@@ -29,16 +30,15 @@ from distributary.control.context import Context
 from distributary.control.monitor import Monitor
 from distributary.errors import KafkaUnavailable
 from distributary.gateway.app import make_app as gateway_app
-from distributary.gateway.proxy import consuming, metadata, producing
-from distributary.gateway.schemas.book import Book
-from distributary.gateway.schemas.requests import LOG
+from distributary.gateway.registry.book import Book
+from distributary.gateway.registry.requests import LOG
+from distributary.gateway.rest_proxy import consuming, metadata, producing
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.permit.stack_token import make_token
-from distributary.publish.hub.hub import Hub
-from distributary.publish.stats import Stats
-from distributary.publish.stream.http import HttpServer
+from distributary.publisher.http.http import HttpServer
+from distributary.publisher.hub.hub import Hub
+from distributary.publisher.stats import Stats
 from distributary.store.memory import MemoryStore
 from distributary.store.tail import Build
 from tests.fuzz.engine import Run, Target
@@ -364,22 +364,24 @@ TARGETS = (
             "partition",
         ),
         (
-            *(f"gateway.{name}" for name in ("app", "replies", "access", "fields")),
-            *(
-                f"gateway.proxy.{name}"
-                for name in (
-                    "consuming",
-                    "producing",
-                    "records",
-                    "metadata",
-                    "messages",
-                    "schemas",
-                    "joining",
-                    "subjects",
-                )
-            ),
-            *(f"gateway.schemas.{name}" for name in ("routes", "ids", "modes", "requests", "entries")),
-            "gateway.stream.routes",
+            "gateway.app",
+            "gateway.replies",
+            "gateway.access",
+            "gateway.fields",
+            "gateway.rest_proxy.consuming",
+            "gateway.rest_proxy.producing",
+            "gateway.rest_proxy.records",
+            "gateway.rest_proxy.metadata",
+            "gateway.rest_proxy.messages",
+            "gateway.rest_proxy.schemas",
+            "gateway.rest_proxy.joining",
+            "gateway.rest_proxy.subjects",
+            "gateway.registry.routes",
+            "gateway.registry.ids",
+            "gateway.registry.modes",
+            "gateway.registry.requests",
+            "gateway.registry.entries",
+            "gateway.topic_stream.routes",
         ),
     ),
     _target(
@@ -401,6 +403,6 @@ TARGETS = (
             "subscription",
             "token",
         ),
-        ("publish.stream.http", "publish.stream.sse", "publish.stream.access"),
+        ("publisher.http.http", "publisher.http.sse", "publisher.http.access"),
     ),
 )

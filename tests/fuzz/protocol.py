@@ -10,23 +10,23 @@ from random import Random
 
 from distributary.errors import DistributaryError
 from distributary.model.feed import Feed
-from distributary.publish.connection.actions import Close, Publish
-from distributary.publish.connection.calls import call
-from distributary.publish.connection.handshake import agree
-from distributary.publish.connection.inlet import record
-from distributary.publish.connection.session import Session
-from distributary.publish.hub import names
-from distributary.publish.wire import codes
-from distributary.publish.wire.codes import Refused
-from distributary.publish.wire.frames import TooBig, deflated, inflate
-from distributary.publish.wire.json_wire import JSON
-from distributary.publish.wire.wire import Wire
-from distributary.relay.packets import Packet
-from distributary.relay.upstream import Upstream
+from distributary.publisher.codec import codes
+from distributary.publisher.codec.codes import Refused
+from distributary.publisher.codec.frames import TooBig, deflated, inflate
+from distributary.publisher.codec.json_wire import JSON
+from distributary.publisher.codec.wire import Wire
+from distributary.publisher.hub import names
+from distributary.publisher.websocket.actions import Close, Publish
+from distributary.publisher.websocket.calls import call
+from distributary.publisher.websocket.handshake import agree
+from distributary.publisher.websocket.inlet import record
+from distributary.publisher.websocket.session import Session
+from distributary.socketio_gateway.packets import Packet
+from distributary.socketio_gateway.upstream import Upstream
 from tests.fuzz.engine import Run, Target, simply
 from tests.fuzz.mutate import any_json, any_text
-from tests.unit.publish.wires import WIRES, write
-from tests.unit.publish.world import World
+from tests.unit.publisher.wires import WIRES, write
+from tests.unit.publisher.world import World
 
 CHANNELS = (
     "odds",
@@ -201,10 +201,10 @@ TARGETS = (
         simply(lambda data: _session(JSON, data)),
         _frames(JSON),
         (
-            "publish.wire.commands",
-            "publish.wire.json_wire",
-            "publish.connection.session",
-            "publish.hub.pace",
+            "publisher.codec.commands",
+            "publisher.codec.json_wire",
+            "publisher.websocket.session",
+            "publisher.hub.pace",
             "model.start",
         ),
         _commands,
@@ -213,15 +213,17 @@ TARGETS = (
         "session-protobuf",
         simply(lambda data: _session(next(w for w in WIRES if w.binary), data)),
         _frames(next(w for w in WIRES if w.binary)),
-        ("publish.wire.protobuf", "publish.wire.protobuf_wire"),
+        ("publisher.codec.protobuf", "publisher.codec.protobuf_wire"),
     ),
-    Target("inflate", simply(_inflate), [deflated(0x81, b"x" * 500)[4:], b"\x00"], ("publish.wire.frames",)),
-    Target("handshake", simply(_agree), [_OFFERS, b"\n\n"], ("publish.connection.handshake",)),
+    Target(
+        "inflate", simply(_inflate), [deflated(0x81, b"x" * 500)[4:], b"\x00"], ("publisher.codec.frames",)
+    ),
+    Target("handshake", simply(_agree), [_OFFERS, b"\n\n"], ("publisher.websocket.handshake",)),
     Target(
         "channel",
         simply(_channel),
         [channel.encode() for channel in CHANNELS],
-        ("model.channel", "publish.hub.names", "model.query"),
+        ("model.channel", "publisher.hub.names", "model.query"),
         lambda random: (random.choice(CHANNELS) + "?&"[random.randrange(2)] + any_text(random)).encode(
             "utf-8", "replace"
         ),
@@ -230,21 +232,21 @@ TARGETS = (
         "published-record",
         simply(_record),
         [b'{"player": "ann", "n": 1.50}', b'{"player": 7}', b'"text"', b"\xff"],
-        ("publish.connection.inlet",),
+        ("publisher.websocket.inlet",),
         lambda random: json.dumps({"player": _plain(any_json(random)), any_text(random): 1}).encode(),
     ),
     Target(
         "call",
         _calls,
         [b'position {"view":"odds"}', b'status {"view":"odds"}'],
-        ("publish.connection.calls",),
+        ("publisher.websocket.calls",),
         share=0.5,
     ),
     Target(
         "socketio-packet",
         simply(_packet),
         [f"2{json.dumps(event)}".encode() for event in EVENTS] + [b'0{"token":"t"}', b"1", b'31["a"]'],
-        ("relay.packets", "relay.asked", "relay.upstream"),
+        ("socketio_gateway.packets", "socketio_gateway.asked", "socketio_gateway.upstream"),
         _packets,
     ),
 )

@@ -8,20 +8,20 @@ from random import Random
 
 from multidict import CIMultiDict, MultiDict
 
+from distributary.auth import PageRules
+from distributary.auth.pages import origin_allowed
 from distributary.config.sections import Publisher
 from distributary.control.accept import choose
 from distributary.control.asked import read_asked
 from distributary.errors import DistributaryError
-from distributary.gateway.proxy import media
-from distributary.gateway.stream import position as stream_position
+from distributary.gateway.rest_proxy import media
+from distributary.gateway.topic_stream import position as stream_position
 from distributary.model.fields import parse_fields
 from distributary.model.order import order_of
 from distributary.model.position import Mark, Position
 from distributary.model.query import Query
 from distributary.model.start import read_start
-from distributary.permit import PageRules
-from distributary.permit.pages import origin_allowed
-from distributary.publish.stream.events import shape_of
+from distributary.publisher.http.events import shape_of
 from tests.fuzz.engine import Target, simply
 from tests.fuzz.mutate import any_text
 
@@ -203,7 +203,7 @@ TARGETS = (
             b"3:1",
             stream_position.write({0: 5, 1: 7}, "x" * 22).encode(),
         ],
-        ("model.position", "model.start", "model.filter.times", "gateway.stream.position"),
+        ("model.position", "model.start", "model.filter.times", "gateway.topic_stream.position"),
     ),
     Target(
         "parameters",
@@ -214,7 +214,7 @@ TARGETS = (
             b"keys=a,b&page=0123456789abcdef01234567-5",
             b"offset=3&partition=0",
         ],
-        ("control.asked", "gateway.stream.position"),
+        ("control.asked", "gateway.topic_stream.position"),
         lambda random: "&".join(
             f"{random.choice(NAMES)}={any_text(random)}" for _ in range(random.randrange(1, 5))
         ).encode("utf-8", "replace"),
@@ -228,7 +228,7 @@ TARGETS = (
             b"Host: live.example.com\nSec-Fetch-Site: cross-site\nSec-Fetch-Mode: no-cors\nAccept: */*",
             b"Host: [::1]:8000\nOrigin: null\nAccept: application/vnd.kafka.json.v2+json",
         ],
-        ("permit.pages", "control.accept", "gateway.proxy.media", "publish.stream.events"),
+        ("auth.pages", "control.accept", "gateway.rest_proxy.media", "publisher.http.events"),
         lambda random: "\n".join(
             f"{random.choice(('Host', 'Origin', 'Accept', 'Sec-Fetch-Site'))}: {any_text(random)}"
             for _ in range(3)

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distributary.docs.rest import gateway_app
-from distributary.publish.wire.commands import Command
-from distributary.relay import asked
+from distributary.docgen.rest import gateway_app
+from distributary.publisher.codec.commands import Command
+from distributary.socketio_gateway import asked
 from tests.fuzz import engine, http, protocol
 from tests.fuzz.__main__ import main
 from tests.fuzz.engine import Run, Target, fuzz, simply
@@ -24,7 +24,7 @@ from tests.fuzz.mutate import maker
 from tests.fuzz.targets import BY_NAME, TARGETS
 
 SOURCE = Path(__file__).parents[2] / "src" / "distributary"
-OUTSIDE = ("publish", "control", "gateway", "permit", "relay", "model", "kafka", "config")
+OUTSIDE = ("publisher", "control", "gateway", "auth", "socketio_gateway", "model", "kafka", "config")
 """The folders whose modules read what strangers send, or may."""
 READING = {
     "loads",
@@ -55,21 +55,21 @@ OURS = {
     "model.command": "reads commands that the control API wrote",
     "model.definition": "reads definitions of the store",
     "model.shard": "reads a setting",
-    "permit.held": "reads ids that we made; its own tests try others",
-    "permit.making": "reads tokens that we made",
+    "auth.held": "reads ids that we made; its own tests try others",
+    "auth.making": "reads tokens that we made",
     "httpd.redirects": "reads where a server that we call sends us; its own tests try others",
-    "publish.hub.snapshot": "reads rows of the store",
-    "publish.server": "reads a setting",
-    "publish.hub.follower": "reads definitions of the store",
-    "publish.hub.reading": "reads definitions of the store",
-    "publish.hub.peers": "reads heartbeats of our own parts",
-    "relay.messages": "reads what our own publishers send",
+    "publisher.hub.snapshot": "reads rows of the store",
+    "publisher.server": "reads a setting",
+    "publisher.hub.follower": "reads definitions of the store",
+    "publisher.hub.reading": "reads definitions of the store",
+    "publisher.hub.peers": "reads heartbeats of our own parts",
+    "socketio_gateway.messages": "reads what our own publishers send",
     "model.filter.evaluate": "reads rows of the store",
-    "publish.hub.fields": "reads changes of the store",
-    "publish.hub.top": "reads changes of the store",
-    "publish.hub.step": "reads changes of the store",
-    "publish.hub.kept": "reads changes of the store",
-    "relay.__main__": "reads settings",
+    "publisher.hub.fields": "reads changes of the store",
+    "publisher.hub.top": "reads changes of the store",
+    "publisher.hub.step": "reads changes of the store",
+    "publisher.hub.kept": "reads changes of the store",
+    "socketio_gateway.__main__": "reads settings",
     "model.filter.sieve": "reads rows of the store",
 }
 """Modules that parse something, but nothing of strangers; with what."""

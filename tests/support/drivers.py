@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support.clock import LIMIT
 
-REDUCERS = ("-m", "distributary.reduce")
+REDUCERS = ("-m", "distributary.reducers")
 
 
 class Drivers:

@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from distributary.model.definition import Definition
-from distributary.reduce.packed import Packed
-from distributary.reduce.reducer import Reducer
-from distributary.reduce.rules import rule_of
+from distributary.reducers.packed import Packed
+from distributary.reducers.reducer import Reducer
+from distributary.reducers.rules import rule_of
 from distributary.store.redis import RedisWriter
 from distributary.store.tail import Build
 

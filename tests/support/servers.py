@@ -12,7 +12,7 @@ from pathlib import Path
 
 import redis
 
-from distributary.operate.ports import Ports
+from distributary.stack.ports import Ports
 from tests.support.clock import LIMIT
 
 _PORTS = Ports(Path(os.devnull))

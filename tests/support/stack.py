@@ -21,11 +21,11 @@ from typing import Any
 import aiohttp
 from confluent_kafka import Message, TopicPartition
 
+from distributary.auth.stack_token import make_token
 from distributary.config import Config, load
 from distributary.config.embedded import with_embedded
 from distributary.kafka import client, topics
-from distributary.operate.stack import Stack
-from distributary.permit.stack_token import make_token
+from distributary.stack.stack import Stack
 from distributary.store.redis import RedisReader, RedisWriter
 from tests.support.broker import keep_old_records
 from tests.support.clock import LIMIT

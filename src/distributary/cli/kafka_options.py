@@ -84,7 +84,7 @@ def kafka_of(args: argparse.Namespace, config: Config | None = None) -> Kafka:
     if kafka.bootstrap_servers:
         return kafka
     from distributary.config.embedded import embedded_kafka
-    from distributary.operate.state import running
+    from distributary.stack.state import running
 
     state = running(config.data_dir)
     if state is None or "kafka" not in state.addresses:

@@ -59,8 +59,8 @@ def read_status(path: Path | None) -> dict[str, Any]:
     """Ask the control API; where it does not answer, look for ourselves. Raises StackNotRunning."""
     from distributary.control.client import connect, stack_config
     from distributary.errors import StackNotRunning
-    from distributary.operate.state import running
-    from distributary.subscribe.find import CONTROL_URL
+    from distributary.stack.state import running
+    from distributary.subscriber.find import CONTROL_URL
 
     try:
         found: dict[str, Any] = connect(path, timeout=ANSWER).get("/v1/status")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distributary.httpd.trust import Trust
-    from distributary.subscribe.change import SubscribedChange
+    from distributary.subscriber.change import SubscribedChange
 
 NAME = "subscribe"
 HELP = "follow a view's rows in the terminal"
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from distributary.errors import BadQuery
     from distributary.model.order import order_of
     from distributary.model.query import Query
-    from distributary.publish.hub.pace import read_pace
+    from distributary.publisher.hub.pace import read_pace
 
     if args.where is not None and args.key:
         raise BadQuery("a query has keys or a filter, not both", hint="Leave out --where or --key")
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _follow(args: argparse.Namespace) -> None:
-    from distributary.subscribe.client import subscribe
+    from distributary.subscriber.client import subscribe
 
     lines = json_lines if args.json else people_lines
     left = args.max
@@ -119,7 +119,7 @@ def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
     """
     from distributary.control.client import stack_config
     from distributary.model.credentials import of_environment
-    from distributary.subscribe.find import CONTROL_URL
+    from distributary.subscriber.find import CONTROL_URL
 
     given = args.url or (args.config is None and os.environ.get(CONTROL_URL))
     if given or any(of_environment(os.environ)):
@@ -127,7 +127,7 @@ def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
     config = stack_config(args.config)
     if not config.permit.on:
         return None
-    from distributary.permit import making
+    from distributary.auth import making
 
     return lambda: making.own_token(config)
 
@@ -145,7 +145,7 @@ def own_trust(args: argparse.Namespace) -> Trust:
 def publishers(args: argparse.Namespace) -> list[str]:
     """List the publishers of the stack that the command line means; raises StackNotRunning."""
     from distributary.control.client import ControlClient, find_control, not_running, stack_config
-    from distributary.operate.state import running
+    from distributary.stack.state import running
 
     if args.config is None and os.environ.get("DISTRIBUTARY_CONTROL_URL"):
         return [ControlClient(find_control(None)).get("/v1")["publisher"]]
@@ -163,7 +163,7 @@ def publishers(args: argparse.Namespace) -> list[str]:
 
 def json_lines(change: SubscribedChange) -> Iterator[str]:
     """Write a change as one line of JSON, with numbers as they came."""
-    from distributary.subscribe.change import encode
+    from distributary.subscriber.change import encode
 
     body: dict[str, Any] = {"op": change.op}
     if change.op == "snapshot":
@@ -182,7 +182,7 @@ def json_lines(change: SubscribedChange) -> Iterator[str]:
 
 def people_lines(change: SubscribedChange) -> Iterator[str]:
     """Write a change for people: a mark, the key, and what is new."""
-    from distributary.subscribe.change import encode
+    from distributary.subscriber.change import encode
 
     if change.op == "snapshot":
         facts = [f"{len(change.rows)} rows"] + ["stale"] * change.stale + ["incomplete"] * change.incomplete

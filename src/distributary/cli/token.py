@@ -16,9 +16,9 @@ from distributary.cli.output import columns, config_of, print_json
 from distributary.cli.parsers import add_common
 
 if TYPE_CHECKING:
+    from distributary.auth import Grant
     from distributary.config import Config
     from distributary.errors import AccessError
-    from distributary.permit import Grant
 
 NAME = "token"
 HELP = "make, explain and revoke tokens, and make API keys"
@@ -102,9 +102,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _make(args: argparse.Namespace) -> int:
+    from distributary.auth.making import make_token
     from distributary.config import parse_duration
     from distributary.errors import TokenRefused, UsageError
-    from distributary.permit.making import make_token
 
     permit = config_of(args, required=False).permit
     try:
@@ -125,7 +125,7 @@ def _make(args: argparse.Namespace) -> int:
 
 
 def _key(args: argparse.Namespace) -> int:
-    from distributary.permit.keys import ApiKeys, make_key
+    from distributary.auth.keys import ApiKeys, make_key
 
     key, hash = make_key()
     settings = {"hash": hash, "issued": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -174,8 +174,8 @@ def _show(args: argparse.Namespace) -> int:
 
 async def _grant(config: Config, token: str) -> Grant:
     """Check a token as a server would, but for revocations, which are in the store."""
+    from distributary.auth import Gate
     from distributary.errors import UsageError
-    from distributary.permit import Gate
 
     async def nobody(users: object) -> dict[str, int]:
         return {}

@@ -17,9 +17,9 @@ from distributary.cli.output import config_of
 
 if TYPE_CHECKING:
     from distributary.config import Config
-    from distributary.operate.keeper import Policy
-    from distributary.operate.part import Event
-    from distributary.operate.parts import Service
+    from distributary.stack.keeper import Policy
+    from distributary.stack.part import Event
+    from distributary.stack.parts import Service
 
 NAME = "up"
 HELP = "run the whole stack on this machine, or connect it to yours"
@@ -65,10 +65,10 @@ def up(
     policy: Policy | None = None,
 ) -> int:
     """Run the stack of a configuration; ``services`` replaces its Python parts."""
+    from distributary.auth import check_exposure
     from distributary.config.private import UMASK
     from distributary.kafka.gate import make_gate
-    from distributary.operate import needs, parts
-    from distributary.permit import check_exposure
+    from distributary.stack import needs, parts
 
     check_exposure(config)
     make_gate(config)  # a schema that cannot be used is told before anything starts
@@ -86,8 +86,8 @@ def up(
 
 
 async def _serve(config: Config, say: _Printer, services: Sequence[Service], policy: Policy | None) -> None:
-    from distributary.operate.part import Event
-    from distributary.operate.stack import Stack
+    from distributary.stack.part import Event
+    from distributary.stack.stack import Stack
 
     asked = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -123,13 +123,13 @@ class _Lines:
             self._console = Console(highlight=False, soft_wrap=True)
 
     def event(self, event: Event) -> None:
-        from distributary.operate.report import lines
+        from distributary.stack.report import lines
 
         if not self._quiet or event.kind in ("silent", "died", "failed", "waiting"):
             self._print(lines(event), _STYLES.get(event.kind, ""))
 
     def up(self, seconds: float, addresses: dict[str, str]) -> None:
-        from distributary.operate.report import where_to_go
+        from distributary.stack.report import where_to_go
 
         if not self._quiet:
             self._print([f"stack       ready in {seconds:.1f} s; stop it with Ctrl-C"], "bold green")
@@ -151,14 +151,14 @@ class _Json:
         self._quiet = quiet
 
     def event(self, event: Event) -> None:
-        from distributary.operate.report import as_json
+        from distributary.stack.report import as_json
 
         if not self._quiet or event.kind in ("silent", "died", "failed", "waiting"):
             with contextlib.suppress(OSError):
                 print(as_json(event), flush=True)
 
     def up(self, seconds: float, addresses: dict[str, str]) -> None:
-        from distributary.operate.part import Event
+        from distributary.stack.part import Event
 
         self.event(Event("ready", message=f"in {seconds:.1f} s", addresses=addresses))
 

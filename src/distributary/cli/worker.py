@@ -98,9 +98,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from distributary.work.run import run as work
-    from distributary.work.scaling import Scaler, Span
-    from distributary.work.spec import Spec
+    from distributary.workers.run import run as work
+    from distributary.workers.scaling import Scaler, Span
+    from distributary.workers.spec import Spec
 
     _check(args)
     config = config_of(args, required=False)
@@ -159,7 +159,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from distributary.work.state import crews
+    from distributary.workers.state import crews
 
     found = crews(config_of(args, required=False).data_dir)
     if args.json:
@@ -185,8 +185,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _scale(args: argparse.Namespace) -> int:
-    from distributary.work import state
-    from distributary.work.scaling import parse_span
+    from distributary.workers import state
+    from distributary.workers.scaling import parse_span
 
     try:
         span = parse_span(args.span)
@@ -213,8 +213,8 @@ def _stop(args: argparse.Namespace) -> int:
 
     import psutil
 
-    from distributary.operate.state import is_process
-    from distributary.work import state
+    from distributary.stack.state import is_process
+    from distributary.workers import state
 
     own = state.crew(config_of(args, required=False).data_dir, args.name)
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -232,7 +232,7 @@ def _stop(args: argparse.Namespace) -> int:
 
 
 def _span(own: Any) -> str:
-    from distributary.work.scaling import Span
+    from distributary.workers.scaling import Span
 
     return str(Span(own.least, own.most))
 

@@ -11,6 +11,8 @@ import sys
 
 import uvloop
 
+from distributary.auth import check_exposure
+from distributary.auth.stack_token import ensure_token
 from distributary.config import Config, load
 from distributary.config.embedded import with_embedded
 from distributary.control.app import make_app
@@ -22,8 +24,6 @@ from distributary.heartbeat import Heartbeat
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import Listener
 from distributary.kafka.commands import CommandsProducer
-from distributary.permit import check_exposure
-from distributary.permit.stack_token import ensure_token
 from distributary.store.shards import open_reader, open_writer
 
 log = logging.getLogger("distributary.control")

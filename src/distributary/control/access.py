@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from distributary.auth import OPEN, Gate, Grant, Held, Need, Operator, challenge, demand
+from distributary.auth.audited import Attempt, route_of
+from distributary.auth.limiter import Limiter
+from distributary.auth.metering import measured
 from distributary.control.replies import error_reply
 from distributary.errors import AccessError, Forbidden
 from distributary.httpd.listener import client_of
 from distributary.model.fields import Fields
 from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.permit import OPEN, Gate, Grant, Held, Need, Operator, challenge, demand
-from distributary.permit.audited import Attempt, route_of
-from distributary.permit.limiter import Limiter
-from distributary.permit.metering import measured
 
 log = logging.getLogger(__name__)
 

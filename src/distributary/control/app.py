@@ -7,6 +7,10 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
+from distributary.auth import Gate
+from distributary.auth.audit import Audit
+from distributary.auth.audited import audited
+from distributary.auth.limiter import Limiter
 from distributary.control import health, rows, status, subscriptions, users, views
 from distributary.control.access import GATE, LIMITER, attempt, permitted
 from distributary.control.context import CONTEXT, Context
@@ -15,10 +19,6 @@ from distributary.control.replies import MAX_BODY, one_shape
 from distributary.control.results import Results
 from distributary.control.sweep import sweep_forever
 from distributary.httpd.response_headers import add_safe_headers
-from distributary.permit import Gate
-from distributary.permit.audit import Audit
-from distributary.permit.audited import audited
-from distributary.permit.limiter import Limiter
 
 
 def make_app(context: Context) -> web.Application:

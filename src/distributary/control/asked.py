@@ -11,7 +11,7 @@ from distributary.config.problem import nearest
 from distributary.errors import BadRequest
 from distributary.model.fields import Fields, parse_fields
 from distributary.model.query import Query
-from distributary.publish.hub import names
+from distributary.publisher.hub import names
 
 LIMIT = 1_000
 MAX_LIMIT = 10_000

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from distributary.auth.making import own_headers
 from distributary.config import Config, load
 from distributary.errors import DistributaryError, RequestError, StackNotRunning
 from distributary.httpd.redirects import opener
 from distributary.httpd.trust import Trust, tls_hint
-from distributary.operate import register
-from distributary.operate.state import running
-from distributary.permit.making import own_headers
-from distributary.subscribe.find import CONTROL_URL
+from distributary.stack import register
+from distributary.stack.state import running
+from distributary.subscriber.find import CONTROL_URL
 
 DATA_DIR = "DISTRIBUTARY_DATA_DIR"
 

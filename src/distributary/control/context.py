@@ -12,13 +12,13 @@ from urllib.parse import quote, urlsplit
 from aiohttp import web
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from distributary.auth import PageRules
 from distributary.config import Config
 from distributary.control.monitor import Monitor
 from distributary.httpd.connections import Connections
 from distributary.model.command import Command
-from distributary.permit import PageRules
 from distributary.store.base import ReaderStore, WriterStore
-from distributary.subscribe.find import websocket_url
+from distributary.subscriber.find import websocket_url
 
 ANYWHERE = ("0.0.0.0", "::", "")
 

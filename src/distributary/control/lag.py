@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from distributary.control.sight import Ends, KafkaSight, Oldest
 from distributary.model.definition import Definition
-from distributary.reduce.places import PLACE_OF, folded, source_places
-from distributary.reduce.rekey import needs_rekey
+from distributary.reducers.places import PLACE_OF, folded, source_places
+from distributary.reducers.rekey import needs_rekey
 from distributary.store.base import BuildInfo
 
 MEMORY = 600.0

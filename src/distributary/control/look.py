@@ -12,7 +12,7 @@ from distributary.control.alarms import Alarm
 from distributary.control.kafka_eye import KafkaEye
 from distributary.control.monitor import EVERY, Monitor
 from distributary.control.status import describe
-from distributary.operate.ports import chosen
+from distributary.stack.ports import chosen
 from distributary.store.shards import open_reader
 
 

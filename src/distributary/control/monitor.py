@@ -25,7 +25,7 @@ from distributary.control.lag import Lag
 from distributary.control.overview import Overview, read_overview
 from distributary.control.sight import KafkaSight, Oldest, Sight
 from distributary.errors import DistributaryError
-from distributary.operate import state
+from distributary.stack import state
 from distributary.store.base import ReaderStore
 
 log = logging.getLogger(__name__)

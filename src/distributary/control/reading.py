@@ -1,6 +1,6 @@
 """Read the rows of a query that nobody has registered, true at one position, while writes go on.
 
-A registered query is told by every log entry what it means to it (``publish/hub/snapshot.py``, R18). Here
+A registered query is told by every log entry what it means to it (``publisher/hub/snapshot.py``, R18). Here
 nobody matched the entries, so they only say which rows changed: those are read again. Rows asked for by key
 come in one atomic read. Everything else:
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from distributary.errors import ResultTooLarge
 from distributary.model.query import Query
-from distributary.publish.hub.snapshot import INDEXED_ROWS, PAGE_ROWS, Moved, pages, read_log
+from distributary.publisher.hub.snapshot import INDEXED_ROWS, PAGE_ROWS, Moved, pages, read_log
 from distributary.store.base import Page, ReaderStore, Row
 from distributary.store.tail import Build
 

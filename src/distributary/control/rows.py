@@ -21,9 +21,9 @@ from distributary.control.results import Result, Results, tag_of
 from distributary.control.views import require_view
 from distributary.errors import BadRequest, FormatNotOffered, PageGone, ViewBuilding, ViewBusy
 from distributary.model.query import Query
-from distributary.publish.hub.follower import is_stale, stale_after
-from distributary.publish.hub.reading import indexed
-from distributary.publish.hub.snapshot import Moved
+from distributary.publisher.hub.follower import is_stale, stale_after
+from distributary.publisher.hub.reading import indexed
+from distributary.publisher.hub.snapshot import Moved
 from distributary.store.base import BuildInfo, Fenced
 from distributary.store.tail import Build
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from distributary.control.overview import Overview
-from distributary.operate.state import StackState
+from distributary.stack.state import StackState
 from distributary.store.base import ServerState
 
 Ends = Mapping[int, int]

@@ -13,7 +13,7 @@ from distributary.control.describe import SILENT_MS, describe_view
 from distributary.control.monitor import Seen
 from distributary.control.overview import Overview
 from distributary.control.views import describe_feeds, known_feeds
-from distributary.operate.state import StackState
+from distributary.stack.state import StackState
 
 
 async def index(request: web.Request) -> web.Response:

@@ -12,6 +12,8 @@ from typing import Any
 
 from aiohttp import web
 
+from distributary.auth import owned_id
+from distributary.auth.metering import NEW_QUERY, charge
 from distributary.control.access import LIMITER, grant_of, may_use, narrowed
 from distributary.control.context import CONTEXT, Context, events_address, websocket_address
 from distributary.control.paces import pace_of
@@ -30,10 +32,8 @@ from distributary.model.command import Command
 from distributary.model.fields import parse_fields
 from distributary.model.order import order_of
 from distributary.model.query import Query
-from distributary.permit import owned_id
-from distributary.permit.metering import NEW_QUERY, charge
-from distributary.reduce.caps import caps_of
-from distributary.reduce.plan import is_expensive
+from distributary.reducers.caps import caps_of
+from distributary.reducers.plan import is_expensive
 from distributary.store.base import Subscription, ViewInfo
 from distributary.store.tail import Build
 

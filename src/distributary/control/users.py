@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from distributary.auth.claims import MAX_ID, MAX_USER
+from distributary.auth.revoked import token_name
 from distributary.config.permit import Permit
 from distributary.control.context import CONTEXT
 from distributary.errors import BadRequest
-from distributary.permit.claims import MAX_ID, MAX_USER
-from distributary.permit.revoked import token_name
 
 _DAY = 86_400
 

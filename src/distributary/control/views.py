@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from distributary.auth import OPEN, Grant, Operator
 from distributary.config import Config
 from distributary.config.functions import functions_of, unlisted_functions
 from distributary.config.problem import nearest
@@ -19,7 +20,6 @@ from distributary.control.replies import read_object
 from distributary.errors import BadDefinition, Forbidden, ViewNotFound
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
-from distributary.permit import OPEN, Grant, Operator
 from distributary.store.base import ViewInfo
 
 

@@ -22,12 +22,12 @@ from distributary.demo.tell import Teller
 from distributary.demo.watch import VIEWS, follow, report, show
 from distributary.errors import PartFailed
 from distributary.model.exitcode import describe_exit
-from distributary.operate import needs
-from distributary.operate.child import Child
-from distributary.operate.parts import services
-from distributary.operate.processes import PART, STACK
-from distributary.operate.stack import Stack
-from distributary.subscribe.change import SubscribedChange
+from distributary.stack import needs
+from distributary.stack.child import Child
+from distributary.stack.parts import services
+from distributary.stack.processes import PART, STACK
+from distributary.stack.stack import Stack
+from distributary.subscriber.change import SubscribedChange
 
 CONFIG = Path(__file__).with_name("distributary.toml")
 

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from distributary.demo.board import Figures
-from distributary.operate.part import Event
+from distributary.stack.part import Event
 
 
 class Teller:

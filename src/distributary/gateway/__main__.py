@@ -12,6 +12,8 @@ from collections.abc import Callable
 import uvloop
 from aiohttp import web
 
+from distributary.auth import check_exposure
+from distributary.auth.stack_token import ensure_token
 from distributary.config import Config, load
 from distributary.config.embedded import with_embedded
 from distributary.errors import DistributaryError
@@ -19,8 +21,6 @@ from distributary.gateway.app import make_app
 from distributary.heartbeat import Heartbeat
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import Listener
-from distributary.permit import check_exposure
-from distributary.permit.stack_token import ensure_token
 from distributary.store.shards import open_reader
 
 _STOP_SECONDS = 2.0

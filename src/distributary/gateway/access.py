@@ -12,14 +12,14 @@ from enum import Enum
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from distributary.auth import OPEN, Gate, Grant, Operator, PageRules
+from distributary.auth.audited import Attempt, route_of
+from distributary.auth.limiter import Limiter
+from distributary.auth.metering import measured
 from distributary.config import Config
 from distributary.errors import Forbidden
-from distributary.gateway.schemas.entries import local_name
+from distributary.gateway.registry.entries import local_name
 from distributary.httpd.listener import client_of
-from distributary.permit import OPEN, Gate, Grant, Operator, PageRules
-from distributary.permit.audited import Attempt, route_of
-from distributary.permit.limiter import Limiter
-from distributary.permit.metering import measured
 
 CONFIG: web.AppKey[Config] = web.AppKey("config", Config)
 GATE: web.AppKey[Gate] = web.AppKey("gate", Gate)

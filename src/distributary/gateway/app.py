@@ -8,28 +8,28 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
+from distributary.auth import Gate, PageRules, metering
+from distributary.auth.audit import Audit
+from distributary.auth.audited import audited
+from distributary.auth.limiter import Limiter
 from distributary.config import Config
 from distributary.deadline import Deadline
 from distributary.gateway import health
 from distributary.gateway.access import CONFIG, GATE, LIMITER, RULES, attempt, permitted, prefix_of
 from distributary.gateway.fields import declared_only
-from distributary.gateway.proxy import consuming, messages, metadata, producing, records
-from distributary.gateway.proxy.cluster import Cluster
-from distributary.gateway.proxy.instances import Instances
+from distributary.gateway.registry import ids, modes
+from distributary.gateway.registry import routes as schemas
+from distributary.gateway.registry.checker import DEADLINE
+from distributary.gateway.registry.log import SchemaLog
+from distributary.gateway.registry.requests import LOG, negotiated
 from distributary.gateway.replies import one_shape
-from distributary.gateway.schemas import ids, modes
-from distributary.gateway.schemas import routes as schemas
-from distributary.gateway.schemas.checker import DEADLINE
-from distributary.gateway.schemas.log import SchemaLog
-from distributary.gateway.schemas.requests import LOG, negotiated
-from distributary.gateway.stream import routes as streams
+from distributary.gateway.rest_proxy import consuming, messages, metadata, producing, records
+from distributary.gateway.rest_proxy.cluster import Cluster
+from distributary.gateway.rest_proxy.instances import Instances
+from distributary.gateway.topic_stream import routes as streams
 from distributary.httpd.response_headers import add_safe_headers
 from distributary.kafka.gate import make_gate
 from distributary.kafka.writer import TopicWriter
-from distributary.permit import Gate, PageRules, metering
-from distributary.permit.audit import Audit
-from distributary.permit.audited import audited
-from distributary.permit.limiter import Limiter
 from distributary.store.base import ReaderStore as Store
 
 

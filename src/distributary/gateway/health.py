@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from distributary import __version__
-from distributary.gateway.schemas.requests import LOG
+from distributary.gateway.registry.requests import LOG
 
 _DOCS = "docs/how-to/kafka-over-http.md"
 APIS = (

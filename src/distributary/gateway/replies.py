@@ -11,10 +11,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from distributary import errors
+from distributary.auth import challenge
 from distributary.errors import DistributaryError, GatewayError
 from distributary.gateway.fields import check_body
 from distributary.gateway.refuse import BAD_REQUEST, KAFKA, KAFKA_RETRY, TOPIC, refuse, status_of
-from distributary.permit import challenge
 
 log = logging.getLogger(__name__)
 

@@ -54,7 +54,7 @@ def ensure(java: Java, say: Callable[[str], None]) -> Path | None:
         env = {**os.environ, "JAVA_HOME": str(java.home)}
         with log.open("wb") as out:
             subprocess.run(
-                [sys.executable, "-m", "distributary.reduce.warm", str(fresh)],
+                [sys.executable, "-m", "distributary.reducers.warm", str(fresh)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

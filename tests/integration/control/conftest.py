@@ -7,8 +7,8 @@ import pytest
 from tests.support.processes import Process
 from tests.support.servers import StoreServer, free_port
 
+from distributary.auth.stack_token import make_token
 from distributary.control.client import ControlClient
-from distributary.permit.stack_token import make_token
 
 TOML = """
 [[feeds]]

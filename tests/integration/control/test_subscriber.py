@@ -16,9 +16,9 @@ from tests.support.servers import StoreServer
 
 from distributary.control.client import ControlClient
 from distributary.errors import SubscribeError
-from distributary.subscribe.change import SubscribedChange
-from distributary.subscribe.client import subscribe
-from distributary.subscribe.protocol import Deliver, Send, Session
+from distributary.subscriber.change import SubscribedChange
+from distributary.subscriber.client import subscribe
+from distributary.subscriber.protocol import Deliver, Send, Session
 
 
 def live(store: StoreServer) -> Folding:
@@ -35,7 +35,7 @@ def live(store: StoreServer) -> Folding:
 
 async def test_rows_changes_and_exact_numbers(start: Start, store: StoreServer) -> None:
     folding = live(store)
-    url = start("distributary.publish").addresses["websocket"]
+    url = start("distributary.publisher").addresses["websocket"]
     async with asyncio.timeout(20 * LIMIT), subscribe("odds", "sport = 'football'", url=url) as changes:
         assert changes.rows == {"a": {"sport": "football", "price": Decimal("1.5")}}
         await anext(changes)
@@ -50,7 +50,7 @@ async def test_rows_changes_and_exact_numbers(start: Start, store: StoreServer) 
 
 async def test_a_killed_publisher_leaves_no_gap(start: Start, store: StoreServer) -> None:
     folding = live(store)
-    publisher = start("distributary.publish")
+    publisher = start("distributary.publisher")
     async with (
         asyncio.timeout(40 * LIMIT),
         subscribe("odds", url=publisher.addresses["websocket"], timeout=20 * LIMIT) as changes,
@@ -60,7 +60,7 @@ async def test_a_killed_publisher_leaves_no_gap(start: Start, store: StoreServer
         assert (await anext(changes)).key == "c"
         await asyncio.to_thread(publisher.stop, signal.SIGKILL)
         await asyncio.to_thread(folding.fold, d={"n": 1}, e={"n": 2})
-        await asyncio.to_thread(start, "distributary.publish")
+        await asyncio.to_thread(start, "distributary.publisher")
         await asyncio.to_thread(folding.fold, f={"n": 3})
         found = [await anext(changes) for _ in range(3)]
         assert [(change.op, change.key) for change in found] == [("add", "d"), ("add", "e"), ("add", "f")]
@@ -68,7 +68,7 @@ async def test_a_killed_publisher_leaves_no_gap(start: Start, store: StoreServer
 
 async def test_a_restarted_store_gives_a_snapshot(start: Start, store: StoreServer) -> None:
     folding = live(store)
-    url = start("distributary.publish").addresses["websocket"]
+    url = start("distributary.publisher").addresses["websocket"]
     async with asyncio.timeout(40 * LIMIT), subscribe("odds", url=url, timeout=20 * LIMIT) as changes:
         epoch = (await anext(changes)).position
         await asyncio.to_thread(store.stop)
@@ -85,7 +85,7 @@ async def test_a_restarted_store_gives_a_snapshot(start: Start, store: StoreServ
 
 async def test_refusals_are_final(start: Start, store: StoreServer) -> None:
     live(store)
-    url = start("distributary.publish").addresses["websocket"]
+    url = start("distributary.publisher").addresses["websocket"]
     async with asyncio.timeout(10 * LIMIT):
         with pytest.raises(SubscribeError, match="unknown channel"):
             async with subscribe("ods", url=url):
@@ -94,7 +94,7 @@ async def test_refusals_are_final(start: Start, store: StoreServer) -> None:
 
 async def test_subscribe_then_begin(start: Start, store: StoreServer) -> None:
     folding = live(store)
-    start("distributary.publish")
+    start("distributary.publisher")
     api = ControlClient((await asyncio.to_thread(start, "distributary.control")).addresses["http"])
     made = await asyncio.to_thread(
         api.call, "POST", "/v1/subscriptions", {"view": "odds", "where": "sport = 'tennis'"}

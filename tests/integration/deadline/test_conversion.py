@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.unit.gateway.schemas.test_avro import schemas as avro_schemas
-from tests.unit.gateway.schemas.test_jsons import VALUES, documents
+from tests.unit.gateway.registry.test_avro import schemas as avro_schemas
+from tests.unit.gateway.registry.test_jsons import VALUES, documents
 
 from distributary.deadline import Deadline
 from distributary.errors import CheckFailed, CheckTooLong, GatewayError
-from distributary.gateway.proxy import formats
-from distributary.gateway.proxy.converter import Converter
-from distributary.gateway.proxy.formats import Known
-from distributary.gateway.schemas import checker as checking
-from distributary.gateway.schemas.book import Book
-from distributary.gateway.schemas.checker import Checker
-from distributary.gateway.schemas.entries import Record
-from distributary.gateway.schemas.schema import Schema, incompatible, parse, quickly_unreadable_by
+from distributary.gateway.registry import checker as checking
+from distributary.gateway.registry.book import Book
+from distributary.gateway.registry.checker import Checker
+from distributary.gateway.registry.entries import Record
+from distributary.gateway.registry.schema import Schema, incompatible, parse, quickly_unreadable_by
+from distributary.gateway.rest_proxy import formats
+from distributary.gateway.rest_proxy.converter import Converter
+from distributary.gateway.rest_proxy.formats import Known
 
 PATTERN = Schema("JSON", json.dumps({"pattern": "^(a+)+$"}))
 TREE = Schema(

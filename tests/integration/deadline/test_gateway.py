@@ -15,10 +15,10 @@ from tests.support.clock import LIMIT
 
 from distributary.config import Config
 from distributary.gateway.app import make_app
-from distributary.gateway.schemas.book import Book
-from distributary.gateway.schemas.entries import Record
-from distributary.gateway.schemas.log import SchemaLog
-from distributary.gateway.schemas.requests import LOG
+from distributary.gateway.registry.book import Book
+from distributary.gateway.registry.entries import Record
+from distributary.gateway.registry.log import SchemaLog
+from distributary.gateway.registry.requests import LOG
 from distributary.store.memory import MemoryStore
 
 Client = TestClient[Any, Any]

@@ -18,7 +18,7 @@ from tests.support.stack import Feeding
 from tests.support.waiting import eventually
 
 from distributary.config import load
-from distributary.reduce.rules import Event
+from distributary.reducers.rules import Event
 
 FOLDER = ROOT / "examples" / "arena"
 PLAYERS = ("ann", "bob", "cat", "dan", "eve")

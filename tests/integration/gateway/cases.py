@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 from confluent_kafka import Message, TopicPartition
-from tests.integration.gateway.proxy.calls import JSON, Calls, Reply, media
+from tests.integration.gateway.rest_proxy.calls import JSON, Calls, Reply, media
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
 

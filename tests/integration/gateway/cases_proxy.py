@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from tests.integration.gateway.cases import AVRO, ODDS, PLAIN, V2, V3, Ask, Case, World, differ
-from tests.integration.gateway.proxy.calls import JSON, Reply, b64
+from tests.integration.gateway.rest_proxy.calls import JSON, Reply, b64
 
 _TIMEOUT = "consumer.request.timeout.ms"
 MESSAGES = "/topics/{topic}/partitions/0/messages"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.integration.gateway.proxy.calls import Calls
+from tests.integration.gateway.rest_proxy.calls import Calls
 from tests.support.stack import RunningStack
 
 from distributary.config import Config

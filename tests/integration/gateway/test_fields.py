@@ -15,13 +15,13 @@ from confluent_kafka import TopicPartition
 from tests.integration.gateway import cases_proxy, cases_registry
 from tests.integration.gateway.cases import ODDS, World
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.proxy.calls import JSON, Calls
+from tests.integration.gateway.rest_proxy.calls import JSON, Calls
 from tests.support.stack import Feeding, RunningStack
 
 from distributary.config import Config
-from distributary.docs.rest import gateway_app, routes
+from distributary.docgen.rest import gateway_app, routes
 from distributary.gateway.fields import Takes, taken
-from distributary.gateway.proxy import bodies
+from distributary.gateway.rest_proxy import bodies
 from distributary.kafka import client, topics
 
 ROUTES = routes(gateway_app())

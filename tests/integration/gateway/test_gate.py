@@ -12,10 +12,10 @@ import aiohttp
 import pytest
 from confluent_kafka import TopicPartition
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.proxy.calls import Calls
-from tests.integration.publish.serving import raw, serving
+from tests.integration.gateway.rest_proxy.calls import Calls
+from tests.integration.publisher.serving import raw, serving
 from tests.support.stack import Feeding, RunningStack
-from tests.unit.publish.world import World
+from tests.unit.publisher.world import World
 
 from distributary.cli.main import main
 from distributary.config import Config
@@ -24,7 +24,7 @@ from distributary.kafka.gate import make_gate
 from distributary.kafka.writer import TopicWriter
 from distributary.model.feed import Feed
 from distributary.model.topic import Topic
-from distributary.publish.connection.inlet import Inlet
+from distributary.publisher.websocket.inlet import Inlet
 
 BET = {"type": "object", "required": ["stake"], "properties": {"stake": {"type": "number"}}}
 GOOD, LARGE, BAD = {"stake": 5}, {"stake": 5000}, {"stake": "much"}

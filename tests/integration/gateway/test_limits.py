@@ -12,16 +12,16 @@ from dataclasses import replace
 import aiohttp
 import pytest
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.proxy.calls import Calls
+from tests.integration.gateway.rest_proxy.calls import Calls
 from tests.support.stack import Feeding, RunningStack
 from tests.support.waiting import eventually
-from tests.unit.publish.world import until
+from tests.unit.publisher.world import until
 
+from distributary.auth.making import make_token
 from distributary.config import Config, Permit
 from distributary.config.limits import Limits
-from distributary.gateway.proxy import instance
+from distributary.gateway.rest_proxy import instance
 from distributary.kafka import topics
-from distributary.permit.making import make_token
 
 PERMIT = Permit(hmac_secret="a secret of the tests, long enough for HS256")
 

@@ -23,8 +23,8 @@ from tests.support.stack import Feeding, RunningStack
 
 from distributary import __version__
 from distributary.config import Config
-from distributary.docs.rest import gateway_app, routes
-from distributary.gateway.proxy import cluster
+from distributary.docgen.rest import gateway_app, routes
+from distributary.gateway.rest_proxy import cluster
 from distributary.kafka import topics
 
 ROOT = Path(__file__).parents[3]

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from tests.integration.httpd.serving import WAIT
 from tests.support.servers import StoreServer, free_port
-from tests.unit.publish.world import VIEW, World
+from tests.unit.publisher.world import VIEW, World
 
 from distributary.httpd import development
 from distributary.httpd.trust import Trust
 from distributary.setup.valkey import bundled
 from distributary.store.redis import RedisWriter
-from distributary.subscribe.client import subscribe
+from distributary.subscriber.client import subscribe
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def process(store: StoreServer, folder: Path) -> AsyncIterator[asyncio.sub
     }
     pipe = asyncio.subprocess.PIPE
     running = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "distributary.publish", env=env, stdout=pipe, stderr=pipe
+        sys.executable, "-m", "distributary.publisher", env=env, stdout=pipe, stderr=pipe
     )
     try:
         yield running

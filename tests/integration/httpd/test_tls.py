@@ -18,9 +18,9 @@ import socketio
 import websockets
 from tests.integration.httpd.serving import WAIT, on_uvloop
 from tests.integration.httpd.serving import serving as listening
-from tests.integration.publish.serving import serving
+from tests.integration.publisher.serving import serving
 from tests.support.waiting import eventually
-from tests.unit.publish.world import World
+from tests.unit.publisher.world import World
 
 from distributary.config import Config, Control, Gateway, Kafka, Publisher
 from distributary.config.socketio import Socketio
@@ -32,9 +32,9 @@ from distributary.gateway.__main__ import listen
 from distributary.gateway.app import make_app
 from distributary.httpd import development
 from distributary.httpd.trust import Trust
-from distributary.relay.server import Gateway as Relay
+from distributary.socketio_gateway.server import Gateway as Relay
 from distributary.store.memory import MemoryStore
-from distributary.subscribe.client import subscribe
+from distributary.subscriber.client import subscribe
 
 LISTENERS = ("websocket", "publisher", "control", "gateway", "socketio")
 

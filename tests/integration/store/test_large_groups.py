@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 import redis
 from tests.support.servers import StoreServer
-from tests.unit.publish.world import VIEW, World
+from tests.unit.publisher.world import VIEW, World
 
 from distributary.store.base import LOG_BYTES
 from distributary.store.follow import FEW

@@ -16,12 +16,12 @@ from tests.support.balancer import Balancer
 from tests.support.clock import LIMIT
 from tests.support.servers import StoreServer, free_port
 from tests.support.waiting import eventually
-from tests.unit.publish.hubs import ALL
-from tests.unit.publish.sinks import FoldingSink
-from tests.unit.publish.world import VIEW, World, until
+from tests.unit.publisher.hubs import ALL
+from tests.unit.publisher.sinks import FoldingSink
+from tests.unit.publisher.world import VIEW, World, until
 
-from distributary.publish.hub.hub import Hub, Wish
-from distributary.publish.stats import Stats
+from distributary.publisher.hub.hub import Hub, Wish
+from distributary.publisher.stats import Stats
 from distributary.setup.valkey import bundled
 from distributary.store import wire
 from distributary.store.redis import RedisReader, RedisWriter

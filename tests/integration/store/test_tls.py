@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 import redis
-from tests.integration.publish.serving import serving
+from tests.integration.publisher.serving import serving
 from tests.support.clock import LIMIT
 from tests.support.servers import free_port
-from tests.unit.publish.world import VIEW, World
+from tests.unit.publisher.world import VIEW, World
 
 from distributary.errors import StoreUnavailable
 from distributary.httpd import development
 from distributary.store.redis import RedisReader, RedisWriter
 from distributary.store.server import wait_for_store
-from distributary.subscribe.client import subscribe
+from distributary.subscriber.client import subscribe
 
 pytestmark = pytest.mark.skipif(
     shutil.which("redis-server") is None, reason="needs redis-server (make test installs it)"

@@ -14,9 +14,9 @@ from redis.exceptions import ConnectionError
 from tests.support.servers import StoreServer
 
 from distributary.model.view import View
-from distributary.reduce.packed import Packed
-from distributary.reduce.reducer import Reducer
-from distributary.reduce.rules import rule_of
+from distributary.reducers.packed import Packed
+from distributary.reducers.reducer import Reducer
+from distributary.reducers.rules import rule_of
 from distributary.setup.valkey import bundled
 from distributary.store.base import Claimed, Fenced
 from distributary.store.redis import RedisReader, RedisWriter

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from bench.child import BenchError
 from bench.pace import Others
-from tests.integration.publish.serving import WAIT, serving
-from tests.unit.publish.world import VIEW, World
+from tests.integration.publisher.serving import WAIT, serving
+from tests.unit.publisher.world import VIEW, World
 
 
 async def test_the_others_subscribe_and_say_when_they_are_closed() -> None:

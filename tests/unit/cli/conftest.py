@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.operate import register
+from distributary.stack import register
 
 
 @pytest.fixture(autouse=True)

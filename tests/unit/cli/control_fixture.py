@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.unit.control.threaded import ThreadedApi
 
-from distributary.permit.stack_token import make_token
+from distributary.auth.stack_token import make_token
 
 
 @pytest.fixture

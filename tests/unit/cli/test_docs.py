@@ -8,8 +8,8 @@ import pytest
 
 from distributary.cli.registry import COMMANDS
 from distributary.config.table import SETTINGS
-from distributary.docs import commands, configuration
-from distributary.docs.__main__ import PAGES, main
+from distributary.docgen import commands, configuration
+from distributary.docgen.__main__ import PAGES, main
 
 
 def test_every_setting_is_on_the_page() -> None:

@@ -8,7 +8,7 @@ from tests.support.servers import free_port
 
 from distributary.cli.main import main
 from distributary.config import load
-from distributary.relay.__main__ import publishers_of
+from distributary.socketio_gateway.__main__ import publishers_of
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_the_extra_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("distributary.relay.")]:
+    for name in [name for name in sys.modules if name.startswith("distributary.socketio_gateway.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "socketio", None)
     assert main(["socketio", "--publisher", "127.0.0.1:1"]) == 1

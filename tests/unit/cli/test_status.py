@@ -11,8 +11,8 @@ from tests.unit.cli.control_fixture import control as control
 from tests.unit.control.threaded import ThreadedApi
 
 from distributary.cli.main import main
-from distributary.operate.processes import birth
-from distributary.operate.state import PartState, StackState, write
+from distributary.stack.processes import birth
+from distributary.stack.state import PartState, StackState, write
 
 
 def test_people_see_parts_views_and_problems(

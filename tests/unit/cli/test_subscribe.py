@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 from tests.support.clock import LIMIT
+from tests.unit.auth.signed import SECRET
 from tests.unit.cli.control_fixture import control as control
 from tests.unit.control.threaded import ThreadedApi
-from tests.unit.permit.signed import SECRET
-from tests.unit.subscribe.server import TinyPublisher
+from tests.unit.subscriber.server import TinyPublisher
 
+from distributary.auth import Gate
 from distributary.cli.main import main
 from distributary.cli.subscribe import json_lines, own_token, people_lines
 from distributary.config import Config, Permit
 from distributary.model.position import Position
-from distributary.permit import Gate
 from distributary.store.memory import MemoryStore
-from distributary.subscribe.change import SubscribedChange
+from distributary.subscriber.change import SubscribedChange
 
 AT = Position("e", 7)
 

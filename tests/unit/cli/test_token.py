@@ -10,11 +10,11 @@ import pytest
 from tests.unit.cli.control_fixture import control as control
 from tests.unit.control.threaded import ThreadedApi
 
+from distributary.auth import Operator
+from distributary.auth.keys import ApiKeys
+from distributary.auth.revoked import token_name
 from distributary.cli.main import main
 from distributary.config import load
-from distributary.permit import Operator
-from distributary.permit.keys import ApiKeys
-from distributary.permit.revoked import token_name
 
 SECRET = "hunter2 hunter2 hunter2 hunter2 hunter2"
 Capture = pytest.CaptureFixture[str]

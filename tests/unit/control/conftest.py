@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
+from distributary.auth.stack_token import make_token
 from distributary.config import Config
 from distributary.control.app import make_app
 from distributary.control.context import Context
@@ -21,7 +22,6 @@ from distributary.model.command import Command
 from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.permit.stack_token import make_token
 from distributary.store.memory import MemoryStore
 from distributary.store.tail import Build
 

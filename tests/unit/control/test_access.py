@@ -11,18 +11,18 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.support.groups import change, group
 from tests.unit.control.conftest import FEED, Announced, Api, check
 
+from distributary.auth import Need, challenge
+from distributary.auth.keys import make_key
+from distributary.auth.making import make_token
 from distributary.config import Config, Permit
 from distributary.control import access
 from distributary.control.access import NEEDS
 from distributary.control.app import make_app
 from distributary.control.context import Context
-from distributary.docs.rest import control_app, routes
+from distributary.docgen.rest import control_app, routes
 from distributary.errors import ConfigError, CredentialsMissing, Forbidden, TokenExpired
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.permit import Need, challenge
-from distributary.permit.keys import make_key
-from distributary.permit.making import make_token
 from distributary.store.memory import MemoryReader, MemoryStore
 
 KEY, HASH = make_key()

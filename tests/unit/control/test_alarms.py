@@ -18,7 +18,7 @@ from distributary.control.overview import Overview, Said, ViewState
 from distributary.control.sight import KafkaSight, Oldest, Sight
 from distributary.model.definition import Definition
 from distributary.model.view import View
-from distributary.operate.state import PartState, Phase, StackState
+from distributary.stack.state import PartState, Phase, StackState
 from distributary.store.base import Beat, ServerState, ViewInfo
 
 NOW = 1_700_000_000_000

@@ -13,7 +13,7 @@ from distributary.control.lag import Lag, Track, reached, read_topic, unseen, wi
 from distributary.control.sight import KafkaSight, Oldest
 from distributary.model.definition import Definition
 from distributary.model.position import Mark
-from distributary.reduce.memo import Seen, write_memo
+from distributary.reducers.memo import Seen, write_memo
 from distributary.store.base import BuildInfo
 from distributary.store.wire import build_info
 

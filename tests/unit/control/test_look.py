@@ -8,7 +8,7 @@ from distributary.config import Config, Kafka, Store
 from distributary.config.embedded import kafka_secret, new_password, store_secret
 from distributary.config.private import secret_file
 from distributary.control.look import with_ports
-from distributary.operate.ports import Ports
+from distributary.stack.ports import Ports
 
 
 def test_embedded_parts_are_found_at_the_chosen_ports_with_their_passwords(tmp_path: Path) -> None:

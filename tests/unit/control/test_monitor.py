@@ -13,9 +13,9 @@ from tests.unit.control.conftest import Api, Cluster
 
 from distributary.control.monitor import UNWATCHED, Monitor
 from distributary.control.sight import KafkaSight
-from distributary.operate import state
-from distributary.operate.processes import birth
-from distributary.operate.state import StackState
+from distributary.stack import state
+from distributary.stack.processes import birth
+from distributary.stack.state import StackState
 
 
 class Hangs(Cluster):

@@ -3,10 +3,10 @@ from __future__ import annotations
 from aiohttp.test_utils import TestClient, TestServer
 from tests.unit.control.conftest import Api, check
 
+from distributary.auth import PageRules
 from distributary.config import Config, Control, Publisher
 from distributary.control.app import make_app
 from distributary.control.context import Context
-from distributary.permit import PageRules
 
 
 async def test_a_page_of_another_site_is_refused(api: Api) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from tests.unit.publish.world import VIEW, World
+from tests.unit.publisher.world import VIEW, World
 
 from distributary.control import reading
 from distributary.control.reading import State, read
 from distributary.errors import ResultTooLarge
 from distributary.model.query import Query
-from distributary.publish.hub.snapshot import Moved, belongs
+from distributary.publisher.hub.snapshot import Moved, belongs
 from distributary.store.base import Page
 from distributary.store.index import entry
 

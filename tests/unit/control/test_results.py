@@ -4,13 +4,13 @@ import json
 import random
 
 import pytest
-from tests.unit.publish.world import VIEW, World
+from tests.unit.publisher.world import VIEW, World
 
 from distributary.control.reading import State, read
 from distributary.control.results import RESULT_BYTES, Result, Results, tag_of
 from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.publish.hub.snapshot import belongs
+from distributary.publisher.hub.snapshot import belongs
 from distributary.store.base import Row
 from distributary.store.tail import Build
 

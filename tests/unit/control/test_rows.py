@@ -16,15 +16,15 @@ import pyarrow as pa
 import pytest
 from aiohttp import ClientResponse
 from tests.unit.control.conftest import Api, check
-from tests.unit.publish.world import World
+from tests.unit.publisher.world import World
 from yarl import URL
 
+from distributary.auth import PageRules
 from distributary.config import Control
 from distributary.control import reading
 from distributary.control import rows as rows_module
 from distributary.control.rows import RESULTS
-from distributary.permit import PageRules
-from distributary.publish.hub.snapshot import Moved
+from distributary.publisher.hub.snapshot import Moved
 
 PATH = "/v1/views/odds"
 

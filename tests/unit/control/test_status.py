@@ -4,9 +4,9 @@ import os
 
 from tests.unit.control.conftest import Api
 
-from distributary.operate.processes import birth
-from distributary.operate.state import PartState, StackState
-from distributary.operate.state import write as write_state
+from distributary.stack.processes import birth
+from distributary.stack.state import PartState, StackState
+from distributary.stack.state import write as write_state
 
 
 async def test_parts_feeds_and_views_in_one_reply(api: Api) -> None:

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from distributary.auth import Grant, Operator
+from distributary.auth.making import make_token
+from distributary.auth.stack_token import make_token as make_stack_token
 from distributary.config import Config, Gateway, Permit, Publisher
-from distributary.docs.rest import gateway_app, routes
+from distributary.docgen.rest import gateway_app, routes
 from distributary.errors import Forbidden
 from distributary.gateway.access import NEEDS, Need, demand, prefix_of
 from distributary.gateway.app import make_app
 from distributary.model.feed import Feed
-from distributary.permit import Grant, Operator
-from distributary.permit.making import make_token
-from distributary.permit.stack_token import make_token as make_stack_token
 from distributary.store.memory import MemoryStore
 
 PERMIT = Permit(hmac_secret="a secret of the tests, long enough for HS256")

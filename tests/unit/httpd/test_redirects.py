@@ -16,7 +16,7 @@ from distributary.config.schemas import Schemas
 from distributary.control.client import ControlClient
 from distributary.errors import SchemasUnavailable, StackNotRunning
 from distributary.httpd.redirects import opener, same_host
-from distributary.reduce.registry import Registry
+from distributary.reducers.registry import Registry
 
 
 class Redirecting(ThreadingHTTPServer):

@@ -1,4 +1,4 @@
-"""What a port tells of itself. Ports that speak TLS: tests/integration/guarded/test_connecting.py."""
+"""What a port tells of itself. Ports that speak TLS: tests/integration/secured/test_connecting.py."""
 
 from __future__ import annotations
 

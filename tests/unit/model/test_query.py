@@ -14,7 +14,7 @@ from distributary.model import query as module
 from distributary.model.filter import NEVER, truth
 from distributary.model.filter.syntax import Term
 from distributary.model.query import Query
-from distributary.reduce.rows import Fields
+from distributary.reducers.rows import Fields
 
 untimed_terms = terms.filter(untimed)
 

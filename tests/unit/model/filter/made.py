@@ -23,7 +23,7 @@ from distributary.model.filter.syntax import (
     Path,
     Term,
 )
-from distributary.reduce.rows import Fields, read_object
+from distributary.reducers.rows import Fields, read_object
 
 NOW = 1_767_225_600_000
 """2026-01-01T00:00:00Z"""

@@ -18,7 +18,7 @@ from distributary.model.filter.form import load, text
 from distributary.model.filter.row import slot_of
 from distributary.model.filter.syntax import Term
 from distributary.model.filter.values import scalar
-from distributary.reduce.rows import Fields
+from distributary.reducers.rows import Fields
 
 
 def fast(where: str, row: dict[str, Any], now: int = 0) -> bool:

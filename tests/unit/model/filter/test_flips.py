@@ -67,7 +67,9 @@ def test_only_now_makes_a_filter_timed(term: Term) -> None:
 def test_filter_that_holds_at_any_time_is_not_timed() -> None:
     form = normal(parse("t = now() or not t = now()"))
     assert not timed(form)
-    assert form == normal(parse("t = timestamp '2026-01-01T00:00:00Z' or t != timestamp '2026-01-01T00:00:00Z'"))
+    assert form == normal(
+        parse("t = timestamp '2026-01-01T00:00:00Z' or t != timestamp '2026-01-01T00:00:00Z'")
+    )
 
 
 def test_anchors_are_told_once() -> None:

@@ -13,7 +13,7 @@ from distributary.model.filter import ALWAYS, NEVER, Row, compiled, normal, pars
 from distributary.model.filter.form import Every, Filter, Some, load, text
 from distributary.model.filter.normal import every, some
 from distributary.model.filter.syntax import And, Not, Or, Term
-from distributary.reduce.rows import Fields
+from distributary.reducers.rows import Fields
 
 
 def of(where: str) -> Filter:

@@ -13,8 +13,8 @@ from tests.unit.model.filter.made import NOW, rows, terms, write
 from distributary.model.filter import sieve
 from distributary.model.filter.syntax import Term
 from distributary.model.query import Query
-from distributary.publish.hub.snapshot import belongs
-from distributary.reduce.rows import Fields, write_object
+from distributary.publisher.hub.snapshot import belongs
+from distributary.reducers.rows import Fields, write_object
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,0 +1,33 @@
+"""Who may do what: tokens, API keys, and the grant that each of them stands for.
+
+A server makes one `Gate`, asks it for the `Grant` of every caller, and then asks the grant: may this view be
+read, and which query is served in place of the one asked for. `told` says how a refusal is told to a
+subscriber.
+"""
+
+from distributary.auth.exposure import check_exposure
+from distributary.auth.gate import Gate
+from distributary.auth.grant import OPEN, STACK, Grant, Limits, Operator
+from distributary.auth.held import EVERYTHING, Held, owned_id
+from distributary.auth.needs import Need, challenge, demand
+from distributary.auth.pages import PageRules
+from distributary.auth.told import Told, told
+
+__all__ = [
+    "EVERYTHING",
+    "OPEN",
+    "STACK",
+    "Gate",
+    "Grant",
+    "Held",
+    "Limits",
+    "Need",
+    "Operator",
+    "PageRules",
+    "Told",
+    "challenge",
+    "check_exposure",
+    "demand",
+    "owned_id",
+    "told",
+]

@@ -1,0 +1,53 @@
+"""``python -m distributary.docgen``: write the reference pages, or with ``--check`` say which differ."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from distributary.docgen import alarms, client, commands, configuration, errors, metrics, protocol, rest
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/reference/configuration.md": configuration.page,
+    "docs/reference/cli.md": commands.page,
+    "docs/reference/client.md": client.page,
+    "docs/reference/rest.md": rest.page,
+    "docs/reference/protocol.md": protocol.page,
+    "docs/reference/errors.md": errors.page,
+    "docs/reference/metrics.md": metrics.page,
+    "docs/reference/alarms.md": alarms.page,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Give 0 when all pages are written (or equal), 1 when ``--check`` finds one that differs."""
+    parser = argparse.ArgumentParser("python -m distributary.docgen", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a page differs")
+    parser.add_argument(
+        "--root", type=Path, default=Path(), metavar="DIR", help="the repository (default: .)"
+    )
+    args = parser.parse_args(argv)
+    status = 0
+    for name, page in PAGES.items():
+        file = args.root / name
+        text = page()
+        if file.is_file() and file.read_text(encoding="utf-8") == text:
+            continue
+        if args.check:
+            print(f"{file} differs: run python -m distributary.docgen", file=sys.stderr)
+            status = 1
+            continue
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            print(f"{file}: cannot be written: {error.strerror}", file=sys.stderr)
+            return 1
+        print(f"wrote {file}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

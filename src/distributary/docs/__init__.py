@@ -1,1 +1,0 @@
-"""The reference pages that are made from the code: ``python -m distributary.docs [--check]``."""

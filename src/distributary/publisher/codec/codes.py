@@ -1,0 +1,113 @@
+"""The numbers a subscriber is told, in one place; clients act on their ranges.
+
+Error codes answer one command; with ``temporary`` the client tries again by itself. Unsubscribe codes from
+2500 on make the client subscribe again, lower ones do not. Close codes 3500 to 3999 mean "do not come back",
+others mean "come back".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from distributary.auth.told import EXPIRED as _EXPIRED
+from distributary.auth.told import INVALID_TOKEN as _INVALID_TOKEN
+from distributary.auth.told import TOKEN_EXPIRED as _TOKEN_EXPIRED
+
+
+class Refusal(NamedTuple):
+    """The answer to a command that was not done."""
+
+    code: int
+    message: str
+    temporary: bool = False
+
+
+class Ending(NamedTuple):
+    """Why a connection or a subscription is over."""
+
+    code: int
+    reason: str
+
+
+class Refused(Exception):
+    """A join or a read was refused; ``refusal`` is what the subscriber is told."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+INTERNAL = Refusal(100, "internal server error", True)
+UNKNOWN_CHANNEL = Refusal(102, "unknown channel")
+NOT_SUBSCRIBED = Refusal(103, "permission denied: subscribe to the channel first")
+PERMISSION_DENIED = Refusal(103, "permission denied")
+TOKEN_EXPIRED = Refusal(*_TOKEN_EXPIRED[:2])
+METHOD_NOT_FOUND = Refusal(104, "method not found")
+ALREADY_SUBSCRIBED = Refusal(105, "already subscribed")
+LIMIT_EXCEEDED = Refusal(106, "limit exceeded")
+BAD_REQUEST = Refusal(107, "bad request")
+NOT_AVAILABLE = Refusal(108, "not available")
+TOO_MANY_REQUESTS = Refusal(111, "too many requests", True)
+BUSY = Refusal(111, "too many requests: the first rows of others are being sent; try again", True)
+UNRECOVERABLE = Refusal(112, "unrecoverable position")
+BUILDING = Refusal(1100, "the view is being built; try again", True)
+
+VIEW_DELETED = Ending(2000, "view deleted")
+NOT_ALLOWED = Ending(2001, "not allowed any more")
+ENDED = Ending(2002, "subscription ended")
+INSUFFICIENT = Ending(2500, "insufficient state")
+SUBSCRIPTION_EXPIRED = Ending(2501, "subscription expired")
+ALLOWED_ROWS_CHANGED = Ending(2502, "allowed rows changed")
+
+SHUTDOWN = Ending(3001, "shutdown")
+EXPIRED = Ending(*_EXPIRED[:2])
+SLOW = Ending(3008, "slow")
+NO_PONG = Ending(3012, "no pong")
+FLOOD = Ending(3013, "too many requests")
+INVALID_TOKEN = Ending(*_INVALID_TOKEN[:2])
+BAD_FRAME = Ending(3501, "bad request")
+STALE = Ending(3502, "stale")
+
+CLOSINGS = (SHUTDOWN, EXPIRED, SLOW, NO_PONG, FLOOD, INVALID_TOKEN, BAD_FRAME, STALE)
+"""Every ending a publisher closes a connection with."""
+
+
+def building(reason: str) -> Refusal:
+    """Say that a view has no rows to serve yet, and why."""
+    return Refusal(BUILDING.code, f"the view is being built: {reason}" if reason else BUILDING.message, True)
+
+
+def denied(why: str) -> Refusal:
+    """Say what is not permitted."""
+    return Refusal(PERMISSION_DENIED.code, f"permission denied: {why}")
+
+
+def limited(what: str) -> Refusal:
+    """Say of what there may not be more."""
+    return Refusal(LIMIT_EXCEEDED.code, f"{LIMIT_EXCEEDED.message}: {what}")
+
+
+def unwritten(why: str) -> Refusal:
+    """Say why a message was not acknowledged; the client may try again."""
+    return Refusal(INTERNAL.code, f"{INTERNAL.message}: {why}", True)
+
+
+def unknown(what: str) -> Refusal:
+    """Say which view, query or subscription is not there."""
+    return Refusal(UNKNOWN_CHANNEL.code, f"unknown channel: {what}")
+
+
+def too_many_rows(rows: int, most: int) -> Refusal:
+    """Say that a query has more rows than are kept for an order or a pace."""
+    why = f"the query has {rows:,} rows, and {most:,} are kept for an order or a pace; narrow its filter"
+    return Refusal(LIMIT_EXCEEDED.code, f"{LIMIT_EXCEEDED.message}: {why}")
+
+
+def not_available(what: str) -> Refusal:
+    """Say what is not served."""
+    return Refusal(NOT_AVAILABLE.code, f"{NOT_AVAILABLE.message}: {what}")
+
+
+def bad_request(why: str) -> Refusal:
+    """Say what is wrong with a request that may be corrected."""
+    return Refusal(BAD_REQUEST.code, f"bad request: {why}")

@@ -1,0 +1,13 @@
+"""What a query costs those who match it: how many of its kind a view may have."""
+
+from __future__ import annotations
+
+from distributary.config.limits import Limits
+from distributary.model.query import Query
+from distributary.reducers.plan import is_expensive
+from distributary.store.base import Caps
+
+
+def caps_of(limits: Limits, query: Query) -> Caps:
+    """Say how many queries a view may have by the time this one comes."""
+    return Caps(limits.queries_per_view, limits.expensive_queries_per_view, is_expensive(query))

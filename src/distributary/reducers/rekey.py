@@ -1,0 +1,42 @@
+"""Which views must be re-keyed before they are reduced, and through which topic (R7).
+
+One row is written by one partition. Where the producers partition a topic by
+something else than a view's key, the records go through an internal topic that
+is keyed by the row key, and carry where they came from.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from distributary.kafka.topics import Topic
+from distributary.model.feed import Feed
+from distributary.model.view import View
+from distributary.reducers.leaders import Leaders
+from distributary.store.tail import Build
+
+
+class Ground(NamedTuple):
+    """The topic that a view is made of, and the one that its reducers read."""
+
+    source: Topic
+    read: Topic
+    source_leaders: Leaders
+    read_leaders: Leaders
+
+
+def needs_rekey(view: View, feed: Feed, partitions: int, *, forced: bool = False) -> bool:
+    """Decide from the configuration: the record key and ``partitioned_by`` are where they must be.
+
+    ``forced`` is for a topic that grew: keys that moved are in two partitions.
+    """
+    if partitions > 1 and forced:
+        return True
+    if partitions <= 1 or view.key is None or view.key.strip() == "record_key":
+        return False
+    return view.key.strip() != (feed.partitioned_by or "").strip()
+
+
+def internal_topic(build: Build) -> str:
+    """The topic that a re-keyed build is read from."""
+    return f"distributary.rekeyed.{build.view}.{build.id}"

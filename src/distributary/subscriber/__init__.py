@@ -1,0 +1,1 @@
+"""Stage 6: the Python subscriber, asynchronous (client.py) and synchronous (sync.py)."""

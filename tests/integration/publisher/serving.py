@@ -1,0 +1,111 @@
+"""A publisher on real sockets over the store in memory, and a WebSocket client that says what it gets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import websockets
+from tests.support.clock import LIMIT
+from tests.unit.publisher.wires import read, write
+from tests.unit.publisher.world import World
+
+from distributary.config import Config, Permit
+from distributary.config.limits import Limits
+from distributary.config.sections import Publisher as Settings
+from distributary.publisher.access.door import Door
+from distributary.publisher.codec.json_wire import JSON
+from distributary.publisher.codec.wire import Wire
+from distributary.publisher.server import Publisher
+from distributary.publisher.websocket.inlet import Inlet
+from distributary.store.base import ReaderStore
+
+WAIT = 10 * LIMIT
+
+
+@asynccontextmanager
+async def serving(
+    world: World,
+    *,
+    inlet: Inlet | None = None,
+    permit: Permit | None = None,
+    reader: ReaderStore | None = None,
+    data_dir: Path | None = None,
+    limits: Limits | None = None,
+    **settings: Any,
+) -> AsyncIterator[Publisher]:
+    """Run a publisher on free ports; ``reader`` is another store's than the world's own."""
+    store = reader or world.reader
+    config = Config(
+        permit=permit or Permit(), data_dir=data_dir or Path("/nowhere"), limits=limits or Limits()
+    )
+    door = Door(config, store) if permit is not None else None
+    publisher = Publisher(store, Settings(**settings), ttl=60, inlet=inlet, door=door)
+    await publisher.start(port=0, http_port=0)
+    running = asyncio.create_task(publisher.run())
+    try:
+        yield publisher
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await publisher.stop()
+
+
+class Raw:
+    """A client that speaks the protocol by hand."""
+
+    def __init__(self, socket: websockets.ClientConnection, wire: Wire = JSON) -> None:
+        self.socket = socket
+        self._wire = wire
+        self._lines: list[dict[str, Any]] = []
+
+    async def send(self, *commands: dict[str, Any]) -> None:
+        message = write(self._wire, *commands)
+        await self.socket.send(message, text=not self._wire.binary)
+
+    async def next(self) -> dict[str, Any]:
+        """Give the next message that is not a ping; pings are answered."""
+        async with asyncio.timeout(WAIT):
+            while True:
+                while not self._lines:
+                    message = await self.socket.recv(decode=False)
+                    self._lines = read(self._wire, message)
+                found = self._lines.pop(0)
+                if found:
+                    return found
+                await self.send({})
+
+    async def closed(self) -> tuple[int, str]:
+        """Read on until the close; give its code and reason."""
+        async with asyncio.timeout(WAIT):
+            with contextlib.suppress(websockets.ConnectionClosed):
+                while True:
+                    await self.socket.recv()
+        return self.socket.close_code or 0, self.socket.close_reason or ""
+
+    async def connect(self, token: str = "") -> dict[str, Any]:
+        """Connect; gives what the reply says."""
+        await self.send({"id": 1, "connect": {"token": token} if token else {}})
+        reply = await self.next()
+        assert "connect" in reply, reply
+        found: dict[str, Any] = reply["connect"]
+        return found
+
+    async def ask(self, id: int, **command: Any) -> dict[str, Any]:
+        """Send a command and give the next message."""
+        await self.send({"id": id, **command})
+        return await self.next()
+
+
+@asynccontextmanager
+async def raw(publisher: Publisher, wire: Wire = JSON, **more: Any) -> AsyncIterator[Raw]:
+    """Open a WebSocket."""
+    url = publisher.addresses["websocket"]
+    if wire.binary:
+        more.setdefault("subprotocols", [wire.subprotocol])
+    async with websockets.connect(url, max_size=None, proxy=None, **more) as socket:
+        yield Raw(socket, wire)

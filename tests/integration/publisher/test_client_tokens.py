@@ -1,0 +1,129 @@
+"""The SDKs with tokens that last a second: they get others by themselves, and stop when that is said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from typing import Any
+
+import pytest
+from centrifuge import Client, ClientEventHandler
+from tests.integration.publisher.serving import WAIT, serving
+from tests.integration.publisher.test_clients import NODE, Notes, protobuf
+from tests.integration.publisher.test_permission import french, german, none_left, token, two_rows
+from tests.unit.auth.signed import SECRET
+from tests.unit.publisher.world import VIEW, until
+
+from distributary.config import Permit
+
+PERMIT = Permit(hmac_secret=SECRET, revoked_ttl=0.0)
+"""With the usual grace: clients get a new token when the old one ends, not before."""
+
+
+class Ends(ClientEventHandler):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+
+    async def on_disconnected(self, ctx: Any) -> None:
+        self.codes.append(ctx.code)
+
+
+@protobuf
+async def test_python(protobuf: bool) -> None:
+    world = two_rows()
+    given: list[str] = []
+    own: list[str] = []
+    give = german
+
+    async def get_token() -> str:
+        given.append(give("ann", lasts=-60 if not given else 1))
+        return given[-1]
+
+    async def get_own(channel: str) -> str:
+        own.append(token(channel=channel, lasts=1))
+        return own[-1]
+
+    async with serving(world, permit=PERMIT) as publisher:
+        ends, notes, narrow = Ends(), Notes(), Notes()
+        url = publisher.addresses["websocket"]
+        client = Client(url, ends, get_token=get_token, use_protobuf=protobuf, min_reconnect_delay=0.01)
+        await client.connect()
+        await client.new_subscription(VIEW, notes).subscribe()
+        await client.new_subscription(f"{VIEW}?keys=de,fr", narrow, get_token=get_own).subscribe()
+        await until(lambda: notes.subscribed and narrow.subscribed)
+        for found in (notes, narrow):
+            assert [key for key, _ in found.states[0]["rows"]] == ["de"]
+        assert (len(given), publisher.stats.accepted) == (2, 2), "the first was over: 109"
+        await until(lambda: len(given) >= 3 and len(own) >= 2)
+        assert publisher.stats.accepted == 2, "refreshed, not connected again"
+        world.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
+        await until(lambda: notes.pubs and narrow.pubs)
+        assert [data["key"] for _, data in notes.pubs + narrow.pubs] == ["de", "de"]
+        # Another filter with the next token: subscribed again by itself, with its rows.
+        give = french
+        await until(lambda: len(notes.states) == 2 and len(narrow.states) == 2)
+        for found in (notes, narrow):
+            assert [key for key, _ in found.states[1]["rows"]] == ["fr"]
+            assert not found.subscribed[1].recovered
+        await world.reader.revoke("ann")
+        await until(lambda: ends.codes == [3500])
+        await until(lambda: none_left(publisher))
+
+
+@pytest.mark.skipif(
+    shutil.which("node") is None or not (NODE / "node_modules" / "centrifuge").is_dir(),
+    reason="needs node and tests/node/node_modules (make test installs them)",
+)
+@protobuf
+async def test_node(protobuf: bool) -> None:
+    world = two_rows()
+    async with serving(world, permit=PERMIT) as publisher:
+        process = await asyncio.create_subprocess_exec(
+            *("node", str(NODE / "follow.mjs"), publisher.addresses["websocket"], VIEW, "--tokens"),
+            *(["--protobuf"] if protobuf else []),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked: list[str] = []
+        give = german
+
+        async def heard(event: str) -> Any:
+            """Read on to the next line that tells of this event; whoever asks for a token gets one."""
+            assert process.stdin is not None
+            assert process.stdout is not None
+            async with asyncio.timeout(3 * WAIT):
+                while True:
+                    said = json.loads(await process.stdout.readline())
+                    if said["event"] == "token":
+                        asked.append(said["of"])
+                        first = asked.count(said["of"]) == 1
+                        made = give if said["of"] == "connection" else token
+                        process.stdin.write(f"token {made('ann', lasts=-60 if first else 1)}\n".encode())
+                        if said["of"] == event:
+                            return said
+                    elif said["event"] == event:
+                        return said
+
+        try:
+            assert [key for key, _ in (await heard("subscribed"))["data"]["rows"]] == ["de"]
+            assert (asked.count("connection"), asked.count("subscription")) == (2, 2), "each first was over"
+            accepted = publisher.stats.accepted
+            await heard("connection")
+            await heard("subscription")
+            assert publisher.stats.accepted == accepted, "refreshed, not connected again"
+            world.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
+            assert (await heard("publication"))["data"]["key"] == "de"
+            give = french
+            assert (await heard("subscribing"))["code"] == 2502
+            again = await heard("subscribed")
+            assert [key for key, _ in again["data"]["rows"]] == ["fr"]
+            assert not again["recovered"]
+            await world.reader.revoke("ann")
+            assert (await heard("disconnected"))["code"] == 3500
+            await until(lambda: none_left(publisher))
+        finally:
+            process.kill()
+            await process.wait()

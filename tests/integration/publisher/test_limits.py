@@ -1,0 +1,171 @@
+"""What one connection may do to a publisher, on real sockets; each limit in both formats where it differs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.integration.publisher.serving import WAIT, raw, serving
+from tests.unit.publisher.wires import WIRES, write
+from tests.unit.publisher.world import VIEW, World, until
+
+from distributary.publisher.codec.json_wire import JSON
+from distributary.publisher.codec.protobuf_wire import PROTOBUF
+from distributary.publisher.codec.wire import Wire
+from distributary.publisher.figures import describe
+from distributary.publisher.server import Publisher
+
+both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+
+
+@pytest.mark.parametrize(
+    ("wire", "frame", "code"),
+    [
+        (JSON, "nonsense", 3501),
+        (JSON, b"{}", 3501),
+        (JSON, "", 3501),
+        (JSON, '{"id":1,"subscribe":{"channel":"odds"}}', 3501),
+        (JSON, "x" * 70_000, 1009),
+        (PROTOBUF, b"nonsense", 3501),
+        (PROTOBUF, "{}", 3501),
+        (PROTOBUF, b"", 3501),
+        (PROTOBUF, b"\x05\x08\x01", 3501),
+        (PROTOBUF, b"\xff" * 1_000, 3501),
+        (PROTOBUF, write(PROTOBUF, {"id": 1, "subscribe": {"channel": "odds"}}), 3501),
+        (PROTOBUF, b"x" * 70_000, 1009),
+    ],
+)
+async def test_bad_frames_close_and_are_counted(wire: Wire, frame: str | bytes, code: int) -> None:
+    async with serving(World()) as publisher, raw(publisher, wire) as client:
+        await client.socket.send(frame)
+        assert (await client.closed())[0] == code
+        await until(lambda: publisher.stats.closes == {code: 1})
+        assert publisher.stats.connections == 0
+
+
+async def test_a_message_in_too_many_or_too_large_pieces() -> None:
+    async with serving(World(), max_frame=4096) as publisher:
+        for pieces in (["x" * 1000] * 5, [" "] * 1_100):
+            async with raw(publisher) as client:
+                await client.socket.send(pieces)
+                assert (await client.closed())[0] == 1009
+        await until(lambda: publisher.stats.closes == {1009: 2})
+
+
+async def test_the_largest_frame_is_taken() -> None:
+    async with serving(World(), max_frame=4096) as publisher, raw(publisher) as client:
+        hello = json.dumps({"id": 1, "connect": {}})
+        await client.socket.send(hello + " " * (4096 - len(hello)))
+        assert "connect" in await client.next()
+
+
+@both
+async def test_commands_before_connect_close(wire: Wire) -> None:
+    commands: tuple[dict[str, Any], ...] = (
+        {"id": 1, "history": {"channel": VIEW}},
+        {"id": 1, "publish": {"channel": "feed:a", "data": {}}},
+        {"id": 1, "rpc": {"method": "status", "data": {}}},
+        {"id": 1, "unsubscribe": {"channel": VIEW}},
+        {},
+    )
+    async with serving(World()) as publisher:
+        for command in commands:
+            async with raw(publisher, wire) as client:
+                await client.send(command)
+                assert await client.closed() == (3501, "bad request")
+
+
+@both
+async def test_silent_connections_are_closed(wire: Wire) -> None:
+    async with serving(World(), auth_timeout=0.05) as publisher, raw(publisher, wire) as client:
+        assert await client.closed() == (3502, "stale")
+        assert publisher.stats.closes == {3502: 1}
+
+
+async def test_sockets_that_never_become_websockets_are_closed() -> None:
+    async with serving(World(), auth_timeout=0.05) as publisher:
+        for said in (b"", b"GET /connection/websocket HTTP/1.1\r\nHost: a\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", publisher.websocket.port)
+            writer.write(said)
+            async with asyncio.timeout(WAIT):
+                await reader.read()
+            writer.close()
+
+
+async def test_channels() -> None:
+    async with serving(World(), max_channels=3) as publisher, raw(publisher) as client:
+        await client.connect()
+        await client.send(*({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 6)))
+        codes = [(await client.next()).get("error", {}).get("code", 0) for _ in range(4)]
+        assert sorted(codes) == [0, 0, 0, 106]
+        await client.send({"id": 9, "unsubscribe": {"channel": "odds?keys=k2"}})
+        await client.next()
+        await client.send({"id": 10, "subscribe": {"channel": "odds?keys=k9"}})
+        assert "subscribe" in await client.next()
+
+
+async def test_names() -> None:
+    async with serving(World()) as publisher, raw(publisher) as client:
+        await client.connect()
+        await client.send({"id": 2, "subscribe": {"channel": "odds?keys=" + "k" * 20_000}})
+        assert (await client.next())["error"]["code"] == 107
+
+
+@both
+async def test_commands_beyond_the_rate_are_refused_and_a_flood_is_closed(wire: Wire) -> None:
+    async with serving(World(), max_rate=1, max_channels=5) as publisher, raw(publisher, wire) as client:
+        await client.connect()
+        await client.send(*({"id": n, "unsubscribe": {"channel": "x"}} for n in range(2, 9)))
+        codes = [(await client.next()).get("error", {}).get("code", 0) for _ in range(7)]
+        assert codes == [0] * 5 + [111] * 2
+        await client.send(*({} for _ in range(50)))
+        assert await client.closed() == (3013, "too many requests")
+
+
+@both
+async def test_whoever_subscribes_to_all_it_may_is_no_flood(wire: Wire) -> None:
+    async with serving(World(), max_rate=1) as publisher, raw(publisher, wire) as client:
+        await client.send(
+            {"id": 1, "connect": {}},
+            *({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 130)),
+        )
+        said = [await client.next() for _ in range(129)]
+        assert not [one for one in said if "error" in one]
+
+
+def left(publisher: Publisher) -> tuple[int, ...]:
+    said = describe(publisher.hub, publisher.stats, "")
+    return tuple(said[name] for name in ("connections", "subscribers", "queries"))
+
+
+async def test_10_000_subscriptions_on_one_connection() -> None:
+    """The usual limit refuses them; with the setting raised they are served, and leave nothing behind."""
+    world = World()
+    world.put(("k1", {"n": 1}))
+    many = 10_000
+    async with serving(world) as publisher, raw(publisher) as client:
+        await client.connect()
+        await client.send(*({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 132)))
+        replies = [await client.next() for _ in range(130)]
+        assert sorted(one["error"]["code"] for one in replies if "error" in one) == [106, 106]
+    async with serving(world, max_channels=many) as publisher:
+        async with raw(publisher) as client:
+            await client.connect()
+            for start in range(0, many, 1_000):
+                channels = [f"odds?keys=k{n}" for n in range(start, start + 1_000)]
+                await client.send(
+                    *({"id": n, "subscribe": {"channel": name}} for n, name in enumerate(channels, 2))
+                )
+                for _ in channels:
+                    assert "subscribe" in await client.next()
+            await client.send({"id": 9, "subscribe": {"channel": "odds?keys=more"}})
+            assert (await client.next())["error"]["code"] == 106
+            assert left(publisher) == (1, many, many)
+            world.put(("k1", {"n": 2}), ("k9999", {"n": 3}))
+            assert {(await client.next())["push"]["channel"] for _ in range(2)} == {
+                "odds?keys=k1",
+                "odds?keys=k9999",
+            }
+        await until(lambda: left(publisher) == (0, 0, 0))

@@ -1,0 +1,342 @@
+"""The first rows of a query, and a pace of one's own, on real sockets; and readers that do not read."""
+
+from __future__ import annotations
+
+import asyncio
+import socket as sockets
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from centrifuge import Client
+from tests.integration.publisher.serving import WAIT, Raw, raw, serving
+from tests.integration.publisher.test_clients import Notes, packed
+from tests.integration.publisher.test_sse import stream, unread
+from tests.support.servers import StoreServer
+from tests.unit.publisher.wires import WIRES
+from tests.unit.publisher.world import VIEW, World, until
+
+import distributary
+from distributary.publisher.codec.wire import Wire
+from distributary.publisher.figures import describe
+from distributary.publisher.server import Publisher
+from distributary.store.redis import RedisReader, RedisWriter
+
+both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+PACED = {"conflate": "100ms"}
+
+
+async def subscribed(client: Raw, channel: str = VIEW, **data: Any) -> dict[str, Any]:
+    """Subscribe and give the reply."""
+    await client.connect()
+    asked: dict[str, Any] = {"channel": channel} | ({"data": data} if data else {})
+    await client.send({"id": 2, "subscribe": asked})
+    reply = await client.next()
+    assert "subscribe" in reply, reply
+    return dict(reply["subscribe"])
+
+
+async def pub(client: Raw) -> dict[str, Any]:
+    return dict((await client.next())["push"]["pub"])
+
+
+@asynccontextmanager
+async def stuck(publisher: Publisher, **data: Any) -> AsyncIterator[Raw]:
+    """A client that subscribes and then does not read."""
+    found = sockets.socket()
+    found.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+    found.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(found, ("127.0.0.1", publisher.websocket.port))
+    async with raw(publisher, sock=found) as client:
+        await subscribed(client, **data)
+        client.socket.transport.pause_reading()
+        try:
+            yield client
+        finally:
+            client.socket.transport.resume_reading()
+
+
+def rows(first: int, count: int, keys: int) -> list[tuple[str, dict[str, object] | None]]:
+    return [(f"k{n % keys}", {"n": n + 1}) for n in range(first, first + count)]
+
+
+def left(publisher: Publisher) -> tuple[int, ...]:
+    said = describe(publisher.hub, publisher.stats, "")
+    return tuple(said[name] for name in ("connections", "subscribers", "queries", "kept_rows", "paced"))
+
+
+@both
+async def test_the_first_rows(wire: Wire) -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
+    async with serving(world) as publisher:
+        async with raw(publisher, wire) as client:
+            reply = await subscribed(client, f"{VIEW}?order=n+desc&limit=2")
+            assert reply["data"]["rows"] == [["c", {"n": 3}], ["b", {"n": 2}]]
+            world.put(("a", {"n": 9}))
+            out, in_ = await pub(client), await pub(client)
+            assert (out["data"]["op"], out["data"]["key"], out["offset"]) == ("remove", "b", 4)
+            assert (in_["data"]["op"], in_["data"]["row"], in_["offset"]) == ("add", {"n": 9}, 4)
+            assert in_["data"]["at"] == 0
+            world.put(("b", {"n": 1}), ("c", {"n": 10}))
+            change = await pub(client)
+            assert (change["data"]["op"], change["data"]["at"], change["offset"]) == ("change", 0, 6)
+        async with raw(publisher, wire) as client:
+            await client.connect()
+            resume = {"recover": True, "epoch": world.epoch, "offset": 6}
+            await client.send({"id": 2, "subscribe": {"channel": f"{VIEW}?order=n&limit=2", **resume}})
+            again = (await client.next())["subscribe"]
+            assert not again.get("recovered")
+            assert again["data"]["rows"] == [["b", {"n": 1}], ["a", {"n": 9}]]
+        await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
+
+
+@both
+async def test_some_fields_of_the_first_rows_and_of_the_newest(wire: Wire) -> None:
+    world = World()
+    world.put(("a", {"n": 1, "m": "x"}), ("b", {"n": 2, "m": "y"}))
+    async with serving(world) as publisher:
+        async with raw(publisher, wire) as client:
+            reply = await subscribed(client, f"{VIEW}?order=n+desc&limit=1&fields=m")
+            assert reply["data"]["rows"] == [["b", {"m": "y"}]]
+            world.put(("a", {"n": 9, "m": "x"}))
+            out, in_ = await pub(client), await pub(client)
+            assert (out["data"]["key"], in_["data"]["key"], in_["data"]["row"]) == ("b", "a", {"m": "x"})
+        async with raw(publisher, wire) as client:
+            await client.connect()
+            asked = {"channel": f"{VIEW}?fields=m", "data": {"conflate": "50ms"}}
+            await client.send({"id": 2, "subscribe": asked})
+            rows = dict((await client.next())["subscribe"]["data"]["rows"])
+            assert rows == {"a": {"m": "x"}, "b": {"m": "y"}}
+            world.put(("a", {"n": 10, "m": "z"}))
+            said = (await pub(client))["data"]
+            assert (said["key"], said["row"]) == ("a", {"m": "z"})
+
+
+async def test_orders_and_paces_that_are_refused() -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}))
+    async with serving(world, kept_rows=1, top_rows=5) as publisher, raw(publisher) as client:
+        await client.connect()
+        for id, (channel, data, code, said) in enumerate(
+            (
+                (f"{VIEW}?order=n+down&limit=1", {}, 107, "character 3 of the order"),
+                (f"{VIEW}?order=n&limit=6", {}, 107, "limit is 6, and may be 5"),
+                (f"{VIEW}?order=n&limit=1", {}, 106, "the query has 2 rows, and 1 are kept"),
+                (VIEW, {"conflate": "never"}, 107, "conflate='never'"),
+            ),
+            2,
+        ):
+            await client.send({"id": id, "subscribe": {"channel": channel, "data": data}})
+            error = (await client.next())["error"]
+            assert error["code"] == code
+            assert said in error["message"]
+        for query, status in (("order=n+down&limit=1", 400), ("conflate=never", 400), ("conflate=1", 429)):
+            async with stream(publisher, query) as events:
+                assert events.response.status == status
+        assert left(publisher) == (1, 0, 0, 0, 0)
+
+
+async def test_the_same_as_events() -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}))
+    async with (
+        serving(world) as publisher,
+        stream(publisher, "order=n&limit=1") as top,
+        stream(publisher, "conflate=100ms&max_bytes=1m") as paced,
+        stream(publisher, "slow=conflate&max_rate=1000", Accept="application/x-ndjson") as lines,
+    ):
+        assert (await top.next()).data["rows"] == [["a", {"n": 1}]]
+        for events in (top, paced):
+            while (await events.next()).name != "ready":
+                pass
+        for n in range(3, 30):
+            world.put(("a", {"n": n}))
+        leave, enter = await top.next(), await top.next()
+        assert (leave.data["op"], enter.data["op"], enter.data["key"]) == ("remove", "add", "b")
+        rows = {"a": {"n": 1}, "b": {"n": 2}}
+        seen = 0
+        while rows["a"] != {"n": 29}:
+            change = await paced.next()
+            assert (change.name, change.data["op"]) == ("change", "add")
+            rows[change.data["key"]] = change.data["row"]
+            seen += 1
+        assert change.id == f"{world.epoch}:{world.seq}"
+        assert seen < 20
+        assert lines.response.status == 200
+
+
+async def test_the_python_subscriber() -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
+    async with serving(world) as publisher:
+        url = publisher.addresses["websocket"]
+        async with (
+            distributary.subscribe(VIEW, order_by="n desc", limit=2, url=url) as top,
+            distributary.subscribe(VIEW, order_by="n", limit=2, conflate=0.05, url=url) as slowly,
+            distributary.subscribe(VIEW, max_rate=200, url=url) as paced,
+        ):
+            for n in range(40):
+                world.put(("a", {"n": n}), ("b", {"n": -n}))
+            world.put(("c", None), ("d", {"n": 7}))
+            for changes, keys in ((top, ["a", "d"]), (slowly, ["b", "d"]), (paced, ["a", "b", "d"])):
+                async with asyncio.timeout(WAIT):
+                    while changes.position is None or changes.position.seq < world.seq:
+                        for change in await changes.take():
+                            assert change.op in ("snapshot", "add", "change", "remove")
+                assert (list(changes.rows) if changes is not paced else sorted(changes.rows)) == keys
+                assert changes.rows == {key: world.rows()[key] for key in keys}
+
+
+@pytest.mark.parametrize("data", [{"slow": "conflate"}, {"conflate": 0.05}])
+async def test_a_reader_that_stops_is_not_closed_and_gets_the_newest(data: dict[str, Any]) -> None:
+    world = World()
+    world.put(("a", {"n": 0}))
+    async with serving(world, queue_bytes=200_000) as publisher:
+        async with stuck(publisher, **data) as client, raw(publisher) as quick:
+            await subscribed(quick)
+            transport = next(iter(publisher.websocket.connections))._transport  # the one that is stuck
+            for n in range(1, 400):
+                world.put(("a", {"n": n, "filler": "x" * 20_000}))
+                assert (await pub(quick))["offset"] == world.seq
+                assert transport.get_write_buffer_size() < 100_000
+            assert publisher.stats.slow == 0
+            client.socket.transport.resume_reading()
+            told = 0
+            while (await pub(client))["offset"] < world.seq:
+                told += 1
+            assert told < 390
+            said = describe(publisher.hub, publisher.stats, "")
+            ((_, counts),) = said["paces"].items()
+            assert told + counts["conflated"] + counts["dropped"] in (398, 399)
+            async with aiohttp.ClientSession() as session:
+                text = await (await session.get(publisher.addresses["http"] + "/metrics")).text()
+            assert f'conflated_total{{process="{said["pid"]}"}} {said["conflated"]}' in text
+        await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
+
+
+async def test_a_stream_that_is_not_read_is_not_cut_off_and_gets_the_newest() -> None:
+    world = World()
+    async with serving(world, queue_bytes=200_000) as publisher:
+        async with unread(publisher, "conflate=20ms") as slow:
+            for n in range(300):
+                world.put(("a", {"n": n, "filler": "x" * 50_000}))
+                await asyncio.sleep(0)
+            await until(lambda: publisher.hub.followers[VIEW].seq == world.seq)
+            assert publisher.stats.slow == 0
+            read = b""
+            async with asyncio.timeout(WAIT):
+                while b'"n":299,' not in read[-120_000:]:
+                    read += await asyncio.get_running_loop().sock_recv(slow, 65_536)
+            assert len(read) < 250 * 50_000
+        await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("protobuf", [False, True], ids=["json", "protobuf"])
+async def test_the_sdk_with_an_order_and_a_pace(protobuf: bool) -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}))
+    async with serving(world) as publisher:
+        client = Client(publisher.addresses["websocket"], min_reconnect_delay=0.01, use_protobuf=protobuf)
+        top, paced = Notes(), Notes()
+        await client.connect()
+        await client.new_subscription(f"{VIEW}?order=n&limit=1", top).subscribe()
+        data = packed({"conflate": "20ms"}, protobuf)
+        await client.new_subscription(VIEW, paced, data=data).subscribe()
+        await until(lambda: top.subscribed and paced.subscribed)
+        world.put(("b", {"n": 0}), ("b", {"n": 5}))
+        await until(lambda: [said["key"] for _, said in top.pubs] == ["a", "b", "b", "a"])
+        assert [offset for offset, _ in top.pubs] == [3, 3, 4, 4]
+        await until(lambda: paced.pubs and paced.pubs[-1][0] == 4)
+        await client.disconnect()
+        for n in range(5):
+            world.put(("a", {"n": n}), ("c", {"n": n}))
+        await client.connect()
+        await until(lambda: len(top.subscribed) == 2 and len(paced.subscribed) == 2)
+        assert (top.subscribed[1].recovered, top.states[1]["rows"]) == (False, [["a", {"n": 4}]])
+        assert paced.subscribed[1].recovered
+        await until(lambda: paced.pubs[-1][0] == world.seq)
+        held = {key: row for _, said in paced.pubs for key, row in [(said["key"], said["row"])]}
+        assert held == world.rows()
+        await client.disconnect()
+
+
+async def test_readers_that_never_read_do_not_hold_the_others() -> None:
+    """Some have a pace and some have not; a plain reader beside them gets every change, in order."""
+    world = World()
+    world.put(("a", {"n": 0}))
+    async with serving(world, queue_bytes=200_000) as publisher, raw(publisher) as quick:
+        await subscribed(quick)
+        async with AsyncExitStack() as exits:
+            for data in [PACED] * 5 + [{}] * 5:
+                await exits.enter_async_context(stuck(publisher, **data))
+            sent = 0
+            async with asyncio.timeout(3 * WAIT):
+                while publisher.stats.slow < 5:
+                    for _ in range(10):
+                        world.put((f"k{sent % 5}", {"n": sent, "filler": "x" * 60_000}))
+                        sent += 1
+                    for n in range(sent - 10, sent):
+                        assert (await pub(quick))["offset"] == n + 2
+            assert publisher.stats.closes == {3008: 5}
+            assert left(publisher) == (6, 6, 1, 6, 5)
+        await until(lambda: left(publisher) == (1, 1, 1, 0, 0))
+
+
+async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store: StoreServer) -> None:
+    """One option on subscribe, on a real store; whoever has no pace gets all of it."""
+    world = World(writer=RedisWriter(store.url))
+    reader = RedisReader(store.url)
+    keys, changes, seconds = 40, 2_000, 4.5
+    world.put(*rows(0, keys, keys))
+    async with serving(world, reader=reader) as publisher:
+        url = publisher.addresses["websocket"]
+        async with (
+            distributary.subscribe(VIEW, conflate="2s", url=url) as paced,
+            distributary.subscribe(VIEW, url=url) as plain,
+        ):
+            got: list[tuple[float, str]] = []
+            every = 0
+
+            async def follow() -> None:
+                async for change in paced:
+                    if change.key is not None:
+                        got.append((time.monotonic(), change.key))
+
+            async def count() -> None:
+                nonlocal every
+                while True:
+                    every += sum(change.key is not None for change in await plain.take())
+
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(follow()), group.create_task(count())]
+                began, sent = time.monotonic(), 0
+
+                def write(count: int) -> None:
+                    nonlocal sent
+                    world.put(*rows(sent, count, keys))
+                    sent += count
+
+                while (now := time.monotonic() - began) < seconds:
+                    due = int(now * changes) - sent
+                    if due > 0:
+                        await asyncio.to_thread(write, min(due, 500))
+                    else:
+                        await asyncio.sleep(0.005)
+                await until(lambda: every == sent)
+                await until(lambda: paced.rows == plain.rows and paced.position == plain.position)
+                for task in tasks:
+                    task.cancel()
+            said = describe(publisher.hub, publisher.stats, "")
+        times: dict[str, float] = {}
+        for at, key in got:
+            assert at - times.get(key, 0.0) > 1.7, "sooner than was asked for"
+            times[key] = at
+        assert plain.rows == world.rows()
+        assert len(got) <= 5 * keys
+        assert said["conflated"] == sent - len(got)
+        assert sent > seconds * changes / 4, "the machine is too busy to show anything"
+    await reader.close()

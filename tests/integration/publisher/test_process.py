@@ -1,0 +1,195 @@
+"""The real process on a real store: `python -m distributary.publisher`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import websockets
+from tests.integration.publisher.serving import WAIT, Raw
+from tests.support.servers import StoreServer, free_port
+from tests.unit.publisher.world import VIEW, World
+
+from distributary.setup.valkey import bundled
+from distributary.store.redis import RedisReader, RedisWriter
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreServer]:
+    server = StoreServer(Path(str(bundled())), tmp_path, fsync="always")
+    server.start()
+    yield server
+    server.stop()
+
+
+@asynccontextmanager
+async def process(
+    store: StoreServer, folder: Path, **settings: str
+) -> AsyncIterator[tuple[Any, dict[str, str]]]:
+    config = folder / "distributary.toml"
+    config.write_text("")
+    env = os.environ | {
+        "DISTRIBUTARY_CONFIG": str(config),
+        "DISTRIBUTARY_STORE_URL": store.url,
+        "DISTRIBUTARY_PUBLISHER_PORT": str(free_port()),
+        "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(free_port()),
+        **{f"DISTRIBUTARY_PUBLISHER_{name.upper()}": value for name, value in settings.items()},
+    }
+    running = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "distributary.publisher", env=env, stdout=asyncio.subprocess.PIPE
+    )
+    assert running.stdout is not None
+    try:
+        async with asyncio.timeout(3 * WAIT):
+            said = json.loads(await running.stdout.readline())
+        assert (said["ready"], said["part"]) == (True, "publisher")
+        yield running, said["addresses"]
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.wait()
+
+
+async def test_it_serves_beats_and_stops(store: StoreServer, tmp_path: Path) -> None:
+    world = World(writer=RedisWriter(store.url))
+    world.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
+    reader = RedisReader(store.url)
+    async with process(store, tmp_path) as (running, addresses):
+        async with websockets.connect(addresses["websocket"], proxy=None) as socket:
+            client = Raw(socket)
+            await client.connect()
+            await client.send({"id": 2, "subscribe": {"channel": "odds?where=s%20%3D%20'f'"}})
+            reply = (await client.next())["subscribe"]
+            assert reply["data"]["rows"] == [["a", {"s": "f", "n": 1}]]
+            world.put(("a", {"s": "g"}), ("b", {"s": "f"}))
+            assert (await client.next())["push"]["pub"]["data"]["op"] == "remove"
+            assert (await client.next())["push"]["pub"]["data"]["op"] == "add"
+            async with asyncio.timeout(WAIT):
+                while not [beat for beat in await reader.beats() if beat.part == "publisher"]:
+                    await asyncio.sleep(0.02)
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(addresses["http"] + "/v1/stats") as found,
+            ):
+                said = await found.json()
+                assert (said["subscribers"], said["deliveries"]) == (1, 2)
+            running.send_signal(signal.SIGTERM)
+            assert await client.closed() == (3001, "shutdown")
+        async with asyncio.timeout(5):
+            assert await running.wait() == 0
+    await reader.close()
+
+
+async def test_a_client_goes_on_at_the_next_process(store: StoreServer, tmp_path: Path) -> None:
+    """A publisher is killed; its client resumes at another, from its position, out of the log."""
+    world = World(writer=RedisWriter(store.url))
+    asked: dict[str, Any] = {"channel": VIEW}
+    numbers: list[int] = []
+    for life in range(3):
+        async with process(store, tmp_path) as (running, addresses):
+            async with websockets.connect(addresses["websocket"], proxy=None) as socket:
+                client = Raw(socket)
+                await client.connect()
+                await client.send({"id": 2, "subscribe": asked})
+                reply = (await client.next())["subscribe"]
+                assert reply.get("recovered", False) == (life > 0)
+                numbers += [pub["offset"] for pub in reply.get("publications", [])]
+                for _ in range(5):
+                    world.put(("a", {"n": len(numbers)}))
+                    numbers.append((await client.next())["push"]["pub"]["offset"])
+                running.kill()
+                await running.wait()
+            world.put(("a", {"n": -1}))
+            asked |= {"recover": True, "epoch": reply["epoch"], "offset": numbers[-1]}
+    assert numbers == list(range(1, 18))
+
+
+async def test_the_store_is_killed_and_comes_back(store: StoreServer, tmp_path: Path) -> None:
+    """Joins are refused for now while it is away; after its return subscribers are sent back and go on."""
+    world = World(writer=RedisWriter(store.url))
+    world.put(("a", {"n": 1}))
+    async with (
+        process(store, tmp_path) as (_, addresses),
+        websockets.connect(addresses["websocket"], proxy=None) as socket,
+    ):
+        client = Raw(socket)
+        await client.connect()
+        await client.send({"id": 2, "subscribe": {"channel": VIEW}})
+        before = (await client.next())["subscribe"]
+        store.kill()
+        await client.send({"id": 3, "subscribe": {"channel": "odds?keys=a"}})
+        refused = await client.next()
+        assert (refused["id"], refused["error"]["temporary"]) == (3, True)
+        store.start()
+        told = await client.next()
+        assert told["push"]["unsubscribe"]["code"] == 2500
+        world.reopen(RedisWriter(store.url))
+        asked = {"recover": True, "epoch": before["epoch"], "offset": before["offset"]}
+        async with asyncio.timeout(WAIT):
+            for id in range(4, 1000):
+                await client.send({"id": id, "subscribe": {"channel": VIEW} | asked})
+                reply = await client.next()
+                while "id" not in reply:
+                    reply = await client.next()
+                if "subscribe" in reply:
+                    break
+                await asyncio.sleep(0.05)
+        world.put(("a", {"n": 2}))
+        while "pub" not in (pushed := await client.next()).get("push", {}):
+            pass
+        assert pushed["push"]["pub"]["data"]["changed"] == {"n": 2}
+
+
+async def test_a_taken_port_is_one_line(store: StoreServer, tmp_path: Path) -> None:
+    async with process(store, tmp_path) as (_, addresses):
+        port = addresses["websocket"].rsplit(":", 1)[1].split("/")[0]
+        env = os.environ | {
+            "DISTRIBUTARY_CONFIG": str(tmp_path / "distributary.toml"),
+            "DISTRIBUTARY_STORE_URL": store.url,
+            "DISTRIBUTARY_PUBLISHER_PORT": port,
+        }
+        other = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "distributary.publisher", env=env, stderr=asyncio.subprocess.PIPE
+        )
+        _, text = await other.communicate()
+        assert other.returncode == 1
+        assert text.decode().splitlines()[-1].startswith(f"error: cannot listen on 127.0.0.1:{port}")
+        assert "Traceback" not in text.decode()
+
+
+async def test_any_process_of_a_port_tells_of_all(store: StoreServer, tmp_path: Path) -> None:
+    shared = {"port": str(free_port()), "http_port": str(free_port()), "processes": "2"}
+    async with (
+        process(store, tmp_path, **shared) as (one, addresses),
+        process(store, tmp_path, **shared) as (other, _),
+        process(store, tmp_path) as (apart, _),
+        aiohttp.ClientSession() as session,
+    ):
+        wanted = {str(one.pid), str(other.pid)}
+        answered: set[int] = set()
+        async with asyncio.timeout(3 * WAIT):
+            while answered != {one.pid, other.pid}:
+                # A connection each: the system picks the process by the connection.
+                close = {"Connection": "close"}
+                async with session.get(addresses["http"] + "/v1/stats", headers=close) as reply:
+                    answered.add((await reply.json())["pid"])
+        for _ in range(8):
+            said: set[str] = set()
+            async with asyncio.timeout(WAIT):
+                while said != wanted:
+                    async with session.get(addresses["http"] + "/metrics", headers=close) as reply:
+                        text = await reply.text()
+                    said = set(re.findall(r'distributary_publisher_connections\{process="(\d+)"\} 0', text))
+                    assert str(apart.pid) not in said
+                    if said != wanted:  # the first beats are still to come
+                        await asyncio.sleep(0.05)

@@ -1,0 +1,368 @@
+"""Server-sent events on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket as sockets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.integration.publisher.serving import WAIT, serving
+from tests.support.events import Event, Stream
+from tests.unit.publisher.world import VIEW, World, until
+from yarl import URL
+
+from distributary.model.query import Query
+from distributary.publisher.figures import describe
+from distributary.publisher.server import Publisher
+
+
+@asynccontextmanager
+async def stream(
+    publisher: Publisher, query: str = "", view: str = VIEW, **headers: str
+) -> AsyncIterator[Stream]:
+    url = f"{publisher.addresses['http']}/v1/views/{view}/events?{query}"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, headers={k.replace("_", "-"): v for k, v in headers.items()}) as response,
+    ):
+        yield Stream(response)
+
+
+@asynccontextmanager
+async def unread(publisher: Publisher, query: str = "") -> AsyncIterator[sockets.socket]:
+    """A stream of which nothing is read but what a test reads from its socket."""
+    with sockets.socket() as found:
+        found.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+        found.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(found, ("127.0.0.1", publisher.http.port))
+        found.send(f"GET /v1/views/{VIEW}/events?{query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        await until(lambda: publisher.stats.streams)
+        yield found
+
+
+async def test_state_ready_changes() -> None:
+    world = World()
+    world.put(("a", {"s": "f"}), ("b", {"s": "g"}))
+    async with serving(world) as publisher:
+        async with stream(publisher, "where=s%20%3D%20'f'") as events:
+            headers = events.response.headers
+            assert headers["Content-Type"].startswith("text/event-stream")
+            assert (headers["Cache-Control"], headers["X-Accel-Buffering"]) == ("no-store", "no")
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+            state, ready = await events.next(), await events.next()
+            assert state == Event(
+                "snapshot",
+                {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False, "tier": "snapshot"},
+                "",
+            )
+            position = f"{world.epoch}:2"
+            assert ready == Event(
+                "ready",
+                {"op": "ready", "position": position, "recovered": False, "tier": "snapshot"},
+                position,
+            )
+            world.put(("b", {"s": "f"}))
+            change = await events.next()
+            assert (change.name, change.data["op"], change.id) == ("change", "add", f"{world.epoch}:3")
+            assert describe(publisher.hub, publisher.stats, "")["streams"] == 1
+        await until(lambda: not publisher.stats.streams)
+        assert describe(publisher.hub, publisher.stats, "")["subscribers"] == 0
+
+
+async def lines(events: Stream, count: int) -> list[Any]:
+    """Read lines of JSON, without heartbeats."""
+    found: list[Any] = []
+    async with asyncio.timeout(WAIT):
+        while len(found) < count:
+            line = json.loads(await events.response.content.readline())
+            if line["event"] != "heartbeat":
+                found.append(line)
+    return found
+
+
+async def test_lines_of_json() -> None:
+    """The same stream without the framing of events, for whoever reads a body as it comes."""
+    world = World()
+    world.put(("a", {"s": "f"}), ("b", {"s": "g"}))
+    async with serving(world) as publisher:
+        async with stream(publisher, "where=s%20%3D%20'f'", Accept="application/x-ndjson") as events:
+            assert events.response.headers["Content-Type"] == "application/x-ndjson"
+            state, ready = await lines(events, 2)
+            position = f"{world.epoch}:2"
+            assert state == {
+                "event": "snapshot",
+                "data": {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False, "tier": "snapshot"},
+            }
+            assert ready == {
+                "event": "ready",
+                "id": position,
+                "data": {"op": "ready", "position": position, "recovered": False, "tier": "snapshot"},
+            }
+            world.put(("b", {"s": "f"}))
+            (change,) = await lines(events, 1)
+            assert (change["event"], change["data"]["op"]) == ("change", "add")
+            assert change["id"] == f"{world.epoch}:3"
+        world.put(("a", {"s": "f", "n": 1}), ("b", {"s": "f", "n": 1}))
+        for more in ({"Last_Event_ID": change["id"]}, {}):
+            query = "where=s%20%3D%20'f'" + ("" if more else f"&last_event_id={change['id']}")
+            async with stream(publisher, query, Accept="application/x-ndjson", **more) as events:
+                *missed, ready = await lines(events, 3)
+                assert [one["id"] for one in missed] == [f"{world.epoch}:4", f"{world.epoch}:5"]
+                assert ready["data"]["recovered"]
+        async with stream(publisher, view="nothing", Accept="application/x-ndjson") as events:
+            assert events.response.status == 404
+
+
+async def test_lines_and_events_share_a_channel() -> None:
+    world = World()
+    async with (
+        serving(world) as publisher,
+        stream(publisher) as events,
+        stream(publisher, Accept="application/x-ndjson") as plain,
+    ):
+        await events.next()
+        await events.next()
+        await lines(plain, 2)
+        world.put(("a", {"n": 1}))
+        event, (line,) = await events.next(), await lines(plain, 1)
+        assert (event.name, event.data, event.id) == (line["event"], line["data"], line["id"])
+        assert describe(publisher.hub, publisher.stats, "")["channels"] == 2
+
+
+async def test_lines_of_a_view_being_built() -> None:
+    async with (
+        serving(World(live=False)) as publisher,
+        stream(publisher, Accept="application/x-ndjson") as events,
+    ):
+        assert (events.response.status, events.response.headers["Retry-After"]) == (503, "1")
+
+
+async def test_resume_by_last_event_id() -> None:
+    world = World()
+    async with serving(world) as publisher:
+        async with stream(publisher, "key=a&key=b") as events:
+            await events.next()
+            last = (await events.next()).id
+        world.put(("a", {"n": 1}), ("c", {"n": 1}), ("b", {"n": 1}))
+        for more in ({"Last_Event_ID": last}, {}):
+            query = "key=a&key=b" + ("" if more else f"&last_event_id={last}")
+            async with stream(publisher, query, **more) as events:
+                first, second, ready = [await events.next() for _ in range(3)]
+                assert [e.id for e in (first, second)] == [f"{world.epoch}:1", f"{world.epoch}:3"]
+                assert (ready.name, ready.data["recovered"]) == ("ready", True)
+        for stale in ("other:1", "nonsense", f"{world.epoch}:99"):
+            async with stream(publisher, "key=a&key=b", Last_Event_ID=stale) as events:
+                assert (await events.next()).name == "snapshot"
+
+
+async def test_two_steps() -> None:
+    world = World()
+    world.put(("a", {"s": "f"}))
+    query = Query.parse(VIEW, "s = 'f'")
+    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    async with serving(world) as publisher, stream(publisher, "subscription=G") as events:
+        assert (await events.next()).name == "waiting"
+        await world.reader.begin(VIEW, "G", 60_000)
+        assert (await events.next()).data["rows"] == [["a", {"s": "f"}]]
+        assert (await events.next()).name == "ready"
+
+
+async def test_refusals() -> None:
+    async with serving(World()) as publisher:
+        for query, view, status, code in (
+            ("", "nothing", 404, "not-found"),
+            ("where=x", VIEW, 400, "bad-query"),
+            ("nonsense=1", VIEW, 400, "bad-query"),
+            ("where=a%3D1&key=b", VIEW, 400, "bad-query"),
+            ("subscription=G&key=b", VIEW, 400, "bad-query"),
+            ("subscription=none", VIEW, 404, "not-found"),
+        ):
+            async with stream(publisher, query, view) as events:
+                assert events.response.status == status
+                error = (await events.response.json())["error"]
+                assert (error["code"], error["retry"]) == (code, False)
+
+
+async def test_a_view_being_built() -> None:
+    async with serving(World(live=False)) as publisher:
+        async with stream(publisher) as events:
+            assert (events.response.status, events.response.headers["Retry-After"]) == (503, "1")
+        async with stream(publisher, Accept="text/event-stream") as events:
+            assert events.response.status == 200  # a browser would not try again otherwise
+            assert (await events.next()).name == "end"
+
+
+async def test_another_epoch_ends_the_stream() -> None:
+    world = World()
+    async with serving(world) as publisher, stream(publisher) as events:
+        await events.next()
+        await events.next()
+        world.crash()
+        end = await events.next()
+        assert (end.name, end.data["code"], end.id) == ("end", 2500, "")
+
+
+async def test_stale_notices_have_no_id() -> None:
+    world = World(stale_after=5)
+    clock = [1000.0]
+    world.store.clock = lambda: clock[0]
+    world.store.writer.fresh(VIEW)
+    async with serving(world) as publisher, stream(publisher) as events:
+        await events.next()
+        await events.next()
+        clock[0] += 6
+        assert await events.next() == Event("stale", {"op": "stale", "since": 1_000_000}, "")
+
+
+async def test_heartbeats() -> None:
+    async with serving(World()) as publisher:
+        publisher.http._events._heartbeat = 0.01
+        async with stream(publisher) as events, asyncio.timeout(WAIT):
+            while b": " not in await events.response.content.readline():
+                pass
+        async with stream(publisher, Accept="application/x-ndjson") as events, asyncio.timeout(WAIT):
+            while json.loads(await events.response.content.readline()) != {"event": "heartbeat"}:
+                pass
+
+
+async def test_a_reader_that_stops_is_cut_off() -> None:
+    world = World()
+    async with serving(world, queue_bytes=65_536) as publisher, unread(publisher):
+        async with asyncio.timeout(WAIT):
+            while not publisher.stats.slow:
+                world.put(("a", {"filler": "x" * 50_000}))
+                await asyncio.sleep(0)
+        await until(lambda: not publisher.stats.streams)
+
+
+async def test_a_reader_that_reads_but_too_slowly_is_cut_off() -> None:
+    world = World()
+    async with serving(world, queue_bytes=200_000) as publisher, unread(publisher) as slow:
+        async with asyncio.timeout(WAIT):
+            while not publisher.stats.slow:
+                world.put(("a", {"filler": "x" * 50_000}))
+                await asyncio.get_running_loop().sock_recv(slow, 25_000)
+        await until(lambda: not publisher.stats.streams)
+
+
+async def test_a_reader_that_does_not_take_its_state_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distributary.publisher.hub.budget.STALL", 0.3)
+    world = World()
+    for n in range(60):
+        world.put((f"k{n}", {"filler": "x" * 100_000}))
+    async with serving(world) as publisher:
+        async with unread(publisher):
+            await until(lambda: publisher.hub.states.used)
+            await until(lambda: publisher.stats.slow)
+            await until(lambda: not publisher.stats.streams)
+        assert publisher.hub.states.used == 0
+        async with stream(publisher) as events:
+            rows = 0
+            while (event := await events.next()).name == "snapshot":
+                rows += len(event.data["rows"])
+            assert (rows, event.name) == (60, "ready")
+
+
+async def test_origins() -> None:
+    async with serving(World(), origins=("https://app.example.com",)) as publisher:
+        async with stream(publisher, Origin="https://app.example.com") as events:
+            assert events.response.headers["Access-Control-Allow-Origin"] == "https://app.example.com"
+        async with stream(publisher, Origin="https://evil.example.com") as events:
+            assert events.response.status == 403
+            assert "Access-Control-Allow-Origin" not in events.response.headers
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing.js", "__init__.py", "__pycache__", "..%2Fpricing.py", "a%00.js", f"{'9' * 4000}.js"]
+)
+async def test_page_has_its_own_files_and_no_others(name: str) -> None:
+    async with (
+        serving(World()) as publisher,
+        aiohttp.ClientSession(publisher.addresses["http"]) as session,
+    ):
+        async with session.get("/app.js") as reply:
+            assert reply.status == 200
+        async with session.get(URL(f"/{name}", encoded=True)) as reply:
+            assert (reply.status, (await reply.text())[:11]) == (404, "there is no")
+
+
+async def test_the_rest_of_the_port() -> None:
+    world = World()
+    async with serving(world) as publisher, aiohttp.ClientSession(publisher.addresses["http"]) as session:
+        async with session.get("/healthz") as reply:
+            assert await reply.json() == {"status": "ok"}
+        async with session.get("/readyz") as reply:
+            assert reply.status == 200
+        async with stream(publisher) as events:
+            await events.next()
+            world.put(("a", {"n": 1}))
+            await until(lambda: publisher.stats.deliveries)
+            async with session.get("/v1/stats") as reply:
+                said = await reply.json()
+            assert (said["subscribers"], said["views"][VIEW]["published"]) == (1, 1)
+            async with session.get("/metrics") as reply:
+                text = await reply.text()
+            assert f'distributary_publisher_deliveries_total{{process="{os.getpid()}"}} 1\n' in text
+            labels = f'process="{os.getpid()}",view="{VIEW}"'
+            assert f"distributary_publisher_delay_ms_count{{{labels}}} 1\n" in text
+        for path in ("/../server.py", "/__init__.py", "/nothing.html", "/%2e%2e%2f__init__.py"):
+            async with session.get(path) as reply:
+                assert reply.status == 404
+
+
+async def test_not_ready_without_a_store() -> None:
+    world = World()
+    async with serving(world) as publisher, aiohttp.ClientSession(publisher.addresses["http"]) as session:
+
+        async def broken() -> list[str]:
+            raise ConnectionError("refused")
+
+        world.reader.views = broken  # type: ignore[method-assign]
+        async with session.get("/readyz") as reply:
+            assert reply.status == 503
+            assert (await reply.json())["error"]["code"] == "store-unavailable"
+
+
+async def test_some_fields_from_a_position() -> None:
+    world = World(exact=True)
+    world.put(("a", {"n": 1, "z": 0}), ("b", {"n": 2, "z": 0}))
+    position = f"{world.epoch}:{world.seq}"
+    world.put(("a", {"n": 5, "z": 1}), ("b", None))
+    async with serving(world) as publisher:
+        async with stream(publisher, f"fields=n&from={position}") as events:
+            missed = [await events.next(), await events.next()]
+            assert [(one.id, one.data["key"], one.data.get("row")) for one in missed] == [
+                ("", "a", {"n": 5}),
+                ("", "b", None),
+            ]
+            ready = await events.next()
+            assert ready.data["tier"] == "log"
+            world.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
+            change = await events.next()
+            assert change.data["changed"] == {"n": 6}
+        # What a browser has seen last stands over where its address began.
+        world.put(("a", {"n": 7, "z": 2}))
+        async with stream(publisher, f"fields=n&from={position}", Last_Event_ID=change.id) as events:
+            again = await events.next()
+            assert again.data["changed"] == {"n": 7}
+            assert (await events.next()).data["tier"] == "log"
+
+
+async def test_bad_fields_and_bad_starts_are_named() -> None:
+    async with serving(World()) as publisher:
+        for query, said in (
+            ("fields=", "character 1"),
+            ("fields=a,,b", "character 3"),
+            ("fields=a&fields=b", "given 2 times"),
+            ("from=yesterday", "neither a position nor a time"),
+        ):
+            async with stream(publisher, query) as events:
+                assert events.response.status == 400
+                assert said in (await events.response.json())["error"]["message"]

@@ -1,0 +1,454 @@
+"""WebSocket on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket as sockets
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+import pytest
+import websockets
+from tests.integration.publisher.serving import WAIT, Raw, raw, serving
+from tests.unit.publisher.wires import WIRES
+from tests.unit.publisher.world import VIEW, World, until
+
+from distributary.errors import PortTaken
+from distributary.model.query import Query
+from distributary.publisher.codec.frames import Pub
+from distributary.publisher.codec.protobuf_wire import PROTOBUF
+from distributary.publisher.codec.wire import Wire
+from distributary.publisher.figures import describe
+from distributary.publisher.hub.channel import WebSocketOutlet
+from distributary.publisher.server import Publisher
+
+
+def counts(publisher: Publisher) -> tuple[int, int, int, int]:
+    said = describe(publisher.hub, publisher.stats, "")
+    return said["connections"], said["queries"], said["channels"], said["subscribers"]
+
+
+both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+
+
+@both
+async def test_subscribe_follow_and_leave(wire: Wire) -> None:
+    world = World()
+    world.put(("a", {"n": 1}))
+    async with serving(world) as publisher:
+        async with raw(publisher, wire) as client:
+            await client.send({"id": 1, "connect": {}}, {"id": 2, "subscribe": {"channel": VIEW, "flag": 1}})
+            hello, reply = await client.next(), await client.next()
+            assert hello["connect"]["pong"]
+            assert reply == {
+                "id": 2,
+                "subscribe": {
+                    "recoverable": True,
+                    "positioned": True,
+                    "epoch": world.epoch,
+                    "offset": 1,
+                    "data": {"op": "snapshot", "rows": [["a", {"n": 1}]], "stale": False, "tier": "snapshot"},
+                },
+            }
+            world.time = 5
+            world.put(("a", {"n": 2}))
+            assert await client.next() == {
+                "push": {
+                    "channel": VIEW,
+                    "pub": {
+                        "data": {"op": "change", "key": "a", "time": 5, "changed": {"n": 2}},
+                        "offset": 2,
+                    },
+                }
+            }
+            assert counts(publisher) == (1, 1, 1, 1)
+            await client.send({"id": 3, "unsubscribe": {"channel": VIEW}})
+            assert await client.next() == {"id": 3, "unsubscribe": {}}
+            assert counts(publisher) == (1, 0, 0, 0)
+            await until(lambda: not world.store.all[VIEW].subscriptions)
+        await until(lambda: counts(publisher) == (0, 0, 0, 0))
+
+
+async def test_a_change_is_encoded_once_for_each_name_and_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    encoded: list[str] = []
+    encode = WebSocketOutlet.encode
+
+    def counted(outlet: WebSocketOutlet, epoch: str, pubs: Sequence[Pub]) -> bytes:
+        encoded.append(outlet.key)
+        return encode(outlet, epoch, pubs)
+
+    monkeypatch.setattr(WebSocketOutlet, "encode", counted)
+    async with serving(world) as publisher, AsyncExitStack() as exits:
+        clients = [await exits.enter_async_context(raw(publisher, wire)) for wire in (*WIRES, *WIRES, *WIRES)]
+        for client in clients:
+            await client.connect()
+            await client.send({"id": 2, "subscribe": {"channel": VIEW}})
+            assert "subscribe" in await client.next()
+        assert counts(publisher) == (6, 1, 2, 6)
+        world.put(("a", {"n": 1}))
+        pushed = [await client.next() for client in clients]
+        assert all(one == pushed[0] for one in pushed)
+        assert sorted(encoded) == sorted(wire.key + VIEW for wire in WIRES)
+
+
+@both
+async def test_compression(wire: Wire) -> None:
+    world = World()
+    async with serving(world, compression=True) as publisher, AsyncExitStack() as exits:
+        squeezed = await exits.enter_async_context(raw(publisher, wire))
+        whole = await exits.enter_async_context(raw(publisher, wire, compression=None))
+        assert squeezed.socket.response is not None
+        assert "permessage-deflate" in squeezed.socket.response.headers["Sec-WebSocket-Extensions"]
+        for client in (squeezed, whole):
+            await client.connect()
+            await client.send({"id": 2, "subscribe": {"channel": VIEW}})
+            await client.next()
+        for n in range(3):
+            world.put(("a", {"n": n, "filler": "x" * 5_000}))
+            assert await squeezed.next() == await whole.next()
+        assert counts(publisher)[2] == 2
+        before = publisher.stats.bytes
+        world.put(("a", {"n": 9, "filler": "y" * 5_000}))
+        assert await squeezed.next() == await whole.next()
+        assert publisher.stats.bytes - before < 6_000  # one of the two was small
+        await squeezed.send({"id": 3, "unsubscribe": {"channel": "x" * 5_000}})
+        assert await squeezed.next() == {"id": 3, "unsubscribe": {}}
+        await squeezed.send({"id": 4, "unsubscribe": {"channel": "x" * 70_000}})
+        assert (await squeezed.closed())[0] == 1009
+
+
+async def test_compression_is_off_unless_it_is_set() -> None:
+    async with serving(World()) as publisher, raw(publisher) as client:
+        assert client.socket.response is not None
+        assert "Sec-WebSocket-Extensions" not in client.socket.response.headers
+
+
+async def test_the_address_may_ask_for_protobuf() -> None:
+    async with serving(World()) as publisher:
+        url = publisher.addresses["websocket"] + "?format=protobuf"
+        async with websockets.connect(url, proxy=None) as socket:
+            await Raw(socket, PROTOBUF).connect()
+
+
+async def test_numbers_keep_their_text_and_rows_their_lines() -> None:
+    world = World()
+    async with serving(world) as publisher, raw(publisher) as client:
+        await client.connect()
+        await client.send({"id": 2, "subscribe": {"channel": VIEW}})
+        await client.next()
+        build = world.store.all[VIEW].builds["b1"]
+        world.put(("a", {"n": 1}))
+        await client.next()
+        exact = b'{"n": 12345678901234567890.10,\n "m":\r\n 1.50}'
+        build.rows["a"] = build.rows["a"]._replace(json=exact)
+        await client.send(
+            {"id": 3, "unsubscribe": {"channel": VIEW}}, {"id": 4, "subscribe": {"channel": VIEW}}
+        )
+        await client.next()
+        text = str(await client.socket.recv())
+        assert "12345678901234567890.10" in text
+        assert "1.50" in text
+        assert len(text.split("\n")) == 1
+
+
+@both
+async def test_errors(wire: Wire) -> None:
+    world = World()
+    async with serving(world, max_channels=2) as publisher, raw(publisher, wire) as client:
+        await client.connect()
+        asked = [
+            "nothing",
+            "odds?where=x",
+            "odds?nonsense=1",
+            "q:odds:ffff",
+            "odds",
+            "odds",
+            "odds?keys=a",
+            "odds?keys=b",
+        ]
+        got: list[int] = []
+        for n, channel in enumerate(asked, 2):
+            await client.send({"id": n, "subscribe": {"channel": channel}})
+            reply = await client.next()
+            assert reply["id"] == n
+            got.append(reply.get("error", {}).get("code", 0))
+        assert got == [102, 107, 107, 102, 0, 105, 0, 106]
+
+
+async def test_a_view_being_built_is_a_temporary_error() -> None:
+    world = World(live=False)
+    async with serving(world) as publisher, raw(publisher) as client:
+        await client.connect()
+        await client.send({"id": 2, "subscribe": {"channel": VIEW}})
+        error = (await client.next())["error"]
+        assert (error["code"], error["temporary"]) == (1100, True)
+
+
+@both
+async def test_two_steps_with_pages(wire: Wire) -> None:
+    world = World()
+    for n in range(40):
+        world.put((f"k{n:02}", {"s": "f", "filler": "x" * 5_000}))
+    query = Query.parse(VIEW, "s = 'f'")
+    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    async with serving(world) as publisher, raw(publisher, wire) as client:
+        await client.connect()
+        await client.send({"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}})
+        reply = (await client.next())["subscribe"]
+        place = (reply["data"], reply.get("offset", 0), reply["epoch"])
+        assert place == ({"op": "waiting"}, 0, world.epoch)
+        await world.reader.begin(VIEW, "G", 60_000)
+        rows: list[str] = []
+        pages = 0
+        while True:
+            pub = (await client.next())["push"]["pub"]
+            if pub["data"]["op"] == "ready":
+                break
+            assert "offset" not in pub
+            rows += [key for key, _ in pub["data"]["rows"]]
+            pages += 1
+            last = pub["data"]
+        assert sorted(rows) == sorted(world.rows())
+        assert pages > 1
+        assert "more" not in last
+        ready = {"op": "ready", "position": f"{world.epoch}:40", "tier": "snapshot"}
+        assert pub == {"data": ready, "offset": 40}
+        world.put(("k00", {"s": "g"}))
+        assert (await client.next())["push"]["pub"]["data"]["op"] == "remove"
+
+
+@both
+async def test_one_subscription_on_two_connections(wire: Wire) -> None:
+    """Each gets the state and every change of its own; one that leaves does not end the other's."""
+    world = World()
+    world.put(("a", {"s": "f", "n": 0}))
+    query = Query.parse(VIEW, "s = 'f'")
+    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    asked = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
+    async with serving(world) as publisher, raw(publisher, wire) as second:
+        async with raw(publisher, wire) as first:
+            for client in (first, second):
+                await client.connect()
+                await client.send(asked)
+                assert (await client.next())["subscribe"]["data"] == {"op": "waiting"}
+            await second.send({**asked, "id": 3})
+            assert (await second.next())["error"]["code"] == 105, "twice on one connection"
+            await world.reader.begin(VIEW, "G", 60_000)
+            for client in (first, second):
+                pushed = [(await client.next())["push"]["pub"]["data"] for _ in range(2)]
+                assert pushed[0]["rows"] == [["a", {"s": "f", "n": 0}]]
+                assert pushed[1]["op"] == "ready"
+            world.put(("a", {"s": "f", "n": 1}))
+            for client in (first, second):
+                assert (await client.next())["push"]["pub"]["data"]["changed"]["n"] == 1
+            await first.send({"id": 4, "unsubscribe": {"channel": query.channel}})
+            assert "unsubscribe" in await first.next()
+        await until(lambda: publisher.stats.connections == 1)
+        world.put(("a", {"s": "f", "n": 2}))
+        assert (await second.next())["push"]["pub"]["data"]["changed"]["n"] == 2
+        assert await world.reader.subscription(VIEW, "G") is not None
+
+
+@both
+async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(wire: Wire) -> None:
+    world = World()
+    query = Query.parse(VIEW, "s = 'f'")
+    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, True)
+    asked = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
+    async with (
+        serving(world) as publisher,
+        serving(world) as other,
+        raw(publisher, wire) as first,
+        raw(other, wire) as second,
+    ):
+        for client in (first, second):
+            await client.connect()
+            await client.send(asked)
+            assert (await client.next())["subscribe"]["data"]["op"] == "snapshot"
+        await first.send({"id": 4, "unsubscribe": {"channel": query.channel}})
+        assert "unsubscribe" in await first.next()
+        told = (await second.next())["push"]["unsubscribe"]
+        assert (told["code"], told["reason"]) == (2002, "subscription ended")
+        await until(lambda: not other.hub.followers[VIEW].members)
+
+
+@both
+async def test_recover_flag_and_history(wire: Wire) -> None:
+    world = World(log_keep=3)
+    async with serving(world) as publisher, raw(publisher, wire) as client:
+        await client.connect()
+        await client.send({"id": 2, "subscribe": {"channel": VIEW}})
+        await client.next()
+        for n in range(8):
+            world.put(("a", {"n": n}))
+            assert (await client.next())["push"]["pub"]["offset"] == n + 1
+        since = {"offset": 6, "epoch": world.epoch}
+        await client.send({"id": 3, "history": {"channel": VIEW, "limit": 10, "since": since}})
+        found = (await client.next())["history"]
+        assert [pub["offset"] for pub in found["publications"]] == [7, 8]
+        assert (found["offset"], found["epoch"]) == (8, world.epoch)
+        back = {"channel": VIEW, "limit": 2, "reverse": True}
+        for id, more, offsets in ((20, {}, [8, 7]), (21, {"since": since | {"offset": 8}}, [7, 6])):
+            await client.send({"id": id, "history": back | more})
+            found = (await client.next())["history"]
+            assert [pub["offset"] for pub in found["publications"]] == offsets
+        await client.send({"id": 22, "history": {"channel": VIEW}})
+        assert (await client.next())["history"].get("publications", []) == []
+        old = {"offset": 1, "epoch": world.epoch}
+        await client.send({"id": 4, "history": {"channel": VIEW, "limit": 10, "since": old}})
+        assert (await client.next())["error"]["code"] == 112
+        await client.send({"id": 5, "unsubscribe": {"channel": VIEW}})
+        await client.next()
+        again = {"channel": VIEW, "recover": True, "flag": 3} | old
+        await client.send({"id": 6, "subscribe": again})
+        assert (await client.next())["error"]["code"] == 112
+        await client.send({"id": 7, "subscribe": again | {"flag": 1}})
+        reply = (await client.next())["subscribe"]
+        assert (reply["was_recovering"], reply.get("recovered", False)) == (True, False)
+        assert reply["data"]["op"] == "snapshot"
+
+
+async def test_a_message_in_pieces() -> None:
+    async with serving(World(), max_frame=1024) as publisher:
+        async with raw(publisher) as client:
+            await client.socket.send(['{"id":1,', '"connect":', "{}}"])
+            assert "connect" in await client.next()
+        async with raw(publisher) as client:
+            await client.socket.send(["x" * 1000] * 5)
+            assert (await client.closed())[0] == 1009
+
+
+@both
+async def test_pings_are_answered_or_the_connection_is_closed(wire: Wire) -> None:
+    world = World()
+    async with serving(world, ping=0.2) as publisher, raw(publisher, wire) as client:
+        await client.connect()
+        pings = [await client.socket.recv(decode=False) for _ in range(3) if await pong(client)]
+        assert pings == [wire.ping] * 3
+        assert await client.closed() == (3012, "no pong")
+
+
+async def pong(client: Raw) -> bool:
+    await client.send({})
+    return True
+
+
+async def test_shutdown_tells_clients_to_come_back() -> None:
+    async with serving(World()) as publisher, raw(publisher) as client:
+        await client.connect()
+        stopping = asyncio.create_task(publisher.websocket.stop())
+        assert await client.closed() == (3001, "shutdown")
+        await stopping
+
+
+async def test_origins() -> None:
+    async with serving(World(), origins=("https://app.example.com",)) as publisher:
+        for origin in (
+            "https://app.example.com",
+            f"http://127.0.0.1:{publisher.http.port}",
+            "http://localhost:9",
+        ):
+            async with raw(publisher, origin=origin) as client:
+                await client.connect()
+        for origin in ("https://evil.example.com", "null", "http://127.0.0.1.evil.example"):
+            with pytest.raises(websockets.InvalidStatus) as refused:
+                async with raw(publisher, origin=origin):
+                    pass
+            assert refused.value.response.status_code == 403
+
+
+async def test_other_addresses_are_refused() -> None:
+    async with serving(World()) as publisher:
+        url = publisher.addresses["websocket"]
+        for where in (url + "x", url.replace("websocket", "other")):
+            with pytest.raises(websockets.InvalidStatus) as refused:
+                async with websockets.connect(where, proxy=None):
+                    pass
+            assert refused.value.response.status_code == 404
+
+
+async def test_a_taken_port_is_a_clear_error() -> None:
+    async with serving(World()) as publisher:
+        taken = publisher.websocket.port
+        other = Publisher(World().reader, publisher.websocket.settings, ttl=60)
+        with pytest.raises(PortTaken, match=rf"127.0.0.1:{taken}.*publisher.port"):
+            await other.start(port=taken, http_port=0)
+        with pytest.raises(PortTaken, match=r"publisher.http_port"):
+            await other.start(port=0, http_port=publisher.http.port)
+        await other.hub.close()
+
+
+async def test_a_reader_that_stops_is_closed_and_does_not_hold_the_others() -> None:
+    world = World()
+    async with serving(world, queue_bytes=65_536) as publisher:
+        slow = sockets.socket()
+        slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+        slow.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(slow, ("127.0.0.1", publisher.websocket.port))
+        async with raw(publisher, sock=slow) as stuck, raw(publisher) as quick:
+            for client in (stuck, quick):
+                await client.connect()
+                await client.send({"id": 2, "subscribe": {"channel": VIEW}})
+                await client.next()
+            stuck.socket.transport.pause_reading()
+            got = 0
+
+            async def read() -> None:
+                nonlocal got
+                while True:
+                    await quick.next()
+                    got += 1
+
+            reading = asyncio.create_task(read())
+            sent = 0
+            async with asyncio.timeout(WAIT):
+                while not publisher.stats.slow:
+                    world.put(("a", {"filler": "x" * 20_000, "n": sent}))
+                    sent += 1
+                    await until(lambda wanted=sent: got == wanted)  # type: ignore[misc]
+            assert counts(publisher) == (1, 1, 1, 1)
+            assert publisher.stats.closes == {3008: 1}
+            stuck.socket.transport.resume_reading()
+            assert await stuck.closed() == (3008, "slow")
+            reading.cancel()
+
+
+async def test_a_state_larger_than_the_queue_is_not_slowness() -> None:
+    world = World()
+    for n in range(50):
+        world.put((f"k{n}", {"filler": "x" * 20_000}))
+    async with serving(world, queue_bytes=65_536) as publisher, raw(publisher) as client:
+        await client.connect()
+        for n, channel in enumerate(("odds", "odds?", "odds?where="), 2):
+            await client.send({"id": n, "subscribe": {"channel": channel}})
+        for _ in range(3):
+            reply = await client.next()
+            assert len(reply["subscribe"]["data"]["rows"]) == 50
+        world.put(("k0", {"n": 1}))
+        assert {(await client.next())["push"]["channel"] for _ in range(3)} == {
+            "odds",
+            "odds?",
+            "odds?where=",
+        }
+        assert publisher.stats.slow == 0
+        assert counts(publisher) == (1, 1, 3, 3)
+
+
+async def test_lost_connections_leave_nothing_behind() -> None:
+    world = World()
+    async with serving(world) as publisher:
+        for _ in range(3):
+            async with raw(publisher) as client:
+                await client.connect()
+                await client.send(
+                    *({"id": n + 2, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(20))
+                )
+                for _ in range(20):
+                    assert "subscribe" in await client.next()
+                client.socket.transport.abort()
+        await until(lambda: counts(publisher) == (0, 0, 0, 0))
+        assert len(world.store.all[VIEW].subscriptions) == 60  # they lapse, so that clients may come back
+        assert json.dumps(describe(publisher.hub, publisher.stats, ""))

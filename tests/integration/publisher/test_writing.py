@@ -1,0 +1,105 @@
+"""Messages of clients on a real broker, which goes away and comes back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from confluent_kafka import Message, TopicPartition
+from tests.integration.publisher.serving import raw, serving
+from tests.support.broker import RunningBroker
+from tests.support.clock import LIMIT
+from tests.unit.publisher.world import World
+
+from distributary.config.sections import Kafka
+from distributary.errors import KafkaUnavailable, TopicError
+from distributary.kafka import client, topics
+from distributary.kafka.draft import Draft
+from distributary.kafka.gate import Gate
+from distributary.kafka.writer import TopicWriter
+from distributary.model.feed import Feed
+from distributary.publisher.websocket.inlet import Inlet
+
+TOPIC = "game.moves"
+FEED = Feed("moves", TOPIC, publish=True, publish_key="player")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    running = RunningBroker(tmp_path_factory.mktemp("broker"))
+    running.start()
+    topics.ensure_topic(client.admin(running.kafka), TOPIC, 2)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+async def writer(broker: RunningBroker) -> AsyncIterator[TopicWriter]:
+    made = TopicWriter(broker.kafka, Gate({}), timeout=2.0 * LIMIT)
+    yield made
+    await made.close(1.0)
+
+
+def records(broker: RunningBroker, count: int) -> list[Message]:
+    """Read the topic from its beginning until there are that many records."""
+    consumer = client.consumer(broker.kafka, "test")
+    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(2)])
+    found: list[Message] = []
+    deadline = time.monotonic() + 20 * LIMIT
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append(message)
+    consumer.close()
+    return found
+
+
+async def test_what_is_acknowledged_is_in_kafka(broker: RunningBroker, writer: TopicWriter) -> None:
+    """Also after the broker was killed: a client is told, tries again, and no acknowledged move is lost."""
+    world = World()
+    inlet = Inlet([FEED], world.reader, writer.send)
+    async with serving(world, inlet=inlet) as publisher, raw(publisher) as player:
+        await player.connect()
+        moves = [{"player": f"p{n % 3}", "n": n} for n in range(20)]
+        await player.send(
+            *({"id": n + 2, "publish": {"channel": "feed:moves", "data": m}} for n, m in enumerate(moves))
+        )
+        assert {(await player.next())["id"] for _ in moves} == set(range(2, 22))
+        found = records(broker, 20)
+        by_player: dict[bytes, list[int]] = {}
+        for one in found:
+            key, value = one.key(), one.value()
+            assert key is not None
+            assert value is not None
+            assert json.loads(value)["player"].encode() == key
+            by_player.setdefault(key, []).append(json.loads(value)["n"])
+        assert all(numbers == sorted(numbers) for numbers in by_player.values())
+        assert len(by_player) == 3
+
+        broker.kill()
+        last = {"channel": "feed:moves", "data": {"player": "p0", "n": 99}}
+        await player.send({"id": 30, "publish": last})
+        error = (await player.next())["error"]
+        assert (error["code"], error["temporary"]) == (100, True)
+        broker.start()
+        await player.send({"id": 31, "publish": last})
+        assert await player.next() == {"id": 31, "publish": {}}
+        values = [json.loads(one.value() or b"") for one in records(broker, 21)]
+        assert {"player": "p0", "n": 99} in values
+        assert len([value for value in values if value["n"] != 99]) == 20
+        assert publisher.stats.publishes == {"written": 21, "refused": 1}
+
+
+async def test_a_topic_that_is_not_there(broker: RunningBroker, writer: TopicWriter) -> None:
+    with pytest.raises(TopicError, match=r"nowhere"):
+        await writer.send(Draft("nowhere", b"{}"))
+
+
+async def test_no_broker_at_all() -> None:
+    writer = TopicWriter(Kafka(bootstrap_servers="127.0.0.1:9"), Gate({}), timeout=1.0)
+    with pytest.raises(KafkaUnavailable):
+        await writer.send(Draft(TOPIC, b"{}"))
+    await writer.close(0.1)
+    await TopicWriter(Kafka(bootstrap_servers="127.0.0.1:9"), Gate({})).close()  # one that nobody used

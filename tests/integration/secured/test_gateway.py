@@ -1,0 +1,45 @@
+"""A gateway whose own user Kafka denies something says so to its clients."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+from tests.integration.cli.conftest import Run
+from tests.integration.secured.conftest import with_password
+from tests.support.guarded import GuardedCluster
+
+from distributary.config import load
+from distributary.gateway.__main__ import listen
+from distributary.gateway.app import make_app
+from distributary.store.memory import MemoryStore
+
+pytestmark = pytest.mark.slow
+
+
+async def test_what_is_denied_is_not_called_missing(
+    guarded: GuardedCluster, run: Run, topic: str, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(run, "acls", "remove", "--principal", "User:ann", "--execute")
+    properties = with_password(guarded, "ann")
+    servers = properties.pop("bootstrap.servers")
+    (tmp_path / "distributary.toml").write_text("")
+    config = load(tmp_path / "distributary.toml", env={})
+    config = replace(config, kafka=replace(config.kafka, bootstrap_servers=servers, properties=properties))
+    listener = await listen(make_app(config, MemoryStore().reader), config, 0)
+    try:
+        url = f"http://127.0.0.1:{listener.port}/topics/{topic}"
+        body = {"records": [{"value": "eA=="}]}
+        kind = {"Content-Type": "application/vnd.kafka.binary.v2+json"}
+        async with aiohttp.ClientSession() as http:
+            for asked in (http.get(url), http.post(url, json=body, headers=kind)):
+                async with asked as reply:
+                    said = await reply.json()
+                assert (reply.status, said["error_code"]) == (403, 40301), said
+                assert topic in said["message"]
+                assert "acls add" in said["message"]
+    finally:
+        await listener.stop()

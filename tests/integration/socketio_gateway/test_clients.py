@@ -1,0 +1,185 @@
+"""The socket.io client that people use, unmodified, under Node."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.integration.publisher.serving import serving
+from tests.integration.socketio_gateway.gateways import gateway, needs_node, node
+from tests.unit.publisher.world import VIEW, Taken, World, until
+
+from distributary.model.feed import Feed
+from distributary.publisher.figures import describe
+from distributary.publisher.websocket.inlet import Inlet
+
+pytestmark = needs_node
+
+
+@pytest.mark.parametrize("words", [["--websocket"], []], ids=["websocket", "upgraded"])
+async def test_state_then_changes_then_none(words: list[str]) -> None:
+    world = World()
+    world.put(("a", {"s": "f", "price": 1}), ("b", {"s": "g"}))
+    async with (
+        serving(world) as publisher,
+        gateway([publisher.addresses["websocket"]]) as one,
+        node(one.port, *words) as client,
+    ):
+        assert (await client.next("open"))["transport"] == ("websocket" if words else "polling")
+        if not words:
+            assert (await client.next("upgrade"))["transport"] == "websocket"
+        joined = await client.ask("subscribe", {"view": VIEW, "where": "s = 'f'"})
+        assert joined["data"]["rows"] == [["a", {"s": "f", "price": 1}]]
+        assert (joined["epoch"], joined["offset"]) == (world.epoch, 2)
+        world.put(("b", {"s": "f"}))
+        told = await client.next("publication")
+        assert (told["channel"], told["offset"], told["data"]["op"]) == (joined["channel"], 3, "add")
+        world.put(("a", None))
+        assert (await client.next("publication"))["data"]["op"] == "remove"
+        assert await client.ask("unsubscribe", {"channel": joined["channel"]}) == {}
+        await until(lambda: describe(publisher.hub, publisher.stats, "")["subscribers"] == 0)
+        world.put(("b", {"s": "f", "price": 2}))
+        # Away and back with a position: exactly what was missed.
+        position = {"epoch": joined["epoch"], "offset": 4}
+        again = await client.ask("subscribe", {"view": VIEW, "where": "s = 'f'", "recover": position})
+        assert again["recovered"] is False or [p["offset"] for p in again["publications"]] == [5]
+        await client.say("end")
+        await until(lambda: not publisher.stats.connections)
+        assert one.clients == 0
+
+
+async def test_by_polling_alone() -> None:
+    world = World()
+    async with (
+        serving(world) as publisher,
+        gateway([publisher.addresses["websocket"]]) as one,
+        node(one.port, "--polling") as client,
+    ):
+        await client.next("connect")
+        await client.ask("subscribe", {"channel": VIEW})
+        for n in range(20):
+            world.put(("a", {"n": n}))
+        assert [(await client.next("publication"))["offset"] for _ in range(20)] == list(range(1, 21))
+
+
+async def test_the_rest_of_the_protocol() -> None:
+    world = World()
+    taken = Taken()
+    inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, taken.produce)
+    async with (
+        serving(world, inlet=inlet, ping=1.0) as publisher,
+        gateway([publisher.addresses["websocket"]], ping=1.0) as one,
+        node(one.port, "--websocket") as client,
+    ):
+        await client.ask("subscribe", {"view": VIEW})
+        for n in range(3):
+            world.put(("a", {"n": n}))
+        found = await client.ask("history", {"channel": VIEW, "limit": 2, "reverse": True})
+        assert ([p["offset"] for p in found["publications"]], found["offset"]) == ([3, 2], 3)
+        found = await client.ask("rpc", {"method": "position", "data": {"view": VIEW}})
+        assert found["data"]["position"] == f"{world.epoch}:3"
+        assert await client.ask("publish", {"channel": "feed:moves", "data": {"to": "e4"}}) == {}
+        assert [json.loads(value or b"") for value in taken.values] == [{"to": "e4"}]
+        refused = await client.ask("publish", {"channel": "feed:other", "data": {}})
+        assert refused["error"]["code"] == 103
+        assert "client" in await client.ask("refresh", {"token": "another"})  # tokens count for nothing here
+        pings = publisher.stats.pings
+        await until(lambda: publisher.stats.pings >= pings + 2)
+        assert publisher.stats.closes == {}
+        world.writer.drop_view(VIEW)
+        assert await client.next("unsubscribed") == {"channel": VIEW, "code": 2000, "reason": "view deleted"}
+
+
+async def test_digits_stay_as_they_are() -> None:
+    world = World()
+    taken = Taken()
+    inlet = Inlet([Feed("moves", "m", publish=True)], world.reader, taken.produce)
+    async with (
+        serving(world, inlet=inlet) as publisher,
+        gateway([publisher.addresses["websocket"]]) as one,
+        node(one.port, "--websocket") as client,
+    ):
+        await client.next("connect")
+        # By hand: JavaScript itself would round them.
+        data = '{"price":1.50,"id":12345678901234567890123}'
+        await client.say(f'raw 20["publish",{{"channel":"feed:moves","data":{data}}}]')
+        await until(lambda: taken.records)
+        assert taken.values == [data.encode()]
+
+
+BAD: list[tuple[str, Any, int, str]] = [
+    ("subscribe", None, 107, "subscribe takes one object"),
+    ("subscribe", [1], 107, "subscribe takes one object"),
+    ("subscribe", {}, 107, "a channel or a view"),
+    ("subscribe", {"view": VIEW, "wher": "a = 1"}, 107, "did you mean 'where'?"),
+    ("subscribe", {"view": VIEW, "where": "a ="}, 107, ""),
+    ("subscribe", {"view": VIEW, "keys": "a"}, 107, "keys is a list of texts"),
+    ("subscribe", {"view": VIEW, "recover": {"epoch": "e"}}, 107, "recover is a position"),
+    ("subscribe", {"view": "nothing"}, 102, "nothing"),
+    ("subscribe", {"channel": "x" * 40_000}, 107, ""),
+    ("unsubscribe", {}, 107, "needs a channel"),
+    ("history", {"channel": VIEW}, 103, "subscribe to the channel first"),
+    ("rpc", {"method": "nonsense"}, 104, ""),
+    ("rpc", {"method": 7}, 107, "method is a text"),
+    ("dance", {}, 104, ""),
+]
+
+
+NO_PACKETS = ("2", "2[]", "2{}", "2[7]", '2["*"]', "x", "51-[", "2" + "[" * 20_000, '2["rpc",NaN]', "9")
+
+
+async def test_bad_input_is_answered() -> None:
+    async with (
+        serving(World()) as publisher,
+        gateway([publisher.addresses["websocket"]]) as one,
+        node(one.port, "--websocket") as client,
+    ):
+        for event, payload, code, words in BAD:
+            error = (await client.ask(event, payload))["error"]
+            assert (error["code"], words in error["message"]) == (code, True), (event, payload, error)
+        for packet in NO_PACKETS:
+            await client.say(f"raw {packet}")
+        assert "data" in await client.ask("subscribe", {"view": VIEW}), "it goes on after what is no packet"
+        assert "error" in await client.ask("subscribe", {"view": VIEW}), "a channel is held once"
+        assert publisher.stats.closes == {}
+
+
+async def test_a_frame_that_is_too_large_ends_the_connection() -> None:
+    async with (
+        serving(World()) as publisher,
+        gateway([publisher.addresses["websocket"]], max_frame=2048) as one,
+        node(one.port, "--websocket") as client,
+    ):
+        await client.next("connect")
+        await client.say(f"rpc {json.dumps({'method': 'x' * 4000})}")
+        assert (await client.next("disconnect"))["reason"] == "transport close"
+
+
+async def test_pages_of_others_are_refused() -> None:
+    async with (
+        serving(World()) as publisher,
+        gateway([publisher.addresses["websocket"]]) as one,
+        node(one.port, "--polling", "--origin", "https://evil.example.com") as evil,
+        node(one.port, "--websocket", "--origin", "https://evil.example.com") as other,
+        node(one.port, "--polling", "--origin", "http://localhost:3000") as good,
+    ):
+        assert await evil.next("connect_error")
+        assert await other.next("connect_error")
+        await good.next("connect")
+
+
+async def test_who_never_says_who_it_is_is_cut_off() -> None:
+    import aiohttp
+
+    async with (
+        serving(World()) as publisher,
+        gateway([publisher.addresses["websocket"]], auth_timeout=0.2) as one,
+        aiohttp.ClientSession() as http,
+        http.ws_connect(f"http://127.0.0.1:{one.port}/socket.io/?EIO=4&transport=websocket") as socket,
+    ):
+        assert (await socket.receive()).data.startswith("0{")
+        async with asyncio.timeout(10):
+            while (await socket.receive()).type is aiohttp.WSMsgType.TEXT:
+                pass

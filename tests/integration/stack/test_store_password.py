@@ -1,0 +1,48 @@
+"""The embedded store's password: made once, used by everything, shown by nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+from tests.support.clock import LIMIT
+from tests.unit.stack.fakes import Heard
+
+from distributary.config import Config, Kafka, Store
+from distributary.config.embedded import store_secret
+from distributary.config.private import read_secret
+from distributary.kafka import topics
+from distributary.stack import stack, state
+from distributary.stack.stack import Stack
+
+
+async def test_only_a_private_file_shows_the_password_of_the_embedded_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "wait_for_kafka", lambda *args: "cluster")
+    monkeypatch.setattr(stack, "create_topics", lambda config: None)
+    given = Config(
+        Kafka(bootstrap_servers="k:1"), Store(start_timeout=20 * LIMIT), data_dir=tmp_path / "data"
+    )
+    heard, urls, argv = Heard(), [], []
+    for _ in range(2):
+        async with Stack(given, say=heard, services=[]) as running:
+            await running.wait_ready()
+            urls.append(running.config.store.url)
+            with redis.Redis.from_url(running.config.store.url) as client:
+                assert client.ping()
+            port = running.config.store.port
+            with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
+                stranger.ping()
+            (part,) = [part for part in running.state.parts if part.name == "store"]
+            assert part.pid is not None
+            argv += psutil.Process(part.pid).cmdline()
+    password = read_secret(store_secret(given.data_dir))
+    assert password
+    assert urls == [f"redis://:{password}@127.0.0.1:{port}/0"] * 2, "it stays the same"
+    said = [(given.data_dir / state.FILE).read_text(), repr(heard.events), *argv]
+    said += [path.read_text() for path in (given.data_dir / "logs").iterdir()]
+    assert not [text for text in said if password in text]
+    assert f"redis://:***@127.0.0.1:{port}/0" in repr(heard.events)

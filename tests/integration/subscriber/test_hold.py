@@ -1,0 +1,145 @@
+"""Between the state and the first change nothing is lost and nothing repeated, whatever the timing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.integration.conftest import Database
+from tests.integration.subscriber.conftest import Start
+from tests.integration.subscriber.joining import GROUPED, KEYED, WHOLE, Joiners, wanted_at
+from tests.support.clock import LIMIT
+from tests.support.counting import COUNTED, VIEW, rows_at
+
+from distributary.config.sections import Publisher as Settings
+from distributary.publisher.codec.frames import Pub
+from distributary.publisher.hub.join import Joining
+from distributary.publisher.server import Publisher
+from distributary.store.redis import RedisReader
+from distributary.store.tail import Build
+
+pytestmark = pytest.mark.slow
+
+Stop = Callable[[], Any]
+
+
+@asynccontextmanager
+async def counting(database: Database, rate: int) -> AsyncIterator[Callable[[], Any]]:
+    """Write the counted view in a process of its own; the call stops it and gives what it said last."""
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.support.counting",
+        database.url,
+        str(rate),
+        env=env,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+
+    async def line() -> Any:
+        assert process.stdout is not None
+        async with asyncio.timeout(20 * LIMIT):
+            return json.loads(await process.stdout.readline())
+
+    async def stop() -> Any:
+        assert process.stdin is not None
+        process.stdin.write(b"stop\n")
+        return await line()
+
+    try:
+        assert (await line())["ready"]
+        yield stop
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def stored(reader: RedisReader) -> tuple[int, dict[str, Any]]:
+    """The view's rows as the store has them."""
+    rows: dict[str, Any] = {}
+    cursor = 0
+    while True:
+        page = await reader.page(Build(VIEW, COUNTED.build), cursor, 1_000)
+        rows |= {key: json.loads(row.json) for key, row in page.rows}
+        cursor = page.cursor
+        if not cursor:
+            return page.seq, rows
+
+
+async def test_three_thousand_joins_under_load(database: Database, publish: Start) -> None:
+    addresses = (await asyncio.to_thread(publish, database.url)).addresses
+    reader = RedisReader(database.url)
+    joiners = Joiners(addresses, reader, seed=1)
+    tally = joiners.tally
+    end: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    async with counting(database, 2_000) as stop, asyncio.timeout(90 * LIMIT), asyncio.TaskGroup() as group:
+        stayers = []
+        for asking in (WHOLE, GROUPED[0], KEYED[1]):
+            joined = asyncio.Event()
+            stayers.append((asking, group.create_task(joiners.stay(asking, joined, end))))
+            await joined.wait()
+        await joiners.run(sockets=(12, 150), steps=(6, 105), streams=(6, 105))
+        said = await stop()
+        end.set_result(said["seq"])
+        for asking, task in stayers:
+            witness = await task
+            tally.count("stayed", witness)
+            assert witness.rows == wanted_at(asking, said["seq"])
+        assert await stored(reader) == (said["seq"], rows_at(said["seq"]))
+    await reader.close()
+    print(tally.joins, tally.changes, said)
+    assert tally.faults == []
+    assert tally.total >= 3_000
+    ways = ("snapshot", "recovered", "begun", "begun early, snapshot", "stream", "stream resumed")
+    assert all(tally.joins.get(way, 0) >= 50 for way in ways), tally.joins
+    assert said["seq"] > 10_000
+
+
+def deliver_nothing_held(joining: Joining, epoch: str, seq: int) -> Sequence[Pub] | None:
+    """What came while the state was read is forgotten."""
+    found = settle(joining, epoch, seq)
+    return None if found is None else ()
+
+
+def deliver_all_held(joining: Joining, epoch: str, seq: int) -> Sequence[Pub] | None:
+    """What came while the state was read is delivered, whether the state has it or not."""
+    held = list(joining._held)
+    found = settle(joining, epoch, seq)
+    return None if found is None else held
+
+
+settle = Joining.settle
+
+
+@pytest.mark.parametrize(
+    ("mutant", "fault"), [(deliver_nothing_held, "a gap"), (deliver_all_held, "a repeat")]
+)
+async def test_without_the_hold_it_shows(
+    database: Database, monkeypatch: pytest.MonkeyPatch, mutant: Any, fault: str
+) -> None:
+    """The same subscribers on a publisher whose hold is broken: they must find out."""
+    monkeypatch.setattr(Joining, "settle", mutant)
+    reader = RedisReader(database.url)
+    publisher = Publisher(reader, Settings(), ttl=3)
+    await publisher.start(port=0, http_port=0)
+    running = asyncio.create_task(publisher.run())
+    try:
+        async with counting(database, 3_000), asyncio.timeout(20 * LIMIT):
+            joiners = Joiners(publisher.addresses, reader, seed=1)
+            await joiners.run(sockets=(12, 150), steps=(6, 105), streams=(6, 105))
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await publisher.stop()
+        await reader.close()
+    print(joiners.tally.total, joiners.tally.faults[:3])
+    assert any(fault in found for found in joiners.tally.faults), joiners.tally.faults

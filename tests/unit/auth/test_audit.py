@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.auth.signed import claims, sign
+
+from distributary.auth import audit
+from distributary.auth.audit import BURST, WINDOW, Audit
+from distributary.auth.keys import make_key
+from distributary.config import Config, Permit
+
+
+class Written:
+    """An audit log in a folder, under a clock that a test moves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = 0.0
+        self.path = folder / "audit.log"
+        self.audit = Audit("control", self.path, wall=lambda: 1_800_000_000.5, clock=lambda: self.now)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+    def refuse(self, user: str = "ann", address: str = "10.0.0.1") -> None:
+        self.audit.note("GET /v1/status", "refused", user=user, address=address, reason="forbidden")
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    return Written(tmp_path)
+
+
+def test_line_says_when_who_from_where_what_and_what_came_of_it(written: Written) -> None:
+    written.audit.note("PUT /v1/views/{name}", "ok", user="ann", address="10.0.0.1", target="odds")
+    assert written.lines == [
+        {
+            "time": "2027-01-15T08:00:00.500+00:00",
+            "part": "control",
+            "user": "ann",
+            "address": "10.0.0.1",
+            "action": "PUT /v1/views/{name}",
+            "target": "odds",
+            "result": "ok",
+        }
+    ]
+    assert written.path.stat().st_mode & 0o777 == 0o600
+
+
+@given(st.text(), st.text(), st.text())
+def test_names_that_a_stranger_chose_make_one_line_of_bounded_length(
+    user: str, target: str, why: str
+) -> None:
+    lines: list[bytes] = []
+    one = Audit("control", Path("/nowhere"))
+    one._write = lines.append  # type: ignore[assignment]
+    one.note("x", "ok", user=user, address="::1", target=target, reason=why)
+    (line,) = lines
+    assert line.count(b"\n") == 1
+    assert len(line) < 16_384
+    assert json.loads(line)["user"] == user[: audit.MAX_TEXT]
+
+
+def test_flood_of_refusals_is_counted_and_not_written(written: Written) -> None:
+    for _ in range(1000):
+        written.refuse()
+    assert len(written.lines) == BURST
+    written.refuse(user="bob")
+    written.refuse(address="10.0.0.2")
+    assert len(written.lines) == BURST + 2
+    written.now += WINDOW
+    written.refuse()
+    assert written.lines[-1]["suppressed"] == 1000 - BURST
+    written.refuse()
+    assert "suppressed" not in written.lines[-1]
+
+
+def test_what_was_done_is_always_written(written: Written) -> None:
+    for _ in range(1000):
+        written.audit.note("DELETE /v1/views/{name}", "ok", user="ann", address="::1")
+    assert len(written.lines) == 1000
+
+
+def test_many_users_that_are_refused_take_no_memory(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "_MAX_SOURCES", 10)
+    for n in range(100):
+        written.refuse(user=str(n))
+    assert len(written.audit._refusals) <= 10
+
+
+def test_file_that_is_full_is_set_aside(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "MAX_BYTES", 2000)
+    for n in range(100):
+        written.audit.note("x", "ok", user=str(n), address="::1")
+    older = written.path.with_name("audit.log.1")
+    kept = [json.loads(line)["user"] for line in (older.read_text() + written.path.read_text()).splitlines()]
+    assert kept[-1] == "99"
+    assert kept == [str(n) for n in range(100 - len(kept), 100)]
+    assert len(list(written.path.parent.iterdir())) == 2
+
+
+def _write_many(path: Path, name: str) -> None:
+    one = Audit(name, path)
+    for n in range(500):
+        one.note("x" * 100, "ok", user=str(n), address="::1")
+
+
+def test_several_processes_write_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_write_many, args=(path, name)) for name in ("a", "b")]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    for name in ("a", "b"):
+        assert [line["user"] for line in found if line["part"] == name] == [str(n) for n in range(500)]
+
+
+def test_disk_that_takes_nothing_fails_no_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "audit.log").mkdir()
+    Audit("control", tmp_path / "audit.log").note("x", "ok", user="ann", address="::1")
+    assert "cannot be written" in caplog.text
+
+
+def test_log_is_where_the_configuration_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for folder in ("data", "logs"):
+        (tmp_path / folder).mkdir()
+    for name, path in (
+        ("", tmp_path / "data" / "audit.log"),
+        ("logs/who.jsonl", tmp_path / "logs" / "who.jsonl"),
+        (str(tmp_path / "x.log"), tmp_path / "x.log"),
+    ):
+        permit = Permit(audit_log=name)
+        config = Config(data_dir=tmp_path / "data", path=tmp_path / "d.toml", permit=permit)
+        Audit.of("gateway", config).note("x", "ok", user="ann", address="::1")
+        assert json.loads(path.read_text())["part"] == "gateway"
+    Audit.of("gateway", Config(permit=Permit(audit_log="-"))).note("x", "ok", user="ann", address="::1")
+    assert json.loads(capfd.readouterr().err)["user"] == "ann"
+
+
+def test_token_in_the_place_of_a_name_is_masked(written: Written) -> None:
+    for secret in (sign(claims()), make_key()[0], f"ds_{'x' * 43}"):
+        written.audit.note("POST /v1/tokens/{id}/revoke", "ok", user="eve", address="::1", target=secret)
+        assert written.lines[-1]["target"] == "***"
+    written.audit.note("POST /v1/tokens/{id}/revoke", "ok", user="eve", address="::1", target="4f1c-dk_1")
+    assert written.lines[-1]["target"] == "4f1c-dk_1"

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from distributary.auth.audit import Audit
+from distributary.auth.audited import Attempt, audited, route_of
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "noted"),
+    [
+        (200, False, None),
+        (404, False, None),
+        (200, True, ("ok", None)),
+        (202, True, ("ok", None)),
+        (404, True, ("failed", "404")),
+        (500, True, ("failed", "500")),
+        (401, False, ("refused", "expired")),
+        (403, True, ("refused", "expired")),
+        (421, False, ("refused", "expired")),
+    ],
+)
+async def test_what_changes_the_stack_and_what_is_refused_is_written(
+    tmp_path: Path, status: int, changes: bool, noted: tuple[str, str | None] | None
+) -> None:
+    async def handle(request: web.Request) -> web.Response:
+        why = {"WWW-Authenticate": 'Bearer error_description="expired"'} if status in (401, 403, 421) else {}
+        return web.Response(status=status, headers=why)
+
+    path = tmp_path / "audit.log"
+    attempt = Attempt("GET /x/{name}", "ann", changes)
+    app = web.Application(middlewares=[audited(Audit("control", path), lambda request: attempt)])
+    app.add_routes([web.get("/x/{name}", handle)])
+    async with TestClient(TestServer(app)) as client:
+        assert (await client.get("/x/odds%0A?secret=hunter2")).status == status
+    if noted is None:
+        assert not path.exists()
+        return
+    (line,) = [json.loads(one) for one in path.read_text().splitlines()]
+    assert (line["result"], line.get("reason")) == noted
+    assert (line["user"], line["target"], line["address"]) == ("ann", "odds\n", "127.0.0.1")
+    assert "hunter2" not in path.read_text()
+
+
+async def test_route_is_named_by_its_pattern() -> None:
+    seen: list[str] = []
+
+    @web.middleware
+    async def look(request: web.Request, handler: Any) -> web.StreamResponse:
+        seen.append(route_of(request))
+        seen.append(route_of(request, lambda path: path.removeprefix("/x")))
+        found: web.StreamResponse = await handler(request)
+        return found
+
+    async def handle(request: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application(middlewares=[look])
+    app.add_routes([web.get("/x/{name}", handle)])
+    async with TestClient(TestServer(app)) as client:
+        await client.head("/x/odds")
+        await client.get("/nothing")
+    assert seen == ["GET /x/{name}", "GET /{name}", "", ""]

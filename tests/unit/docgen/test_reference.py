@@ -1,0 +1,143 @@
+"""The reference pages are the code's own words, and are up to date."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+import msgspec
+import pytest
+from tests.support.blocks import ROOT
+
+from distributary.cli.registry import COMMANDS
+from distributary.config.table import SETTINGS
+from distributary.control import health
+from distributary.control.alarms import KINDS
+from distributary.docgen import errors, metrics, protocol, rest
+from distributary.docgen.__main__ import PAGES, main
+from distributary.kafka.properties import PROPERTIES
+from distributary.publisher import figures
+from distributary.publisher.codec import codes
+from distributary.publisher.codec.commands import Command
+
+SOURCE = ROOT / "src" / "distributary"
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--check", "--root", str(ROOT)]) == 0, capsys.readouterr().err
+
+
+def test_there_are_no_other_pages() -> None:
+    found = {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "reference").iterdir()}
+    assert found == set(PAGES)
+
+
+def test_every_setting() -> None:
+    text = page("configuration")
+    for setting in SETTINGS:
+        assert f"### `{setting.key}`\n" in text
+        assert setting.name == "name" or f"`{setting.env}`" in text
+
+
+def test_every_command() -> None:
+    for command in COMMANDS:
+        assert f"## distributary {command.name}\n" in page("cli")
+        assert f"| `distributary {command.name}` | {command.help} |" in (ROOT / "README.md").read_text()
+    known = {command.name for command in COMMANDS}
+    told = re.findall(r"^\| `distributary (\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(told) == sorted(known), "the README's table has every command once, and no others"
+    assert set(re.findall(r"^## distributary (\w+)$", page("cli"), re.MULTILINE)) == known
+
+
+def test_every_alarm() -> None:
+    for name, kind in KINDS.items():
+        assert f"| `{name}` | {kind.severity} | {kind.about} |" in page("alarms")
+
+
+def test_every_error_code() -> None:
+    """Every class that sets ``code``, found in the source and not by what happens to be imported."""
+    text = page("errors")
+    found = 0
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                for line in node.body:
+                    if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "code":
+                        found += 1
+                        assert f"| `{ast.literal_eval(line.value)}` |" in text, f"{path}:{line.lineno}"
+    assert found > 20
+
+
+def test_the_tree_in_the_errors_docstring_is_whole() -> None:
+    from distributary import errors as source
+
+    drawn = re.findall(r"[├└]── (\w+)", source.__doc__ or "")
+    defined = [kind.__name__ for kind, depth in errors.tree() if depth and kind.__module__ == source.__name__]
+    assert sorted(drawn) == sorted(defined)
+
+
+def test_every_metric() -> None:
+    """Every name in the code that makes metrics, also of those that no sample is made of."""
+    text = page("metrics")
+    for name, _ in figures.GAUGES:
+        assert f"`distributary_publisher_{name}`" in text
+    for name, _ in figures.COUNTERS:
+        assert f"`distributary_publisher_{name}_total`" in text
+    for metric, *_ in health.VIEW_METRICS:
+        assert f"| `distributary_{metric}` | " in text
+    for name in re.findall(r'"(distributary_publisher_\w+)"', inspect.getsource(figures)):
+        assert f"`{name}`" in text
+    for name in re.findall(r'_metric\("(\w+)"', inspect.getsource(health)):
+        assert f"`distributary_{name}`" in text
+
+
+def test_a_metric_is_read_with_its_labels() -> None:
+    text = (
+        "# HELP a_ms How long.\n# TYPE a_ms histogram\n"
+        'a_ms_bucket{view="v",le="1"} 2\na_ms_sum{view="v"} 3\na_ms_count{view="v"} 2\n'
+        "# HELP b_total How many.\n# TYPE b_total counter\nb_total 7\n"
+    )
+    assert metrics.parse(text) == [
+        metrics.Metric("a_ms", "histogram", "How long.", ("view",)),
+        metrics.Metric("b_total", "counter", "How many.", ()),
+    ]
+
+
+def test_every_property_of_a_client() -> None:
+    text = page("client")
+    for row in PROPERTIES.values():
+        assert f"| `{row.name}` | {row.side} | {row.kind} |" in text or row.how == "librdkafka"
+        assert f"`{row.name}`" in text
+
+
+def test_every_route() -> None:
+    text = page("rest")
+    both = [
+        route
+        for app in (rest.control_app(), rest.publisher_app(), rest.gateway_app())
+        for route in rest.routes(app)
+    ]
+    assert len(both) > 15
+    for name, _ in both:
+        assert f"### `{name}`\n" in text
+    known = {name for name, _ in both}
+    assert {*rest.DETAILS, *rest.OF_PUBLISHER, *rest.OF_GATEWAY} <= known, "a route that is described is gone"
+
+
+def test_every_code_and_command_of_the_protocol() -> None:
+    text = page("protocol")
+    for refusal in protocol.all_of(codes.Refusal):
+        assert f"| {refusal.code} | {refusal.message} |" in text
+    for ending in protocol.all_of(codes.Ending):
+        assert f"| {ending.code} | {ending.reason} |" in text
+    assert set(codes.CLOSINGS) <= set(protocol.all_of(codes.Ending))
+    for field in msgspec.structs.fields(Command):
+        assert field.name == "id" or f"`{field.name}`" in text
+    source = "".join((SOURCE / "publisher" / "http" / name).read_text() for name in ("sse.py", "events.py"))
+    for name in re.findall(r'\bevent\("(\w+)"', source):
+        assert f"| `{name}` |" in text

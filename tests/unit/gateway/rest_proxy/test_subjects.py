@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.unit.gateway.refusals import refusal
+
+from distributary.gateway.registry.schema import Schema
+from distributary.gateway.rest_proxy.subjects import STRATEGIES, subject_of
+
+
+def schema(kind: str, document: Any) -> Schema:
+    return Schema(kind, json.dumps(document))
+
+
+RECORD = schema("AVRO", {"type": "record", "name": "Bet", "namespace": "book", "fields": []})
+TITLED = schema("JSON", {"title": "Bet", "type": "object"})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "given", "subject"),
+    [
+        ("TOPIC_NAME", RECORD, "bets-value"),
+        ("TOPIC_NAME", None, "bets-value"),
+        ("RECORD_NAME", RECORD, "book.Bet"),
+        ("TOPIC_RECORD_NAME", RECORD, "bets-book.Bet"),
+        ("RECORD_NAME", TITLED, "Bet"),
+        ("TOPIC_RECORD_NAME", TITLED, "bets-Bet"),
+    ],
+)
+def test_each_strategy_names_its_subject(strategy: str, given: Schema | None, subject: str) -> None:
+    assert subject_of("bets", "value", given, strategy) == subject
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES[1:])
+def test_record_strategies_need_a_record_name(strategy: str) -> None:
+    assert refusal(subject_of, "bets", "key", None, strategy) == 400
+    nameless: tuple[tuple[str, Any], ...] = (
+        ("AVRO", "int"),
+        ("AVRO", {"type": "fixed", "name": "f", "size": 1}),
+        ("JSON", {}),
+        ("JSON", True),
+    )
+    for kind, document in nameless:
+        assert refusal(subject_of, "bets", "key", schema(kind, document), strategy) == 42207

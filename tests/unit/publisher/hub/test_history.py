@@ -1,0 +1,170 @@
+"""A piece of a query's history, against the whole of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.publisher.world import VIEW, World
+
+from distributary.model.position import Position
+from distributary.model.query import Query
+from distributary.publisher.codec import codes
+from distributary.publisher.codec.codes import Refused
+from distributary.publisher.hub import history
+from distributary.publisher.hub.history import Found
+from distributary.publisher.hub.snapshot import Moved
+
+QUERY = Query.parse(VIEW, "s = 'f'")
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "FIRST_STEP", 2)
+    monkeypatch.setattr("distributary.publisher.hub.snapshot.LOG_CHANGES", 3)
+
+
+async def ask(world: World, since: Position | None, limit: int, reverse: bool) -> Found:
+    read = history.backwards if reverse else history.forwards
+    return await read(world.reader, world.build, QUERY, since, limit)
+
+
+async def registered(world: World) -> None:
+    await world.reader.register(VIEW, QUERY.id, QUERY.text, "G", 60_000, True)
+
+
+def row(key: str, s: str) -> tuple[str, dict[str, object] | None]:
+    return key, {"s": s}
+
+
+def numbers(found: Found) -> list[int]:
+    return [number for number, _ in found[2]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    before=st.integers(0, 5),
+    groups=st.lists(st.lists(st.booleans(), min_size=1, max_size=4), max_size=12),
+    keep=st.integers(1, 60),
+    since=st.none() | st.integers(0, 50),
+    limit=st.integers(0, 12),
+    reverse=st.booleans(),
+)
+def test_against_brute_force(
+    before: int, groups: list[list[bool]], keep: int, since: int | None, limit: int, reverse: bool
+) -> None:
+    async def run() -> None:
+        world = World(log_keep=keep)
+        for n in range(before):
+            world.put((f"old{n}", {"s": "f"}))
+        await registered(world)
+        mine: list[int] = []
+        for n, group in enumerate(groups):
+            first = world.seq + 1
+            world.put(*(row(f"k{n}.{i}", "f" if hit else "g") for i, hit in enumerate(group)))
+            mine += [first + i for i, hit in enumerate(group) if hit]
+        state = await world.reader.query_state(VIEW, QUERY.id)
+        assert state is not None
+        oldest = max(state.since, state.floor)
+        kept = [n for n in mine if n > oldest]
+        position = Position(world.epoch, since) if since is not None else None
+        if reverse:
+            refused = since is not None and since > world.seq + 1
+            expected = [n for n in reversed(kept) if since is None or n < since]
+        else:
+            quiet = since is not None and since >= state.since and not [n for n in mine if n > since]
+            refused = since is not None and (since > world.seq or (since < oldest and not quiet))
+            expected = [n for n in kept if since is None or n > since]
+        if refused:
+            with pytest.raises(Refused) as why:
+                await ask(world, position, limit, reverse)
+            assert why.value.refusal is codes.UNRECOVERABLE
+            return
+        found = await ask(world, position, limit, reverse)
+        assert found[:2] == (world.epoch, world.seq)
+        assert numbers(found) == expected[:limit]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+async def test_another_epoch_is_refused(reverse: bool) -> None:
+    world = World()
+    await registered(world)
+    world.put(("a", {"s": "f"}))
+    with pytest.raises(Refused) as why:
+        await ask(world, Position("other", 1), 5, reverse)
+    assert why.value.refusal is codes.UNRECOVERABLE
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+async def test_data_is_as_it_was_published(reverse: bool) -> None:
+    world = World()
+    await registered(world)
+    world.time = 5
+    world.put(("a", {"s": "f"}), ("a", {"s": "g"}))
+    _, _, pubs = await ask(world, None, 5, reverse)
+    said: list[Any] = [json.loads(data) for _, data in (reversed(pubs) if reverse else pubs)]
+    assert said == [
+        {"op": "add", "key": "a", "time": 5, "row": {"s": "f"}},
+        {"op": "remove", "key": "a", "time": 5},
+    ]
+
+
+class Cutting:
+    """A reader whose log is cut, or grows, after some reads."""
+
+    def __init__(self, world: World, after: int, act: Any) -> None:
+        self._reader: Any = world.reader
+        self._left = after
+        self._act = act
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    async def log(self, *args: Any) -> Any:
+        if self._left == 0:
+            self._act()
+        self._left -= 1
+        return await self._reader.log(*args)
+
+
+async def cut_while_reading(world: World, reads: int, *, reverse: bool) -> Found:
+    await registered(world)
+    for n in range(12):
+        world.put((f"k{n}", {"s": "f"}))
+    reader: Any = Cutting(world, reads, lambda: world.put(*(row(f"x{n}", "g") for n in range(6))))
+    read = history.backwards if reverse else history.forwards
+    return await read(reader, world.build, QUERY, None, 100)
+
+
+async def test_a_log_that_is_cut_meanwhile_ends_there_backwards() -> None:
+    world = World(log_keep=12)
+    found = await cut_while_reading(world, 2, reverse=True)
+    state = await world.reader.query_state(VIEW, QUERY.id)
+    assert state is not None
+    assert 0 < state.floor < 7
+    assert numbers(found) == list(range(12, state.floor, -1))
+    assert found[1] == 12
+
+
+async def test_a_log_that_is_cut_meanwhile_has_moved_forwards() -> None:
+    with pytest.raises(Moved):
+        await cut_while_reading(World(log_keep=12), 1, reverse=False)
+
+
+async def test_what_comes_meanwhile_is_not_told() -> None:
+    world = World()
+    await registered(world)
+    world.put(("a", {"s": "f"}))
+    reader: Any = Cutting(world, 0, lambda: world.put(("b", {"s": "f"})))
+    assert numbers(await history.forwards(reader, world.build, QUERY, None, 100)) == [1]
+
+
+async def test_a_query_that_is_gone_has_moved() -> None:
+    with pytest.raises(Moved):
+        await ask(World(), None, 5, False)

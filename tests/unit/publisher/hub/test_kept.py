@@ -1,0 +1,70 @@
+"""Kept rows are the plain fold of the publications, wherever they began."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.publisher.hub.histories import History, histories, text, value
+
+from distributary.publisher.hub.join import Joining, Overflow
+from distributary.publisher.hub.kept import Broken, Kept, TooMany
+from distributary.publisher.hub.snapshot import Snapshot
+from distributary.publisher.hub.step import step_of
+
+
+@given(histories(), st.integers(0, 25), st.integers(0, 25), st.integers(1, 5))
+def test_the_fold_of_all_publications(history: History, held: int, read: int, batch: int) -> None:
+    """The hub holds after ``held`` publications; the state is of ``read``, which may be ahead of the hub."""
+    pubs, states = history
+    held, read = held % (len(pubs) + 1), read % (len(pubs) + 1)
+    at = [100, *(seq for seq, _ in pubs)]
+    kept = Kept(Joining("e", at[held]), 100)
+    before = max(held, min(read, held + batch))
+    assert kept.take(pubs[held:before]) == []
+    settled = kept.settle(Snapshot("e", at[read], text(states[read])))
+    assert settled == (at[read] >= at[held]) == kept.ready
+    if not settled:
+        return
+    told = []
+    for start in range(before, len(pubs), batch):
+        part = pubs[start : start + batch]
+        told += kept.take(part)
+        assert value(kept.rows) == states[max(read, min(len(pubs), start + batch))]
+    assert value(kept.rows) == states[-1]
+    assert told == [step_of(pub) for pub in pubs[before:] if pub[0] > at[read]]
+    assert value(dict(kept.snapshot("e", at[-1]).rows)) == states[-1]
+    assert kept.snapshot("e", at[before]).seq == max(at[before], at[read])
+
+
+def ready(rows: dict[str, object], most: int = 3) -> Kept:
+    kept = Kept(Joining("e", 1, limit=100), most)
+    assert kept.settle(Snapshot("e", 1, text(rows)))  # type: ignore[arg-type]
+    return kept
+
+
+def test_numbers_keep_their_digits() -> None:
+    kept = ready({})
+    kept.take([(2, b'{"op":"add","key":"a","time":1,"row":{"p":1.50,"n":9007199254740993}}')])
+    kept.take([(3, b'{"op":"change","key":"a","time":1,"changed":{"q":2.0},"gone":["n"]}')])
+    assert kept.rows["a"] == b'{"p":1.50,"q":2.0}'
+
+
+def test_more_rows_than_are_kept() -> None:
+    rows: dict[str, object] = {"a": {}, "b": {}, "c": {}}
+    kept = ready(rows)
+    with pytest.raises(TooMany):
+        kept.take([(2, b'{"op":"add","key":"d","time":1,"row":{}}')])
+    with pytest.raises(TooMany):
+        ready(rows, most=2)
+
+
+def test_a_change_of_an_unknown_row_and_too_much_to_hold() -> None:
+    with pytest.raises(Broken):
+        ready({}).take([(2, b'{"op":"change","key":"a","time":1,"changed":{"q":2}}')])
+    with pytest.raises(Overflow):
+        Kept(Joining("e", 1, limit=10), 3).take([(2, b'{"op":"remove","key":"a","time":1}')])
+
+
+def test_a_state_of_another_epoch_is_not_taken() -> None:
+    assert not Kept(Joining("e", 1), 3).settle(Snapshot("f", 2, []))

@@ -1,0 +1,115 @@
+"""What subscribers left behind, bounded for each user."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.publisher.hubs import Gate, hub_of
+from tests.unit.publisher.sinks import FoldingSink
+from tests.unit.publisher.world import VIEW, World, until
+
+from distributary.auth.usage import Share
+from distributary.model.query import Query
+from distributary.publisher.hub import names
+from distributary.publisher.hub.hub import Count, Hub, Wish
+from distributary.publisher.hub.lingering import Left, Lingering
+
+TTL = 60.0
+
+
+def share(user: str, cost: int, limit: int | None) -> Share:
+    return Share(user, cost, limit, "queries")
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 5), st.floats(0, 40)), max_size=40))
+def test_each_user_keeps_its_newest_up_to_its_limit(steps: list[tuple[str, int, float]]) -> None:
+    now = 0.0
+    lingering = Lingering(TTL, clock=lambda: now)
+    kept: dict[str, list[tuple[Left, int, float]]] = {"a": [], "b": []}
+    for number, (user, cost, seconds) in enumerate(steps):
+        now += seconds
+        left = Left(VIEW, str(number))
+        mine = [one for one in kept[user] if one[2] > now] + [(left, cost, now + TTL)]
+        over = []
+        while sum(one[1] for one in mine) > 7:
+            over.append(mine.pop(0)[0])
+        kept[user] = mine
+        assert lingering.add(share(user, cost, 7), left) == over
+
+
+def test_users_of_whom_all_has_lapsed_are_forgotten() -> None:
+    now = 0.0
+    lingering = Lingering(TTL, clock=lambda: now)
+    for number in range(100):
+        lingering.add(share(f"user {number}", 1, 7), Left(VIEW, str(number)))
+    assert len(lingering) == 100
+    now = TTL
+    lingering.add(share("another", 1, 7), Left(VIEW, "x"))
+    assert len(lingering) == 1
+
+
+def test_without_a_limit_nothing_is_kept_or_ended() -> None:
+    lingering = Lingering(TTL)
+    assert lingering.add(share("a", 5, None), Left(VIEW, "x")) == []
+    assert len(lingering) == 0
+
+
+def test_one_over_the_whole_limit_ends_at_once() -> None:
+    assert Lingering(TTL).add(share("a", 5, 4), Left(VIEW, "x")) == [Left(VIEW, "x")]
+
+
+def counting(user: str, cost: int, limit: int) -> Count:
+    async def count(query: Query) -> Share:
+        return share(user, cost, limit)
+
+    return count
+
+
+def wish(number: int, user: str = "mallory") -> Wish:
+    return Wish(names.of(VIEW, [f"n > {number}"], [], None), count=counting(user, 5, 20))
+
+
+async def come_and_go(hub: Hub, number: int, user: str = "mallory") -> None:
+    hub.leave(await hub.join(wish(number, user), FoldingSink()), end=False)
+
+
+async def test_who_comes_and_goes_leaves_no_more_queries_than_it_may_have() -> None:
+    world = World()
+    world.put(("a", {"n": 1}))
+    async with hub_of(world) as hub:
+        await come_and_go(hub, -1, "ann")
+        for number in range(30):
+            await come_and_go(hub, number)
+        await until(lambda: len(world.writer.registry(VIEW)[1]) == 1 + 4)
+        kept = {query.text for query in world.writer.registry(VIEW)[1]}
+        newest = [wish(number).asked.query for number in (-1, 26, 27, 28, 29)]
+        assert kept == {query.text for query in newest if query is not None}
+
+
+async def test_who_leaves_while_it_joins_does_not_either() -> None:
+    world = World()
+    world.put(("a", {"n": 1}))
+    gate = Gate(world.reader)
+    gate.shut["page"] = asyncio.Event()
+    async with hub_of(world, store=gate) as hub:
+        for number in range(30):
+            joining = asyncio.create_task(hub.join(wish(number), FoldingSink()))
+            await until(lambda number=number: gate.calls.get("page", 0) > number)  # type: ignore[misc]
+            joining.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await joining
+        await until(lambda: len(world.writer.registry(VIEW)[1]) == 4)
+
+
+async def test_all_that_a_user_may_have_waits_for_it_to_come_back() -> None:
+    world = World()
+    world.put(("a", {"n": 1}))
+    async with hub_of(world) as hub:
+        for _ in range(3):
+            members = [await hub.join(wish(number), FoldingSink()) for number in range(4)]
+            for member in members:
+                hub.leave(member, end=False)
+            await until(lambda: len(world.writer.registry(VIEW)[1]) == 4)

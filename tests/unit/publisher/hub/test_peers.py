@@ -1,0 +1,26 @@
+"""The processes that share a port."""
+
+from __future__ import annotations
+
+import json
+
+from tests.unit.publisher.world import World
+
+from distributary.publisher.hub.peers import SILENT_MS, heard, place_of
+
+
+async def test_those_of_the_same_place_that_still_speak() -> None:
+    world = World()
+    clock = [1000.0]
+    world.store.clock = lambda: clock[0]
+    here = place_of(8001)
+    await world.reader.beat("publisher", "silent", json.dumps({"place": here}))
+    clock[0] += SILENT_MS / 1000
+    await world.reader.beat("publisher", "one", json.dumps({"place": here, "pid": 1}))
+    await world.reader.beat("publisher", "two", json.dumps({"place": here, "pid": 2}))
+    await world.reader.beat("publisher", "far", json.dumps({"place": "elsewhere:8001"}))
+    await world.reader.beat("publisher", "old", json.dumps({"pid": 3}))
+    await world.reader.beat("publisher", "odd", "nonsense")
+    await world.reader.beat("control", "other", json.dumps({"place": here}))
+    found = await heard(world.reader, here)
+    assert {id: said["pid"] for id, said in found.items()} == {"one": 1, "two": 2}

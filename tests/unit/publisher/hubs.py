@@ -1,0 +1,65 @@
+"""A hub over the store in memory, and a reader whose calls can be held up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.unit.publisher.world import VIEW, World
+
+from distributary.model.query import Query
+from distributary.publisher import figures
+from distributary.publisher.hub import names
+from distributary.publisher.hub.hub import Hub
+from distributary.publisher.stats import Stats
+
+ALL = names.parse(VIEW)
+F = names.parse(f"{VIEW}?where=s%20%3D%20'f'")
+
+
+class Gate:
+    """A reader whose calls can be stopped at a door, counted, or made to fail."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self.shut: dict[str, asyncio.Event] = {}
+        self.calls: dict[str, int] = {}
+        self.broken: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        inner = getattr(self._reader, name)
+        if name == "tail":
+            return inner
+
+        async def call(*args: Any, **more: Any) -> Any:
+            self.calls[name] = self.calls.get(name, 0) + 1
+            if name in self.broken:
+                raise ConnectionError("the store does not answer")
+            result = await inner(*args, **more)
+            if name in self.shut:
+                await self.shut[name].wait()
+            return result
+
+        return call
+
+
+@asynccontextmanager
+async def hub_of(world: World, *, store: Any = None, **more: Any) -> AsyncIterator[Hub]:
+    hub = Hub(store or world.reader, ttl=more.pop("ttl", 60), hold_bytes=1 << 20, stats=Stats(), **more)
+    try:
+        yield hub
+    finally:
+        await hub.close()
+
+
+def sizes(hub: Hub) -> tuple[int, int, int]:
+    said = figures.describe(hub, hub.stats, "x")
+    return said["queries"], said["channels"], said["subscribers"]
+
+
+async def register(world: World, id: str, *, begun: bool = False) -> str:
+    query = Query.parse(VIEW, "s = 'f'")
+    await world.reader.register(VIEW, query.id, query.text, id, 60_000, begun)
+    return query.channel

@@ -1,0 +1,64 @@
+"""What is agreed on when a WebSocket is opened."""
+
+from __future__ import annotations
+
+import pytest
+
+from distributary.publisher.codec.json_wire import JSON, JSON_DEFLATE
+from distributary.publisher.codec.protobuf_wire import PROTOBUF, PROTOBUF_DEFLATE
+from distributary.publisher.codec.wire import Wire
+from distributary.publisher.websocket.handshake import DEFLATE, agree
+
+
+@pytest.mark.parametrize(
+    ("protocols", "query", "wire", "answered"),
+    [
+        ("", "", JSON, None),
+        ("", "format=json", JSON, None),
+        ("", "format=protobuf", PROTOBUF, None),
+        ("", "a=1&cf_protocol=protobuf", PROTOBUF, None),
+        ("centrifuge-json", "", JSON, "centrifuge-json"),
+        ("centrifuge-json", "format=protobuf", JSON, "centrifuge-json"),
+        ("centrifuge-protobuf", "", PROTOBUF, "centrifuge-protobuf"),
+        ("chat, centrifuge-protobuf", "", PROTOBUF, "centrifuge-protobuf"),
+        ("centrifuge-protobuf,centrifuge-json", "", PROTOBUF, "centrifuge-protobuf"),
+        ("chat", "", JSON, None),
+    ],
+)
+def test_formats(protocols: str, query: str, wire: Wire, answered: str | None) -> None:
+    assert agree(protocols, query, "permessage-deflate", compression=False) == (
+        wire,
+        {} if answered is None else {"Sec-WebSocket-Protocol": answered},
+    )
+
+
+@pytest.mark.parametrize(
+    ("offer", "taken"),
+    [
+        ("permessage-deflate", True),
+        ("permessage-deflate; client_max_window_bits", True),
+        ("permessage-deflate; client_max_window_bits=12; server_no_context_takeover", True),
+        ('permessage-deflate; server_max_window_bits="15"', True),
+        ("permessage-deflate; server_max_window_bits=10, permessage-deflate", True),
+        ("permessage-deflate; server_max_window_bits=10", False),
+        ("permessage-deflate; server_max_window_bits", False),
+        ("permessage-deflate; client_max_window_bits=7", False),
+        ("permessage-deflate; client_max_window_bits; client_max_window_bits", False),
+        ("permessage-deflate; server_no_context_takeover=1", False),
+        ("permessage-deflate; strange", False),
+        ("x-webkit-deflate-frame", False),
+        ("", False),
+    ],
+)
+def test_compression(offer: str, taken: bool) -> None:
+    for query, plain, compressed in (
+        ("", JSON, JSON_DEFLATE),
+        ("format=protobuf", PROTOBUF, PROTOBUF_DEFLATE),
+    ):
+        wire, headers = agree("", query, offer, compression=True)
+        assert wire is (compressed if taken else plain)
+        assert headers == ({"Sec-WebSocket-Extensions": DEFLATE} if taken else {})
+
+
+def test_every_kind_of_frame_has_a_key_of_its_own() -> None:
+    assert len({wire.key for wire in (JSON, JSON_DEFLATE, PROTOBUF, PROTOBUF_DEFLATE)}) == 4

@@ -1,0 +1,81 @@
+"""Where Spark's sockets are; the rest of the engine needs Spark, and is in integration/reduce."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from distributary.reducers.engine import socket_folder
+
+
+def test_what_killed_processes_left_is_cleared_and_others_stay() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        sockets = Path(short) / "sockets"
+        for pid in (ended.pid, os.getppid()):
+            (sockets / str(pid)).mkdir(parents=True)
+            (sockets / str(pid) / ".x.sock").touch()
+        mine = socket_folder(Path(short))
+        assert mine == sockets / str(os.getpid())
+        assert sorted(sockets.iterdir()) == sorted((mine, sockets / str(os.getppid())))
+        assert socket_folder(Path(short)) == mine
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        long = tmp_path / ("x" * 80)
+        found = socket_folder(long)
+        assert found == Path(short) / f"distributary-{os.getuid()}" / str(os.getpid())
+        assert found.is_dir()
+        assert not long.exists()
+        monkeypatch.setattr(os, "getuid", lambda: found.stat().st_uid + 1)
+        (Path(short) / f"distributary-{os.getuid()}").mkdir()
+        assert socket_folder(long) is None, "the folder is another user's"
+        monkeypatch.setattr(tempfile, "tempdir", str(long))
+        assert socket_folder(long) is None, "the temporary files are too deep, too"
+        assert not long.exists()
+
+
+def test_folders_with_odd_names_are_left_alone(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        odd = [Path(short) / "sockets" / name for name in ("2024-old", "²³", "0", "9" * 30, "stack-1")]
+        for folder in odd:
+            folder.mkdir(parents=True)
+        assert socket_folder(Path(short)) is not None
+        assert all(folder.is_dir() for folder in odd)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_folder_that_others_may_write_to_is_not_taken(mode: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        (Path(short) / "sockets").mkdir()
+        (Path(short) / "sockets").chmod(mode)
+        assert socket_folder(Path(short)) is None
+
+
+def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    precious = tmp_path / str(ended.pid)
+    precious.mkdir()
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        (Path(short) / "sockets").symlink_to(tmp_path)
+        assert socket_folder(Path(short)) is None
+    assert precious.is_dir()
+
+
+def test_the_folders_of_sockets_are_ours_alone() -> None:
+    with tempfile.TemporaryDirectory(prefix="s") as short:
+        (Path(short) / "sockets").mkdir(mode=0o755)
+        mine = socket_folder(Path(short))
+        assert mine is not None
+        assert [oct(path.stat().st_mode & 0o777) for path in (mine.parent, mine)] == ["0o700", "0o700"]

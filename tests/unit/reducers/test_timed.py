@@ -1,0 +1,177 @@
+"""Rows come to and leave queries with ``now()`` as time passes, exactly, whatever happens meanwhile (R11)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distributary.model import query as queries
+from distributary.model.query import Query
+from distributary.model.view import View
+from distributary.reducers import reducer
+from distributary.reducers.packed import Packed
+from distributary.reducers.reducer import Reducer
+from distributary.reducers.rows import read_object
+from distributary.reducers.rules import rule_of
+from distributary.store.memory import MemoryStore
+from distributary.store.tail import Build
+
+B = Build("v", "b")
+VIEW = View("v", "f", key="k")
+
+FILTERS = (
+    "starts < now() + 1m",
+    "starts between now() - 10s and now() + 10s",
+    "starts > now() and sport = 'x'",
+    "sport = 'x'",
+    "ends <= now() or starts > now() + 2m",
+)
+
+
+@pytest.fixture(autouse=True)
+def _served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "NOW_IS_SERVED", True)
+    monkeypatch.setattr(reducer, "_local", lambda: CLOCK["now"])
+
+
+CLOCK = {"now": 0}
+"""The one clock of the store and of the reducer."""
+
+
+class World:
+    """One partition, a clock of our own, and subscribers that only know their first rows and the log."""
+
+    def __init__(self) -> None:
+        CLOCK["now"] = 1_000_000
+        self.store = MemoryStore(clock=lambda: CLOCK["now"] / 1000)
+        self.store.writer.define("v", "b", "{}")
+        self.store.writer.go_live(B)
+        self.claim = self.store.writer.claim(B, "t", 1).claim
+        self.offset = 0
+        self.subscribers: dict[int, tuple[Query, set[str]]] = {}
+        self.read = 0
+        self.open()
+
+    @property
+    def now(self) -> int:
+        return CLOCK["now"]
+
+    def later(self, ms: int) -> None:
+        CLOCK["now"] += ms
+
+    def open(self) -> None:
+        self.reducer = Reducer(self.store.writer, B, 0, self.claim, VIEW, rule_of(VIEW), lambda letters: None)
+        self.reducer.open()
+
+    def fold(self, key: str, value: dict[str, Any] | None) -> None:
+        body = None if value is None else json.dumps(value).encode()
+        self.reducer.fold([Packed(0, self.offset, self.now, self.now, key.encode(), body, False)])
+        self.offset += 1
+
+    def tick(self) -> None:
+        self.reducer.tick()
+        while self.reducer.waits() == 0.0:
+            self.reducer.tick()
+
+    async def rows(self, query: Query) -> set[str]:
+        """The query's rows at the time that the store says they are of."""
+        page = await self.store.reader.page(B, 0, 1000)
+        return {
+            key
+            for key, row in page.rows
+            if query.matches(key, read_object(row.json), page.clocks.get(row.owner, self.now))
+        }
+
+    async def subscribe(self, text: str) -> None:
+        query = Query.parse("v", text)
+        await self.catch_up()
+        made = await self.store.reader.register("v", query.id, query.text, f"s{self.read}{text}", 10**9, True)
+        self.subscribers.setdefault(made.number, (query, await self.rows(query)))
+
+    async def catch_up(self) -> None:
+        """Hear all changes, and be told nothing twice."""
+        log = await self.store.reader.log(B, self.read, 10_000)
+        for entry in log.entries:
+            for seq, change in entry.numbered():
+                if seq <= self.read:
+                    continue
+                self.read = seq
+                for number, (_, members) in self.subscribers.items():
+                    if number in change.adds:
+                        assert change.key not in members, "added twice"
+                        assert change.row
+                        members.add(change.key)
+                    elif number in change.removes:
+                        members.remove(change.key)
+                    elif number in change.changes:
+                        assert change.key in members
+
+
+# Few and coarse values, so that rows, times and filters meet often.
+moments = st.integers(-3, 6).map(lambda halves: 1_000_000 + halves * 30_000)
+values = st.fixed_dictionaries(
+    {"starts": moments}, optional={"ends": moments, "sport": st.sampled_from("xy")}
+)
+steps = st.one_of(
+    st.tuples(st.just("fold"), st.sampled_from("ab"), values),
+    st.tuples(st.just("fold"), st.sampled_from("ab"), st.none() | values),
+    st.tuples(st.just("time"), st.sampled_from([1, 15_000, 30_000, 60_000]), st.none()),
+    st.tuples(st.just("time"), st.sampled_from([15_000, 30_000, 60_000]), st.none()),
+    st.tuples(st.just("tick"), st.none(), st.none()),
+    st.tuples(st.just("subscribe"), st.sampled_from(FILTERS), st.none()),
+    st.tuples(st.just("restart"), st.booleans(), st.none()),
+    st.tuples(st.just("refresh"), st.none(), st.none()),
+)
+
+
+@settings(max_examples=800, deadline=None)
+@given(st.lists(steps, min_size=5, max_size=30))
+async def test_subscribers_have_the_rows_of_the_time(plan: list[tuple[str, Any, Any]]) -> None:
+    world = World()
+    for what, one, two in plan:
+        if what == "fold":
+            world.fold(one, two)
+        elif what == "time":
+            world.later(one)
+        elif what == "tick":
+            world.tick()
+        elif what == "subscribe":
+            await world.subscribe(one)
+        elif what == "refresh":
+            world.reducer.refresh()
+        else:
+            if one:
+                world.store.restart()
+                world.claim = world.store.writer.claim(B, "t", 1).claim
+            world.open()
+        await world.catch_up()
+        for query, members in world.subscribers.values():
+            assert members == await world.rows(query)
+    # The registry reaches the reducer by the next write or refresh; then time passes for all.
+    world.reducer.refresh()
+    world.tick()
+    await world.catch_up()
+    page = await world.store.reader.page(B, 0, 1000)
+    for query, members in world.subscribers.values():
+        assert members == {
+            key for key, row in page.rows if query.matches(key, read_object(row.json), world.now)
+        }
+
+
+async def test_a_query_that_comes_while_time_is_passing_is_not_passed_over() -> None:
+    """What is due was asked before the new query was known: it must be asked again."""
+    world = World()
+    world.fold("a", {"starts": world.now + 90_000})
+    world.fold("b", {"starts": world.now + 30_000})
+    await world.subscribe("starts < now() + 1m")
+    world.reducer.refresh()
+    world.tick()
+    await world.subscribe("starts between now() - 10s and now() + 10s")
+    world.later(31_000)
+    world.tick()
+    await world.catch_up()
+    assert [members for _, members in world.subscribers.values()] == [{"a", "b"}, {"b"}]

@@ -1,0 +1,135 @@
+"""Ports: the usual one, another when it is busy, the same at the next start."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from distributary.stack import ports as module
+from distributary.stack import register
+from distributary.stack.ports import Ports, ephemeral, is_free
+
+
+@contextmanager
+def busy() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+class Chooser:
+    """Makes Ports and closes them after the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: list[Ports] = []
+
+    def __call__(self, name: str = "ports.json") -> Ports:
+        self._made.append(Ports(self._folder / name))
+        return self._made[-1]
+
+    def close(self) -> None:
+        """As the end of the process would."""
+        for ports in self._made:
+            ports.close()
+
+
+@pytest.fixture
+def ports(tmp_path: Path) -> Iterator[Chooser]:
+    chooser = Chooser(tmp_path)
+    yield chooser
+    chooser.close()
+
+
+def free() -> int:
+    """A port that is free, and that no outgoing connection can get meanwhile."""
+    ports = Ports(Path(os.devnull))
+    try:
+        return ports.any_free()
+    finally:
+        ports.close()
+
+
+def test_the_usual_port_is_taken_when_it_is_free(ports: Chooser) -> None:
+    usual = free()
+    assert ports().choose("kafka", usual) == usual
+
+
+def test_another_is_taken_when_the_usual_one_is_busy(ports: Chooser) -> None:
+    with busy() as usual:
+        port = ports().choose("kafka", usual)
+    assert port != usual
+    assert is_free("127.0.0.1", port)
+
+
+def test_the_next_start_takes_the_same_although_the_usual_one_is_free_by_then(ports: Chooser) -> None:
+    with busy() as usual:
+        port = ports().choose("kafka", usual)
+    ports.close()
+    assert ports().choose("kafka", usual) == port
+
+
+def test_a_remembered_port_that_is_busy_is_not_taken(ports: Chooser) -> None:
+    with busy() as usual:
+        first = ports().choose("kafka", usual)
+        ports.close()
+        with socket.create_server(("127.0.0.1", first)):
+            assert ports().choose("kafka", usual) not in (first, usual)
+
+
+def test_a_changed_configuration_is_obeyed(ports: Chooser) -> None:
+    before, after = free(), free()
+    ports().choose("kafka", before)
+    assert ports().choose("kafka", after) == after
+
+
+def test_no_port_is_given_out_twice(ports: Chooser) -> None:
+    one, usual = ports(), free()
+    assert len({one.choose(name, usual) for name in "abcdef"}) == 6
+
+
+def test_two_stacks_that_choose_at_the_same_moment_choose_differently(ports: Chooser) -> None:
+    usual = free()
+    assert ports("1.json").choose("kafka", usual) == usual
+    assert ports("2.json").choose("kafka", usual) != usual, "although nothing listens there yet"
+    ports.close()
+    assert ports("3.json").choose("kafka", usual) == usual
+
+
+def test_a_damaged_file_is_as_none(ports: Chooser, tmp_path: Path) -> None:
+    (tmp_path / "ports.json").write_text('{"kafka": [')
+    usual = free()
+    assert ports().choose("kafka", usual) == usual
+
+
+def test_no_outgoing_connection_can_get_a_port_between_its_choice_and_its_use(ports: Chooser) -> None:
+    with busy() as usual:
+        chosen = {ports().choose(name, usual) for name in "abcdefgh"}
+    assert not chosen & set(ephemeral()), "one would hold it for as long as it lasts"
+
+
+@pytest.mark.parametrize("said", ["32768\t60999\n", "10000 20000", "1024 65535", "", "none"])
+def test_whatever_ports_outgoing_connections_get(
+    ports: Chooser, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "range").write_text(said)
+    monkeypatch.setattr(module, "_EPHEMERAL", tmp_path / "range")
+    one = ports()
+    chosen = {one.any_free() for _ in range(20)}
+    assert len(chosen) == 20
+    assert said == "1024 65535" or not chosen & set(ephemeral())
+
+
+def test_no_lock_is_written_through_a_link(
+    ports: Chooser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    monkeypatch.setattr(register, "folder", lambda: tmp_path / "link")
+    usual = free()
+    assert ports().choose("kafka", usual) == usual
+    assert not list((tmp_path / "target").iterdir())

@@ -1,0 +1,143 @@
+"""All parts together: ready in levels, written down, stopped in reverse within the limit."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.clock import LIMIT
+from tests.unit.stack.fakes import DEAF, FAIL, QUICK, SERVE, Heard, part
+
+from distributary.errors import PartFailed
+from distributary.stack import processes, state
+from distributary.stack.part import Event
+from distributary.stack.supervisor import Supervisor
+
+
+def supervisor(folder: Path, heard: Heard) -> Supervisor:
+    return Supervisor(f"test-{os.getpid()}-{time.monotonic_ns()}", folder, heard, QUICK)
+
+
+async def test_levels_start_in_order_and_stop_in_reverse_and_all_is_written_down(tmp_path: Path) -> None:
+    heard = Heard()
+    runs = supervisor(tmp_path, heard)
+    await runs.start([part(tmp_path, "a", SERVE), part(tmp_path, "b", SERVE)])
+    await runs.start([part(tmp_path, "c", SERVE)])
+    runs.announce("ready")
+    seen = state.running(tmp_path)
+    assert seen is not None
+    assert [(p.name, p.state, p.pid is not None) for p in seen.parts] == [
+        ("a", "ready", True),
+        ("b", "ready", True),
+        ("c", "ready", True),
+    ]
+    assert seen.addresses == {"a": "http://x", "b": "http://x", "c": "http://x"}
+    order = [event.part for event in heard.of("ready")]
+    assert order.index("c") == 2
+    await runs.stop()
+    assert [event.part for event in heard.of("stopped")] == ["c", "a", "b"]
+    assert processes.marked(runs.state.stack) == []
+    after = state.read(tmp_path)
+    assert after is not None
+    assert after.state == "stopped"
+    assert [(p.pid, p.addresses) for p in after.parts] == [(None, {})] * 3
+
+
+async def test_parts_are_restarted_though_it_cannot_be_written_down_and_then_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard()
+    runs = supervisor(tmp_path, heard)
+    await runs.start([part(tmp_path, "a", SERVE)])
+    file = tmp_path / state.FILE
+
+    def full(folder: Path, what: state.StackState) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def until(ready: Callable[[], object]) -> None:
+        async with asyncio.timeout(10 * LIMIT):
+            while not ready():
+                await asyncio.sleep(0.01)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(state, "write", full)
+        first = runs.keeper("a").kill()
+        await until(lambda: len(heard.of("ready")) == 2)
+        stale = state.read(tmp_path)
+        assert stale is not None
+        assert stale.parts[0].pid == first
+        old = file.stat().st_mtime_ns
+        assert not runs._is_written()
+        assert file.stat().st_mtime_ns == old, "no sign of life from a file that is not true"
+    await until(lambda: (now := state.read(tmp_path)) and now.parts[0].pid not in (None, first))
+    await runs.stop()
+
+
+async def test_a_part_given_up_at_the_start_is_raised_and_the_rest_can_be_stopped(tmp_path: Path) -> None:
+    runs = supervisor(tmp_path, Heard())
+    with pytest.raises(PartFailed, match="bad does not start"):
+        await runs.start([part(tmp_path, "good", SERVE), part(tmp_path, "bad", FAIL)])
+    await runs.stop()
+    assert processes.marked(runs.state.stack) == []
+
+
+async def test_deaf_parts_in_every_level_are_gone_within_the_limit(tmp_path: Path) -> None:
+    runs = supervisor(tmp_path, Heard())
+    await runs.start([part(tmp_path, "a", DEAF)])
+    await runs.start([part(tmp_path, "b", DEAF)])
+    began = time.monotonic()
+    await runs.stop(limit=4.0)
+    assert time.monotonic() - began < 4.0 * max(1, LIMIT)
+    assert processes.marked(runs.state.stack) == []
+
+
+async def test_a_listener_that_raises_keeps_nothing_from_being_stopped(tmp_path: Path) -> None:
+    def closed(event: Event) -> None:
+        raise BrokenPipeError
+
+    runs = Supervisor(f"test-{os.getpid()}-{time.monotonic_ns()}", tmp_path, closed, QUICK)
+    await runs.start([part(tmp_path, "a", SERVE)])
+    await runs.start([part(tmp_path, "b", SERVE)])
+    await runs.stop()
+    assert processes.marked(runs.state.stack) == []
+    after = state.read(tmp_path)
+    assert after is not None
+    assert after.state == "stopped"
+
+
+async def test_one_that_cannot_be_stopped_well_does_not_spare_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = supervisor(tmp_path, Heard())
+    await runs.start([part(tmp_path, "a", SERVE)])
+    await runs.start([part(tmp_path, "b", SERVE)])
+
+    async def fails(grace: float) -> None:
+        raise RuntimeError
+
+    bad = runs.keeper("b")
+    good_stop = bad.stop
+    monkeypatch.setattr(bad, "stop", fails)
+    await runs.stop()
+    assert processes.marked(runs.state.stack) == []
+    await good_stop(1)
+
+
+async def test_restarts_and_pids_are_written_down(tmp_path: Path) -> None:
+    heard = Heard()
+    runs = supervisor(tmp_path, heard)
+    await runs.start([part(tmp_path, "a", SERVE)])
+    before = runs.keeper("a").kill()
+    await heard.wait(lambda: len(heard.of("ready")) == 2)
+    seen = state.read(tmp_path)
+    assert seen is not None
+    assert seen.part("a").restarts == 1
+    assert seen.part("a").pid not in (None, before)
+    with pytest.raises(KeyError):
+        runs.keeper("z")
+    await runs.stop()

@@ -23,7 +23,7 @@ from typing import Any
 import uvloop
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
-from distributary.model.channel import encode_channel
+from distributary.model.channel_name import encode_channel
 
 LIMIT = 60.0
 """Seconds that a reply may take."""

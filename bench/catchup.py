@@ -17,9 +17,9 @@ from bench.figures import Say
 from bench.records import check_totals, fold_amounts
 from bench.spec import CatchUp
 from distributary.config import Config
-from distributary.stack.parts import services
+from distributary.stack.components import services
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisReader
-from distributary.store.tail import Build
 
 LOOK = 0.02
 """Seconds between two looks at how far it is."""

@@ -20,7 +20,7 @@ from bench.child import BenchError, Child
 from bench.figures import Say
 from bench.held import Held
 from bench.spec import Cycles
-from distributary.stack.stack import Stack
+from distributary.stack.embedded_stack import Stack
 
 BACK = 60.0
 """Seconds within which everything must be back: a reducer says what it holds once a second."""

@@ -26,16 +26,16 @@ from bench.figures import Say
 from bench.payload import Payload
 from bench.spec import FanOut
 from distributary.config import Config
-from distributary.config.embedded import new_password
-from distributary.model.definition import Definition
-from distributary.reducers.packed import Packed
+from distributary.config.embedded_defaults import new_password
+from distributary.model.build import Definition
+from distributary.reducers.record_codec import Packed
+from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.reducers.rules import rule_of
-from distributary.setup import valkey
+from distributary.setup import store_server
 from distributary.stack.ports import Ports
+from distributary.store.embedded_server import Server
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.server import Server
-from distributary.store.tail import Build
 
 PEER = ROOT / "bench" / "peer"
 VERSION = "github.com/centrifugal/centrifuge v0.38.0"
@@ -128,7 +128,7 @@ async def serve(exits: AsyncExitStack, folder: Path) -> tuple[Child, str, Reduce
     """Start a store and a publisher process; returns it, its address, and a reducer of a live view."""
     ports = Ports(folder / "ports.json")
     exits.callback(ports.close)
-    found = valkey.find()
+    found = store_server.find()
     server = Server(folder / "store", found.path, found.kind, ports.choose("store", 0), new_password())
     server.prepare()
     store = await exits.enter_async_context(child.run("store", server.command(), folder, quiet=True))

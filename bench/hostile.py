@@ -26,8 +26,8 @@ from bench.child import BenchError, Child
 from bench.figures import Say, percentile
 from bench.latency import stamps
 from bench.spec import Hostile
-from distributary.auth.making import make_token
-from distributary.stack.stack import Stack
+from distributary.auth.token_issuer import make_token
+from distributary.stack.embedded_stack import Stack
 
 SECRET = "a secret of the benchmark, long enough for HS256"
 OWN_FEED, OWN_TOPIC = "own", "hostile.own"

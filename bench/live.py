@@ -14,7 +14,7 @@ from bench.child import BenchError, Child
 from bench.figures import Sample, Say, Verdict, judge
 from bench.records import group_name
 from bench.spec import Live
-from distributary.model.channel import encode_channel
+from distributary.model.channel_name import encode_channel
 
 EVERY = 0.5
 """Seconds between two samples of the lag."""

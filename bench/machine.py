@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from distributary.errors import DistributaryError
-from distributary.setup import java, valkey
+from distributary.setup import java, store_server
 
 
 def describe() -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _java() -> str:
 
 def _store() -> str:
     try:
-        found = valkey.find()
+        found = store_server.find()
     except DistributaryError:
         return ""
     return f"{found.kind} {found.version}"

@@ -21,8 +21,8 @@ from bench.child import BenchError
 from bench.figures import Say
 from bench.spec import Match
 from distributary.model.query import Query
-from distributary.reducers.match import QueryIndex
-from distributary.reducers.rows import Fields, read_object
+from distributary.reducers.query_index import QueryIndex
+from distributary.reducers.row_json import Fields, read_object
 
 VIEW = "board"
 LEAGUE_QUERIES = 250

@@ -17,7 +17,7 @@ from bench import child, fanout, stacks
 from bench.child import BenchError, Child
 from bench.figures import Say, percentile, summary
 from bench.spec import Pace
-from distributary.reducers.packed import Packed
+from distributary.reducers.record_codec import Packed
 from distributary.reducers.reducer import Reducer
 
 OPTIONS = ({"conflate": "500ms"}, {"slow": "conflate"})

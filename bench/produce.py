@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from bench.figures import percentile
 from bench.records import Make, maker
 from distributary.config.sections import Kafka
-from distributary.kafka import client
+from distributary.kafka import librdkafka
 
 SLICE = 0.002
 """Records that are due within so many seconds go together; at lower rates each goes on its own time."""
@@ -108,7 +108,7 @@ def main() -> int:
         "delivery.report.only.error": True,
     }
     kafka = Kafka(bootstrap_servers=asked["bootstrap"])
-    producer = client.make(Producer, {**client.properties(kafka), "acks": "all", **settings})
+    producer = librdkafka.make(Producer, {**librdkafka.properties(kafka), "acks": "all", **settings})
     producer.list_topics(asked["topic"], timeout=20)  # connect before the clock runs
     source = Source(producer, asked["topic"], maker(**asked["records"]))
     print(json.dumps({"ready": True}), flush=True)

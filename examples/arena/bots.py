@@ -13,7 +13,7 @@ from typing import Any
 
 from centrifuge import Client, ClientEventHandler
 
-from distributary.subscriber.find import find_publishers
+from distributary.subscriber.discovery import find_publishers
 
 NAMES = ("ann", "bob", "cat", "dan", "eve", "fay", "gus", "hal")
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distributary.client import AsyncConsumer, AsyncProducer, Consumer, Producer
-    from distributary.subscriber.client import subscribe
-    from distributary.subscriber.sync import subscribe_sync
+    from distributary.subscriber.async_subscriber import subscribe
+    from distributary.subscriber.sync_subscriber import subscribe_sync
 
 __all__ = [
     "AsyncConsumer",
@@ -42,9 +42,9 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     # Reducers import this package in every Spark worker: they should not pay for a WebSocket client.
     if name == "subscribe":
-        return import_module("distributary.subscriber.client").subscribe
+        return import_module("distributary.subscriber.async_subscriber").subscribe
     if name == "subscribe_sync":
-        return import_module("distributary.subscriber.sync").subscribe_sync
+        return import_module("distributary.subscriber.sync_subscriber").subscribe_sync
     if name in ("AsyncConsumer", "AsyncProducer", "Consumer", "Producer"):
         return getattr(import_module("distributary.client"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

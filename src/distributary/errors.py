@@ -89,7 +89,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from distributary.config.problem import Problem
+    from distributary.config.problems import Problem
 
 
 class DistributaryError(Exception):
@@ -245,7 +245,7 @@ class CredentialsMissing(AccessError):
 class TokenRefused(AccessError):
     """The token or API key does not count.
 
-    ``reason`` is a stable word for the check that it failed (`distributary.auth.tokens.REASONS`).
+    ``reason`` is a stable word for the check that it failed (`distributary.auth.jwt_checks.REASONS`).
     """
 
     code = "token-refused"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from distributary.setup.valkey import bundled
-from distributary.store import reader as reader_module
-from distributary.store.memory import MemoryStore
-from distributary.store.shards import open_reader, open_writer
+from distributary.setup.store_server import bundled
+from distributary.store import redis_reader as reader_module
+from distributary.store.memory_store import MemoryStore
+from distributary.store.store_factory import open_reader, open_writer
 from tests.support.acl import documented_acl
 from tests.support.clock import LIMIT
 from tests.support.servers import StoreServer

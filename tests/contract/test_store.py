@@ -1,4 +1,4 @@
-"""What every store promises (see ``distributary.store.base``)."""
+"""What every store promises (see ``distributary.store.contract``)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from distributary.errors import BadQuery
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
-from distributary.store.base import LOG_BYTES, SWEEP_BATCH, Behind, Fenced, NotOwner, Row, TopicReplaced
-from distributary.store.index import entry
-from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed
+from distributary.store.contract import LOG_BYTES, SWEEP_BATCH, Behind, Fenced, NotOwner, Row, TopicReplaced
+from distributary.store.log_tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed
+from distributary.store.row_index import entry
 from tests.contract.conftest import Faces
 from tests.support.groups import change, group
 

@@ -19,7 +19,7 @@ from tests.support.clock import LIMIT
 from tests.support.scene import SETTINGS, Scene
 from tests.support.up import Up
 
-from distributary.kafka import client, topics
+from distributary.kafka import librdkafka, topic_offsets
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(400 * LIMIT)]
 
@@ -129,7 +129,7 @@ def fill(disk: Path) -> Path:
 def refused(scene: Scene) -> bool:
     """Whether a record that is produced now is not acknowledged."""
     told: list[Any] = []
-    producer = client.producer(scene.stack.config.kafka, message_timeout_ms=3_000)
+    producer = librdkafka.producer(scene.stack.config.kafka, message_timeout_ms=3_000)
     producer.produce("other", b"{}", on_delivery=lambda error, _: told.append(error))
     assert producer.flush(10) == 0
     return told[0] is not None
@@ -153,7 +153,7 @@ async def test_a_full_disk_is_named_and_nothing_is_acknowledged_that_is_not_kept
         try:
             up.start()
             scene = await ready(up)
-            topics.ensure_topic(scene.stack.admin(), "other", 1)
+            topic_offsets.ensure_topic(scene.stack.admin(), "other", 1)
             async with scene.flowing() as flow:
                 seen: dict[str, str] = {}
                 ballast = fill(disk)

@@ -16,7 +16,7 @@ import pytest
 from tests.browser.webdriver import browser, chromium
 from tests.support.clock import LIMIT
 
-from distributary.stack import leftovers, processes, state
+from distributary.stack import leftovers, processes, stack_file
 
 FIRST_CHANGE = 30.0
 """Seconds from the command to the first change on the screen."""
@@ -94,6 +94,6 @@ async def test_odds_move_on_the_page_and_ctrl_c_leaves_nothing(tmp_path: Path) -
         running.process.send_signal(signal.SIGINT)
         async with asyncio.timeout(15 * LIMIT):
             assert await running.process.wait() == 0
-    found = state.read(tmp_path / ".distributary" / "demo")
+    found = stack_file.read(tmp_path / ".distributary" / "demo")
     assert found is not None
     assert list(processes.marked(found.stack)) == []

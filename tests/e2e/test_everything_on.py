@@ -27,14 +27,14 @@ from tests.support.clock import LIMIT
 from tests.support.servers import free_port
 from tests.support.up import Up
 
-from distributary.config.embedded import kafka_secret, scram_login
-from distributary.config.private import read_secret
+from distributary.config.embedded_defaults import kafka_secret, scram_login
+from distributary.config.private_files import read_secret
 from distributary.config.sections import Kafka
 from distributary.errors import DistributaryError, KafkaRefused, KafkaUnavailable
-from distributary.httpd import development
-from distributary.kafka import client, quotas, topics
-from distributary.kafka.cluster import Cluster
-from distributary.subscriber.client import subscribe
+from distributary.httpd import dev_certificates
+from distributary.kafka import librdkafka, quota_admin, topic_offsets
+from distributary.kafka.admin import Cluster
+from distributary.subscriber.async_subscriber import subscribe
 
 pytestmark = [
     pytest.mark.slow,
@@ -126,8 +126,8 @@ class Locked:
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
     folder = tmp_path_factory.mktemp("locked")
     tls = folder / "tls"
-    development.make_ca(tls)
-    development.make_server(tls, ["localhost", "127.0.0.1"])
+    dev_certificates.make_ca(tls)
+    dev_certificates.make_server(tls, ["localhost", "127.0.0.1"])
     port = free_port()
     data = folder / "redis"
     data.mkdir()
@@ -267,14 +267,16 @@ def test_kafka_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(locked.folder / "tls" / "ca.pem")}
     for nobody in ({}, {"security.protocol": "SSL", **trust}):
         with pytest.raises((KafkaRefused, KafkaUnavailable)):
-            topics.wait_for_kafka(Kafka(bootstrap_servers=servers, properties=nobody), 3.0, patient=False)
+            topic_offsets.wait_for_kafka(
+                Kafka(bootstrap_servers=servers, properties=nobody), 3.0, patient=False
+            )
     password = read_secret(kafka_secret(locked.folder / ".distributary", "distributary-control"))
     assert password is not None
     login = scram_login("distributary-control", password, tls=True)
     with pytest.raises((KafkaRefused, KafkaUnavailable)):  # a CA that it does not know of
-        topics.wait_for_kafka(Kafka(bootstrap_servers=servers, properties=login), 3.0, patient=False)
+        topic_offsets.wait_for_kafka(Kafka(bootstrap_servers=servers, properties=login), 3.0, patient=False)
     control = Kafka(bootstrap_servers=servers, properties={**login, **trust})
-    admin = client.admin(control)
+    admin = librdkafka.admin(control)
     with pytest.raises(KafkaException, match="uthorization failed"):
         admin.delete_topics(["odds"])["odds"].result(20 * LIMIT)
     # Requests that go over a socket of our own come as far, and no further.
@@ -282,7 +284,7 @@ def test_kafka_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:
     for properties, said in ((login, strange), ({**login, **trust}, "uthorization")):
         kafka = Kafka(bootstrap_servers=servers, properties=properties)
         with pytest.raises(KafkaRefused, match=said):
-            quotas.describe(Cluster(kafka, admin))
+            quota_admin.describe(Cluster(kafka, admin))
 
 
 def test_redis_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:

@@ -21,7 +21,7 @@ from tests.support.scene import SETTINGS, Flow, Scene
 from tests.support.stack import Feeding
 from tests.support.up import Up
 
-from distributary.kafka import client
+from distributary.kafka import librdkafka
 
 NAMED, MENDED, HUNG = 15.0, 15.0, 15.0
 """Seconds to name a fault, to be live again after a kill, and to notice that something hangs."""
@@ -176,7 +176,7 @@ async def test_ten_minutes_of_load_idleness_batch_ends_and_deploys_raise_no_alar
             await feeding.drop()
             feeding.views.clear()
         load.stop()
-        writer = client.producer(scene.stack.config.kafka, transactional_id="faults")
+        writer = librdkafka.producer(scene.stack.config.kafka, transactional_id="faults")
         writer.init_transactions(30)
         for n in range(30):  # what ends a transaction is no record that waits
             writer.begin_transaction()
@@ -190,7 +190,7 @@ async def test_ten_minutes_of_load_idleness_batch_ends_and_deploys_raise_no_alar
 
 
 def test_the_table_has_every_part_of_a_stack() -> None:
-    from distributary.stack.parts import services
+    from distributary.stack.components import services
 
     parts = {service.name for service in services(2, socketio=True)} - {"publisher-2"}
     assert parts | {"kafka", "store", "jvm", "daemon", "worker"} == {fault.process for fault in FAULTS}

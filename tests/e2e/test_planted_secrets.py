@@ -21,7 +21,7 @@ from tests.support.stack import AttachedStack
 from tests.support.up import Up
 
 from distributary.auth.stack_token import FILE as TOKEN_FILE
-from distributary.setup.valkey import bundled
+from distributary.setup.store_server import bundled
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * LIMIT)]
 

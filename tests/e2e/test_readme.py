@@ -17,7 +17,7 @@ import pytest
 from tests.support.blocks import ROOT, Block, blocks, missing
 from tests.support.clock import LIMIT
 
-from distributary.stack import leftovers, processes, state
+from distributary.stack import leftovers, processes, stack_file
 
 TUTORIAL, README, WATCH = "docs/tutorial/first-stream.md", "README.md", "docs/how-to/watch-a-stack.md"
 TLS = "docs/how-to/tls.md"
@@ -94,7 +94,7 @@ class Shell:
 
     def start(self, block: Block) -> Running:
         text = block.text
-        found = state.read(self.folder / ".distributary")
+        found = stack_file.read(self.folder / ".distributary")
         for usual, name in USUAL.items():
             if found is not None and name in found.addresses:
                 text = text.replace(usual, found.addresses[name].partition("://")[2])
@@ -114,7 +114,7 @@ class Shell:
         self.stack = self.start(block)
 
         def ready() -> bool:
-            found = state.read(self.folder / ".distributary")
+            found = stack_file.read(self.folder / ".distributary")
             return found is not None and found.state == "ready"
 
         self.stack.wait_until(ready, 90)
@@ -220,7 +220,7 @@ def test_whoever_does_what_the_pages_say_sees_what_they_show(shell: Shell) -> No
 def test_a_stack_speaks_tls_as_its_page_says(shell: Shell) -> None:
     reader = Reader(shell)
     reader.read(TLS)
-    found = state.read(shell.folder / ".distributary")
+    found = stack_file.read(shell.folder / ".distributary")
     assert found is not None
     schemes = {name: address.partition("://")[0] for name, address in found.addresses.items()}
     assert (schemes["control"], schemes["gateway"], schemes["http"]) == ("https",) * 3

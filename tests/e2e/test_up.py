@@ -22,12 +22,12 @@ import redis
 from tests.support.clock import LIMIT
 from tests.support.servers import free_port
 
-from distributary.config.embedded import store_secret
-from distributary.config.private import read_secret
+from distributary.config.embedded_defaults import store_secret
+from distributary.config.private_files import read_secret
 from distributary.config.secrets import MASK
 from distributary.config.sections import Kafka
-from distributary.kafka import client, topics
-from distributary.stack import leftovers, processes, state
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.stack import leftovers, processes, stack_file
 
 pytestmark = pytest.mark.slow
 
@@ -49,8 +49,8 @@ from pathlib import Path
 from distributary.cli.up import up
 from distributary.config import load
 from distributary.errors import DistributaryError
-from distributary.stack.keeper import Policy
-from distributary.stack.parts import Service
+from distributary.stack.process_keeper import Policy
+from distributary.stack.components import Service
 try:
     services = [Service("control", [sys.executable, "-c", sys.argv[2]])]
     sys.exit(up(load(Path(sys.argv[1])), as_json=True, services=services, policy=Policy(first=0.1)))
@@ -108,8 +108,8 @@ class Up:
         self._errors.close()
 
     @property
-    def stack(self) -> state.StackState:
-        found = state.read(self.data)
+    def stack(self) -> stack_file.StackState:
+        found = stack_file.read(self.data)
         assert found is not None
         return found
 
@@ -157,7 +157,7 @@ def store_of(folder: Path, addresses: dict[str, str]) -> redis.Redis:
 
 
 def put(folder: Path, addresses: dict[str, str], value: str) -> None:
-    producer = client.producer(kafka_at(addresses))
+    producer = librdkafka.producer(kafka_at(addresses))
     producer.produce("odds", value, partition=0)
     assert producer.flush(20) == 0
     with store_of(folder, addresses) as store:
@@ -165,7 +165,7 @@ def put(folder: Path, addresses: dict[str, str], value: str) -> None:
 
 
 def records(addresses: dict[str, str]) -> int:
-    return topics.end_offsets(client.admin(kafka_at(addresses)), "odds")[0]
+    return topic_offsets.end_offsets(librdkafka.admin(kafka_at(addresses)), "odds")[0]
 
 
 def test_two_stacks_side_by_side_when_the_usual_ports_are_busy(tmp_path: Path) -> None:
@@ -181,9 +181,9 @@ def test_two_stacks_side_by_side_when_the_usual_ports_are_busy(tmp_path: Path) -
             loose = [path for path in kept if path.exists() and path.lstat().st_mode & 0o077]
             assert loose == [], "of what is kept nothing is for other users"
             assert (records(here), records(there)) == (1, 0)
-            admin = client.admin(kafka_at(here))
-            assert topics.get_topic(admin, "odds").partitions == 3
-            made = topics.list_topics(admin)
+            admin = librdkafka.admin(kafka_at(here))
+            assert topic_offsets.get_topic(admin, "odds").partitions == 3
+            made = topic_offsets.list_topics(admin)
             assert made == ["distributary.commands", "odds", "odds.dead-letters", "other.dead-letters"]
             with store_of(b, there) as store:
                 assert store.get("kept") is None

@@ -16,14 +16,14 @@ from typing import Any
 
 from multidict import CIMultiDict
 
+from distributary.auth.api_keys import ApiKeys
+from distributary.auth.authenticator import Gate
 from distributary.auth.claims import of_token
-from distributary.auth.gate import Gate
-from distributary.auth.keys import ApiKeys
-from distributary.auth.signing import of_jwks, of_pem, of_secret
-from distributary.auth.tokens import Rules, verify
+from distributary.auth.jwt_checks import Rules, verify
+from distributary.auth.verification_keys import of_jwks, of_pem, of_secret
 from distributary.config import Config, Permit
 from distributary.errors import DistributaryError
-from distributary.store.memory import MemoryStore
+from distributary.store.memory_store import MemoryStore
 from tests.fuzz.engine import Run, Target, simply
 from tests.fuzz.mutate import any_json
 
@@ -131,27 +131,27 @@ _JWK = {"kty": "RSA", "n": "AQAB" * 90, "e": "AQAB", "kid": "k", "use": "sig", "
 _EC = {"kty": "EC", "crv": "P-256", "x": "A" * 43, "y": "A" * 43, "key_ops": ["verify"]}
 
 TARGETS = (
-    Target("token", simply(_token), [_GOOD], ("auth.tokens",)),
+    Target("token", simply(_token), [_GOOD], ("auth.jwt_checks",)),
     Target(
         "claims",
         simply(_signed),
         [json.dumps(one).encode() for one in CLAIMS]
         + [b'{"alg":"HS256","kid":"x"}\0' + json.dumps(CLAIMS[0]).encode()],
-        ("auth.claims", "auth.grant", "auth.tokens"),
+        ("auth.claims", "auth.grant", "auth.jwt_checks"),
         _tokens,
     ),
     Target(
         "key-set",
         simply(_jwks),
         [json.dumps({"keys": [_JWK, _EC, 7]}).encode()],
-        ("auth.signing",),
+        ("auth.verification_keys",),
         share=0.3,
     ),
     Target(
         "credentials",
         _gate,
         [b"X-API-Key: dk_key", b"Authorization: ApiKey dk_key", b"Authorization: Bearer " + _GOOD],
-        ("auth.gate", "auth.keys", "auth.stack_token"),
+        ("auth.authenticator", "auth.api_keys", "auth.stack_token"),
         share=0.5,
     ),
 )

@@ -10,16 +10,16 @@ from pathlib import Path
 from random import Random
 
 from distributary.config import EXAMPLE, load, parse_views
-from distributary.config.convert import from_text
-from distributary.config.table import SETTINGS
+from distributary.config.coerce import from_text
+from distributary.config.settings_table import SETTINGS
 from distributary.control.definition import read_definition
 from distributary.errors import DistributaryError
-from distributary.gateway.registry import schema as schemas
-from distributary.gateway.registry.book import Book
-from distributary.gateway.registry.schema import Schema
-from distributary.gateway.rest_proxy import bodies, formats
+from distributary.gateway.registry import registered_schema as schemas
+from distributary.gateway.registry.registered_schema import Schema
+from distributary.gateway.registry.schema_catalog import Book
+from distributary.gateway.rest_proxy import produce_requests, serialization
 from distributary.kafka import avro, json_schema
-from distributary.kafka.schema import Unfit, any_value, avro_reader, json_reader
+from distributary.kafka.value_schema import Unfit, any_value, avro_reader, json_reader
 from distributary.model.feed import Feed
 from tests.fuzz.engine import Run, Target, simply
 from tests.fuzz.mutate import any_json, any_text
@@ -209,7 +209,7 @@ def _value(data: bytes) -> bool:
             taken = True
     for format in ("binary", "json", "avro", "jsonschema"):
         with contextlib.suppress(DistributaryError):
-            formats.decode(format, data, _find, "value")
+            serialization.decode(format, data, _find, "value")
             taken = True
     return taken
 
@@ -225,20 +225,20 @@ _READERS = [avro_reader(json.loads(text), skip) for text in AVRO for skip in (0,
 
 def _body(data: bytes) -> bool:
     taken = False
-    for read in (bodies.batch, bodies.record):
+    for read in (produce_requests.batch, produce_requests.record):
         with contextlib.suppress(DistributaryError):
             read(data)
             taken = True
     with contextlib.suppress(DistributaryError):
-        splitter = bodies.Splitter(65_536)
+        splitter = produce_requests.Splitter(65_536)
         for at in range(0, len(data), 997):
             for one in splitter.feed(data[at : at + 997], last=at + 997 >= len(data)):
-                bodies.record(one)
+                produce_requests.record(one)
     with contextlib.suppress(ValueError, RecursionError):
         body = json.loads(data)
         if isinstance(body, dict):
             with contextlib.suppress(DistributaryError):
-                bodies.places(body, "offsets", ("topic", "partition", "offset"))
+                produce_requests.places(body, "offsets", ("topic", "partition", "offset"))
     return taken
 
 
@@ -264,10 +264,10 @@ TARGETS = (
         _config,
         [EXAMPLE.encode(), b'[store]\nurl = "redis://h"\n[kafka.properties]\na.b = 1\n[permit]\nkeys = {}\n'],
         (
-            "config.loading",
-            "config.reader",
-            "config.convert",
-            "config.lines",
+            "config.loader",
+            "config.document_reader",
+            "config.coerce",
+            "config.toml_lines",
             "config.units",
             "config.aggregates",
         ),
@@ -279,7 +279,7 @@ TARGETS = (
         simply(_variable),
         [f"{one.key}={one.note.example}".encode() for one in SETTINGS if one.note.example]
         + [b'kafka.properties={"a":"b"}', b"kafka.properties=a=b,c='d,e'"],
-        ("config.convert", "config.permit"),
+        ("config.coerce", "config.auth_section"),
     ),
     Target(
         "definition",
@@ -288,7 +288,7 @@ TARGETS = (
             json.dumps(_VIEW).encode(),
             json.dumps({"view": _VIEW, "feed": {"name": "odds", "topic": "odds"}}).encode(),
         ],
-        ("control.definition", "config.rules"),
+        ("control.definition", "config.cross_checks"),
         lambda random: json.dumps(
             {**_VIEW, random.choice(list(_VIEW)): any_json(random), any_text(random): 1}
         ).encode(),
@@ -308,11 +308,11 @@ TARGETS = (
         simply(_schema),
         [text.encode() for text in AVRO + JSON_SCHEMAS],
         (
-            "gateway.registry.schema",
-            "gateway.registry.avro",
-            "gateway.registry.jsons",
-            "gateway.registry.normal",
-            "gateway.registry.book",
+            "gateway.registry.registered_schema",
+            "gateway.registry.avro_compatibility",
+            "gateway.registry.json_compatibility",
+            "gateway.registry.avro_canonical_form",
+            "gateway.registry.schema_catalog",
         ),
         lambda random: _nested(random.choice((WORDS, JSON_WORDS)), random).encode(),
         0.2,
@@ -325,7 +325,7 @@ TARGETS = (
             JSON_SCHEMAS[1].encode() + b"\0[1,2]",
             JSON_SCHEMAS[2].encode() + b"\x001",
         ],
-        ("kafka.json_schema", "kafka.schema"),
+        ("kafka.json_schema", "kafka.value_schema"),
         lambda random: _nested(JSON_WORDS, random).encode() + b"\0" + json.dumps(any_json(random)).encode(),
         0.1,
     ),
@@ -338,11 +338,11 @@ TARGETS = (
             b'{"a":1,"b":"aa"}',
             b"\0\0\0\0\x05" + b'{"a":1}',
         ],
-        ("kafka.schema", "gateway.rest_proxy.formats"),
+        ("kafka.value_schema", "gateway.rest_proxy.serialization"),
         lambda random: (
             b"\0\0\0\0" + bytes((random.randrange(9),)) + random.choice((random.randbytes(20), *VALUES))
         ),
         0.5,
     ),
-    Target("gateway-body", simply(_body), _BODIES, ("gateway.rest_proxy.bodies",)),
+    Target("gateway-body", simply(_body), _BODIES, ("gateway.rest_proxy.produce_requests",)),
 )

@@ -25,22 +25,22 @@ from yarl import URL
 from distributary.auth.stack_token import make_token
 from distributary.config import Config, Gateway, Kafka
 from distributary.config.sections import Publisher
-from distributary.control.app import make_app as control_app
-from distributary.control.context import Context
+from distributary.control.app_context import Context
+from distributary.control.control_app import make_app as control_app
 from distributary.control.monitor import Monitor
 from distributary.errors import KafkaUnavailable
-from distributary.gateway.app import make_app as gateway_app
-from distributary.gateway.registry.book import Book
-from distributary.gateway.registry.requests import LOG
-from distributary.gateway.rest_proxy import consuming, metadata, producing
-from distributary.model.definition import Definition
+from distributary.gateway.gateway_app import make_app as gateway_app
+from distributary.gateway.registry.registry_requests import LOG
+from distributary.gateway.registry.schema_catalog import Book
+from distributary.gateway.rest_proxy import consumer_routes, metadata_routes, produce_v2
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.publisher.http.http import HttpServer
+from distributary.publisher.counters import Stats
+from distributary.publisher.http.http_server import HttpServer
 from distributary.publisher.hub.hub import Hub
-from distributary.publisher.stats import Stats
-from distributary.store.memory import MemoryStore
-from distributary.store.tail import Build
+from distributary.store.log_tail import Build
+from distributary.store.memory_store import MemoryStore
 from tests.fuzz.engine import Run, Target
 from tests.fuzz.mutate import any_json, any_text
 
@@ -112,7 +112,7 @@ def _gateway(folder: Path) -> web.Application:
         feeds=(FEED,), data_dir=folder, kafka=Kafka(bootstrap_servers="127.0.0.1:1"), gateway=Gateway()
     )
     app = gateway_app(config, MemoryStore().reader)
-    for key in (LOG, metadata.CLUSTER, producing.WRITER, consuming.INSTANCES):
+    for key in (LOG, metadata_routes.CLUSTER, produce_v2.WRITER, consumer_routes.INSTANCES):
         app[key] = Log() if key is LOG else NoKafka()  # type: ignore[misc]
     return app
 
@@ -337,15 +337,15 @@ TARGETS = (
         _CONTROL_BODIES,
         ("where", "key", "keys", "fields", "limit", "page", "x"),
         (
-            "control.app",
-            "control.replies",
-            "control.views",
-            "control.rows",
-            "control.subscriptions",
-            "control.users",
-            "control.origins",
-            "control.access",
-            "control.asked",
+            "control.control_app",
+            "control.responses",
+            "control.view_routes",
+            "control.row_routes",
+            "control.subscription_routes",
+            "control.revocation_routes",
+            "control.cors",
+            "control.api_access",
+            "control.query_params",
         ),
     ),
     _target(
@@ -364,24 +364,24 @@ TARGETS = (
             "partition",
         ),
         (
-            "gateway.app",
-            "gateway.replies",
-            "gateway.access",
-            "gateway.fields",
-            "gateway.rest_proxy.consuming",
-            "gateway.rest_proxy.producing",
-            "gateway.rest_proxy.records",
-            "gateway.rest_proxy.metadata",
-            "gateway.rest_proxy.messages",
-            "gateway.rest_proxy.schemas",
-            "gateway.rest_proxy.joining",
+            "gateway.gateway_app",
+            "gateway.response_bodies",
+            "gateway.gateway_access",
+            "gateway.request_fields",
+            "gateway.rest_proxy.consumer_routes",
+            "gateway.rest_proxy.produce_v2",
+            "gateway.rest_proxy.produce_v3",
+            "gateway.rest_proxy.metadata_routes",
+            "gateway.rest_proxy.simple_consumer_v1",
+            "gateway.rest_proxy.schema_lookup",
+            "gateway.rest_proxy.consumer_options",
             "gateway.rest_proxy.subjects",
-            "gateway.registry.routes",
-            "gateway.registry.ids",
-            "gateway.registry.modes",
-            "gateway.registry.requests",
-            "gateway.registry.entries",
-            "gateway.topic_stream.routes",
+            "gateway.registry.subject_routes",
+            "gateway.registry.schema_routes",
+            "gateway.registry.mode_routes",
+            "gateway.registry.registry_requests",
+            "gateway.registry.schemas_topic_records",
+            "gateway.topic_stream.topic_stream_routes",
         ),
     ),
     _target(
@@ -403,6 +403,6 @@ TARGETS = (
             "subscription",
             "token",
         ),
-        ("publisher.http.http", "publisher.http.sse", "publisher.http.access"),
+        ("publisher.http.http_server", "publisher.http.event_stream", "publisher.http.stream_access"),
     ),
 )

@@ -11,18 +11,18 @@ from random import Random
 from distributary.errors import DistributaryError
 from distributary.model.feed import Feed
 from distributary.publisher.codec import codes
+from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.codec.frames import TooBig, deflated, inflate
-from distributary.publisher.codec.json_wire import JSON
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.hub import names
-from distributary.publisher.websocket.actions import Close, Publish
-from distributary.publisher.websocket.calls import call
+from distributary.publisher.codec.json_codec import JSON
+from distributary.publisher.codec.websocket_frames import TooBig, deflated, inflate
+from distributary.publisher.hub import channel_query
+from distributary.publisher.websocket.client_publish import record
 from distributary.publisher.websocket.handshake import agree
-from distributary.publisher.websocket.inlet import record
+from distributary.publisher.websocket.rpc import call
 from distributary.publisher.websocket.session import Session
+from distributary.publisher.websocket.session_actions import Close, Publish
 from distributary.socketio_gateway.packets import Packet
-from distributary.socketio_gateway.upstream import Upstream
+from distributary.socketio_gateway.publisher_session import Upstream
 from tests.fuzz.engine import Run, Target, simply
 from tests.fuzz.mutate import any_json, any_text
 from tests.unit.publisher.wires import WIRES, write
@@ -122,7 +122,7 @@ def _agree(data: bytes) -> bool:
 
 def _channel(data: bytes) -> bool:
     try:
-        names.parse(data.decode("utf-8", "surrogateescape"))
+        channel_query.parse(data.decode("utf-8", "surrogateescape"))
     except DistributaryError:
         return False
     return True
@@ -201,10 +201,10 @@ TARGETS = (
         simply(lambda data: _session(JSON, data)),
         _frames(JSON),
         (
-            "publisher.codec.commands",
-            "publisher.codec.json_wire",
+            "publisher.codec.client_commands",
+            "publisher.codec.json_codec",
             "publisher.websocket.session",
-            "publisher.hub.pace",
+            "publisher.hub.conflation",
             "model.start",
         ),
         _commands,
@@ -213,17 +213,20 @@ TARGETS = (
         "session-protobuf",
         simply(lambda data: _session(next(w for w in WIRES if w.binary), data)),
         _frames(next(w for w in WIRES if w.binary)),
-        ("publisher.codec.protobuf", "publisher.codec.protobuf_wire"),
+        ("publisher.codec.protobuf_encoding", "publisher.codec.protobuf_codec"),
     ),
     Target(
-        "inflate", simply(_inflate), [deflated(0x81, b"x" * 500)[4:], b"\x00"], ("publisher.codec.frames",)
+        "inflate",
+        simply(_inflate),
+        [deflated(0x81, b"x" * 500)[4:], b"\x00"],
+        ("publisher.codec.websocket_frames",),
     ),
     Target("handshake", simply(_agree), [_OFFERS, b"\n\n"], ("publisher.websocket.handshake",)),
     Target(
         "channel",
         simply(_channel),
         [channel.encode() for channel in CHANNELS],
-        ("model.channel", "publisher.hub.names", "model.query"),
+        ("model.channel_name", "publisher.hub.channel_query", "model.query"),
         lambda random: (random.choice(CHANNELS) + "?&"[random.randrange(2)] + any_text(random)).encode(
             "utf-8", "replace"
         ),
@@ -232,21 +235,25 @@ TARGETS = (
         "published-record",
         simply(_record),
         [b'{"player": "ann", "n": 1.50}', b'{"player": 7}', b'"text"', b"\xff"],
-        ("publisher.websocket.inlet",),
+        ("publisher.websocket.client_publish",),
         lambda random: json.dumps({"player": _plain(any_json(random)), any_text(random): 1}).encode(),
     ),
     Target(
         "call",
         _calls,
         [b'position {"view":"odds"}', b'status {"view":"odds"}'],
-        ("publisher.websocket.calls",),
+        ("publisher.websocket.rpc",),
         share=0.5,
     ),
     Target(
         "socketio-packet",
         simply(_packet),
         [f"2{json.dumps(event)}".encode() for event in EVENTS] + [b'0{"token":"t"}', b"1", b'31["a"]'],
-        ("socketio_gateway.packets", "socketio_gateway.asked", "socketio_gateway.upstream"),
+        (
+            "socketio_gateway.packets",
+            "socketio_gateway.client_requests",
+            "socketio_gateway.publisher_session",
+        ),
         _packets,
     ),
 )

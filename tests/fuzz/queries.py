@@ -9,19 +9,19 @@ from random import Random
 from multidict import CIMultiDict, MultiDict
 
 from distributary.auth import PageRules
-from distributary.auth.pages import origin_allowed
+from distributary.auth.origin_policy import origin_allowed
 from distributary.config.sections import Publisher
 from distributary.control.accept import choose
-from distributary.control.asked import read_asked
+from distributary.control.query_params import read_asked
 from distributary.errors import DistributaryError
-from distributary.gateway.rest_proxy import media
-from distributary.gateway.topic_stream import position as stream_position
-from distributary.model.fields import parse_fields
+from distributary.gateway.rest_proxy import media_types
+from distributary.gateway.topic_stream import stream_cursor as stream_position
+from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
 from distributary.model.position import Mark, Position
 from distributary.model.query import Query
 from distributary.model.start import read_start
-from distributary.publisher.http.events import shape_of
+from distributary.publisher.http.stream_encodings import shape_of
 from tests.fuzz.engine import Target, simply
 from tests.fuzz.mutate import any_text
 
@@ -158,7 +158,7 @@ def _headers(data: bytes) -> bool:
     accept = headers.get("Accept", "")
     choose(accept, ("application/json", "text/csv"))
     shape_of(accept)
-    for read in (media.of_accept, media.of_body, media.reply_type):
+    for read in (media_types.of_accept, media_types.of_body, media_types.reply_type):
         with contextlib.suppress(DistributaryError):
             read(accept)
     origin_allowed(
@@ -185,14 +185,14 @@ TARGETS = (
         (
             *tuple(
                 f"model.filter.{name}"
-                for name in ("parse", "tokens", "literals", "times", "like", "compile", "values", "row")
+                for name in ("parse", "tokens", "lexer", "times", "like", "compile", "scalars", "row_view")
             ),
             "model.query",
         ),
         _words,
     ),
     Target("order", simply(_order), [b"price desc, score.home\n10", b"`a b` asc\n1"], ("model.order",)),
-    Target("fields", simply(_fields), [b"price,match.name", b"`a.b`,c", b"a.b.c,a.d"], ("model.fields",)),
+    Target("fields", simply(_fields), [b"price,match.name", b"`a.b`,c", b"a.b.c,a.d"], ("model.field_mask",)),
     Target(
         "position",
         simply(_position),
@@ -203,7 +203,7 @@ TARGETS = (
             b"3:1",
             stream_position.write({0: 5, 1: 7}, "x" * 22).encode(),
         ],
-        ("model.position", "model.start", "model.filter.times", "gateway.topic_stream.position"),
+        ("model.position", "model.start", "model.filter.times", "gateway.topic_stream.stream_cursor"),
     ),
     Target(
         "parameters",
@@ -214,7 +214,7 @@ TARGETS = (
             b"keys=a,b&page=0123456789abcdef01234567-5",
             b"offset=3&partition=0",
         ],
-        ("control.asked", "gateway.topic_stream.position"),
+        ("control.query_params", "gateway.topic_stream.stream_cursor"),
         lambda random: "&".join(
             f"{random.choice(NAMES)}={any_text(random)}" for _ in range(random.randrange(1, 5))
         ).encode("utf-8", "replace"),
@@ -228,7 +228,12 @@ TARGETS = (
             b"Host: live.example.com\nSec-Fetch-Site: cross-site\nSec-Fetch-Mode: no-cors\nAccept: */*",
             b"Host: [::1]:8000\nOrigin: null\nAccept: application/vnd.kafka.json.v2+json",
         ],
-        ("auth.pages", "control.accept", "gateway.rest_proxy.media", "publisher.http.events"),
+        (
+            "auth.origin_policy",
+            "control.accept",
+            "gateway.rest_proxy.media_types",
+            "publisher.http.stream_encodings",
+        ),
         lambda random: "\n".join(
             f"{random.choice(('Host', 'Origin', 'Accept', 'Sec-Fetch-Site'))}: {any_text(random)}"
             for _ in range(3)

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distributary.docgen.rest import gateway_app
-from distributary.publisher.codec.commands import Command
-from distributary.socketio_gateway import asked
+from distributary.docgen.rest_page import gateway_app
+from distributary.publisher.codec.client_commands import Command
+from distributary.socketio_gateway import client_requests
 from tests.fuzz import engine, http, protocol
 from tests.fuzz.__main__ import main
 from tests.fuzz.engine import Run, Target, fuzz, simply
@@ -37,40 +37,40 @@ READING = {
     "fromhex",
 }
 OURS = {
-    "control.client": "reads replies of our own control API",
-    "control.context": "reads a setting",
-    "control.formats": "reads rows of the store",
+    "control.api_client": "reads replies of our own control API",
+    "control.app_context": "reads a setting",
+    "control.row_formats": "reads rows of the store",
     "control.arrow": "reads rows of the store",
-    "control.overview": "reads heartbeats of our own parts",
-    "control.describe": "reads rows of the store",
-    "config.checks": "each check is called by config.convert",
-    "kafka.broker": "reads files of the embedded broker",
-    "kafka.lines": "reads lines of the user at the terminal",
-    "kafka.lookup": "reads records for the user at the terminal",
-    "kafka.plan": "reads options of the user at the terminal",
-    "kafka.reassign": "reads a file of the user at the terminal",
-    "kafka.whence": "reads options of the user at the terminal",
-    "kafka.gate": "reads settings",
+    "control.stack_overview": "reads heartbeats of our own parts",
+    "control.view_description": "reads rows of the store",
+    "config.validators": "each check is called by config.convert",
+    "kafka.embedded_broker": "reads files of the embedded broker",
+    "kafka.record_text": "reads lines of the user at the terminal",
+    "kafka.record_lookup": "reads records for the user at the terminal",
+    "kafka.capacity": "reads options of the user at the terminal",
+    "kafka.reassignment": "reads a file of the user at the terminal",
+    "kafka.offset_spec": "reads options of the user at the terminal",
+    "kafka.record_router": "reads settings",
+    "kafka.sasl": "reads replies of the Kafka brokers that we log in to",
     "model.change": "reads changes that reducers wrote",
     "model.command": "reads commands that the control API wrote",
-    "model.definition": "reads definitions of the store",
-    "model.shard": "reads a setting",
-    "auth.held": "reads ids that we made; its own tests try others",
-    "auth.making": "reads tokens that we made",
+    "model.build": "reads definitions of the store",
+    "model.sharding": "reads a setting",
+    "auth.grant_set": "reads ids that we made; its own tests try others",
+    "auth.token_issuer": "reads tokens that we made",
     "httpd.redirects": "reads where a server that we call sends us; its own tests try others",
     "publisher.hub.snapshot": "reads rows of the store",
-    "publisher.server": "reads a setting",
-    "publisher.hub.follower": "reads definitions of the store",
-    "publisher.hub.reading": "reads definitions of the store",
+    "publisher.publisher_server": "reads a setting",
+    "publisher.hub.log_follower": "reads definitions of the store",
+    "publisher.hub.store_reads": "reads definitions of the store",
     "publisher.hub.peers": "reads heartbeats of our own parts",
     "socketio_gateway.messages": "reads what our own publishers send",
-    "model.filter.evaluate": "reads rows of the store",
-    "publisher.hub.fields": "reads changes of the store",
-    "publisher.hub.top": "reads changes of the store",
-    "publisher.hub.step": "reads changes of the store",
+    "publisher.hub.field_projection": "reads changes of the store",
+    "publisher.hub.top_n": "reads changes of the store",
+    "publisher.hub.publication": "reads changes of the store",
     "publisher.hub.kept": "reads changes of the store",
     "socketio_gateway.__main__": "reads settings",
-    "model.filter.sieve": "reads rows of the store",
+    "model.filter.batch_filter": "reads rows of the store",
 }
 """Modules that parse something, but nothing of strangers; with what."""
 
@@ -108,7 +108,7 @@ def test_every_command_of_the_protocol_is_among_the_examples() -> None:
 
 
 def test_every_event_of_the_socketio_gateway_is_among_the_examples() -> None:
-    assert set(asked.FIELDS) <= {event for event, _ in protocol.EVENTS}
+    assert set(client_requests.FIELDS) <= {event for event, _ in protocol.EVENTS}
 
 
 @pytest.mark.parametrize("name", ["http-control", "http-gateway", "http-publisher"])

@@ -17,7 +17,7 @@ from tests.support.servers import StoreServer
 from tests.support.stack import RunningStack
 
 from distributary.setup import jars, java
-from distributary.setup.valkey import bundled
+from distributary.setup.store_server import bundled
 
 
 @dataclass(frozen=True)

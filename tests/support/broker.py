@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 from distributary.config.sections import Kafka
-from distributary.kafka import configs
-from distributary.kafka.broker import Broker
-from distributary.kafka.cluster import connect
-from distributary.kafka.topics import wait_for_kafka
+from distributary.kafka import config_admin
+from distributary.kafka.admin import connect
+from distributary.kafka.embedded_broker import Broker
+from distributary.kafka.topic_offsets import wait_for_kafka
 from distributary.setup import jars, java
 from tests.support.clock import LIMIT
 from tests.support.processes import suspend
@@ -26,7 +26,7 @@ def keep_old_records(kafka: Kafka) -> None:
     """
     cluster = connect(kafka, 10 * LIMIT)
     for broker in cluster.admin.list_topics(timeout=10 * LIMIT).brokers:
-        configs.alter(cluster, "broker", str(broker), {"log.retention.ms": "-1"})
+        config_admin.alter(cluster, "broker", str(broker), {"log.retention.ms": "-1"})
 
 
 class RunningBroker:

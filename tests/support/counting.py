@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from distributary.model.definition import Definition
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from tests.support.folding import Folding

@@ -6,12 +6,12 @@ import json
 import time
 from typing import Any
 
-from distributary.model.definition import Definition
-from distributary.reducers.packed import Packed
+from distributary.model.build import Definition
+from distributary.reducers.record_codec import Packed
+from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.reducers.rules import rule_of
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 
 class Folding:

@@ -8,8 +8,8 @@ from typing import Any
 
 from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
-from distributary.store.base import Group, Opened
-from distributary.store.tail import Build
+from distributary.store.contract import Group, Opened
+from distributary.store.log_tail import Build
 
 
 def change(

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from distributary.config.embedded import HOST
+from distributary.config.embedded_defaults import HOST
 from distributary.config.sections import Kafka
-from distributary.kafka import client
-from distributary.kafka.broker import Broker, new_cluster_id
+from distributary.kafka import librdkafka
+from distributary.kafka.embedded_broker import Broker, new_cluster_id
 from distributary.setup import jars, java
 from tests.support.clock import LIMIT
 from tests.support.processes import suspend
@@ -61,7 +61,7 @@ class GuardedCluster:
 
     def admin(self) -> AdminClient:
         """A client that may do all."""
-        return client.admin(self.kafka)
+        return librdkafka.admin(self.kafka)
 
     def start(self) -> None:
         """Start both and wait until both serve."""

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import distributary
-from distributary.kafka import client
+from distributary.kafka import librdkafka
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
 
@@ -30,7 +30,7 @@ class Load(threading.Thread):
         self.failed: list[str] = []
 
     def run(self) -> None:
-        producer = client.producer(
+        producer = librdkafka.producer(
             self._stack.config.kafka, linger_ms=2, message_timeout_ms=120_000, retry_backoff_ms=50
         )
         began = time.monotonic()

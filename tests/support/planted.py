@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from distributary.config.setting import Setting, quote
-from distributary.config.table import SECTIONS, SETTINGS
-from distributary.kafka.properties import PROPERTIES
+from distributary.config.setting_field import Setting, quote
+from distributary.config.settings_table import SECTIONS, SETTINGS
+from distributary.kafka.client_properties import PROPERTIES
 
 MARK = "pl4nted"
 """Part of everything planted, and of nothing else."""

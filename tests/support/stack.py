@@ -23,9 +23,9 @@ from confluent_kafka import Message, TopicPartition
 
 from distributary.auth.stack_token import make_token
 from distributary.config import Config, load
-from distributary.config.embedded import with_embedded
-from distributary.kafka import client, topics
-from distributary.stack.stack import Stack
+from distributary.config.embedded_defaults import with_embedded
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.stack.embedded_stack import Stack
 from distributary.store.redis import RedisReader, RedisWriter
 from tests.support.broker import keep_old_records
 from tests.support.clock import LIMIT
@@ -99,7 +99,7 @@ class RunningStack:
 
     def admin(self) -> Any:
         """A Kafka admin client."""
-        return client.admin(self.config.kafka)
+        return librdkafka.admin(self.config.kafka)
 
     def writer(self) -> RedisWriter:
         """A blocking store client."""
@@ -120,7 +120,7 @@ class RunningStack:
 
     def produce(self, topic: str, records: Iterable[tuple[Any, Any]], **words: Any) -> None:
         """Write records, acknowledged; a value that is no bytes or None is written as JSON."""
-        producer = client.producer(self.config.kafka, linger_ms=5)
+        producer = librdkafka.producer(self.config.kafka, linger_ms=5)
         failures: list[Any] = []
         words["on_delivery"] = lambda error, _: failures.append(error) if error else None
         for key, value in records:
@@ -136,10 +136,10 @@ class RunningStack:
 
     def read(self, topic: str, count: int, limit: float = 20.0) -> list[Message]:
         """Read a topic's first records."""
-        consumer = client.consumer(self.config.kafka, f"test-{uuid.uuid4()}")
+        consumer = librdkafka.consumer(self.config.kafka, f"test-{uuid.uuid4()}")
         found: list[Message] = []
         try:
-            parts = topics.get_topic(self.admin(), topic).partitions
+            parts = topic_offsets.get_topic(self.admin(), topic).partitions
             consumer.assign([TopicPartition(topic, p, 0) for p in range(parts)])
             deadline = time.monotonic() + limit * LIMIT
             while len(found) < count and time.monotonic() < deadline:
@@ -261,7 +261,7 @@ class Feeding:
 
     async def rows(self, name: str) -> dict[str, Any]:
         """All rows of a view, from the store."""
-        from distributary.store.tail import Build
+        from distributary.store.log_tail import Build
 
         reader = self.stack.reader()
         try:

@@ -94,7 +94,7 @@ class Up:
         found = []
         for one in psutil.Process(self.jvm()).children():
             with contextlib.suppress(psutil.Error):  # the JVM runs small programs now and then
-                if "distributary.reducers.daemon" in one.cmdline():
+                if "distributary.reducers.pyspark_daemon" in one.cmdline():
                     found.append((one.create_time(), int(one.pid)))
         return [pid for _, pid in sorted(found)]
 

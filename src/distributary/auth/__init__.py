@@ -5,12 +5,12 @@ read, and which query is served in place of the one asked for. `told` says how a
 subscriber.
 """
 
-from distributary.auth.exposure import check_exposure
-from distributary.auth.gate import Gate
+from distributary.auth.authenticator import Gate
+from distributary.auth.bind_check import check_exposure
 from distributary.auth.grant import OPEN, STACK, Grant, Limits, Operator
-from distributary.auth.held import EVERYTHING, Held, owned_id
-from distributary.auth.needs import Need, challenge, demand
-from distributary.auth.pages import PageRules
+from distributary.auth.grant_set import EVERYTHING, Held, owned_id
+from distributary.auth.origin_policy import PageRules
+from distributary.auth.requirements import Need, challenge, demand
 from distributary.auth.told import Told, told
 
 __all__ = [

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from distributary.auth.grant import OF_KEYS, Grant, Limits, Operator
-from distributary.auth.tokens import refuse
+from distributary.auth.jwt_checks import refuse
 from distributary.errors import BadQuery, TokenRefused
-from distributary.model.fields import Fields, parse_fields
+from distributary.model.field_mask import Fields, parse_fields
 from distributary.model.query import Query
 
 MAX_NAMES = 1000

@@ -8,7 +8,7 @@ from enum import IntEnum
 from fnmatch import fnmatchcase
 
 from distributary.errors import Forbidden
-from distributary.model.fields import Fields
+from distributary.model.field_mask import Fields
 from distributary.model.filter import Path
 
 OF_KEYS = "key:"

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 
-from distributary.auth.signing import VerifyingKey, of_jwks
+from distributary.auth.verification_keys import VerifyingKey, of_jwks
 from distributary.config import Permit
 from distributary.errors import KeysUnavailable
-from distributary.httpd.trust import Trust
+from distributary.httpd.client_security import Trust
 
 log = logging.getLogger(__name__)
 

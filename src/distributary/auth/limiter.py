@@ -9,21 +9,21 @@ import contextlib
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from distributary.auth import usage
+from distributary.auth import usage_counts
 from distributary.auth.grant import STACK, Grant
 from distributary.auth.metering import REQUEST, metered
-from distributary.auth.spending import PATIENCE, Spending
-from distributary.auth.spending import Store as Budgets
-from distributary.auth.usage import Share, Usage
+from distributary.auth.rate_budgets import PATIENCE, Spending
+from distributary.auth.rate_budgets import Store as Budgets
+from distributary.auth.usage_counts import Share, Usage
 from distributary.config import Config
 from distributary.errors import StoreUnavailable
-from distributary.httpd.connections import client_name
+from distributary.httpd.connection_limits import client_name
 
 # No user's name has a control character in it.
 _ADDRESS, _ALL = "\x1faddress:", "\x1fall"
 
 
-class Store(usage.Store, Budgets, Protocol):
+class Store(usage_counts.Store, Budgets, Protocol):
     """What is asked of the store."""
 
 

@@ -11,7 +11,7 @@ import logging
 import secrets
 from pathlib import Path
 
-from distributary.config.private import read_secret, secret_file
+from distributary.config.private_files import read_secret, secret_file
 from distributary.errors import SecretFileError
 
 log = logging.getLogger(__name__)

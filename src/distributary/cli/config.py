@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from distributary.cli.output import columns, config_of, print_json
-from distributary.cli.settings_text import UNITS, list_text
+from distributary.cli.settings_help import UNITS, list_text
 
 NAME = "config"
 HELP = "check the configuration and print the settings in force"

@@ -15,8 +15,8 @@ from distributary.errors import UsageError
 
 if TYPE_CHECKING:
     from distributary.config import Config
-    from distributary.kafka.cluster import Cluster
-    from distributary.kafka.lines import Seen
+    from distributary.kafka.admin import Cluster
+    from distributary.kafka.record_text import Seen
 
 NAME = "consume"
 HELP = "print the records of a topic"
@@ -94,24 +94,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(records: Iterator[Seen], args: argparse.Namespace, parts: Sequence[str]) -> None:
-    from distributary.kafka import lines
+    from distributary.kafka import record_text
 
     with contextlib.closing(records):  # type: ignore[type-var]
         for seen in records:
             if args.json:
-                print(lines.as_json(seen), flush=True)
+                print(record_text.as_json(seen), flush=True)
             else:
-                print(lines.as_line(seen, args.format, parts, separator=args.separator), flush=True)
+                print(record_text.as_line(seen, args.format, parts, separator=args.separator), flush=True)
 
 
 def _seen(args: argparse.Namespace, config: Config) -> Iterator[Seen]:
     """The records, one by one, until the wanted end."""
-    from distributary.kafka import whence
+    from distributary.kafka import offset_spec
 
-    place = whence.parse(args.start) if args.start else None
+    place = offset_spec.parse(args.start) if args.start else None
     cluster = cluster_of(args, config)
-    asked = place or whence.Whence("latest")
-    held = dict(whence.ranges(cluster, args.topic, asked))
+    asked = place or offset_spec.Whence("latest")
+    held = dict(offset_spec.ranges(cluster, args.topic, asked))
     if args.partition is not None:
         if wrong := set(args.partition) - set(held):
             raise UsageError(
@@ -134,7 +134,7 @@ def _seen(args: argparse.Namespace, config: Config) -> Iterator[Seen]:
                     "reading from the nearest",
                     file=sys.stderr,
                 )
-    starts = {number: whence.resolve(asked, one) for number, one in held.items()}
+    starts = {number: offset_spec.resolve(asked, one) for number, one in held.items()}
     yield from _assigned(args, cluster, starts, {number: one.end for number, one in held.items()})
 
 
@@ -152,7 +152,7 @@ def _assigned(
 def _as_member(
     args: argparse.Namespace, config: Config, cluster: Cluster, ends: dict[int, int]
 ) -> Iterator[Seen]:
-    from distributary.kafka.groups import check_free
+    from distributary.kafka.group_admin import check_free
 
     if not args.force:
         print_note(args, check_free(cluster, args.group, args.client_id, config.names.groups))
@@ -164,7 +164,7 @@ def _as_member(
 def _consumer(args: argparse.Namespace, cluster: Cluster, group: str) -> Any:
     from confluent_kafka import Consumer
 
-    from distributary.kafka import client
+    from distributary.kafka import librdkafka
 
     fixed = {
         "group.id": group,
@@ -174,7 +174,7 @@ def _consumer(args: argparse.Namespace, cluster: Cluster, group: str) -> Any:
         "isolation.level": "read_uncommitted" if args.uncommitted else "read_committed",
         "enable.partition.eof": True,
     }
-    return client.make(Consumer, {**client.properties(cluster.kafka), **fixed})
+    return librdkafka.make(Consumer, {**librdkafka.properties(cluster.kafka), **fixed})
 
 
 def _polled(
@@ -189,7 +189,7 @@ def _polled(
     """Poll until the wanted end: ``left`` has the partitions that were not read to their end yet."""
     from confluent_kafka import KafkaError, KafkaException
 
-    from distributary.kafka import trouble
+    from distributary.kafka import errors
 
     what = f"topic {args.topic}, group {args.group or GROUP}"
     count, last = 0, time.monotonic()
@@ -206,7 +206,7 @@ def _polled(
                     left.discard(message.partition())
                     continue
                 if error.fatal() or not error.retriable():
-                    raise trouble.named(error, what, servers)
+                    raise errors.named(error, what, servers)
                 continue
             last = time.monotonic()
             number = message.partition()
@@ -220,13 +220,13 @@ def _polled(
             if commit:
                 consumer.commit(message, asynchronous=False)
     except KafkaException as error:
-        raise trouble.named(error, what, servers) from None
+        raise errors.named(error, what, servers) from None
     finally:
         consumer.close()
 
 
 def _as_seen(message: Any) -> Seen:
-    from distributary.kafka.lines import Seen
+    from distributary.kafka.record_text import Seen
 
     kind, stamp = message.timestamp()
     return Seen(

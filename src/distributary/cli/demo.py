@@ -21,7 +21,7 @@ DATA_DIR = Path(".distributary") / "demo"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    from distributary.demo.producer import MATCHES, RATE
+    from distributary.demo.demo_producer import MATCHES, RATE
 
     parser.description = (
         f"{parser.description}\nA simulated sportsbook: thousands of odds change every minute."
@@ -43,8 +43,8 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
     import os
 
-    from distributary.config.private import UMASK
-    from distributary.demo.run import Options, demo, prepare
+    from distributary.config.private_files import UMASK
+    from distributary.demo.demo_run import Options, demo, prepare
 
     if args.rate <= 0:
         raise UsageError(f"--rate must be over 0, not {args.rate:g}")

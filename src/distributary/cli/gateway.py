@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; 0 when it was asked to stop."""
     import uvloop
 
-    from distributary.config.embedded import with_embedded
+    from distributary.config.embedded_defaults import with_embedded
     from distributary.gateway.__main__ import serve
 
     given = {"gateway.host": args.host, "gateway.port": args.port}

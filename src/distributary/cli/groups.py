@@ -13,8 +13,8 @@ from distributary.cli.output import columns, print_json
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
-    from distributary.kafka.groups import Group, Progress
-    from distributary.kafka.whence import Whence
+    from distributary.kafka.group_admin import Group, Progress
+    from distributary.kafka.offset_spec import Whence
 
 NAME = "groups"
 HELP = "list, describe, set back and delete consumer groups"
@@ -82,10 +82,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from distributary.kafka import groups
+    from distributary.kafka import group_admin
 
     wanted = (args.state or "").lower()
-    found = [(name, state) for name, state in groups.listing(cluster_of(args)) if wanted in ("", state)]
+    found = [(name, state) for name, state in group_admin.listing(cluster_of(args)) if wanted in ("", state)]
     if args.json:
         print_json([{"name": name, "state": state} for name, state in found])
     else:
@@ -94,17 +94,17 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace, cluster: Any) -> list[str]:
-    from distributary.kafka import groups
+    from distributary.kafka import group_admin
 
-    return [name for name, _ in groups.listing(cluster)] if args.all_groups else names_of(args, "group")
+    return [name for name, _ in group_admin.listing(cluster)] if args.all_groups else names_of(args, "group")
 
 
 def _describe(args: argparse.Namespace) -> int:
-    from distributary.kafka import groups
+    from distributary.kafka import group_admin
 
     cluster = cluster_of(args)
-    found = [groups.existing(cluster, name) for name in _wanted(args, cluster)]
-    whole = [(group, groups.progress(cluster, group)) for group in found]
+    found = [group_admin.existing(cluster, name) for name in _wanted(args, cluster)]
+    whole = [(group, group_admin.progress(cluster, group)) for group in found]
     if args.json:
         print_json([as_json(group, rows) for group, rows in whole])
     elif args.members:
@@ -118,7 +118,7 @@ def _describe(args: argparse.Namespace) -> int:
 
 
 def _reset(args: argparse.Namespace) -> int:
-    from distributary.kafka import groups
+    from distributary.kafka import group_admin
 
     (name, *more) = names_of(args, "group")
     if more:
@@ -129,13 +129,13 @@ def _reset(args: argparse.Namespace) -> int:
     wanted = dict(map(_topic, args.topic or ()))
     cluster = cluster_of(args)
     if args.all_topics:
-        wanted = dict.fromkeys(sorted({topic for topic, _ in groups.offsets(cluster, name)}))
+        wanted = dict.fromkeys(sorted({topic for topic, _ in group_admin.offsets(cluster, name)}))
         if not wanted:
-            groups.existing(cluster, name)
+            group_admin.existing(cluster, name)
             raise UsageError(f"group {name} has no offsets yet", hint="Name the topic: --topic TOPIC")
-    moves = groups.plan_reset(cluster, name, to, wanted)
+    moves = group_admin.plan_reset(cluster, name, to, wanted)
     if args.execute:
-        groups.reset(cluster, name, moves)
+        group_admin.reset(cluster, name, moves)
     if args.json:
         rows = [
             {"topic": m.topic, "partition": m.partition, "before": m.before, "after": m.after} for m in moves
@@ -154,15 +154,15 @@ def _reset(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from distributary.kafka import groups
+    from distributary.kafka import group_admin
 
     cluster = cluster_of(args)
     names = _wanted(args, cluster)
     for name in names:
-        group = groups.existing(cluster, name)
+        group = group_admin.existing(cluster, name)
         if group.live:
-            raise groups.busy(group, "it cannot be deleted")
-        groups.delete(cluster, name)
+            raise group_admin.busy(group, "it cannot be deleted")
+        group_admin.delete(cluster, name)
         if not args.json:
             print(f"group {name}: deleted", file=sys.stderr)
     if args.json:
@@ -171,7 +171,7 @@ def _delete(args: argparse.Namespace) -> int:
 
 
 def _whence(args: argparse.Namespace) -> Whence:
-    from distributary.kafka.whence import Whence, moment
+    from distributary.kafka.offset_spec import Whence, moment
 
     if args.to_offset is not None:
         return Whence("offset", args.to_offset)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from distributary.cli.commands import BY_NAME, load
 from distributary.cli.parsers import help_text, program_parser
-from distributary.cli.registry import BY_NAME, load
 from distributary.errors import UsageError
 
 NAME = "help"
@@ -38,9 +38,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(topic: str) -> str:
-    from distributary.cli.settings_text import UNITS, list_text, section_text, setting_text
-    from distributary.config.problem import nearest
-    from distributary.config.table import GROUPS, SETTINGS
+    from distributary.cli.settings_help import UNITS, list_text, section_text, setting_text
+    from distributary.config.problems import nearest
+    from distributary.config.settings_table import GROUPS, SETTINGS
 
     if topic == "settings":
         return f"{list_text()}\n\n{UNITS}"

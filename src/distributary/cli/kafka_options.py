@@ -15,7 +15,7 @@ from distributary.errors import StackNotRunning, UsageError
 if TYPE_CHECKING:
     from distributary.config import Config
     from distributary.config.sections import Kafka
-    from distributary.kafka.cluster import Cluster
+    from distributary.kafka.admin import Cluster
 
 TIMEOUT = 10.0
 
@@ -83,8 +83,8 @@ def kafka_of(args: argparse.Namespace, config: Config | None = None) -> Kafka:
         return replace(kafka, bootstrap_servers=_servers(args.bootstrap_server))
     if kafka.bootstrap_servers:
         return kafka
-    from distributary.config.embedded import embedded_kafka
-    from distributary.stack.state import running
+    from distributary.config.embedded_defaults import embedded_kafka
+    from distributary.stack.stack_file import running
 
     state = running(config.data_dir)
     if state is None or "kafka" not in state.addresses:
@@ -98,7 +98,7 @@ def kafka_of(args: argparse.Namespace, config: Config | None = None) -> Kafka:
 
 def cluster_of(args: argparse.Namespace, config: Config | None = None) -> Cluster:
     """The cluster, once a broker of it answers; raises KafkaUnavailable."""
-    from distributary.kafka.cluster import connect
+    from distributary.kafka.admin import connect
 
     return connect(kafka_of(args, config), args.timeout)
 
@@ -155,7 +155,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _servers(text: str) -> str:
-    from distributary.config.checks import servers
+    from distributary.config.validators import servers
 
     try:
         return servers(text)

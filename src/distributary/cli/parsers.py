@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from distributary.cli.registry import COMMANDS, Command, CommandModule, load
+from distributary.cli.commands import COMMANDS, Command, CommandModule, load
 from distributary.errors import CommandMissing
 
 PROGRAM = "distributary"

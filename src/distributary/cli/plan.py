@@ -18,7 +18,7 @@ EXAMPLES = (
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    from distributary.kafka.plan import Load, size
+    from distributary.kafka.capacity import Load, size
 
     one = Load(1, 1, 1)
     parser.description = (
@@ -80,7 +80,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the arithmetic and its result."""
     from distributary.config import parse_duration
-    from distributary.kafka.plan import Load, plan, size
+    from distributary.kafka.capacity import Load, plan, size
 
     answer = plan(
         Load(

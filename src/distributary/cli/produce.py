@@ -15,10 +15,10 @@ from distributary.cli.output import config_of, print_json
 from distributary.errors import KafkaUnavailable, UsageError
 
 if TYPE_CHECKING:
-    from distributary.kafka.cluster import Cluster
+    from distributary.kafka.admin import Cluster
     from distributary.kafka.draft import Draft
-    from distributary.kafka.gate import Gate
-    from distributary.kafka.lines import Record
+    from distributary.kafka.record_router import Gate
+    from distributary.kafka.record_text import Record
 
 NAME = "produce"
 HELP = "write lines as records to a topic"
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
     """Write all, acknowledged; an error says which line was not."""
     from confluent_kafka import Producer
 
-    from distributary.kafka import client
-    from distributary.kafka.gate import make_gate
-    from distributary.kafka.topics import get_topic
+    from distributary.kafka import librdkafka
+    from distributary.kafka.record_router import make_gate
+    from distributary.kafka.topic_offsets import get_topic
 
     topic = args.topic or args.option
     if not topic:
@@ -84,10 +84,10 @@ def run(args: argparse.Namespace) -> int:
     if args.partition is not None and not 0 <= args.partition < count:
         raise UsageError(f"topic {topic} has no partition {args.partition}", hint=f"It has 0 to {count - 1}")
     # As the Java client chooses the partition of a key.
-    more = {"partitioner": "murmur2_random", "linger.ms": 5, "logger": client.librdkafka}
+    more = {"partitioner": "murmur2_random", "linger.ms": 5, "logger": librdkafka.librdkafka}
     more |= settings_of(args.set)
-    producer = client.make(
-        Producer, {**client.properties(cluster.kafka, acks="all", enable_idempotence=True), **more}
+    producer = librdkafka.make(
+        Producer, {**librdkafka.properties(cluster.kafka, acks="all", enable_idempotence=True), **more}
     )
     writer = _Writer(producer, topic, args, count, cluster, make_gate(config))
     try:
@@ -140,7 +140,7 @@ class _Writer:
         """Write one line; raises what is wrong with it, or with one before it."""
         from confluent_kafka import KafkaException
 
-        from distributary.kafka import trouble
+        from distributary.kafka import errors
         from distributary.kafka.draft import Draft
 
         try:
@@ -168,7 +168,7 @@ class _Writer:
             if error is None:
                 self._note(draft, message.partition())
             elif self._failure is None:
-                self._failure = trouble.named(error, what, self._servers)
+                self._failure = errors.named(error, what, self._servers)
 
         while True:
             try:
@@ -185,7 +185,7 @@ class _Writer:
             except BufferError:
                 self._serve(self._producer.poll, 0.1)
             except KafkaException as error:  # refused before it was sent: too large, above all
-                raise trouble.named(error, what, self._servers) from None
+                raise errors.named(error, what, self._servers) from None
         self._serve(self._producer.poll, 0)
         self._raise()
 
@@ -196,7 +196,7 @@ class _Writer:
             self.routed[draft.topic] += 1
 
     def _note_unfit(self, place: str, draft: Draft) -> None:
-        from distributary.kafka.letters import ensure_letters
+        from distributary.kafka.dead_letters import ensure_letters
 
         if draft.topic not in self.unfit:
             ensure_letters(self._cluster.admin, draft.topic)
@@ -220,12 +220,12 @@ class _Writer:
     def _serve(self, call: Callable[[float], int], seconds: float) -> int:
         from confluent_kafka import KafkaException
 
-        from distributary.kafka import client, trouble
+        from distributary.kafka import errors, librdkafka
 
         try:
-            return client.serve(call, seconds)
+            return librdkafka.serve(call, seconds)
         except KafkaException as error:  # nothing more can be written, whatever else failed meanwhile
-            self._failure = trouble.named(error, f"writing to {self._topic}", self._servers)
+            self._failure = errors.named(error, f"writing to {self._topic}", self._servers)
             return 0
 
     def _raise(self) -> None:
@@ -234,19 +234,19 @@ class _Writer:
             raise failure
 
     def _record(self, line: bytes) -> Record:
-        from distributary.kafka import lines
+        from distributary.kafka import record_text
 
         args = self._args
         if args.whole:
-            record = lines.Record(None, line)
+            record = record_text.Record(None, line)
         else:
             text = line.decode(errors="surrogateescape")
             if args.json_lines:
-                record = lines.from_json(text)
+                record = record_text.from_json(text)
             elif args.keys:
-                record = lines.keyed(text, args.key_separator, null=args.null)
+                record = record_text.keyed(text, args.key_separator, null=args.null)
             else:
-                record = lines.plain(text, null=args.null)
+                record = record_text.plain(text, null=args.null)
         return record if args.key is None else record._replace(key=args.key.encode())
 
 

@@ -23,7 +23,7 @@ EXAMPLES = (
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    from distributary.kafka.quotas import KEYS
+    from distributary.kafka.quota_admin import KEYS
 
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listed = actions.add_parser("list", help="list the quotas")
@@ -48,14 +48,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from distributary.kafka import quotas
+    from distributary.kafka import quota_admin
 
-    found = quotas.describe(cluster_of(args), _entity(args) or None)
+    found = quota_admin.describe(cluster_of(args), _entity(args) or None)
     if args.json:
         print_json([{"of": dict(one.entity), "values": dict(one.values)} for one in found])
     else:
         rows = [
-            (quotas.title(one.entity), key, f"{value:,g}" if value < 1e6 else f"{value:,.0f}")
+            (quota_admin.title(one.entity), key, f"{value:,g}" if value < 1e6 else f"{value:,.0f}")
             for one in found
             for key, value in sorted(one.values.items())
         ]
@@ -64,39 +64,39 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _set(args: argparse.Namespace) -> int:
-    from distributary.kafka import quotas
+    from distributary.kafka import quota_admin
 
     entity = _needed(args)
-    given = {key: getattr(args, key) for key in quotas.KEYS if getattr(args, key) is not None}
-    values = quotas.read_values({**settings_of(args.set), **given})
+    given = {key: getattr(args, key) for key in quota_admin.KEYS if getattr(args, key) is not None}
+    values = quota_admin.read_values({**settings_of(args.set), **given})
     if not values:
         raise UsageError("which quota?", hint="As in: --producer-byte-rate 1048576")
-    quotas.alter(cluster_of(args), entity, values)
+    quota_admin.alter(cluster_of(args), entity, values)
     return _done(args, entity, f"set to {', '.join(f'{key}={value:g}' for key, value in values.items())}")
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from distributary.kafka import quotas
+    from distributary.kafka import quota_admin
 
     entity = _needed(args)
     for key in args.keys:
-        quotas.check_key(key)
+        quota_admin.check_key(key)
     cluster = cluster_of(args)
-    held = {key for one in quotas.describe(cluster, entity) for key in one.values}
+    held = {key for one in quota_admin.describe(cluster, entity) for key in one.values}
     if not held or not held.issuperset(args.keys):
-        raise quotas.missing(entity)
+        raise quota_admin.missing(entity)
     gone = args.keys or sorted(held)
-    quotas.alter(cluster, entity, {}, gone)
+    quota_admin.alter(cluster, entity, {}, gone)
     return _done(args, entity, f"without {', '.join(gone)}")
 
 
 def _done(args: argparse.Namespace, entity: dict[str, str | None], what: str) -> int:
-    from distributary.kafka import quotas
+    from distributary.kafka import quota_admin
 
     if args.json:
         print_json({"of": entity, "done": what})
     else:
-        print(f"quota of {quotas.title(entity)}: {what}", file=sys.stderr)
+        print(f"quota of {quota_admin.title(entity)}: {what}", file=sys.stderr)
     return 0
 
 

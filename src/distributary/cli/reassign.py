@@ -13,7 +13,7 @@ from distributary.cli.output import columns, print_json
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
-    from distributary.kafka.cluster import Cluster
+    from distributary.kafka.admin import Cluster
 
 NAME = "reassign"
 HELP = "move replicas between brokers"
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _do(args: argparse.Namespace, cluster: Cluster, now: Plan, plan: Plan) -> int:
-    from distributary.kafka import reassign
+    from distributary.kafka import reassignment
 
     moves = {
         topic: {number: to for number, to in places.items() if to != now[topic][number]}
@@ -70,7 +70,7 @@ def _do(args: argparse.Namespace, cluster: Cluster, now: Plan, plan: Plan) -> in
     }
     moves = {topic: places for topic, places in moves.items() if places}
     if args.execute and moves:
-        reassign.alter(cluster, moves)
+        reassignment.alter(cluster, moves)
     if args.json:
         print_json({"executed": args.execute, "moves": as_kafkas(moves)})
         return 0
@@ -89,9 +89,11 @@ def _do(args: argparse.Namespace, cluster: Cluster, now: Plan, plan: Plan) -> in
 
 
 def _list(args: argparse.Namespace) -> int:
-    from distributary.kafka import reassign
+    from distributary.kafka import reassignment
 
-    found = [one for one in reassign.moving(cluster_of(args)) if not args.topics or one.topic in args.topics]
+    found = [
+        one for one in reassignment.moving(cluster_of(args)) if not args.topics or one.topic in args.topics
+    ]
     if args.json:
         print_json([one._asdict() for one in found])
         return 0
@@ -102,15 +104,15 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _cancel(args: argparse.Namespace) -> int:
-    from distributary.kafka import reassign
+    from distributary.kafka import reassignment
 
     cluster = cluster_of(args)
     off: dict[str, dict[int, None]] = {}
-    for one in reassign.moving(cluster):
+    for one in reassignment.moving(cluster):
         if not args.topics or one.topic in args.topics:
             off.setdefault(one.topic, {})[one.partition] = None
     if off:
-        reassign.alter(cluster, off)
+        reassignment.alter(cluster, off)
     count = sum(map(len, off.values()))
     if args.json:
         print_json({"cancelled": count})
@@ -120,16 +122,16 @@ def _cancel(args: argparse.Namespace) -> int:
 
 
 def _now(cluster: Cluster, topics: list[str]) -> Plan:
-    from distributary.kafka import topic_details
+    from distributary.kafka import topic_admin
 
     return {
         one.name: {p.number: list(p.replicas) for p in one.partitions}
-        for one in topic_details.describe(cluster, topics)
+        for one in topic_admin.describe(cluster, topics)
     }
 
 
 def _spread(now: Plan, brokers: list[int], replication: int | None) -> Plan:
-    from distributary.kafka.spread import spread
+    from distributary.kafka.replica_placement import spread
 
     return {
         topic: spread(places, brokers, replication or max(map(len, places.values())))

@@ -57,10 +57,10 @@ def run(args: argparse.Namespace) -> int:
 
 def read_status(path: Path | None) -> dict[str, Any]:
     """Ask the control API; where it does not answer, look for ourselves. Raises StackNotRunning."""
-    from distributary.control.client import connect, stack_config
+    from distributary.control.api_client import connect, stack_config
     from distributary.errors import StackNotRunning
-    from distributary.stack.state import running
-    from distributary.subscriber.find import CONTROL_URL
+    from distributary.stack.stack_file import running
+    from distributary.subscriber.discovery import CONTROL_URL
 
     try:
         found: dict[str, Any] = connect(path, timeout=ANSWER).get("/v1/status")
@@ -70,7 +70,7 @@ def read_status(path: Path | None) -> dict[str, Any]:
         elsewhere = path is None and os.environ.get(CONTROL_URL)
         if elsewhere or running(config.data_dir) is None:
             raise
-        from distributary.control.look import look
+        from distributary.control.offline_status import look
 
         return asyncio.run(look(config, error.message))
 

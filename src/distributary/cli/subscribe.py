@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distributary.httpd.trust import Trust
-    from distributary.subscriber.change import SubscribedChange
+    from distributary.httpd.client_security import Trust
+    from distributary.subscriber.subscribed_change import SubscribedChange
 
 NAME = "subscribe"
 HELP = "follow a view's rows in the terminal"
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from distributary.errors import BadQuery
     from distributary.model.order import order_of
     from distributary.model.query import Query
-    from distributary.publisher.hub.pace import read_pace
+    from distributary.publisher.hub.conflation import read_pace
 
     if args.where is not None and args.key:
         raise BadQuery("a query has keys or a filter, not both", hint="Leave out --where or --key")
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _follow(args: argparse.Namespace) -> None:
-    from distributary.subscriber.client import subscribe
+    from distributary.subscriber.async_subscriber import subscribe
 
     lines = json_lines if args.json else people_lines
     left = args.max
@@ -117,9 +117,9 @@ def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
 
     A token or key of the environment goes first, and to an address that is given no other is shown.
     """
-    from distributary.control.client import stack_config
-    from distributary.model.credentials import of_environment
-    from distributary.subscriber.find import CONTROL_URL
+    from distributary.control.api_client import stack_config
+    from distributary.model.environment_credentials import of_environment
+    from distributary.subscriber.discovery import CONTROL_URL
 
     given = args.url or (args.config is None and os.environ.get(CONTROL_URL))
     if given or any(of_environment(os.environ)):
@@ -127,15 +127,15 @@ def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
     config = stack_config(args.config)
     if not config.permit.on:
         return None
-    from distributary.auth import making
+    from distributary.auth import token_issuer
 
-    return lambda: making.own_token(config)
+    return lambda: token_issuer.own_token(config)
 
 
 def own_trust(args: argparse.Namespace) -> Trust:
     """Say which servers are believed: also the stack that the command line means, by its certificate."""
-    from distributary.control.client import stack_config
-    from distributary.httpd.trust import Trust
+    from distributary.control.api_client import stack_config
+    from distributary.httpd.client_security import Trust
 
     if args.url or (args.config is None and os.environ.get("DISTRIBUTARY_CONTROL_URL")):
         return Trust()
@@ -144,8 +144,8 @@ def own_trust(args: argparse.Namespace) -> Trust:
 
 def publishers(args: argparse.Namespace) -> list[str]:
     """List the publishers of the stack that the command line means; raises StackNotRunning."""
-    from distributary.control.client import ControlClient, find_control, not_running, stack_config
-    from distributary.stack.state import running
+    from distributary.control.api_client import ControlClient, find_control, not_running, stack_config
+    from distributary.stack.stack_file import running
 
     if args.config is None and os.environ.get("DISTRIBUTARY_CONTROL_URL"):
         return [ControlClient(find_control(None)).get("/v1")["publisher"]]
@@ -163,7 +163,7 @@ def publishers(args: argparse.Namespace) -> list[str]:
 
 def json_lines(change: SubscribedChange) -> Iterator[str]:
     """Write a change as one line of JSON, with numbers as they came."""
-    from distributary.subscriber.change import encode
+    from distributary.subscriber.subscribed_change import encode
 
     body: dict[str, Any] = {"op": change.op}
     if change.op == "snapshot":
@@ -182,7 +182,7 @@ def json_lines(change: SubscribedChange) -> Iterator[str]:
 
 def people_lines(change: SubscribedChange) -> Iterator[str]:
     """Write a change for people: a mark, the key, and what is new."""
-    from distributary.subscriber.change import encode
+    from distributary.subscriber.subscribed_change import encode
 
     if change.op == "snapshot":
         facts = [f"{len(change.rows)} rows"] + ["stale"] * change.stale + ["incomplete"] * change.incomplete

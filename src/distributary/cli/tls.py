@@ -11,7 +11,7 @@ from distributary.cli.parsers import add_common
 
 if TYPE_CHECKING:
     from distributary.config import Config
-    from distributary.httpd.development import Made
+    from distributary.httpd.dev_certificates import Made
 
 NAME = "tls"
 HELP = "make a CA and certificates for development"
@@ -51,17 +51,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make what is missing, and say how it is used."""
     from distributary.errors import UsageError
-    from distributary.httpd import development
+    from distributary.httpd import dev_certificates
 
     for user in args.client:
         if not user.replace("-", "").replace("_", "").replace(".", "").isalnum():
             raise UsageError(f"--client {user}: expected letters, digits, dots, - and _")
     config = config_of(args, required=False)
     folder = (args.folder or config.data_dir / "tls").absolute()
-    names = list(dict.fromkeys([*development.own_names(), *(name.lower() for name in args.name)]))
-    ca = development.make_ca(folder)
-    server = development.make_server(folder, names)
-    clients = {user: development.make_client(folder, user) for user in args.client}
+    names = list(dict.fromkeys([*dev_certificates.own_names(), *(name.lower() for name in args.name)]))
+    ca = dev_certificates.make_ca(folder)
+    server = dev_certificates.make_server(folder, names)
+    clients = {user: dev_certificates.make_client(folder, user) for user in args.client}
     files = {"tls_certificate": server.certificate, "tls_key": server.key}
     settings = {name: _from_configuration(file, config) for name, file in files.items()}
     environment = {"DISTRIBUTARY_TLS_CA": str(ca.certificate)}

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _make(args: argparse.Namespace) -> int:
-    from distributary.auth.making import make_token
+    from distributary.auth.token_issuer import make_token
     from distributary.config import parse_duration
     from distributary.errors import TokenRefused, UsageError
 
@@ -125,7 +125,7 @@ def _make(args: argparse.Namespace) -> int:
 
 
 def _key(args: argparse.Namespace) -> int:
-    from distributary.auth.keys import ApiKeys, make_key
+    from distributary.auth.api_keys import ApiKeys, make_key
 
     key, hash = make_key()
     settings = {"hash": hash, "issued": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -192,7 +192,7 @@ async def _grant(config: Config, token: str) -> Grant:
 def _revoke(args: argparse.Namespace) -> int:
     from urllib.parse import quote
 
-    from distributary.control.client import connect
+    from distributary.control.api_client import connect
     from distributary.errors import UsageError
 
     if (args.user is None) == (args.id is None):

@@ -13,7 +13,7 @@ from distributary.cli.output import columns, config_of, print_json, print_note
 from distributary.errors import TopicError, UsageError
 
 if TYPE_CHECKING:
-    from distributary.kafka.topic_details import Detail
+    from distributary.kafka.topic_admin import Detail
 
 NAME = "topics"
 HELP = "make, list, describe, change and delete topics"
@@ -81,8 +81,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _create(args: argparse.Namespace) -> int:
-    from distributary.kafka import topic_details
-    from distributary.kafka.names import ANY, check_topic
+    from distributary.kafka import topic_admin
+    from distributary.kafka.naming import ANY, check_topic
 
     config = config_of(args, required=False)
     names, settings = names_of(args, "topic"), settings_of(args.set)
@@ -91,15 +91,13 @@ def _create(args: argparse.Namespace) -> int:
     if args.partitions is not None and args.partitions < 1:
         raise UsageError(f"--partitions {args.partitions}: a topic has at least one")
     cluster = cluster_of(args, config)
-    known = (
-        {one.name for one in topic_details.listing(cluster, internal=True)} if args.if_not_exists else set()
-    )
+    known = {one.name for one in topic_admin.listing(cluster, internal=True)} if args.if_not_exists else set()
     for name in names:
         if name in known:
             _say(args, f"topic {name}: is there already")
             continue
         _check_collision(cluster, name)
-        topic_details.create(
+        topic_admin.create(
             cluster,
             name,
             args.partitions or 1,
@@ -128,10 +126,10 @@ def _check_collision(cluster: Any, name: str) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from distributary.kafka import topic_details
+    from distributary.kafka import topic_admin
 
     wanted = set(names_of(args, "topic")) if args.names or args.option else None
-    found = topic_details.listing(cluster_of(args), internal=args.internal)
+    found = topic_admin.listing(cluster_of(args), internal=args.internal)
     found = [one for one in found if wanted is None or one.name in wanted]
     if args.json:
         print_json(
@@ -152,12 +150,12 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _describe(args: argparse.Namespace) -> int:
-    from distributary.kafka import topic_details
+    from distributary.kafka import topic_admin
 
     cluster = cluster_of(args)
     every = not args.names and not args.option
-    names = [one.name for one in topic_details.listing(cluster)] if every else names_of(args, "topic")
-    found = topic_details.describe(cluster, names) if names else []
+    names = [one.name for one in topic_admin.listing(cluster)] if every else names_of(args, "topic")
+    found = topic_admin.describe(cluster, names) if names else []
     if args.json:
         print_json([as_json(one, args) for one in found])
     else:
@@ -166,7 +164,7 @@ def _describe(args: argparse.Namespace) -> int:
 
 
 def _alter(args: argparse.Namespace) -> int:
-    from distributary.kafka import configs, topic_details
+    from distributary.kafka import config_admin, topic_admin
 
     settings, removed = settings_of(args.set), args.unset or []
     if args.partitions is None and not settings and not removed:
@@ -174,16 +172,16 @@ def _alter(args: argparse.Namespace) -> int:
     cluster = cluster_of(args)
     for name in names_of(args, "topic"):
         if args.partitions is not None:
-            had = len(topic_details.describe(cluster, [name])[0].partitions)
+            had = len(topic_admin.describe(cluster, [name])[0].partitions)
             if args.partitions <= had:
                 raise TopicError(
                     f"topic {name}: has {had} partitions, so {args.partitions} cannot be set",
                     hint="Partitions can be added, not taken away: make another topic and copy",
                 )
         if settings or removed:
-            configs.alter(cluster, "topic", name, settings, removed, validate_only=args.dry_run)
+            config_admin.alter(cluster, "topic", name, settings, removed, validate_only=args.dry_run)
         if args.partitions is not None and not args.dry_run:
-            topic_details.add_partitions(cluster, name, args.partitions)
+            topic_admin.add_partitions(cluster, name, args.partitions)
             _say(args, f"topic {name}: {had} -> {args.partitions} partitions; keys go to others from now on")
         _say(args, f"topic {name}: {'would be ' if args.dry_run else ''}altered")
     if args.json:
@@ -192,9 +190,9 @@ def _alter(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from distributary.kafka import topic_details
+    from distributary.kafka import topic_admin
 
-    done = topic_details.delete(cluster_of(args), names_of(args, "topic"), if_exists=args.if_exists)
+    done = topic_admin.delete(cluster_of(args), names_of(args, "topic"), if_exists=args.if_exists)
     for name in done:
         _say(args, f"topic {name}: deleted")
     if args.json:

@@ -17,9 +17,9 @@ from distributary.cli.output import config_of
 
 if TYPE_CHECKING:
     from distributary.config import Config
-    from distributary.stack.keeper import Policy
+    from distributary.stack.components import Service
     from distributary.stack.part import Event
-    from distributary.stack.parts import Service
+    from distributary.stack.process_keeper import Policy
 
 NAME = "up"
 HELP = "run the whole stack on this machine, or connect it to yours"
@@ -66,18 +66,18 @@ def up(
 ) -> int:
     """Run the stack of a configuration; ``services`` replaces its Python parts."""
     from distributary.auth import check_exposure
-    from distributary.config.private import UMASK
-    from distributary.kafka.gate import make_gate
-    from distributary.stack import needs, parts
+    from distributary.config.private_files import UMASK
+    from distributary.kafka.record_router import make_gate
+    from distributary.stack import components, prerequisites
 
     check_exposure(config)
     make_gate(config)  # a schema that cannot be used is told before anything starts
-    whole = parts.services(config.publisher.processes, socketio=bool(config.socketio.port))
+    whole = components.services(config.publisher.processes, socketio=bool(config.socketio.port))
     wanted = whole if services is None else services
     say = _printer(as_json, quiet)
     try:
         with _terminable():  # fetching may take minutes and must end at a signal, so it is not in the loop
-            needs.check(config, wanted, lambda line: print(line, file=sys.stderr, flush=True))
+            prerequisites.check(config, wanted, lambda line: print(line, file=sys.stderr, flush=True))
     except KeyboardInterrupt:
         return 130
     os.umask(UMASK)  # only now: what was fetched is in a cache that several users may share
@@ -86,8 +86,8 @@ def up(
 
 
 async def _serve(config: Config, say: _Printer, services: Sequence[Service], policy: Policy | None) -> None:
+    from distributary.stack.embedded_stack import Stack
     from distributary.stack.part import Event
-    from distributary.stack.stack import Stack
 
     asked = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -123,13 +123,13 @@ class _Lines:
             self._console = Console(highlight=False, soft_wrap=True)
 
     def event(self, event: Event) -> None:
-        from distributary.stack.report import lines
+        from distributary.stack.console import lines
 
         if not self._quiet or event.kind in ("silent", "died", "failed", "waiting"):
             self._print(lines(event), _STYLES.get(event.kind, ""))
 
     def up(self, seconds: float, addresses: dict[str, str]) -> None:
-        from distributary.stack.report import where_to_go
+        from distributary.stack.console import where_to_go
 
         if not self._quiet:
             self._print([f"stack       ready in {seconds:.1f} s; stop it with Ctrl-C"], "bold green")
@@ -151,7 +151,7 @@ class _Json:
         self._quiet = quiet
 
     def event(self, event: Event) -> None:
-        from distributary.stack.report import as_json
+        from distributary.stack.console import as_json
 
         if not self._quiet or event.kind in ("silent", "died", "failed", "waiting"):
             with contextlib.suppress(OSError):

@@ -98,9 +98,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from distributary.workers.run import run as work
-    from distributary.workers.scaling import Scaler, Span
-    from distributary.workers.spec import Spec
+    from distributary.workers.autoscaler import Scaler, Span
+    from distributary.workers.run_workers import run as work
+    from distributary.workers.worker_spec import Spec
 
     _check(args)
     config = config_of(args, required=False)
@@ -159,7 +159,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from distributary.workers.state import crews
+    from distributary.workers.pool_state import crews
 
     found = crews(config_of(args, required=False).data_dir)
     if args.json:
@@ -185,19 +185,19 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _scale(args: argparse.Namespace) -> int:
-    from distributary.workers import state
-    from distributary.workers.scaling import parse_span
+    from distributary.workers import pool_state
+    from distributary.workers.autoscaler import parse_span
 
     try:
         span = parse_span(args.span)
     except ValueError as error:
         raise UsageError(str(error)) from None
     folder = config_of(args, required=False).data_dir
-    state.crew(folder, args.name)
-    wish = state.Wish(uuid.uuid4().hex, span.least, span.most)
-    state.ask(folder, args.name, wish)
+    pool_state.crew(folder, args.name)
+    wish = pool_state.Wish(uuid.uuid4().hex, span.least, span.most)
+    pool_state.ask(folder, args.name, wish)
     deadline = time.monotonic() + _WAIT
-    while (own := state.crew(folder, args.name)).wish != wish.id or own.workers != own.wanted:
+    while (own := pool_state.crew(folder, args.name)).wish != wish.id or own.workers != own.wanted:
         if time.monotonic() > deadline:
             raise UsageError(f"{args.name} did not get there in {_WAIT:g} s", hint="See what it prints")
         time.sleep(0.05)
@@ -213,10 +213,10 @@ def _stop(args: argparse.Namespace) -> int:
 
     import psutil
 
-    from distributary.stack.state import is_process
-    from distributary.workers import state
+    from distributary.stack.stack_file import is_process
+    from distributary.workers import pool_state
 
-    own = state.crew(config_of(args, required=False).data_dir, args.name)
+    own = pool_state.crew(config_of(args, required=False).data_dir, args.name)
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(own.pid).terminate()
     deadline = time.monotonic() + _WAIT
@@ -232,7 +232,7 @@ def _stop(args: argparse.Namespace) -> int:
 
 
 def _span(own: Any) -> str:
-    from distributary.workers.scaling import Span
+    from distributary.workers.autoscaler import Span
 
     return str(Span(own.least, own.most))
 

@@ -1,12 +1,12 @@
 """Stage 1: the producer, and a consumer beside it, from one JSON configuration for Java, C and Python."""
 
-from distributary.client.asynchronous import AsyncConsumer, AsyncProducer
+from distributary.client.aio import AsyncConsumer, AsyncProducer
 from distributary.client.configuration import Configuration, read_configuration
 from distributary.client.consumer import Consumer
+from distributary.client.deduplication import Seen
 from distributary.client.exactly_once import exactly_once
 from distributary.client.producer import Producer
 from distributary.client.record import Record, Sent
-from distributary.client.seen import Seen
 
 __all__ = [
     "AsyncConsumer",

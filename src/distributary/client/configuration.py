@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from distributary.config import checks
-from distributary.config.convert import Faults
-from distributary.config.problem import Problem, Problems, nearest
+from distributary.config import validators
+from distributary.config.coerce import Faults
+from distributary.config.problems import Problem, Problems, nearest
 from distributary.config.secrets import mask_property
 from distributary.errors import ConfigError, ConfigMissing
-from distributary.kafka.properties import PROPERTIES
-from distributary.kafka.translate import Said, translate
+from distributary.kafka.client_properties import PROPERTIES
+from distributary.kafka.property_translation import Said, translate
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def _servers(librdkafka: dict[str, str], problems: Problems) -> None:
         problems.add('missing; write for example "localhost:9092"', key=key)
         return
     try:
-        librdkafka["bootstrap.servers"] = checks.servers(text)
+        librdkafka["bootstrap.servers"] = validators.servers(text)
     except ValueError as error:
         problems.add(str(error), key=key)
 

@@ -11,13 +11,13 @@ from typing import Any
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Consumer as Handle
 
+from distributary.client.callback_errors import Raised
 from distributary.client.configuration import Source, read_configuration
-from distributary.client.connecting import SLICE, connect, count_partitions
-from distributary.client.failing import Trouble, named, waits
-from distributary.client.progress import Place, Progress, places
-from distributary.client.raised import Raised
+from distributary.client.connect import SLICE, connect, count_partitions
+from distributary.client.initial_offsets import LATEST, Start, begin_at
+from distributary.client.kafka_failures import Trouble, named, waits
+from distributary.client.offset_tracker import Place, Progress, places
 from distributary.client.record import Record, record
-from distributary.client.start import LATEST, Start, begin_at
 from distributary.errors import DistributaryError, GroupRefused, KafkaClientError
 
 log = logging.getLogger(__name__)

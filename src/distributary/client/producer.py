@@ -10,10 +10,10 @@ from datetime import datetime
 from types import TracebackType
 
 from distributary.client.configuration import Source
-from distributary.client.connecting import SLICE
-from distributary.client.outlet import Done, Outlet
+from distributary.client.connect import SLICE
+from distributary.client.delivery import Done, Outlet
 from distributary.client.record import Headers, Sent, draft
-from distributary.client.rules import gate_of
+from distributary.client.topic_rules import gate_of
 from distributary.client.transaction import Transaction, begin, prepare
 from distributary.errors import ConfigError, DistributaryError, KafkaClientError, KafkaUnavailable
 from distributary.kafka.draft import Draft

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
 
-from distributary.client.connecting import SLICE
-from distributary.client.failing import named
-from distributary.client.outlet import Outlet
+from distributary.client.connect import SLICE
+from distributary.client.delivery import Outlet
+from distributary.client.kafka_failures import named
 from distributary.client.record import Sent
 from distributary.errors import DistributaryError, TransactionFailed
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from distributary.config.reader import DEFAULT, Origin
+from distributary.config.document_reader import DEFAULT, Origin
 from distributary.config.secrets import is_secret_property
-from distributary.config.setting import ITEMS, Setting, display, masked, quote
-from distributary.config.table import GROUPS, SECTIONS, TOP
+from distributary.config.setting_field import ITEMS, Setting, display, masked, quote
+from distributary.config.settings_table import GROUPS, SECTIONS, TOP
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from distributary.config.loading import Config
-from distributary.config.private import readable_by_others
+from distributary.config.loader import Config
+from distributary.config.private_files import readable_by_others
 
 
 def exposed_secrets(config: Config) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from distributary.config.loading import Config
+from distributary.config.loader import Config
 from distributary.model.view import View
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distributary.config import checks
-from distributary.config.setting import Section, setting
+from distributary.config import validators
+from distributary.config.setting_field import Section, setting
 
 
 def listen_port(default: int, doc: str, *, low: int = 1, example: str = "") -> int:
@@ -34,7 +34,7 @@ class Listening(Section):
         "127.0.0.1",
         'The address to listen on; "0.0.0.0" listens on all of the machine\'s.',
         example='"0.0.0.0"',
-        check=checks.not_blank,
+        check=validators.not_blank,
     )
     port: int = listen_port(0, "The port to listen on.", low=0)
     hosts: tuple[str, ...] = setting(
@@ -42,21 +42,21 @@ class Listening(Section):
         "Names that requests may call this server by (their Host) while it listens on a loopback address, "
         "besides this machine's own and that of `advertised_url`: the name that a proxy passes on.",
         example='["stream.example.com"]',
-        check=checks.host_name,
+        check=validators.host_name,
     )
     origins: tuple[str, ...] = setting(
         (),
         'Origins whose pages may use this server; "https://*.example.com" allows all below a domain, "*" '
         "all. Empty: only pages of the server's own host.",
         example='["https://app.example.com"]',
-        check=checks.origin,
+        check=validators.origin,
     )
     trusted_proxies: tuple[str, ...] = setting(
         (),
         "Addresses or networks of the proxies before this server. Of them alone X-Forwarded-For is believed, "
         "by which connections are counted for each client.",
         example='["10.0.0.0/8"]',
-        check=checks.network,
+        check=validators.network,
     )
     max_connections: int = most_connections(1_000)
     max_connections_per_address: int = setting(

@@ -6,7 +6,7 @@ import re
 import warnings
 from dataclasses import dataclass
 
-from distributary.config.setting import Section, setting
+from distributary.config.setting_field import Section, setting
 
 
 def _pattern(text: str) -> str:

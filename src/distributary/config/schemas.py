@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distributary.config import checks
-from distributary.config.setting import Section, setting
+from distributary.config import validators
+from distributary.config.setting_field import Section, setting
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -18,12 +18,12 @@ class Schemas(Section):
         "Empty: the gateway of the stack.",
         example='"https://user:password@registry.example.com"',
         secret=True,
-        check=checks.registry_url,
+        check=validators.registry_url,
     )
     api_key: str = setting(
         "",
         "API key for a gateway with permission (any user will do); sent as X-API-Key.",
         example='"dk_the-key-of-a-service"',
         hidden=True,
-        check=checks.header,
+        check=validators.header,
     )

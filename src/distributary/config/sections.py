@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from distributary.config import checks
+from distributary.config import validators
 from distributary.config.listening import Listening, listen_port, most_connections
-from distributary.config.setting import Section, setting
-from distributary.model.shard import shard_of
+from distributary.config.setting_field import Section, setting
+from distributary.model.sharding import shard_of
 
 ENGINES = ("auto", "realtime", "microbatch")
 
@@ -22,7 +22,7 @@ class Kafka(Section):
         "Addresses of the Kafka cluster, separated by commas. Empty: an embedded broker is started.",
         example='"kafka-1:9092,kafka-2:9092"',
         aliases=("bootstrap.servers",),
-        check=checks.servers,
+        check=validators.servers,
     )
     port: int = listen_port(9092, "Port of the embedded broker; when it is busy a free one is taken.")
     broker_id: int = setting(
@@ -51,7 +51,7 @@ class Kafka(Section):
         "distributary.commands",
         "Topic of the commands (subscribe, begin, end) that every reducer reads.",
         example='"prod.distributary.commands"',
-        check=checks.topic,
+        check=validators.topic,
     )
     properties: Mapping[str, str] = setting(
         {},
@@ -86,14 +86,14 @@ class Store(Section):
         "Address of Redis or Valkey: redis://, rediss:// (TLS), unix://. Empty: an embedded one is started.",
         example='"redis://redis.internal:6379/0"',
         secret=True,
-        check=checks.store_url,
+        check=validators.store_url,
     )
     shards: tuple[str, ...] = setting(
         (),
         "Addresses of several servers, in place of url: each view lives on one of them, chosen by its name.",
         example='["redis://redis-1:6379/0", "redis://redis-2:6379/0"]',
         secret=True,
-        check=checks.shard,
+        check=validators.shard,
     )
     port: int = listen_port(6379, "Port of the embedded server; when it is busy a free one is taken.")
     log_keep: int = setting(
@@ -132,7 +132,7 @@ class Spark(Section):
         "",
         "The Spark master. Empty: local[N] on this machine, N being the slots.",
         example='"spark://spark-master:7077"',
-        check=checks.master,
+        check=validators.master,
     )
     slots: int = setting(
         0,
@@ -183,7 +183,7 @@ class Spark(Section):
         (),
         "Environment variables (patterns) that `up` hands on to the reducers, beside those that they need.",
         example='["AWS_*", "MODEL_PATH"]',
-        check=checks.variable,
+        check=validators.variable,
     )
 
 
@@ -258,7 +258,7 @@ class Publisher(Listening):
         "Address that subscribers are told, when a proxy stands before the publisher. Empty: host and port.",
         example='"wss://stream.example.com"',
         secret=True,
-        check=checks.advertised_url,
+        check=validators.advertised_url,
     )
 
 

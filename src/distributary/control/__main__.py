@@ -14,17 +14,17 @@ import uvloop
 from distributary.auth import check_exposure
 from distributary.auth.stack_token import ensure_token
 from distributary.config import Config, load
-from distributary.config.embedded import with_embedded
-from distributary.control.app import make_app
-from distributary.control.context import Context
-from distributary.control.kafka_eye import KafkaEye
+from distributary.config.embedded_defaults import with_embedded
+from distributary.control.app_context import Context
+from distributary.control.control_app import make_app
+from distributary.control.kafka_monitor import KafkaEye
 from distributary.control.monitor import Monitor
 from distributary.errors import DistributaryError
 from distributary.heartbeat import Heartbeat
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import Listener
-from distributary.kafka.commands import CommandsProducer
-from distributary.store.shards import open_reader, open_writer
+from distributary.kafka.commands_topic import CommandsProducer
+from distributary.store.store_factory import open_reader, open_writer
 
 log = logging.getLogger("distributary.control")
 

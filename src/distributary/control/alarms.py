@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 from distributary.control import lag as lags
 from distributary.control.lag import Lag, Track
-from distributary.control.overview import Said, ViewState
-from distributary.control.sight import Sight
-from distributary.model.definition import Definition
-from distributary.store.base import BuildInfo
+from distributary.control.observation import Sight
+from distributary.control.stack_overview import Said, ViewState
+from distributary.model.build import Definition
+from distributary.store.contract import BuildInfo
 
 Severity = Literal["error", "warning"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from distributary.control.formats import Part, chunks, column_of, read_row, read_rows
+from distributary.control.row_formats import Part, chunks, column_of, read_row, read_rows
 
 TEXT, BOOLEAN, SHORT, LONG, FRACTION, OTHER = 1, 2, 4, 8, 16, 32
 """Kinds of values; SHORT is an integer that a double holds exactly, LONG one that only 64 bits hold."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from distributary.config import parse_views
 from distributary.errors import BadDefinition, ConfigError
-from distributary.model.definition import Definition
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 
 

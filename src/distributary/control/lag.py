@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from distributary.control.sight import Ends, KafkaSight, Oldest
-from distributary.model.definition import Definition
-from distributary.reducers.places import PLACE_OF, folded, source_places
+from distributary.control.observation import Ends, KafkaSight, Oldest
+from distributary.model.build import Definition
 from distributary.reducers.rekey import needs_rekey
-from distributary.store.base import BuildInfo
+from distributary.reducers.start_offsets import PLACE_OF, folded, source_places
+from distributary.store.contract import BuildInfo
 
 MEMORY = 600.0
 """Seconds of ends that are remembered, to tell since when records wait."""

@@ -22,11 +22,11 @@ from redis.exceptions import RedisError
 from distributary.config import Config
 from distributary.control.alarms import Alarm, Judge
 from distributary.control.lag import Lag
-from distributary.control.overview import Overview, read_overview
-from distributary.control.sight import KafkaSight, Oldest, Sight
+from distributary.control.observation import KafkaSight, Oldest, Sight
+from distributary.control.stack_overview import Overview, read_overview
 from distributary.errors import DistributaryError
-from distributary.stack import state
-from distributary.store.base import ReaderStore
+from distributary.stack import stack_file
+from distributary.store.contract import ReaderStore
 
 log = logging.getLogger(__name__)
 
@@ -171,15 +171,15 @@ class Monitor:
         except DistributaryError as error:
             return error.message
 
-    def _look_at_stack(self) -> tuple[state.StackState | None, bool]:
+    def _look_at_stack(self) -> tuple[stack_file.StackState | None, bool]:
         """The supervisor's file, and whether somebody still moves its time."""
-        found = state.running(self._config.data_dir)
+        found = stack_file.running(self._config.data_dir)
         if found is None:
-            known = state.read(self._config.data_dir)
+            known = stack_file.read(self._config.data_dir)
             left = known is not None and known.state not in ("stopped", "failed", "stopping")
             return (known, False) if left else (None, True)
         try:
-            moved = (self._config.data_dir / state.FILE).stat().st_mtime_ns
+            moved = (self._config.data_dir / stack_file.FILE).stat().st_mtime_ns
         except OSError:
             moved = 0
         last, still = self._beats

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from distributary.control.overview import read_overview
-from distributary.store.base import ReaderStore
+from distributary.control.stack_overview import read_overview
+from distributary.store.contract import ReaderStore
 
 
 async def pace_of(store: ReaderStore, subscription: str) -> dict[str, Any] | None:

@@ -10,10 +10,10 @@ import logging
 
 from redis.exceptions import RedisError
 
-from distributary.control.context import Context
-from distributary.control.subscriptions import announce
+from distributary.control.app_context import Context
+from distributary.control.subscription_routes import announce
 from distributary.model.command import Command
-from distributary.store.sweep import SWEEP_SECONDS, sweep
+from distributary.store.subscription_sweep import SWEEP_SECONDS, sweep
 
 log = logging.getLogger(__name__)
 

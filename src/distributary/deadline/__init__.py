@@ -4,6 +4,6 @@ For what strangers can make slow: a regular expression, a schema whose reference
 library in C does not survive. A thread would not do: such code holds the interpreter, and cannot be stopped.
 """
 
-from distributary.deadline.pool import Deadline
+from distributary.deadline.deadline_pool import Deadline
 
 __all__ = ["Deadline"]

@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from distributary.subscriber.change import SubscribedChange
+from distributary.subscriber.subscribed_change import SubscribedChange
 
 Row = Mapping[str, Any]
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from distributary.demo.games import GAMES, Game, Market
-from distributary.demo.names import LEAGUES, SPORTS, Sport
 from distributary.demo.pricing import prices, tempered
+from distributary.demo.teams import LEAGUES, SPORTS, Sport
 
 ODDS = "sportsbook.odds"
 MATCHES = "sportsbook.matches"

@@ -11,7 +11,7 @@ from rich.live import Live
 
 import distributary
 from distributary.demo.board import Board, Figures, plain, render
-from distributary.subscriber.change import SubscribedChange
+from distributary.subscriber.subscribed_change import SubscribedChange
 
 VIEWS = ("odds", "matches")
 FIRST_SNAPSHOT = 180.0

@@ -7,17 +7,26 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from distributary.docgen import alarms, client, commands, configuration, errors, metrics, protocol, rest
+from distributary.docgen import (
+    alarms_page,
+    client_page,
+    commands_page,
+    errors_page,
+    metrics_page,
+    protocol_page,
+    rest_page,
+    settings_page,
+)
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "docs/reference/configuration.md": configuration.page,
-    "docs/reference/cli.md": commands.page,
-    "docs/reference/client.md": client.page,
-    "docs/reference/rest.md": rest.page,
-    "docs/reference/protocol.md": protocol.page,
-    "docs/reference/errors.md": errors.page,
-    "docs/reference/metrics.md": metrics.page,
-    "docs/reference/alarms.md": alarms.page,
+    "docs/reference/configuration.md": settings_page.page,
+    "docs/reference/cli.md": commands_page.page,
+    "docs/reference/client.md": client_page.page,
+    "docs/reference/rest.md": rest_page.page,
+    "docs/reference/protocol.md": protocol_page.page,
+    "docs/reference/errors.md": errors_page.page,
+    "docs/reference/metrics.md": metrics_page.page,
+    "docs/reference/alarms.md": alarms_page.page,
 }
 
 

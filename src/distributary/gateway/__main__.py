@@ -15,13 +15,13 @@ from aiohttp import web
 from distributary.auth import check_exposure
 from distributary.auth.stack_token import ensure_token
 from distributary.config import Config, load
-from distributary.config.embedded import with_embedded
+from distributary.config.embedded_defaults import with_embedded
 from distributary.errors import DistributaryError
-from distributary.gateway.app import make_app
+from distributary.gateway.gateway_app import make_app
 from distributary.heartbeat import Heartbeat
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import Listener
-from distributary.store.shards import open_reader
+from distributary.store.store_factory import open_reader
 
 _STOP_SECONDS = 2.0
 

@@ -14,8 +14,8 @@ from aiohttp.typedefs import Handler as Answer
 from distributary.config.listening import Listening
 from distributary.errors import PortTaken
 from distributary.httpd.certificates import Certificates
-from distributary.httpd.connections import Connections
-from distributary.httpd.handler import BUSY, Handler, peer_of
+from distributary.httpd.connection_handler import BUSY, Handler, peer_of
+from distributary.httpd.connection_limits import Connections
 
 _LOOK = 1.0
 """Seconds between two looks at all connections, at most."""

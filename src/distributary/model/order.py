@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from distributary.errors import BadQuery
-from distributary.model.filter.literals import Reader
-from distributary.model.filter.row import Row, slot_of
-from distributary.model.filter.syntax import Path
-from distributary.model.filter.values import FALSE, TRUE, Scalar
+from distributary.model.filter.lexer import Reader
+from distributary.model.filter.row_view import Row, slot_of
+from distributary.model.filter.scalars import FALSE, TRUE, Scalar
+from distributary.model.filter.syntax_tree import Path
 
 MAX_FIELDS = 8
 MAX_TEXT = 1_000

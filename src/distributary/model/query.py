@@ -24,13 +24,13 @@ from distributary.model.filter import (
     Value,
     compiled,
     every,
-    normal,
+    normalize,
     parse,
     timed,
 )
-from distributary.model.filter.form import Among, Every, dump, load, paths
-from distributary.model.filter.sieve import Sieve
-from distributary.model.filter.values import number
+from distributary.model.filter.batch_filter import Sieve
+from distributary.model.filter.normal_form import Among, Every, dump, load, paths
+from distributary.model.filter.scalars import number
 from distributary.model.order import Order, load_order
 
 MAX_KEYS = 10_000
@@ -147,7 +147,7 @@ class Query:
         """
         if not where.strip():
             return self
-        terms = [normal(parse(where, now=NOW_IS_SERVED))]
+        terms = [normalize(parse(where, now=NOW_IS_SERVED))]
         if self.filter is not None:
             terms.append(self.filter)
         both = every(terms)

@@ -17,14 +17,14 @@ from distributary.auth import check_exposure
 from distributary.config import Config, load
 from distributary.errors import DistributaryError
 from distributary.httpd.certificates import reload_on_hangup
-from distributary.kafka.commands import CommandsProducer
-from distributary.kafka.gate import make_gate
-from distributary.kafka.touched import TouchedKeys
-from distributary.kafka.writer import TopicWriter
+from distributary.kafka.changed_keys import TouchedKeys
+from distributary.kafka.commands_topic import CommandsProducer
+from distributary.kafka.record_router import make_gate
+from distributary.kafka.topic_writer import TopicWriter
 from distributary.publisher.access.door import Door
-from distributary.publisher.server import Publisher
-from distributary.publisher.websocket.inlet import Inlet
-from distributary.store.shards import open_reader
+from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.websocket.client_publish import Inlet
+from distributary.store.store_factory import open_reader
 
 
 def _writer(config: Config) -> TopicWriter:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError, TopicPartition
 
 from distributary.config.sections import Kafka
-from distributary.kafka import client
-from distributary.reducers.framing import schema_id
+from distributary.kafka import librdkafka
+from distributary.reducers.confluent_framing import schema_id
 
 SECONDS = 3.0
 MOST = 1_000
@@ -19,7 +19,7 @@ MOST = 1_000
 def schemas_ahead(kafka: Kafka, topic: str, starts: Mapping[int, int]) -> set[int]:
     """Name the schemas of the records from some offsets on, as far as they can be read in a few seconds."""
     # The group's name is asked for by the library and used for nothing: assign() joins no group.
-    reader = client.consumer(
+    reader = librdkafka.consumer(
         kafka, "distributary-schemas", auto_offset_reset="earliest", enable_partition_eof="true"
     )
     found: set[int] = set()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from distributary.config.limits import Limits
+from distributary.config.limits_section import Limits
 from distributary.model.query import Query
-from distributary.reducers.plan import is_expensive
-from distributary.store.base import Caps
+from distributary.reducers.query_plan import is_expensive
+from distributary.store.contract import Caps
 
 
 def caps_of(limits: Limits, query: Query) -> Caps:

@@ -17,17 +17,17 @@ from distributary.config import Config
 from distributary.config.secrets import mask_text
 from distributary.errors import DistributaryError, Superseded
 from distributary.heartbeat import Heartbeat
-from distributary.kafka import client, topics
-from distributary.model.definition import Definition, load_definition
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.model.build import Definition, load_definition
 from distributary.reducers import engine
-from distributary.reducers.daemonwatch import SILENT, DaemonWatch
+from distributary.reducers.daemon_watch import SILENT, DaemonWatch
+from distributary.reducers.driver_watchdog import Watchdog
 from distributary.reducers.job import Job
-from distributary.reducers.jvm import Jvm
+from distributary.reducers.jvm_watch import Jvm
 from distributary.reducers.rekey import internal_topic
 from distributary.reducers.slots import Slots
-from distributary.reducers.watchdog import Watchdog
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Driver:
         self._jobs: dict[Build, Job] = {}
         self._known: dict[Build, Definition] = {}
         self._slots = Slots(lambda: engine.slots(config, spark))
-        self._admin = client.admin(config.kafka)
+        self._admin = librdkafka.admin(config.kafka)
         self._stopping = threading.Event()
         self._wake = threading.Event()  # ends the pause between two looks
         self._restarted: float | None = None  # when a PySpark daemon was last found to be gone
@@ -177,7 +177,7 @@ class Driver:
     def _drop(self, build: Build, store: RedisWriter) -> None:
         """Remove a build that another one took the place of, with the topic of its re-keyed records."""
         try:
-            topics.delete_topic(self._admin, internal_topic(build))
+            topic_offsets.delete_topic(self._admin, internal_topic(build))
         except DistributaryError as error:
             log.warning("view %s: build %s waits to be dropped: %s", build.view, build.id, error)
             return

@@ -19,14 +19,14 @@ from typing import Any, Literal
 import psutil
 
 from distributary.config import Config
-from distributary.config.private import private_folder
+from distributary.config.private_files import private_folder
 from distributary.errors import SparkUnavailable
-from distributary.reducers.packed import FILTERED_SQL, rekey_sql
-from distributary.reducers.places import PLACE_OF
-from distributary.reducers.sql import Plan
-from distributary.reducers.submit import handed_over, split_secrets
-from distributary.reducers.worker import Worker
-from distributary.setup import archive
+from distributary.reducers.record_codec import FILTERED_SQL, rekey_sql
+from distributary.reducers.spark_secrets import handed_over, split_secrets
+from distributary.reducers.spark_task import Worker
+from distributary.reducers.start_offsets import PLACE_OF
+from distributary.reducers.view_compiler import Plan
+from distributary.setup import class_archive
 from distributary.setup.java import find as find_java
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
         "spark.driver.memory": config.spark.memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.python.daemon.module": "distributary.reducers.daemon",
+        "spark.python.daemon.module": "distributary.reducers.pyspark_daemon",
         # Spark's TCP sockets to its Python workers wait, now and then 40 ms, for the acknowledgement of the
         # record before (Nagle's algorithm against delayed acknowledgements).
         "spark.python.unix.domain.socket.enabled": "true",
@@ -124,7 +124,7 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
         settings["spark.driver.extraClassPath"] = ":".join(files)
         if folder := socket_folder(config.data_dir):
             settings["spark.python.unix.domain.socket.dir"] = str(folder)
-        quick = f"{LATE_C2} {archive.options(find_java())}"
+        quick = f"{LATE_C2} {class_archive.options(find_java())}"
         settings["spark.driver.extraJavaOptions"] = quick if java is None else java
         settings.update(SEALED)
     settings.update(config.spark.properties)

@@ -14,33 +14,33 @@ from redis.exceptions import RedisError
 from distributary.config import Config
 from distributary.config.functions import unlisted_functions
 from distributary.errors import BadView, DistributaryError, Superseded
-from distributary.kafka import client, topics
-from distributary.model.definition import Definition
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.fingerprint import CHECKSUM_SQL
 from distributary.model.position import Mark
 from distributary.reducers import engine
 from distributary.reducers.ahead import schemas_ahead
+from distributary.reducers.build_progress import DRIVER, SILENCE, Progress, ReducerFailed
 from distributary.reducers.clearing import Clearing
-from distributary.reducers.eventreader import EventFeed
-from distributary.reducers.framing import NOTHING, unknown_ids
-from distributary.reducers.leaders import LeaderChanged, Leaders
-from distributary.reducers.memo import read_reached, source_fingerprints
-from distributary.reducers.packed import REKEYED_SQL
-from distributary.reducers.places import Places, Truncated, event_places, marks_of, places
-from distributary.reducers.progress import DRIVER, SILENCE, Progress, ReducerFailed
+from distributary.reducers.confluent_framing import NOTHING, unknown_ids
+from distributary.reducers.event_fold import event_rule_of
+from distributary.reducers.event_reader import EventFeed
+from distributary.reducers.idle_ticker import Timekeeper
+from distributary.reducers.partition_state import read_reached, source_fingerprints
 from distributary.reducers.recognise import Expected, judge, read_checksums, to_look_at
+from distributary.reducers.record_codec import REKEYED_SQL
+from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.reducers.registry import Registry, SchemaBook
 from distributary.reducers.rekey import Ground, internal_topic, needs_rekey
-from distributary.reducers.rules import rule_of
+from distributary.reducers.schema_registry import Registry, SchemaBook
 from distributary.reducers.slots import Slots
-from distributary.reducers.sql import Compiler, Plan
-from distributary.reducers.timekeeper import Timekeeper
-from distributary.reducers.worker import Task, Worker
-from distributary.reducers.world import event_rule_of
-from distributary.store.base import BuildGone, BuildInfo, TopicReplaced, WriterStore
-from distributary.store.tail import Build
+from distributary.reducers.spark_task import Task, Worker
+from distributary.reducers.start_offsets import Places, Truncated, event_places, marks_of, places
+from distributary.reducers.topic_identity import LeaderChanged, Leaders
+from distributary.reducers.view_compiler import Compiler, Plan
+from distributary.store.contract import BuildGone, BuildInfo, TopicReplaced, WriterStore
+from distributary.store.log_tail import Build
 
 log = logging.getLogger(__name__)
 
@@ -81,10 +81,10 @@ class Job(threading.Thread):
         self._on_superseded = on_superseded
         self._lacks = 0  # slots that Real-Time Mode would need, while it is not for want of them
         self._stopping = threading.Event()
-        self._admin = client.admin(config.kafka)
-        self._mirror = client.consumer(config.kafka, f"distributary.{build.view}")
+        self._admin = librdkafka.admin(config.kafka)
+        self._mirror = librdkafka.consumer(config.kafka, f"distributary.{build.view}")
         self._progress = Progress(build, store, config.kafka, self._admin, self._mirror)
-        self._events_topic: topics.Topic | None = None
+        self._events_topic: topic_offsets.Topic | None = None
         self._events: EventFeed | None = None
         self._book: SchemaBook | None = None
         self._known = NOTHING
@@ -203,7 +203,7 @@ class Job(threading.Thread):
         info = self._store.build(self.build)
         if info is None or info.rekey:
             return False
-        return topics.get_topic(self._admin, self.definition.feed.topic).partitions > info.first
+        return topic_offsets.get_topic(self._admin, self.definition.feed.topic).partitions > info.first
 
     def _stand_down(self) -> None:
         """Raise Superseded rather than take a build back from a newer driver (R1)."""
@@ -217,7 +217,7 @@ class Job(threading.Thread):
         generation = self._progress.claim.generation if generation is None else generation
         self._rebuild(f"the topic was replaced, or lost records ({error})", generation)
         if self.facts.rekeyed:
-            topics.delete_topic(self._admin, internal_topic(self.build))
+            topic_offsets.delete_topic(self._admin, internal_topic(self.build))
 
     def _rebuild(self, why: str, generation: int) -> None:
         log.warning("view %s: rebuilt, because %s", self.build.view, why)
@@ -244,9 +244,9 @@ class Job(threading.Thread):
             self._known = self._book.read()
         plan = Compiler(self._spark).compile(view, feed, self._known)
         if feed.create:
-            topics.ensure_topic(self._admin, feed.topic, feed.partitions)
-        topics.ensure_topic(self._admin, feed.dead_letter_topic, 1)
-        source = topics.get_topic(self._admin, feed.topic)
+            topic_offsets.ensure_topic(self._admin, feed.topic, feed.partitions)
+        topic_offsets.ensure_topic(self._admin, feed.dead_letter_topic, 1)
+        source = topic_offsets.get_topic(self._admin, feed.topic)
         self._events_topic = self._prepare_events(events) if events is not None else None
         before = self._store.build(self.build)
         generation = before.generation if before is not None else 0
@@ -301,20 +301,20 @@ class Job(threading.Thread):
         finally:
             self._slots.give(self.build)
 
-    def _internal(self, info: BuildInfo | None, partitions: int) -> topics.Topic:
+    def _internal(self, info: BuildInfo | None, partitions: int) -> topic_offsets.Topic:
         """The topic of re-keyed records: that of this life of the build, or a new one.
 
         What a build of the same name left there, before a FLUSHALL or a delete, has attempts of its own.
         Raises TopicReplaced when records went through one that is not there any more.
         """
         name = internal_topic(self.build)
-        there = topics.find_topic(self._admin, name)
+        there = topic_offsets.find_topic(self._admin, name)
         of_before = info is not None and not info.internal and bool(info.hops or info.marks)
         if there is not None and info is not None and (info.internal == there.id or of_before):
             return there
         if info is not None and info.internal and info.hops:
             raise TopicReplaced(name)
-        made = topics.fresh_topic(self._admin, name, partitions, INTERNAL)
+        made = topic_offsets.fresh_topic(self._admin, name, partitions, INTERNAL)
         self._store.note(self.build, internal=made.id)
         return made
 
@@ -331,12 +331,12 @@ class Job(threading.Thread):
         log.warning("view %s: runs in micro-batches: %s", self.build.view, self.facts.engine_reason)
         return "microbatch"
 
-    def _prepare_events(self, feed: Feed) -> topics.Topic:
+    def _prepare_events(self, feed: Feed) -> topic_offsets.Topic:
         """Find or make the topic of the event feed, which has one partition; raises BadView for another."""
         if feed.create:
-            topics.ensure_topic(self._admin, feed.topic, 1)
-        topics.ensure_topic(self._admin, feed.dead_letter_topic, 1)
-        found = topics.get_topic(self._admin, feed.topic)
+            topic_offsets.ensure_topic(self._admin, feed.topic, 1)
+        topic_offsets.ensure_topic(self._admin, feed.dead_letter_topic, 1)
+        found = topic_offsets.get_topic(self._admin, feed.topic)
         if found.partitions != 1:
             raise BadView(
                 f"view {self.build.view}: the topic {found.name} of its event feed has {found.partitions} "
@@ -352,8 +352,8 @@ class Job(threading.Thread):
             return False
         leaders = Leaders.read(self._admin, topic.name)
         info = self._store.build(self.build)
-        earliest = topics.earliest_offsets(self._admin, topic.name)
-        ends = topics.end_offsets(self._admin, topic.name)
+        earliest = topic_offsets.earliest_offsets(self._admin, topic.name)
+        ends = topic_offsets.end_offsets(self._admin, topic.name)
         first = self._first(earliest, ends, begun, topic.name)
         memos = info.memos if info is not None else {}
         found = event_places(self.definition.view, memos, topic.id, earliest[0], ends[0], first[0])
@@ -363,27 +363,31 @@ class Job(threading.Thread):
         return found.incomplete
 
     def _places(
-        self, topic: topics.Topic, marks: Mapping[int, Mark], known: Expected, internal: bool = False
+        self, topic: topic_offsets.Topic, marks: Mapping[int, Mark], known: Expected, internal: bool = False
     ) -> Places:
         """Where to start in a topic; an internal one is always read whole.
 
         ``known`` are records that must be there as they were. Raises Truncated.
         """
-        earliest = topics.earliest_offsets(self._admin, topic.name)
-        ends = topics.end_offsets(self._admin, topic.name)
+        earliest = topic_offsets.earliest_offsets(self._admin, topic.name)
+        ends = topic_offsets.end_offsets(self._admin, topic.name)
         first = earliest if internal else self._first(earliest, ends, bool(marks), topic.name)
         found = places(self.definition.view, marks, earliest, ends, first)
         self._recognise(topic, known, earliest, ends)
         return found
 
     def _recognise(
-        self, topic: topics.Topic, known: Expected, earliest: Mapping[int, int], ends: Mapping[int, int]
+        self,
+        topic: topic_offsets.Topic,
+        known: Expected,
+        earliest: Mapping[int, int],
+        ends: Mapping[int, int],
     ) -> None:
         """Raise Truncated unless the records that were folded last are still there."""
         wanted = to_look_at(known, earliest, ends)
         if wanted:
             found = read_checksums(self._config.kafka, topic.name, wanted)
-            judge(wanted, found, lambda: topics.is_compacted(self._admin, topic.name))
+            judge(wanted, found, lambda: topic_offsets.is_compacted(self._admin, topic.name))
 
     def _run(
         self,
@@ -509,7 +513,7 @@ class Job(threading.Thread):
         from datetime import datetime
 
         moment = int(datetime.fromisoformat(start.replace("Z", "+00:00")).timestamp() * 1000)
-        return topics.offsets_at(self._admin, topic, moment)
+        return topic_offsets.offsets_at(self._admin, topic, moment)
 
     def _pin(self, starts: Mapping[int, int], held: Mapping[int, object]) -> None:
         """Keep where a view began: "now" would be another place when its query starts again."""
@@ -561,7 +565,7 @@ class Job(threading.Thread):
             if keeper is not None and seen == before and not any(map(_busy, running)):
                 keeper.step()
             now = time.monotonic()
-            ends, epochs = topics.end_offsets_and_epochs(self._admin, ground.source.name)
+            ends, epochs = topic_offsets.end_offsets_and_epochs(self._admin, ground.source.name)
             ground.source_leaders.compare(epochs)
             if self.facts.rekeyed:
                 ground.read_leaders.confirm(self._admin)
@@ -571,7 +575,7 @@ class Job(threading.Thread):
             events = self._events_topic
             events_end = None
             if events is not None and self._events is not None:
-                events_ends, epochs = topics.end_offsets_and_epochs(self._admin, events.name)
+                events_ends, epochs = topic_offsets.end_offsets_and_epochs(self._admin, events.name)
                 self._events.leaders.compare(epochs)
                 events_end = events_ends[0]
             progress.move({})  # while nothing is written nobody else would notice another run of the store
@@ -580,7 +584,9 @@ class Job(threading.Thread):
                 mirrored = now
                 progress.mirror(ground.source.name, folded_to)
             if self.facts.rekeyed:
-                topics.delete_records(self._admin, ground.read.name, clearing.due(now, progress.offsets))
+                topic_offsets.delete_records(
+                    self._admin, ground.read.name, clearing.due(now, progress.offsets)
+                )
             if any(done):
                 if kind == "catch-up" and not only_hop and not live and all(done[-1:]):
                     left = self._places(
@@ -592,11 +598,11 @@ class Job(threading.Thread):
             if now - looked > LOOK_TOPIC:
                 looked = now
                 self._store.place(self.build, PLACE_MS, PLACES)
-                there = topics.get_topic(self._admin, ground.source.name)
+                there = topic_offsets.get_topic(self._admin, ground.source.name)
                 if there != ground.source:
                     log.info("view %s: topic %s changed: %s", self.build.view, there.name, there)
                     return
-                if events is not None and topics.get_topic(self._admin, events.name) != events:
+                if events is not None and topic_offsets.get_topic(self._admin, events.name) != events:
                     log.info("view %s: its event feed's topic %s changed", self.build.view, events.name)
                     return
                 if self._book is not None and self._book.come():

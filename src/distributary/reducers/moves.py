@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distributary.model.filter import canonical
-from distributary.reducers.rows import Fields
-from distributary.store.index import entry
+from distributary.reducers.row_json import Fields
+from distributary.store.row_index import entry
 
 
 class Moves:

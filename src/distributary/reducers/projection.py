@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from distributary.reducers.rows import Fields, read_object
+from distributary.reducers.row_json import Fields, read_object
 
 
 @dataclass(frozen=True, slots=True)

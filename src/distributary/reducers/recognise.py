@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from distributary.config.sections import Kafka
-from distributary.kafka.lookup import RecordLookup
+from distributary.kafka.record_lookup import RecordLookup
 from distributary.model.fingerprint import Fingerprint, checksum
-from distributary.reducers.places import Truncated
+from distributary.reducers.start_offsets import Truncated
 
 Expected = Iterable[tuple[int, Fingerprint]]
 """Partitions, and what must be found there."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distributary.kafka.topics import Topic
+from distributary.kafka.topic_offsets import Topic
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.reducers.leaders import Leaders
-from distributary.store.tail import Build
+from distributary.reducers.topic_identity import Leaders
+from distributary.store.log_tail import Build
 
 
 class Ground(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from distributary.store.tail import Build
+from distributary.store.log_tail import Build
 
 
 class Slots:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from distributary.errors import DistributaryError
-from distributary.setup import archive, jars, java, valkey
+from distributary.setup import class_archive, jars, java, store_server
 
 SETS = ("kafka", "spark")
 
@@ -59,10 +59,10 @@ def _run(quiet: bool) -> dict[str, object]:
         wanted = jars.jar_set(name)
         say(f"{name} jars: {len(wanted.jars)} jars, {wanted.size / 1e6:.1f} MB at {folder}")
         sets[name] = {"path": str(folder), "jars": len(wanted.jars), "bytes": wanted.size}
-    classes = archive.ensure(runtime, lambda line: print(line, file=sys.stderr, flush=True))
+    classes = class_archive.ensure(runtime, lambda line: print(line, file=sys.stderr, flush=True))
     if classes is not None:
         say(f"class archive: {classes.stat().st_size / 1e6:.0f} MB at {classes}")
-    server = valkey.find()
+    server = store_server.find()
     say(f"store server: {server.kind} {server.version} at {server.path}")
     return {
         "java": {"path": str(runtime.path), "version": runtime.version, "home": str(runtime.home)},

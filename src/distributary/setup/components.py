@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from distributary.errors import SetupError
-from distributary.setup import locked
+from distributary.setup import lockfile
 
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
@@ -91,9 +91,9 @@ def of_requirements(file: Path) -> Iterator[Component]:
         raise SetupError(f"the lock {file} names no package", hint="Make it again: make lock")
 
 
-def of_jars(lock: Path = locked.LOCK) -> Iterator[Component]:
+def of_jars(lock: Path = lockfile.LOCK) -> Iterator[Component]:
     """Read the locked jars."""
-    for jars in locked.read(lock).values():
+    for jars in lockfile.read(lock).values():
         for jar in jars.jars:
             group, name, version = jar.coordinate.split(":")
             place = frozenset((f"{lock.name}: {jars.name}",))
@@ -125,7 +125,7 @@ def of_jar(file: Path, place: str, wheel: str) -> Iterator[Component]:
     itself = max(own, key=lambda one: len(one[1]), default=None) or _by_file(file.name, coordinates)
     group, name, version = itself
     in_wheel = frozenset((wheel,))
-    hashes = frozenset((locked.sha256_of(file),))
+    hashes = frozenset((lockfile.sha256_of(file),))
     yield Component("maven", group, name, version, hashes, frozenset((place,)), in_wheel)
     for group, name, version in coordinates:
         if (group, name, version) != itself:

@@ -18,8 +18,8 @@ from xml.sax.saxutils import quoteattr
 
 from distributary.errors import JarFetchFailed
 from distributary.setup import java
-from distributary.setup.locked import Jar
-from distributary.setup.progress import Progress
+from distributary.setup.download_progress import Progress
+from distributary.setup.lockfile import Jar
 
 SETTINGS = "DISTRIBUTARY_IVY_SETTINGS"
 ATTEMPTS = 3

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from distributary.errors import JarFetchFailed, JarMismatch, SetupError
-from distributary.setup import ivy, locked
-from distributary.setup.locked import Jar, JarSet
-from distributary.setup.progress import Progress
+from distributary.setup import ivy, lockfile
+from distributary.setup.download_progress import Progress
+from distributary.setup.lockfile import Jar, JarSet
 
 CACHE = "DISTRIBUTARY_CACHE"
 Resolver = Callable[[Sequence[Jar], Path, Path, Progress], None]
@@ -34,7 +34,7 @@ def cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache").absolute() / "distributary"
 
 
-def ensure(set_name: str, *, resolver: Resolver = ivy.resolve, lock: Path = locked.LOCK) -> Path:
+def ensure(set_name: str, *, resolver: Resolver = ivy.resolve, lock: Path = lockfile.LOCK) -> Path:
     """Return the folder that holds exactly the jars of this set, fetching them first if need be.
 
     When they are there already, nothing is fetched, no Java starts and nothing is written. Raises
@@ -62,14 +62,14 @@ def ensure(set_name: str, *, resolver: Resolver = ivy.resolve, lock: Path = lock
     return folder
 
 
-def verify(set_name: str, folder: Path, *, lock: Path = locked.LOCK) -> None:
+def verify(set_name: str, folder: Path, *, lock: Path = lockfile.LOCK) -> None:
     """Hash every jar of the folder; raise `JarFetchFailed` or `JarMismatch` unless it is exactly the set."""
     _verify(folder, jar_set(set_name, lock=lock))
 
 
-def jar_set(set_name: str, *, lock: Path = locked.LOCK) -> JarSet:
+def jar_set(set_name: str, *, lock: Path = lockfile.LOCK) -> JarSet:
     """The locked set of this name; raise `SetupError` naming the sets there are."""
-    sets = locked.read(lock)
+    sets = lockfile.read(lock)
     if set_name not in sets:
         raise SetupError(f"{lock.name} has no set {set_name!r}", hint=f"It has: {', '.join(sorted(sets))}")
     return sets[set_name]
@@ -106,7 +106,7 @@ def _verify(folder: Path, wanted: JarSet) -> None:
             f"{wanted.name} came with files that are not locked: {', '.join(extra)}", hint=ivy.HINT
         )
     for jar in wanted.jars:
-        actual = locked.sha256_of(folder / jar.file)
+        actual = lockfile.sha256_of(folder / jar.file)
         if actual != jar.sha256:
             raise JarMismatch(
                 f"{jar.file} ({jar.coordinate}) is refused: sha256 is {actual}, locked is {jar.sha256}",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distributary.errors import DistributaryError, JarFetchFailed
-from distributary.setup import ivy, locked
-from distributary.setup.locked import Jar
+from distributary.setup import ivy, lockfile
+from distributary.setup.lockfile import Jar
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def fetch(root: Root, into: Path) -> None:
 
 
 def update_lock(
-    path: Path = locked.LOCK,
+    path: Path = lockfile.LOCK,
     *,
     roots: Mapping[str, Sequence[Root]] = ROOTS,
     fetch: Fetch = fetch,
@@ -78,12 +78,12 @@ def update_lock(
                 hint="Align the revisions in ROOTS of lock.py",
             )
         say(f"{name}: {len(sets[name])} jars, {sum(jar.size for jar in sets[name]) / 1e6:.1f} MB")
-    locked.write(sets, path)
+    lockfile.write(sets, path)
 
 
 def _jar(file: Path, scratch: Path) -> Jar:
     organisation, module, revision, name = file.relative_to(scratch).parts
-    return Jar(f"{organisation}:{module}:{revision}", name, file.stat().st_size, locked.sha256_of(file))
+    return Jar(f"{organisation}:{module}:{revision}", name, file.stat().st_size, lockfile.sha256_of(file))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Regenerate the lock of the Kafka and Spark jars.",
     )
     parser.add_argument(
-        "--output", type=Path, default=locked.LOCK, help="the file to write (default: the package's)"
+        "--output", type=Path, default=lockfile.LOCK, help="the file to write (default: the package's)"
     )
     options = parser.parse_args(arguments)
     try:

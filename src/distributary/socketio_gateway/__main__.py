@@ -18,7 +18,7 @@ from distributary.errors import CommandMissing, DistributaryError
 from distributary.heartbeat import Heartbeat
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import callable_host
-from distributary.subscriber.find import websocket_url
+from distributary.subscriber.discovery import websocket_url
 
 NEEDS = CommandMissing(
     'the socket.io gateway needs the package "python-socketio", which is not installed',
@@ -37,7 +37,7 @@ def publishers_of(config: Config) -> list[str]:
 async def serve(config: Config, publishers: Sequence[str]) -> None:
     """Serve until SIGTERM or SIGINT; says on stdout when it is ready. Raises CommandMissing, PortTaken."""
     try:
-        from distributary.socketio_gateway.server import Gateway
+        from distributary.socketio_gateway.socketio_server import Gateway
     except ModuleNotFoundError as error:
         if error.name not in ("socketio", "engineio"):
             raise

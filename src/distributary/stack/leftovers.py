@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from distributary.stack import processes, state
+from distributary.stack import processes, stack_file
 
 GRACE = 8.0
 """Seconds for Kafka and the store to write what they hold."""
@@ -17,11 +17,11 @@ GRACE = 8.0
 def find(stack: str, data_dir: Path) -> list[psutil.Process]:
     """The processes of this stack that still run, each once."""
     found = {process.pid: process for process in processes.marked(stack)}
-    known = state.read(data_dir)
+    known = stack_file.read(data_dir)
     for part in known.parts if known else []:
         if part.pid is None or part.birth is None or part.pid in found:
             continue
-        if state.is_process(part.pid, part.birth) and not _of_another(part.pid, stack):
+        if stack_file.is_process(part.pid, part.birth) and not _of_another(part.pid, stack):
             with contextlib.suppress(psutil.Error):
                 found[part.pid] = psutil.Process(part.pid)
     return list(found.values())

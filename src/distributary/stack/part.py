@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from distributary.stack.signs import Sign
+from distributary.stack.liveness import Sign
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ class Part:
     """A program that the supervisor keeps running.
 
     ``launch`` is called before every start and may write files. ``ready`` returns the part's addresses once
-    it serves; it need not have an end. ``sign`` waits for the next sign of life (see ``signs.py``); without
-    it only the end of the process is noticed. ``announces`` parts print one JSON line when they are ready.
-    On SIGTERM a part ends by itself.
+    it serves; it need not have an end. ``sign`` waits for the next sign of life (see ``liveness.py``);
+    without it only the end of the process is noticed. ``announces`` parts print one JSON line when they are
+    ready. On SIGTERM a part ends by itself.
     """
 
     name: str

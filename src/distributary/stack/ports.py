@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from distributary.config.private import private_folder
-from distributary.stack import register
-from distributary.stack.files import replace
+from distributary.config.private_files import private_folder
+from distributary.stack import running_stacks
+from distributary.stack.atomic_files import replace
 
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _USUAL_EPHEMERAL = (32_768, 60_999)
@@ -137,8 +137,8 @@ def _bound(host: str, port: int) -> socket.socket:
 def _open_lock(port: int) -> IO[bytes] | None:
     """The lock file of a port; None where there can be none, since a start must not fail for its sake."""
     try:
-        if private_folder(register.folder()):
-            return (register.folder() / f"port-{port}.lock").open("ab")
+        if private_folder(running_stacks.folder()):
+            return (running_stacks.folder() / f"port-{port}.lock").open("ab")
     except OSError:
         pass
     return None

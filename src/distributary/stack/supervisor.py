@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from distributary.heartbeat import Heartbeat
-from distributary.stack import processes, state
-from distributary.stack.keeper import Keeper, Policy
+from distributary.stack import processes, stack_file
 from distributary.stack.part import Event, Listener, Part, guarded
-from distributary.stack.state import PartState, StackState
+from distributary.stack.process_keeper import Keeper, Policy
+from distributary.stack.stack_file import PartState, StackState
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Supervisor:
         self._closed = False
         self._beating: asyncio.Task[None] | None = None
         self._written = True
-        state.write(data_dir, self.state)
+        stack_file.write(data_dir, self.state)
 
     async def start(self, parts: Iterable[Part]) -> None:
         """Start these parts at once and wait until all are ready.
@@ -54,7 +54,7 @@ class Supervisor:
 
     async def _beat(self) -> None:
         """Show that somebody watches: the time of ``stack.json`` moves, as long as what it says is true."""
-        await Heartbeat(self._data_dir / state.FILE).run(self._is_written)
+        await Heartbeat(self._data_dir / stack_file.FILE).run(self._is_written)
 
     def _is_written(self) -> bool:
         if not self._written:
@@ -75,7 +75,7 @@ class Supervisor:
                 return keeper
         raise KeyError(name)
 
-    def announce(self, phase: state.Phase) -> None:
+    def announce(self, phase: stack_file.Phase) -> None:
         """Set what the stack as a whole is doing."""
         self.state.state = phase
         self.write()
@@ -107,11 +107,13 @@ class Supervisor:
             return
         self.state.addresses = _addresses(self.state.parts)
         try:
-            state.write(self._data_dir, self.state)
+            stack_file.write(self._data_dir, self.state)
             self._written = True
         except OSError as error:  # the parts are kept running all the same
             if self._written:
-                log.error("%s cannot be written: %s", self._data_dir / state.FILE, error.strerror or error)
+                log.error(
+                    "%s cannot be written: %s", self._data_dir / stack_file.FILE, error.strerror or error
+                )
             self._written = False
 
     def _keepers(self) -> list[Keeper]:

@@ -16,11 +16,11 @@ from typing import Any
 import redis.asyncio as redis
 from redis.exceptions import RedisError
 
-from distributary.store import wire
-from distributary.store.base import LOG_BYTES
-from distributary.store.cancellation import cancellable
-from distributary.store.keys import BuildKeys, ViewKeys
-from distributary.store.tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed, TailEvent
+from distributary.store import redis_codec
+from distributary.store.contract import LOG_BYTES
+from distributary.store.log_tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed, TailEvent
+from distributary.store.redis_connections import cancellable
+from distributary.store.redis_keys import BuildKeys, ViewKeys
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ async def follow(url: str, view: str) -> AsyncGenerator[TailEvent, None]:
 async def _look(client: Any, view: str) -> _Place | None:
     """Read where the live build stands, and with whom we speak. Raises an error for a replica."""
     v = ViewKeys(view)
-    reply = await client.eval(wire.script("look"), 2, v.view, v.ctl, v.prefix)
+    reply = await client.eval(redis_codec.script("look"), 2, v.view, v.ctl, v.prefix)
     if reply is None:
         return None
     history, live, epoch, seq, last = (part.decode() for part in reply)
@@ -105,13 +105,13 @@ async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEven
         attach = False
         if behind:
             asked = [b.meta, b.log, place.seq, PORTION, LOG_BYTES]
-            read = wire.log_read(await client.eval(wire.script("log"), 2, *asked))
+            read = redis_codec.log_read(await client.eval(redis_codec.script("log"), 2, *asked))
             entries, attach = read.entries, read.epoch != place.epoch
         else:
             streams = {v.ctl: place.ctl, b.log: f"{place.seq}-0"}
             for name, found in await client.xread(streams, count=FEW, block=CHECK_MS) or ():
                 (items if name.decode() == b.log else notices).extend(found)
-            entries = [wire.entry(id, [x for kv in body.items() for x in kv]) for id, body in items]
+            entries = [redis_codec.entry(id, [x for kv in body.items() for x in kv]) for id, body in items]
         behind = len(items) >= FEW
         if entries and not attach:
             for one in entries:

@@ -22,8 +22,8 @@ from typing import TypeVar
 from redis.exceptions import RedisError
 
 from distributary.config.secrets import mask_text
-from distributary.model.shard import shard_of
-from distributary.store.base import (
+from distributary.model.sharding import shard_of
+from distributary.store.contract import (
     NO_CAPS,
     Beat,
     BuildInfo,
@@ -40,8 +40,8 @@ from distributary.store.base import (
     ViewInfo,
     youngest,
 )
-from distributary.store.reader import RedisReader
-from distributary.store.tail import Build, TailEvent
+from distributary.store.log_tail import Build, TailEvent
+from distributary.store.redis_reader import RedisReader
 
 log = logging.getLogger(__name__)
 

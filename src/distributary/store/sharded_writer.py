@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distributary.model.fingerprint import Fingerprint
-from distributary.model.shard import shard_of
-from distributary.store.base import (
+from distributary.model.sharding import shard_of
+from distributary.store.contract import (
     Beat,
     Behind,
     BuildInfo,
@@ -23,8 +23,8 @@ from distributary.store.base import (
     ViewInfo,
     youngest,
 )
-from distributary.store.tail import Build
-from distributary.store.writer import RedisWriter
+from distributary.store.log_tail import Build
+from distributary.store.redis_writer import RedisWriter
 
 
 class ShardedWriter:

@@ -18,9 +18,9 @@ from collections.abc import Callable
 import msgspec
 
 from distributary.errors import BadFunction, ConfigError, DistributaryError, KafkaRefused, TopicMissing
-from distributary.workers.function import look_here
-from distributary.workers.spec import BAD, Spec
-from distributary.workers.worker import Worker, told
+from distributary.workers.function_loader import look_here
+from distributary.workers.worker_process import Worker, told
+from distributary.workers.worker_spec import BAD, Spec
 
 
 def main() -> int:

@@ -20,12 +20,12 @@ from tests.unit.publisher.world import VIEW, World
 
 from distributary.auth.audit import FILE
 from distributary.config import Config, Control, Gateway, Permit
-from distributary.config.limits import Limits
-from distributary.control.app import make_app as control_app
-from distributary.control.context import Context
-from distributary.gateway.app import make_app as gateway_app
+from distributary.config.limits_section import Limits
+from distributary.control.app_context import Context
+from distributary.control.control_app import make_app as control_app
+from distributary.gateway.gateway_app import make_app as gateway_app
 from distributary.httpd.listener import Listener
-from distributary.store.memory import MemoryStore
+from distributary.store.memory_store import MemoryStore
 
 RATE = 2
 BURST = 10 * RATE

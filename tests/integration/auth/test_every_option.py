@@ -24,12 +24,12 @@ from tests.integration.publisher.test_permission import token
 from tests.unit.publisher.wires import WIRES
 from tests.unit.publisher.world import VIEW
 
-from distributary.control import asked, subscriptions
-from distributary.control.formats import ARROW, FORMATS
-from distributary.model import channel
-from distributary.publisher.codec.commands import History, Subscribe, SubscribeData
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.http import sse
+from distributary.control import query_params, subscription_routes
+from distributary.control.row_formats import ARROW, FORMATS
+from distributary.model import channel_name
+from distributary.publisher.codec.client_commands import History, Subscribe, SubscribeData
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.http import event_stream
 
 Tried = list[tuple[str, Any]]
 """The options of one request, in order; one may come twice. A value that is a `Later` is found out first."""
@@ -95,13 +95,13 @@ def names(struct: type[msgspec.Struct]) -> set[str]:
 
 def test_every_option_is_tried() -> None:
     """Write the case of a new option here: how might it tell of rows that are not the user's?"""
-    from distributary.publisher.codec.commands import UNSERVED
+    from distributary.publisher.codec.client_commands import UNSERVED
 
-    assert set(OF_ROWS) == set(asked.PARAMETERS)
-    assert set(OF_STREAM) == set(sse.PARAMETERS)
-    assert set(QUERIES) == set(channel.OPTIONS)
+    assert set(OF_ROWS) == set(query_params.PARAMETERS)
+    assert set(OF_STREAM) == set(event_stream.PARAMETERS)
+    assert set(QUERIES) == set(channel_name.OPTIONS)
     assert set(OF_DATA) == names(SubscribeData)
-    assert set(OF_SUBSCRIPTION) == set(subscriptions.FIELDS)
+    assert set(OF_SUBSCRIPTION) == set(subscription_routes.FIELDS)
     assert set(OF_SUBSCRIBE) | set(UNSERVED["subscribe"]) == names(Subscribe)
     assert {"channel", "limit", "since", "reverse"} == names(History)
 

@@ -28,20 +28,20 @@ from tests.unit.publisher.wires import WIRES
 from tests.unit.publisher.world import VIEW, Taken, World
 
 from distributary.config import Config
-from distributary.control.app import make_app
-from distributary.control.context import Context
-from distributary.control.describe import WHOLE
-from distributary.docgen.rest import control_app, publisher_app, routes
-from distributary.model.definition import Definition
+from distributary.control.app_context import Context
+from distributary.control.control_app import make_app
+from distributary.control.view_description import WHOLE
+from distributary.docgen.rest_page import control_app, publisher_app, routes
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.publisher.codec.commands import Command
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.server import Publisher
-from distributary.publisher.websocket.calls import METHODS
-from distributary.publisher.websocket.inlet import Inlet
-from distributary.store.tail import Build
+from distributary.publisher.codec.client_commands import Command
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.websocket.rpc import METHODS
+from distributary.store.log_tail import Build
 
 ODDS = Definition(View(VIEW, VIEW, key="id"), Feed(VIEW, "t"))
 BETS = Definition(View("bets", "bets", key="id"), Feed("bets", "t2"))

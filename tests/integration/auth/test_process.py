@@ -21,15 +21,15 @@ from tests.support.processes import Process
 from tests.support.servers import StoreServer, free_port
 from tests.unit.auth.signed import SECRET, ec_key, jwk, jwks, rsa_key, sign
 
-from distributary.auth.making import make_token
+from distributary.auth.token_issuer import make_token
 from distributary.config import Permit
-from distributary.control.client import ControlClient
+from distributary.control.api_client import ControlClient
 from distributary.errors import CredentialsMissing, Forbidden, KeysUnavailable, SubscribeError, TokenRefused
-from distributary.model.definition import Definition
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.store.redis import RedisWriter
-from distributary.subscriber.sync import subscribe_sync
+from distributary.subscriber.sync_subscriber import subscribe_sync
 
 ODDS = Definition(View("odds", "odds", key="id"), Feed("odds", "sportsbook.odds"))
 PERMIT = Permit(hmac_secret=SECRET)

@@ -11,10 +11,10 @@ from tests.integration.cli.conftest import Run
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
 
-from distributary.kafka import client
-from distributary.kafka.cluster import connect
-from distributary.kafka.groups import check_free
-from distributary.kafka.names import CONVENTION
+from distributary.kafka import librdkafka
+from distributary.kafka.admin import connect
+from distributary.kafka.group_admin import check_free
+from distributary.kafka.naming import CONVENTION
 
 
 @pytest.fixture
@@ -102,7 +102,9 @@ def test_a_group_of_any_name_is_accepted_with_a_note(run: Run, filled: str) -> N
 def member(stack: RunningStack, filled: str) -> Iterator[tuple[str, Consumer]]:
     """A live member of another application."""
     group = f"shop.g{uuid.uuid4().hex[:8]}"
-    consumer = client.consumer(stack.config.kafka, group, client_id="shop-7", auto_offset_reset="earliest")
+    consumer = librdkafka.consumer(
+        stack.config.kafka, group, client_id="shop-7", auto_offset_reset="earliest"
+    )
     consumer.subscribe([filled])
     for _ in range(int(200 * LIMIT)):
         message = consumer.poll(0.1)

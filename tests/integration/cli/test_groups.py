@@ -11,7 +11,7 @@ from tests.integration.cli.conftest import Run
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
 
-from distributary.kafka import client
+from distributary.kafka import librdkafka
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def group(stack: RunningStack, run: Run, topic: str) -> str:
         json.dumps({"value": n, "partition": n % 2, "timestamp": 1767225600000 + n * 1000}) for n in range(10)
     ]
     run("produce", topic, "--json-lines", stdin="\n".join(lines)).good()
-    consumer = client.consumer(stack.config.kafka, name)
+    consumer = librdkafka.consumer(stack.config.kafka, name)
     consumer.commit(offsets=[TopicPartition(topic, n, 3) for n in (0, 1)], asynchronous=False)
     consumer.close()
     return name
@@ -32,7 +32,7 @@ def group(stack: RunningStack, run: Run, topic: str) -> str:
 @pytest.fixture
 def live(stack: RunningStack, group: str, topic: str) -> Iterator[str]:
     """The same with a member in it."""
-    consumer = client.consumer(stack.config.kafka, group, client_id="shop-billing-1")
+    consumer = librdkafka.consumer(stack.config.kafka, group, client_id="shop-billing-1")
     consumer.subscribe([topic])
     for _ in range(int(200 * LIMIT)):
         if consumer.poll(0.1) is not None:

@@ -8,8 +8,8 @@ from tests.integration.cli.conftest import Run
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaRefused
-from distributary.kafka import quotas
-from distributary.kafka.cluster import Cluster
+from distributary.kafka import quota_admin
+from distributary.kafka.admin import Cluster
 
 
 @pytest.fixture
@@ -69,5 +69,5 @@ def test_login_that_is_not_served_names_kafkas_own_tool() -> None:
     properties = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
     secured = Kafka(bootstrap_servers="127.0.0.1:1", properties=properties)
     with pytest.raises(KafkaRefused, match="OAUTHBEARER") as caught:
-        quotas.describe(Cluster(secured, None))  # type: ignore[arg-type]
+        quota_admin.describe(Cluster(secured, None))  # type: ignore[arg-type]
     assert "kafka-configs.sh" in caught.value.hint

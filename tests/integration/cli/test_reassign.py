@@ -10,8 +10,8 @@ from tests.integration.cli.conftest import Run
 from tests.support.stack import RunningStack
 
 from distributary.errors import KafkaRefused
-from distributary.kafka import reassign
-from distributary.kafka.cluster import connect
+from distributary.kafka import reassignment
+from distributary.kafka.admin import connect
 
 
 def test_shown_asked_and_listed(run: Run, topic: str, tmp_path: Path) -> None:
@@ -28,12 +28,12 @@ def test_shown_asked_and_listed(run: Run, topic: str, tmp_path: Path) -> None:
 def test_a_broker_answers(stack: RunningStack, run: Run, topic: str) -> None:
     run("topics", "create", topic).good()
     cluster = connect(stack.config.kafka, 10)
-    reassign.alter(cluster, {topic: {0: [101]}})
+    reassignment.alter(cluster, {topic: {0: [101]}})
     with pytest.raises(KafkaRefused, match=f"{topic}, partition 0"):
-        reassign.alter(cluster, {topic: {0: [999]}})
+        reassignment.alter(cluster, {topic: {0: [999]}})
     with pytest.raises(KafkaRefused, match=f"{topic}, partition 0"):
-        reassign.alter(cluster, {topic: {0: None}})
-    assert reassign.moving(cluster) == []
+        reassignment.alter(cluster, {topic: {0: None}})
+    assert reassignment.moving(cluster) == []
 
 
 def test_what_is_refused(run: Run, topic: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.integration.cli.conftest import Run
 
-from distributary.kafka.names import CONVENTION
+from distributary.kafka.naming import CONVENTION
 
 BROKER = 101
 

@@ -16,7 +16,7 @@ from tests.support.servers import free_port
 from distributary.client import Consumer, Producer, Record
 from distributary.config.sections import Kafka
 from distributary.errors import GroupRefused, KafkaClientError, KafkaUnavailable, OffsetMissing, TopicMissing
-from distributary.kafka import client, topics
+from distributary.kafka import librdkafka, topic_offsets
 
 pytestmark = pytest.mark.slow
 
@@ -183,12 +183,12 @@ def test_several_topics_and_patterns_that_find_later_ones(
     with Consumer(configure.consumer(metadata_max_age_ms=300)) as consumer:
         consumer.subscribe(f"^({first}|c-.*-later)")
         assert {one.topic for one in take(consumer, 1)} == {first}
-        admin = client.admin(Kafka(bootstrap_servers=configure.servers))
+        admin = librdkafka.admin(Kafka(bootstrap_servers=configure.servers))
         later = f"{second}-later"
-        topics.ensure_topic(admin, later, 1)
+        topic_offsets.ensure_topic(admin, later, 1)
         fill(configure, later, 1)
         assert {one.topic for one in take(consumer, 1)} == {later}
-        topics.delete_topic(admin, later)
+        topic_offsets.delete_topic(admin, later)
 
 
 def test_a_second_member_takes_over_and_what_was_read_is_not_read_again(

@@ -11,7 +11,7 @@ from tests.integration.client.conftest import CLASSES, Configurations, NewTopic,
 from tests.support.clock import LIMIT
 
 from distributary.client import Consumer, Producer, read_configuration
-from distributary.kafka.properties import BEYOND_JAVA, PROPERTIES
+from distributary.kafka.client_properties import BEYOND_JAVA, PROPERTIES
 
 pytestmark = pytest.mark.slow
 

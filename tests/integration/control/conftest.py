@@ -8,7 +8,7 @@ from tests.support.processes import Process
 from tests.support.servers import StoreServer, free_port
 
 from distributary.auth.stack_token import make_token
-from distributary.control.client import ControlClient
+from distributary.control.api_client import ControlClient
 
 TOML = """
 [[feeds]]

@@ -14,8 +14,8 @@ from tests.support.clock import LIMIT
 from tests.support.folding import Folding
 from tests.support.servers import StoreServer
 
-from distributary.kafka import client
-from distributary.kafka.commands import CommandsReader, ensure_commands_topic
+from distributary.kafka import librdkafka
+from distributary.kafka.commands_topic import CommandsReader, ensure_commands_topic
 from distributary.model.command import Command
 from distributary.model.query import Query
 
@@ -38,7 +38,7 @@ def bootstrap_servers(running: RunningBroker) -> str:
 
 
 def test_commands_are_on_the_topic_in_order(start: Start, store: StoreServer, running: RunningBroker) -> None:
-    ensure_commands_topic(client.admin(running.kafka), running.kafka)
+    ensure_commands_topic(librdkafka.admin(running.kafka), running.kafka)
     heard: queue.Queue[Command] = queue.Queue()
     reader = CommandsReader(running.kafka, heard.put, start="earliest").start()
     api = client_of(start("distributary.control"))

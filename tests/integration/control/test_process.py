@@ -9,7 +9,7 @@ from tests.support.folding import Folding
 from tests.support.servers import StoreServer
 
 from distributary.errors import NotReady, StoreUnavailable, ViewBuilding
-from distributary.model.definition import Definition
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
 

@@ -14,11 +14,11 @@ from tests.support.clock import LIMIT
 from tests.support.folding import Folding
 from tests.support.servers import StoreServer
 
-from distributary.control.client import ControlClient
+from distributary.control.api_client import ControlClient
 from distributary.errors import SubscribeError
-from distributary.subscriber.change import SubscribedChange
-from distributary.subscriber.client import subscribe
-from distributary.subscriber.protocol import Deliver, Send, Session
+from distributary.subscriber.async_subscriber import subscribe
+from distributary.subscriber.subscribed_change import SubscribedChange
+from distributary.subscriber.subscription_protocol import Deliver, Send, Session
 
 
 def live(store: StoreServer) -> Folding:

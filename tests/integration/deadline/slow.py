@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 from distributary.errors import TopicError
-from distributary.gateway.refuse import refuse
+from distributary.gateway.errors import refuse
 
 
 def echo(value: Any) -> Any:

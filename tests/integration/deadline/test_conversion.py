@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.unit.gateway.registry.test_avro import schemas as avro_schemas
-from tests.unit.gateway.registry.test_jsons import VALUES, documents
+from tests.unit.gateway.registry.test_avro_compatibility import schemas as avro_schemas
+from tests.unit.gateway.registry.test_json_compatibility import VALUES, documents
 
 from distributary.deadline import Deadline
 from distributary.errors import CheckFailed, CheckTooLong, GatewayError
-from distributary.gateway.registry import checker as checking
-from distributary.gateway.registry.book import Book
-from distributary.gateway.registry.checker import Checker
-from distributary.gateway.registry.entries import Record
-from distributary.gateway.registry.schema import Schema, incompatible, parse, quickly_unreadable_by
-from distributary.gateway.rest_proxy import formats
+from distributary.gateway.registry import schema_checker as checking
+from distributary.gateway.registry.registered_schema import Schema, incompatible, parse, quickly_unreadable_by
+from distributary.gateway.registry.schema_catalog import Book
+from distributary.gateway.registry.schema_checker import Checker
+from distributary.gateway.registry.schemas_topic_records import Record
+from distributary.gateway.rest_proxy import serialization
 from distributary.gateway.rest_proxy.converter import Converter
-from distributary.gateway.rest_proxy.formats import Known
+from distributary.gateway.rest_proxy.serialization import Known
 
 PATTERN = Schema("JSON", json.dumps({"pattern": "^(a+)+$"}))
 TREE = Schema(
@@ -161,7 +161,7 @@ def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any, 
 
 
 async def _inline(text: bytes, schema: Schema) -> list[bytes | None]:
-    return [formats.encode("jsonschema", text, Known(1, schema), "it")]
+    return [serialization.encode("jsonschema", text, Known(1, schema), "it")]
 
 
 async def _outcome(call: Any) -> Any:

@@ -14,12 +14,12 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.support.clock import LIMIT
 
 from distributary.config import Config
-from distributary.gateway.app import make_app
-from distributary.gateway.registry.book import Book
-from distributary.gateway.registry.entries import Record
-from distributary.gateway.registry.log import SchemaLog
-from distributary.gateway.registry.requests import LOG
-from distributary.store.memory import MemoryStore
+from distributary.gateway.gateway_app import make_app
+from distributary.gateway.registry.registry_requests import LOG
+from distributary.gateway.registry.schema_catalog import Book
+from distributary.gateway.registry.schemas_topic import SchemaLog
+from distributary.gateway.registry.schemas_topic_records import Record
+from distributary.store.memory_store import MemoryStore
 
 Client = TestClient[Any, Any]
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from distributary.deadline import Deadline
 from distributary.kafka.draft import Draft
-from distributary.kafka.gate import Gate, Rules
-from distributary.kafka.schema import SchemaReader, avro_reader, json_reader
-from distributary.model.filter import compiled, normal, parse
+from distributary.kafka.record_router import Gate, Rules
+from distributary.kafka.value_schema import SchemaReader, avro_reader, json_reader
+from distributary.model.filter import compiled, normalize, parse
 
 PATTERN = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}, "n": {"type": "integer"}}}
 TREE = {"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]}
@@ -30,7 +30,7 @@ async def deadline() -> AsyncIterator[Deadline]:
 
 
 def gate(reader: SchemaReader, **routes: str) -> Gate:
-    tests = tuple((compiled(normal(parse(text))), topic) for topic, text in routes.items())
+    tests = tuple((compiled(normalize(parse(text))), topic) for topic, text in routes.items())
     return Gate({"t": Rules(reader, tests, "t.dead")})
 
 

@@ -18,7 +18,7 @@ from tests.support.stack import Feeding
 from tests.support.waiting import eventually
 
 from distributary.config import load
-from distributary.reducers.rules import Event
+from distributary.reducers.reduce_rules import Event
 
 FOLDER = ROOT / "examples" / "arena"
 PLAYERS = ("ann", "bob", "cat", "dan", "eve")

@@ -18,7 +18,7 @@ from tests.integration.gateway.rest_proxy.calls import JSON, Calls, Reply, media
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
 
-from distributary.kafka import client
+from distributary.kafka import librdkafka
 
 V2 = "application/vnd.kafka.v2+json"
 AVRO, PLAIN = media("avro"), media("json")
@@ -70,7 +70,7 @@ class World:
         """Write a record by version 3 and give it as it is in Kafka."""
         said = await self.ask("POST", V3, body)
         assert said.status == 200, said
-        consumer = client.consumer(self.stack.config.kafka, "cases")
+        consumer = librdkafka.consumer(self.stack.config.kafka, "cases")
         try:
             consumer.assign(
                 [TopicPartition(self.names["written"], said.body["partition_id"], said.body["offset"])]

@@ -13,9 +13,9 @@ from tests.support.stack import RunningStack
 
 from distributary.config import Config
 from distributary.gateway.__main__ import listen
-from distributary.gateway.app import make_app
+from distributary.gateway.gateway_app import make_app
 from distributary.httpd.listener import Listener
-from distributary.store.memory import MemoryStore
+from distributary.store.memory_store import MemoryStore
 
 Start = Callable[..., Awaitable[str]]
 

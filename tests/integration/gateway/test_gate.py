@@ -19,12 +19,12 @@ from tests.unit.publisher.world import World
 
 from distributary.cli.main import main
 from distributary.config import Config
-from distributary.kafka import client, topics
-from distributary.kafka.gate import make_gate
-from distributary.kafka.writer import TopicWriter
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.record_router import make_gate
+from distributary.kafka.topic_writer import TopicWriter
 from distributary.model.feed import Feed
 from distributary.model.topic import Topic
-from distributary.publisher.websocket.inlet import Inlet
+from distributary.publisher.websocket.client_publish import Inlet
 
 BET = {"type": "object", "required": ["stake"], "properties": {"stake": {"type": "number"}}}
 GOOD, LARGE, BAD = {"stake": 5}, {"stake": 5000}, {"stake": "much"}
@@ -35,7 +35,7 @@ def config(settings: Config, stack: RunningStack, feeding: Feeding, tmp_path: Pa
     """The topic of the test with a schema and a route."""
     bets, large = feeding.topic, f"{feeding.topic}-large"
     for name in (bets, large):
-        topics.ensure_topic(stack.admin(), name, 2)
+        topic_offsets.ensure_topic(stack.admin(), name, 2)
     (tmp_path / "bet.json").write_text(json.dumps(BET))
     file = tmp_path / "distributary.toml"
     file.write_text(
@@ -53,8 +53,8 @@ async def call(start: Start, config: Config) -> AsyncIterator[Calls]:
 
 def values(stack: RunningStack, topic: str) -> list[tuple[Any, str]]:
     """What is in a topic, with the reasons of dead letters."""
-    ends = topics.end_offsets(stack.admin(), topic)
-    reader = client.consumer(stack.config.kafka, "test")
+    ends = topic_offsets.end_offsets(stack.admin(), topic)
+    reader = librdkafka.consumer(stack.config.kafka, "test")
     reader.assign([TopicPartition(topic, number, 0) for number in ends])
     found: list[tuple[Any, str]] = []
     try:

@@ -17,11 +17,11 @@ from tests.support.stack import Feeding, RunningStack
 from tests.support.waiting import eventually
 from tests.unit.publisher.world import until
 
-from distributary.auth.making import make_token
+from distributary.auth.token_issuer import make_token
 from distributary.config import Config, Permit
-from distributary.config.limits import Limits
-from distributary.gateway.rest_proxy import instance
-from distributary.kafka import topics
+from distributary.config.limits_section import Limits
+from distributary.gateway.rest_proxy import consumer_instance
+from distributary.kafka import topic_offsets
 
 PERMIT = Permit(hmac_secret="a secret of the tests, long enough for HS256")
 
@@ -32,7 +32,7 @@ def token_of(user: str, topic: str, **limits: int) -> str:
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topics.ensure_topic(stack.admin(), feeding.topic, 2).name
+    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
 @pytest.fixture
@@ -109,7 +109,9 @@ def test_instance_holds_a_bounded_number_of_bytes_and_loses_none(stack: RunningS
     """Its client breaks its reads off, over and over, and then takes one record at a time."""
     count, large = 120, "x" * 500_000
     stack.produce(topic, [(None, {"n": n, "large": large}) for n in range(count)], partition=0)
-    one = instance.Instance(stack.config.kafka, topic, "one", instance.Wish(reset="earliest"))
+    one = consumer_instance.Instance(
+        stack.config.kafka, topic, "one", consumer_instance.Wish(reset="earliest")
+    )
     found: list[int] = []
     nobody_waits = threading.Event()
     try:
@@ -118,7 +120,7 @@ def test_instance_holds_a_bounded_number_of_bytes_and_loses_none(stack: RunningS
         # librdkafka pauses for a second when it has read ahead as much as it may.
         while not most or time.monotonic() - since < 2.5:
             one.fetch(0.2, nobody_waits)
-            if (held := sum(map(instance.size, one.pending))) > most:
+            if (held := sum(map(consumer_instance.size, one.pending))) > most:
                 most, since = held, time.monotonic()
         assert 10 << 20 <= most < 20 << 20
         while len(found) < count:

@@ -23,9 +23,9 @@ from tests.support.stack import Feeding, RunningStack
 
 from distributary import __version__
 from distributary.config import Config
-from distributary.docgen.rest import gateway_app, routes
-from distributary.gateway.rest_proxy import cluster
-from distributary.kafka import topics
+from distributary.docgen.rest_page import gateway_app, routes
+from distributary.gateway.rest_proxy import metadata_client
+from distributary.kafka import topic_offsets
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,7 +42,7 @@ def env(stack: RunningStack, **more: str) -> dict[str, str]:
 async def test_it_ends_soon_though_requests_wait(
     stack: RunningStack, feeding: Feeding, tmp_path: Path
 ) -> None:
-    topics.ensure_topic(stack.admin(), feeding.topic, 1)
+    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 1)
     port = str(free_port())
     process = await asyncio.to_thread(
         Process, "distributary.gateway", env(stack, DISTRIBUTARY_GATEWAY_PORT=port), tmp_path / "log"
@@ -108,7 +108,7 @@ async def test_root_says_what_is_there(start: Start) -> None:
 async def test_kafka_that_is_away_is_told_by_name(
     start: Start, settings: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "SECONDS", 0.5)
+    monkeypatch.setattr(metadata_client, "SECONDS", 0.5)
     away = replace(settings, kafka=replace(settings.kafka, bootstrap_servers="127.0.0.1:1"))
     async with aiohttp.ClientSession() as http, http.get(f"{await start(away)}/brokers") as reply:
         said = await reply.json()

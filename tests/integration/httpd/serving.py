@@ -14,8 +14,8 @@ from aiohttp import web
 from tests.support.clock import LIMIT
 
 from distributary.config import Control
-from distributary.httpd.connections import Connections
-from distributary.httpd.handler import expect_stream
+from distributary.httpd.connection_handler import expect_stream
+from distributary.httpd.connection_limits import Connections
 from distributary.httpd.listener import Listener
 
 WAIT = 10 * LIMIT

@@ -17,11 +17,11 @@ from tests.integration.httpd.serving import WAIT
 from tests.support.servers import StoreServer, free_port
 from tests.unit.publisher.world import VIEW, World
 
-from distributary.httpd import development
-from distributary.httpd.trust import Trust
-from distributary.setup.valkey import bundled
+from distributary.httpd import dev_certificates
+from distributary.httpd.client_security import Trust
+from distributary.setup.store_server import bundled
 from distributary.store.redis import RedisWriter
-from distributary.subscriber.client import subscribe
+from distributary.subscriber.async_subscriber import subscribe
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def store(tmp_path: Path) -> Iterator[StoreServer]:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    development.make_ca(tmp_path / "tls")
-    development.make_server(tmp_path / "tls", ["localhost", "127.0.0.1"])
+    dev_certificates.make_ca(tmp_path / "tls")
+    dev_certificates.make_server(tmp_path / "tls", ["localhost", "127.0.0.1"])
     return tmp_path / "tls"
 
 
@@ -91,7 +91,7 @@ async def test_a_process_takes_up_a_new_certificate_and_survives_a_broken_one(
             (files / "server-key.pem").write_text(key)
             for name in ("server.pem", "server-key.pem"):
                 (files / name).unlink()
-            development.make_server(files, ["localhost", "127.0.0.1"])
+            dev_certificates.make_server(files, ["localhost", "127.0.0.1"])
             running.send_signal(signal.SIGHUP)
             await line(running.stderr, "new connections get the new one")
             port = int(addresses["http"].rpartition(":")[2])

@@ -23,18 +23,18 @@ from tests.support.waiting import eventually
 from tests.unit.publisher.world import World
 
 from distributary.config import Config, Control, Gateway, Kafka, Publisher
-from distributary.config.socketio import Socketio
+from distributary.config.socketio_section import Socketio
 from distributary.control.__main__ import listener_of
-from distributary.control.client import ControlClient
-from distributary.control.context import Context
+from distributary.control.api_client import ControlClient
+from distributary.control.app_context import Context
 from distributary.errors import StackNotRunning
 from distributary.gateway.__main__ import listen
-from distributary.gateway.app import make_app
-from distributary.httpd import development
-from distributary.httpd.trust import Trust
-from distributary.socketio_gateway.server import Gateway as Relay
-from distributary.store.memory import MemoryStore
-from distributary.subscriber.client import subscribe
+from distributary.gateway.gateway_app import make_app
+from distributary.httpd import dev_certificates
+from distributary.httpd.client_security import Trust
+from distributary.socketio_gateway.socketio_server import Gateway as Relay
+from distributary.store.memory_store import MemoryStore
+from distributary.subscriber.async_subscriber import subscribe
 
 LISTENERS = ("websocket", "publisher", "control", "gateway", "socketio")
 
@@ -58,9 +58,9 @@ class Served:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    development.make_ca(tmp_path)
-    development.make_server(tmp_path, ["localhost", "127.0.0.1"])
-    development.make_client(tmp_path, "ann")
+    dev_certificates.make_ca(tmp_path)
+    dev_certificates.make_server(tmp_path, ["localhost", "127.0.0.1"])
+    dev_certificates.make_client(tmp_path, "ann")
     monkeypatch.chdir(tmp_path)
     for name in ("CA", "CERTIFICATE", "KEY"):
         monkeypatch.delenv(f"DISTRIBUTARY_TLS_{name}", raising=False)
@@ -198,8 +198,8 @@ async def test_a_listener_that_asks_for_client_certificates_serves_nobody_else(
         with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
             await handshake(served, name, served.context())
         stranger = tmp_path_factory.mktemp("stranger")
-        development.make_ca(stranger)
-        development.make_client(stranger, "eve")
+        dev_certificates.make_ca(stranger)
+        dev_certificates.make_client(stranger, "eve")
         other = served.context()
         other.load_cert_chain(stranger / "client-eve.pem", stranger / "client-eve-key.pem")
         with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
@@ -228,7 +228,7 @@ async def test_certificates_are_swapped_while_a_websocket_stays_open(folder: Pat
             await socket.recv()
             for name in ("server.pem", "server-key.pem"):
                 (folder / name).unlink()
-            development.make_server(folder, ["localhost", "127.0.0.1"])
+            dev_certificates.make_server(folder, ["localhost", "127.0.0.1"])
             after = (folder / "server.pem").read_text()
             assert after != before
             await eventually(ask, lambda found: set(found.values()) == {after})
@@ -351,7 +351,7 @@ async def test_our_subscriber_shows_its_certificate(folder: Path, environment: C
 async def test_a_stack_of_this_folder_is_known_by_its_certificate(folder: Path) -> None:
     """Under whatever name it was made for; and no other certificate will do, of whatever CA."""
     (folder / "server.pem").unlink()
-    development.make_server(folder, ["stream.example.com"])
+    dev_certificates.make_server(folder, ["stream.example.com"])
     async with with_view(folder) as url:
         data = folder / ".distributary"
         data.mkdir()

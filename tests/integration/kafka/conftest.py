@@ -12,7 +12,7 @@ from tests.support.broker import RunningBroker
 from tests.support.stack import RunningStack
 
 from distributary.config.sections import Kafka
-from distributary.kafka import client
+from distributary.kafka import librdkafka
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def kafka(stack: RunningStack) -> Kafka:
 
 @pytest.fixture(scope="session")
 def admin(kafka: Kafka) -> AdminClient:
-    return client.admin(kafka)
+    return librdkafka.admin(kafka)
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ from tests.unit.publisher.wires import read, write
 from tests.unit.publisher.world import World
 
 from distributary.config import Config, Permit
-from distributary.config.limits import Limits
+from distributary.config.limits_section import Limits
 from distributary.config.sections import Publisher as Settings
 from distributary.publisher.access.door import Door
-from distributary.publisher.codec.json_wire import JSON
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.server import Publisher
-from distributary.publisher.websocket.inlet import Inlet
-from distributary.store.base import ReaderStore
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.json_codec import JSON
+from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.websocket.client_publish import Inlet
+from distributary.store.contract import ReaderStore
 
 WAIT = 10 * LIMIT
 

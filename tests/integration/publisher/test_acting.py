@@ -11,7 +11,7 @@ from tests.integration.publisher.serving import Raw
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
-from distributary.publisher.codec.protobuf_wire import PROTOBUF
+from distributary.publisher.codec.protobuf_codec import PROTOBUF
 
 
 async def test_a_published_message_becomes_a_row(feeding: Feeding) -> None:

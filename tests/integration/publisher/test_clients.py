@@ -15,8 +15,8 @@ from tests.unit.publisher.world import VIEW, Taken, World, until
 
 from distributary.model.feed import Feed
 from distributary.model.query import Query
-from distributary.publisher.figures import describe
-from distributary.publisher.websocket.inlet import Inlet
+from distributary.publisher.metrics import describe
+from distributary.publisher.websocket.client_publish import Inlet
 
 NODE = Path(__file__).parents[2] / "node"
 

@@ -13,9 +13,9 @@ import websockets
 from tests.integration.publisher.serving import WAIT, raw, serving
 from tests.unit.publisher.world import World, until
 
-from distributary.httpd.connections import Connections
-from distributary.publisher.figures import describe
-from distributary.publisher.server import Publisher
+from distributary.httpd.connection_limits import Connections
+from distributary.publisher.metrics import describe
+from distributary.publisher.publisher_server import Publisher
 
 
 @contextlib.asynccontextmanager

@@ -11,11 +11,11 @@ from tests.integration.publisher.serving import WAIT, raw, serving
 from tests.unit.publisher.wires import WIRES, write
 from tests.unit.publisher.world import VIEW, World, until
 
-from distributary.publisher.codec.json_wire import JSON
-from distributary.publisher.codec.protobuf_wire import PROTOBUF
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.figures import describe
-from distributary.publisher.server import Publisher
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.json_codec import JSON
+from distributary.publisher.codec.protobuf_codec import PROTOBUF
+from distributary.publisher.metrics import describe
+from distributary.publisher.publisher_server import Publisher
 
 both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
 

@@ -20,9 +20,9 @@ from tests.unit.publisher.wires import WIRES
 from tests.unit.publisher.world import VIEW, World, until
 
 import distributary
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.figures import describe
-from distributary.publisher.server import Publisher
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.metrics import describe
+from distributary.publisher.publisher_server import Publisher
 from distributary.store.redis import RedisReader, RedisWriter
 
 both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)

@@ -19,14 +19,14 @@ from tests.unit.publisher.wires import WIRES
 from tests.unit.publisher.world import VIEW, Taken, World, until
 
 from distributary.auth import Grant, owned_id
-from distributary.auth.keys import make_key
+from distributary.auth.api_keys import make_key
 from distributary.config import Permit
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.figures import describe
-from distributary.publisher.server import Publisher
-from distributary.publisher.websocket.inlet import Inlet
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.metrics import describe
+from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.websocket.client_publish import Inlet
 
 KEY, HASH = make_key()
 ENTRY = {"hash": HASH, "views": [VIEW], "rows": "c = 'DE'"}

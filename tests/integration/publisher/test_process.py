@@ -20,7 +20,7 @@ from tests.integration.publisher.serving import WAIT, Raw
 from tests.support.servers import StoreServer, free_port
 from tests.unit.publisher.world import VIEW, World
 
-from distributary.setup.valkey import bundled
+from distributary.setup.store_server import bundled
 from distributary.store.redis import RedisReader, RedisWriter
 
 

@@ -18,8 +18,8 @@ from tests.unit.publisher.world import VIEW, World, until
 from yarl import URL
 
 from distributary.model.query import Query
-from distributary.publisher.figures import describe
-from distributary.publisher.server import Publisher
+from distributary.publisher.metrics import describe
+from distributary.publisher.publisher_server import Publisher
 
 
 @asynccontextmanager
@@ -253,7 +253,7 @@ async def test_a_reader_that_reads_but_too_slowly_is_cut_off() -> None:
 
 
 async def test_a_reader_that_does_not_take_its_state_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distributary.publisher.hub.budget.STALL", 0.3)
+    monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL", 0.3)
     world = World()
     for n in range(60):
         world.put((f"k{n}", {"filler": "x" * 100_000}))

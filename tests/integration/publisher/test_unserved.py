@@ -14,11 +14,11 @@ from centrifuge import Client
 from centrifuge.filter import Filter
 from tests.integration.publisher.serving import WAIT, serving
 from tests.integration.publisher.test_clients import NODE, Notes, protobuf
-from tests.unit.publisher.codec.test_commands import PROTOCOL
+from tests.unit.publisher.codec.test_client_commands import PROTOCOL
 from tests.unit.publisher.world import VIEW, World, until
 
-from distributary.publisher.codec.commands import UNSERVED
-from distributary.publisher.figures import describe
+from distributary.publisher.codec.client_commands import UNSERVED
+from distributary.publisher.metrics import describe
 
 SDK = NODE / "node_modules" / "centrifuge" / "build" / "protobuf" / "index.js"
 npm = pytest.mark.skipif(

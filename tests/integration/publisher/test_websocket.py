@@ -16,12 +16,12 @@ from tests.unit.publisher.world import VIEW, World, until
 
 from distributary.errors import PortTaken
 from distributary.model.query import Query
-from distributary.publisher.codec.frames import Pub
-from distributary.publisher.codec.protobuf_wire import PROTOBUF
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.figures import describe
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.protobuf_codec import PROTOBUF
+from distributary.publisher.codec.websocket_frames import Pub
 from distributary.publisher.hub.channel import WebSocketOutlet
-from distributary.publisher.server import Publisher
+from distributary.publisher.metrics import describe
+from distributary.publisher.publisher_server import Publisher
 
 
 def counts(publisher: Publisher) -> tuple[int, int, int, int]:

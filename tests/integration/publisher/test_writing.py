@@ -15,12 +15,12 @@ from tests.unit.publisher.world import World
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable, TopicError
-from distributary.kafka import client, topics
+from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.draft import Draft
-from distributary.kafka.gate import Gate
-from distributary.kafka.writer import TopicWriter
+from distributary.kafka.record_router import Gate
+from distributary.kafka.topic_writer import TopicWriter
 from distributary.model.feed import Feed
-from distributary.publisher.websocket.inlet import Inlet
+from distributary.publisher.websocket.client_publish import Inlet
 
 TOPIC = "game.moves"
 FEED = Feed("moves", TOPIC, publish=True, publish_key="player")
@@ -30,7 +30,7 @@ FEED = Feed("moves", TOPIC, publish=True, publish_key="player")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     running = RunningBroker(tmp_path_factory.mktemp("broker"))
     running.start()
-    topics.ensure_topic(client.admin(running.kafka), TOPIC, 2)
+    topic_offsets.ensure_topic(librdkafka.admin(running.kafka), TOPIC, 2)
     yield running
     running.stop()
 
@@ -44,7 +44,7 @@ async def writer(broker: RunningBroker) -> AsyncIterator[TopicWriter]:
 
 def records(broker: RunningBroker, count: int) -> list[Message]:
     """Read the topic from its beginning until there are that many records."""
-    consumer = client.consumer(broker.kafka, "test")
+    consumer = librdkafka.consumer(broker.kafka, "test")
     consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(2)])
     found: list[Message] = []
     deadline = time.monotonic() + 20 * LIMIT

@@ -11,7 +11,7 @@ from tests.support.clock import LIMIT
 
 from distributary.config import load
 from distributary.reducers.engine import spark_session
-from distributary.setup import archive, java
+from distributary.setup import class_archive, java
 from distributary.setup.jars import ensure
 
 
@@ -21,7 +21,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     path = tmp_path_factory.mktemp("spark") / "distributary.toml"
     path.write_text('[spark]\nslots = 2\nmemory = "512m"\n')
     config = load(path, env={})
-    archive.ensure(java.find(), print)  # `make setup` has made it; where that was not run, it is made now
+    class_archive.ensure(
+        java.find(), print
+    )  # `make setup` has made it; where that was not run, it is made now
     session = spark_session(config, ensure("spark"))
     yield session
     session.stop()

@@ -20,12 +20,12 @@ from tests.support.spark import SparkCluster
 from tests.support.stack import RunningStack
 from tests.support.waiting import eventually
 
-from distributary.kafka import topics
-from distributary.model.definition import Definition
+from distributary.kafka import topic_offsets
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * LIMIT)]
 
@@ -93,7 +93,7 @@ async def test_a_view_runs_on_two_workers_and_outlives_one(
     stack: RunningStack, database: Database, cluster: SparkCluster, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
-    topics.ensure_topic(stack.admin(), topic, 2)
+    topic_offsets.ensure_topic(stack.admin(), topic, 2)
     counting = Counting(stack, database.url, topic)
     file = tmp_path / "distributary.toml"
     file.write_text(SETTINGS.format(master=cluster.url))
@@ -126,7 +126,7 @@ async def test_a_view_runs_on_two_workers_and_outlives_one(
     finally:
         driver.stop()
         counting.store.close()
-        topics.delete_topic(stack.admin(), topic)
+        topic_offsets.delete_topic(stack.admin(), topic)
 
 
 def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from tests.support.clock import LIMIT
 from tests.support.drivers import Drivers
 from tests.support.stack import RunningStack
 
-from distributary.kafka import topics
-from distributary.model.definition import Definition
+from distributary.kafka import topic_offsets
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 SUPERSEDED = 3
 
@@ -31,7 +31,7 @@ async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
     admin = stack.admin()
-    topics.ensure_topic(admin, topic, 2)
+    topic_offsets.ensure_topic(admin, topic, 2)
     view = View("bets", "f", reduce="aggregate", aggregates={"bets": "count()"})
     definition = Definition(view, Feed("f", topic))
     writer = RedisWriter(database.url)
@@ -72,7 +72,7 @@ async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
     finally:
         drivers.stop()
         writer.close()
-        topics.delete_topic(admin, topic)
+        topic_offsets.delete_topic(admin, topic)
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
     """Three slots: one view of two partitions is live in Real-Time Mode, the other must not take the rest."""
     topic = f"t-{tmp_path.name}-{os.getpid()}"
     admin = stack.admin()
-    topics.ensure_topic(admin, topic, 2)
+    topic_offsets.ensure_topic(admin, topic, 2)
     writer = RedisWriter(database.url)
     builds = []
     for name in ("one", "two"):
@@ -110,7 +110,7 @@ async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
     finally:
         drivers.stop()
         writer.close()
-        topics.delete_topic(admin, topic)
+        topic_offsets.delete_topic(admin, topic)
 
 
 def _engines(writer: RedisWriter) -> dict[str, str]:

@@ -14,9 +14,9 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
 import distributary
-from distributary.kafka import client
-from distributary.store.keys import BuildKeys
-from distributary.store.tail import Build
+from distributary.kafka import librdkafka
+from distributary.store.log_tail import Build
+from distributary.store.redis_keys import BuildKeys
 
 pytestmark = pytest.mark.latency
 
@@ -29,7 +29,7 @@ class _Sender:
     """Sends numbered records at once and notes when."""
 
     def __init__(self, feeding: Feeding) -> None:
-        self._producer = client.producer(feeding.stack.config.kafka, linger_ms=0)
+        self._producer = librdkafka.producer(feeding.stack.config.kafka, linger_ms=0)
         self._topic = feeding.topic
         self.sent: list[float] = []
 

@@ -16,12 +16,12 @@ from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
 from tests.support.drivers import Drivers
 
-from distributary.kafka import client, topics
-from distributary.model.definition import Definition
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * LIMIT)]
 
@@ -30,7 +30,7 @@ HELD_DRIVER = (
     "-c",
     """
 import pathlib, runpy, time
-from distributary.reducers.progress import Progress
+from distributary.reducers.build_progress import Progress
 
 advance = Progress.advance
 
@@ -54,7 +54,7 @@ class Scene:
         self.store = RedisWriter(url)
         self.drivers = Drivers(broker.broker.address, url, folder, 'batch = "5 s"')
         # All is in the first partition; with a second one, views may be re-keyed.
-        topics.ensure_topic(client.admin(broker.kafka), TOPIC, 2)
+        topic_offsets.ensure_topic(librdkafka.admin(broker.kafka), TOPIC, 2)
         self.builds: list[Build] = []
         self.passes: dict[str, Callable[[int], bool]] = {}
 
@@ -67,17 +67,17 @@ class Scene:
         self.passes[name] = passes
 
     def produce(self, first: int, count: int) -> None:
-        producer = client.producer(self.broker.kafka)
+        producer = librdkafka.producer(self.broker.kafka)
         for n in range(first, first + count):
             producer.produce(TOPIC, json.dumps({"n": n}), "k", partition=0)
         assert producer.flush(60 * LIMIT) == 0
 
     def end(self) -> int:
-        return topics.end_offsets(client.admin(self.broker.kafka), TOPIC)[0]
+        return topic_offsets.end_offsets(librdkafka.admin(self.broker.kafka), TOPIC)[0]
 
     def kept(self) -> list[int]:
         """All that the topic has."""
-        consumer = client.consumer(self.broker.kafka, "test", auto_offset_reset="earliest")
+        consumer = librdkafka.consumer(self.broker.kafka, "test", auto_offset_reset="earliest")
         try:
             end = self.end()
             consumer.assign([TopicPartition(TOPIC, 0, 0)])

@@ -17,9 +17,9 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
 import distributary
-from distributary.store.base import BuildInfo
+from distributary.store.contract import BuildInfo
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * LIMIT)]
 

@@ -20,13 +20,13 @@ from tests.support.drivers import Drivers
 from tests.support.servers import StoreServer
 from tests.support.stack import RunningStack
 
-from distributary.kafka import topics
-from distributary.model.definition import Definition
+from distributary.kafka import topic_offsets
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.setup.valkey import bundled
+from distributary.setup.store_server import bundled
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * LIMIT)]
 
@@ -114,7 +114,7 @@ async def test_between_micro_batches_and_in_real_time_mode(
     stack: RunningStack, own_store: StoreServer, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
-    topics.ensure_topic(stack.admin(), topic, 2)
+    topic_offsets.ensure_topic(stack.admin(), topic, 2)
     drivers = Drivers(stack.config.kafka.bootstrap_servers, own_store.url, tmp_path, 'batch = "5 s"')
     views = Views(stack, own_store, drivers, topic, {"micro": "microbatch", "live": "realtime"})
     try:
@@ -129,14 +129,14 @@ async def test_between_micro_batches_and_in_real_time_mode(
         await views.all_counted()
     finally:
         drivers.stop()
-        topics.delete_topic(stack.admin(), topic)
+        topic_offsets.delete_topic(stack.admin(), topic)
 
 
 async def test_between_the_batches_of_a_backlog(
     stack: RunningStack, own_store: StoreServer, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
-    topics.ensure_topic(stack.admin(), topic, 2)
+    topic_offsets.ensure_topic(stack.admin(), topic, 2)
     drivers = Drivers(stack.config.kafka.bootstrap_servers, own_store.url, tmp_path)
     views = Views(stack, own_store, drivers, topic, {"backlog": "auto"})
     views.produce(12_000)
@@ -154,4 +154,4 @@ async def test_between_the_batches_of_a_backlog(
         await views.all_counted()
     finally:
         drivers.stop()
-        topics.delete_topic(stack.admin(), topic)
+        topic_offsets.delete_topic(stack.admin(), topic)

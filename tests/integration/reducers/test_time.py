@@ -10,9 +10,9 @@ from tests.support.stack import Feeding
 
 import distributary
 from distributary.model.position import Mark
-from distributary.store.base import BuildInfo
-from distributary.store.tail import Build
-from distributary.subscriber.client import Changes
+from distributary.store.contract import BuildInfo
+from distributary.store.log_tail import Build
+from distributary.subscriber.async_subscriber import Changes
 
 
 async def _next(changes: Changes, *ops: str) -> str:

@@ -14,8 +14,8 @@ from tests.support.guarded import GuardedCluster
 
 from distributary.config import load
 from distributary.gateway.__main__ import listen
-from distributary.gateway.app import make_app
-from distributary.store.memory import MemoryStore
+from distributary.gateway.gateway_app import make_app
+from distributary.store.memory_store import MemoryStore
 
 pytestmark = pytest.mark.slow
 

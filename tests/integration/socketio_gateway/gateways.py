@@ -14,8 +14,8 @@ import pytest
 from tests.support.clock import LIMIT
 
 from distributary.config.sections import Publisher
-from distributary.config.socketio import Socketio
-from distributary.socketio_gateway.server import Gateway
+from distributary.config.socketio_section import Socketio
+from distributary.socketio_gateway.socketio_server import Gateway
 
 NODE = Path(__file__).parents[2] / "node"
 WAIT = 20 * LIMIT

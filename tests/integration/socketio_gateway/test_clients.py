@@ -12,8 +12,8 @@ from tests.integration.socketio_gateway.gateways import gateway, needs_node, nod
 from tests.unit.publisher.world import VIEW, Taken, World, until
 
 from distributary.model.feed import Feed
-from distributary.publisher.figures import describe
-from distributary.publisher.websocket.inlet import Inlet
+from distributary.publisher.metrics import describe
+from distributary.publisher.websocket.client_publish import Inlet
 
 pytestmark = needs_node
 

@@ -17,18 +17,18 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding, RunningStack
 
 from distributary.config import load
-from distributary.config.embedded import kafka_secret, scram_login
-from distributary.config.private import read_secret
+from distributary.config.embedded_defaults import kafka_secret, scram_login
+from distributary.config.private_files import read_secret
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaRefused, KafkaUnavailable
-from distributary.kafka import client, quotas, topics
-from distributary.kafka.cluster import Cluster
+from distributary.kafka import librdkafka, quota_admin, topic_offsets
+from distributary.kafka.admin import Cluster
+from distributary.kafka.changed_keys import TouchedKeys
 from distributary.kafka.draft import Draft
-from distributary.kafka.gate import make_gate
-from distributary.kafka.touched import TouchedKeys
-from distributary.kafka.writer import TopicWriter
+from distributary.kafka.record_router import make_gate
+from distributary.kafka.topic_writer import TopicWriter
 from distributary.model.position import Mark
-from distributary.stack.logins import INTERNAL, users
+from distributary.stack.kafka_logins import INTERNAL, users
 
 SETTINGS = '[spark]\nmemory = "1g"\n[kafka]\nsecure = {secure}\n'
 
@@ -43,7 +43,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     folder = tmp_path_factory.mktemp("secure")
     configure(folder, secure=False)
     plain = RunningStack(folder).start(services=[])
-    topics.ensure_topic(plain.admin(), "shop-orders", 2)
+    topic_offsets.ensure_topic(plain.admin(), "shop-orders", 2)
     plain.produce("shop-orders", [("a", {"id": "a", "n": 1})])
     plain.stop()
     plain.close()
@@ -114,7 +114,7 @@ async def test_the_publisher_writes_what_clients_publish_and_reads_it_again(secu
         end = await writer.send(Draft("shop-orders", b'{"id": "a", "n": 1}', b"a"))
     finally:
         await writer.close()
-    there = topics.get_topic(client.admin(kafka), "shop-orders")
+    there = topic_offsets.get_topic(librdkafka.admin(kafka), "shop-orders")
     spans = {first.partition: Mark(first.offset)}, {first.partition: Mark(end.offset + 1)}
     assert await TouchedKeys(kafka)("shop-orders", there.id, *spans, 10) == {"a"}
 
@@ -134,10 +134,10 @@ def test_passwords_are_shown_nowhere(secure: RunningStack) -> None:
 def test_nobody_gets_in_without_a_password(secure: RunningStack) -> None:
     servers = secure.config.kafka.bootstrap_servers
     with pytest.raises((KafkaRefused, KafkaUnavailable)):
-        topics.wait_for_kafka(Kafka(bootstrap_servers=servers), 3.0, patient=False)
+        topic_offsets.wait_for_kafka(Kafka(bootstrap_servers=servers), 3.0, patient=False)
     wrong = Kafka(bootstrap_servers=servers, properties=scram_login("distributary", "wrong"))
     with pytest.raises(KafkaRefused, match="does not let this client in"):
-        topics.wait_for_kafka(wrong, 20 * LIMIT, patient=False)
+        topic_offsets.wait_for_kafka(wrong, 20 * LIMIT, patient=False)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_nobody_gets_in_without_a_password(secure: RunningStack) -> None:
     ],
 )
 def test_no_part_can_write_what_is_anothers(secure: RunningStack, part: str, topic: str) -> None:
-    producer = client.producer(login(secure, f"distributary-{part}"))
+    producer = librdkafka.producer(login(secure, f"distributary-{part}"))
     failures: list[Any] = []
     producer.produce(topic, "forged", on_delivery=lambda error, _: failures.append(error))
     assert producer.flush(20 * LIMIT) == 0
@@ -172,7 +172,7 @@ def test_no_part_can_write_what_is_anothers(secure: RunningStack, part: str, top
     ],
 )
 def test_parts_read_with_the_groups_that_they_name(secure: RunningStack, part: str, group: str) -> None:
-    consumer = client.consumer(login(secure, f"distributary-{part}"), group, enable_partition_eof=True)
+    consumer = librdkafka.consumer(login(secure, f"distributary-{part}"), group, enable_partition_eof=True)
     try:
         consumer.assign([TopicPartition("shop-orders", number, 0) for number in (0, 1)])
         seen: set[int | None] = set()
@@ -191,7 +191,7 @@ def test_parts_read_with_the_groups_that_they_name(secure: RunningStack, part: s
 
 @pytest.mark.parametrize("part", ["control", "gateway", "reducers", "publisher"])
 def test_no_part_can_delete_a_topic_or_give_itself_rights(secure: RunningStack, part: str) -> None:
-    admin = client.admin(login(secure, f"distributary-{part}"))
+    admin = librdkafka.admin(login(secure, f"distributary-{part}"))
     with pytest.raises(KafkaException, match="uthorization failed"):
         admin.delete_topics(["shop-orders"])["shop-orders"].result(20 * LIMIT)
     if part == "control":
@@ -227,7 +227,7 @@ def test_quotas_and_reassignments_log_in_too(secure: RunningStack, run: Run) -> 
     ):
         kafka = Kafka(bootstrap_servers=broker, properties=properties)
         with pytest.raises((KafkaRefused, KafkaUnavailable), match=said):
-            quotas.describe(Cluster(kafka, None))  # type: ignore[arg-type]
+            quota_admin.describe(Cluster(kafka, None))  # type: ignore[arg-type]
 
 
 def test_users_are_added_listed_and_deleted(secure: RunningStack, run: Run) -> None:
@@ -235,8 +235,8 @@ def test_users_are_added_listed_and_deleted(secure: RunningStack, run: Run) -> N
     assert made["mechanism"] == "SCRAM-SHA-512"
     servers = secure.config.kafka.bootstrap_servers
     ann = Kafka(bootstrap_servers=servers, properties=scram_login("ann", made["password"]))
-    topics.wait_for_kafka(ann, 20 * LIMIT)
-    assert topics.list_topics(client.admin(ann)) == [], "she may see nothing yet"
+    topic_offsets.wait_for_kafka(ann, 20 * LIMIT)
+    assert topic_offsets.list_topics(librdkafka.admin(ann)) == [], "she may see nothing yet"
     run("acls", "add", "--principal", "User:ann", "--operation", "describe", "--topic", "shop-orders").good()
     deadline = asyncio.run(_seen(ann))
     assert deadline == ["shop-orders"]
@@ -247,17 +247,17 @@ def test_users_are_added_listed_and_deleted(secure: RunningStack, run: Run) -> N
     other = run("users", "add", "ann", "--replace", "--password-stdin", stdin="correct horse\n").good()
     assert "correct horse" not in other.out
     changed = Kafka(bootstrap_servers=servers, properties=scram_login("ann", "correct horse"))
-    topics.wait_for_kafka(changed, 20 * LIMIT)
+    topic_offsets.wait_for_kafka(changed, 20 * LIMIT)
     run("users", "delete", "nobody").bad("there is no user nobody", status=2)
     run("users", "delete", "ann").good()
     assert run("users", "list", "ann", "--json").good().json == []
     with pytest.raises(KafkaRefused):
-        topics.wait_for_kafka(changed, 20 * LIMIT, patient=False)
+        topic_offsets.wait_for_kafka(changed, 20 * LIMIT, patient=False)
 
 
 async def _seen(kafka: Kafka) -> list[str]:
     async with asyncio.timeout(10 * LIMIT):
-        while not (found := topics.list_topics(client.admin(kafka))):
+        while not (found := topic_offsets.list_topics(librdkafka.admin(kafka))):
             await asyncio.sleep(0.1)
         return found
 
@@ -266,21 +266,21 @@ def test_a_new_folder_is_secure_from_its_first_start_and_passwords_can_be_replac
     configure(tmp_path, secure=True)
     stack = RunningStack(tmp_path).start(services=[])
     before = stack.config.kafka
-    topics.ensure_topic(stack.admin(), "kept", 1)
+    topic_offsets.ensure_topic(stack.admin(), "kept", 1)
     stack.kill("kafka")
-    topics.wait_for_kafka(before, 60 * LIMIT)
+    topic_offsets.wait_for_kafka(before, 60 * LIMIT)
     stack.stop()
     for user in (*users(), INTERNAL):
         kafka_secret(stack.config.data_dir, user).unlink()
     stack.start(services=[])
     try:
-        assert "kept" in topics.list_topics(stack.admin())
+        assert "kept" in topic_offsets.list_topics(stack.admin())
         assert stack.config.kafka.properties != before.properties
         old = Kafka(
             bootstrap_servers=stack.config.kafka.bootstrap_servers, properties=dict(before.properties)
         )
         with pytest.raises(KafkaRefused):
-            topics.wait_for_kafka(old, 20 * LIMIT, patient=False)
+            topic_offsets.wait_for_kafka(old, 20 * LIMIT, patient=False)
     finally:
         stack.stop()
         stack.close()

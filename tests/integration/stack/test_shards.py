@@ -17,9 +17,9 @@ from tests.support.stack import Feeding, RunningStack
 from tests.support.waiting import eventually
 
 import distributary
-from distributary.kafka import topics
-from distributary.model.shard import shard_of
-from distributary.setup.valkey import bundled
+from distributary.kafka import topic_offsets
+from distributary.model.sharding import shard_of
+from distributary.setup.store_server import bundled
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * LIMIT)]
 
@@ -66,7 +66,7 @@ def sharded(stack: RunningStack, servers: list[StoreServer], tmp_path: Path) -> 
     running.close()
     admin = stack.admin()
     for topic in (TOPIC, f"{TOPIC}.commands", f"{TOPIC}.dead-letters"):
-        topics.delete_topic(admin, topic)
+        topic_offsets.delete_topic(admin, topic)
 
 
 def names(servers: list[StoreServer]) -> list[list[str]]:

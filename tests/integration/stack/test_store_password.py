@@ -11,18 +11,18 @@ from tests.support.clock import LIMIT
 from tests.unit.stack.fakes import Heard
 
 from distributary.config import Config, Kafka, Store
-from distributary.config.embedded import store_secret
-from distributary.config.private import read_secret
-from distributary.kafka import topics
-from distributary.stack import stack, state
-from distributary.stack.stack import Stack
+from distributary.config.embedded_defaults import store_secret
+from distributary.config.private_files import read_secret
+from distributary.kafka import topic_offsets
+from distributary.stack import embedded_stack, stack_file
+from distributary.stack.embedded_stack import Stack
 
 
 async def test_only_a_private_file_shows_the_password_of_the_embedded_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topics, "wait_for_kafka", lambda *args: "cluster")
-    monkeypatch.setattr(stack, "create_topics", lambda config: None)
+    monkeypatch.setattr(topic_offsets, "wait_for_kafka", lambda *args: "cluster")
+    monkeypatch.setattr(embedded_stack, "create_topics", lambda config: None)
     given = Config(
         Kafka(bootstrap_servers="k:1"), Store(start_timeout=20 * LIMIT), data_dir=tmp_path / "data"
     )
@@ -42,7 +42,7 @@ async def test_only_a_private_file_shows_the_password_of_the_embedded_store(
     password = read_secret(store_secret(given.data_dir))
     assert password
     assert urls == [f"redis://:{password}@127.0.0.1:{port}/0"] * 2, "it stays the same"
-    said = [(given.data_dir / state.FILE).read_text(), repr(heard.events), *argv]
+    said = [(given.data_dir / stack_file.FILE).read_text(), repr(heard.events), *argv]
     said += [path.read_text() for path in (given.data_dir / "logs").iterdir()]
     assert not [text for text in said if password in text]
     assert f"redis://:***@127.0.0.1:{port}/0" in repr(heard.events)

@@ -17,9 +17,9 @@ from tests.support.clock import LIMIT
 from tests.support.servers import free_port
 
 from distributary.errors import StoreUnavailable
-from distributary.setup.valkey import bundled
-from distributary.store.server import wait_for_store, wait_for_stores
-from distributary.store.wire import script
+from distributary.setup.store_server import bundled
+from distributary.store.embedded_server import wait_for_store, wait_for_stores
+from distributary.store.redis_codec import script
 
 Start = Callable[..., str]
 

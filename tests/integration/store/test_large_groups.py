@@ -9,10 +9,10 @@ import redis
 from tests.support.servers import StoreServer
 from tests.unit.publisher.world import VIEW, World
 
-from distributary.store.base import LOG_BYTES
+from distributary.store.contract import LOG_BYTES
 from distributary.store.follow import FEW
+from distributary.store.log_tail import Attached, Build, Entries, TailEvent
 from distributary.store.redis import RedisReader, RedisWriter
-from distributary.store.tail import Attached, Build, Entries, TailEvent
 
 MEGABYTE = "x" * 1_000_000
 B = Build(VIEW, "b1")

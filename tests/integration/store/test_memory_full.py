@@ -13,9 +13,9 @@ from tests.support.servers import StoreServer
 
 from distributary.errors import StoreUnsuitable
 from distributary.model.position import Mark
-from distributary.setup.valkey import bundled
+from distributary.setup.store_server import bundled
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 B = Build("v", "b")
 

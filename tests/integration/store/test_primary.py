@@ -20,12 +20,12 @@ from tests.unit.publisher.hubs import ALL
 from tests.unit.publisher.sinks import FoldingSink
 from tests.unit.publisher.world import VIEW, World, until
 
+from distributary.publisher.counters import Stats
 from distributary.publisher.hub.hub import Hub, Wish
-from distributary.publisher.stats import Stats
-from distributary.setup.valkey import bundled
-from distributary.store import wire
+from distributary.setup.store_server import bundled
+from distributary.store import redis_codec
+from distributary.store.log_tail import Attached
 from distributary.store.redis import RedisReader, RedisWriter
-from distributary.store.tail import Attached
 
 WAIT = 20 * LIMIT
 
@@ -152,7 +152,7 @@ async def test_a_primary_that_was_demoted_and_promoted_again_is_on_another_histo
             await asyncio.to_thread(promote, one, two)
             again = await anext(tail)
             assert isinstance(again, Attached)
-            assert again.history_id == wire.history_id(info(one)) != first.history_id
+            assert again.history_id == redis_codec.history_id(info(one)) != first.history_id
             run = info(one)["run_id"]
             assert first.history_id.startswith(run), "the run id alone does not show it"
             assert again.history_id.startswith(run)

@@ -14,10 +14,10 @@ from tests.support.servers import StoreServer
 from tests.support.waiting import eventually
 
 from distributary.model.position import Mark
-from distributary.setup.valkey import bundled
-from distributary.store.base import Fenced
+from distributary.setup.store_server import bundled
+from distributary.store.contract import Fenced
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
 
 B = Build("v", "b")
 

@@ -8,10 +8,10 @@ from tests.integration.conftest import Database
 from tests.support.groups import change, group
 
 from distributary.model.position import Mark
-from distributary.store.base import Suspect
-from distributary.store.keys import BuildKeys
+from distributary.store.contract import Suspect
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
-from distributary.store.tail import Build
+from distributary.store.redis_keys import BuildKeys
 
 B = Build("v", "b")
 

@@ -18,10 +18,10 @@ from tests.support.servers import free_port
 from tests.unit.publisher.world import VIEW, World
 
 from distributary.errors import StoreUnavailable
-from distributary.httpd import development
+from distributary.httpd import dev_certificates
+from distributary.store.embedded_server import wait_for_store
 from distributary.store.redis import RedisReader, RedisWriter
-from distributary.store.server import wait_for_store
-from distributary.subscriber.client import subscribe
+from distributary.subscriber.async_subscriber import subscribe
 
 pytestmark = pytest.mark.skipif(
     shutil.which("redis-server") is None, reason="needs redis-server (make test installs it)"
@@ -52,9 +52,9 @@ class Store:
 
 @pytest.fixture(params=["no", "yes"], ids=["server-certificate", "both-certificates"])
 def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Store]:
-    development.make_ca(tmp_path)
-    development.make_server(tmp_path, ["localhost", "127.0.0.1"])
-    development.make_client(tmp_path, "ann")
+    dev_certificates.make_ca(tmp_path)
+    dev_certificates.make_server(tmp_path, ["localhost", "127.0.0.1"])
+    dev_certificates.make_client(tmp_path, "ann")
     port = free_port()
     argv = ["redis-server", "--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1", "127.0.0.2"]
     argv += [

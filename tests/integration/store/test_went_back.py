@@ -14,13 +14,13 @@ from redis.exceptions import ConnectionError
 from tests.support.servers import StoreServer
 
 from distributary.model.view import View
-from distributary.reducers.packed import Packed
+from distributary.reducers.record_codec import Packed
+from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.reducers.rules import rule_of
-from distributary.setup.valkey import bundled
-from distributary.store.base import Claimed, Fenced
+from distributary.setup.store_server import bundled
+from distributary.store.contract import Claimed, Fenced
+from distributary.store.log_tail import Attached, Build
 from distributary.store.redis import RedisReader, RedisWriter
-from distributary.store.tail import Attached, Build
 
 B = Build("v", "b")
 SUM = View("v", "f", reduce="aggregate", aggregates={"total": "sum(n)", "count": "count()"})

@@ -18,11 +18,11 @@ from tests.support.clock import LIMIT
 from tests.support.counting import COUNTED, VIEW, rows_at
 
 from distributary.config.sections import Publisher as Settings
-from distributary.publisher.codec.frames import Pub
-from distributary.publisher.hub.join import Joining
-from distributary.publisher.server import Publisher
+from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.hub.join_buffer import Joining
+from distributary.publisher.publisher_server import Publisher
+from distributary.store.log_tail import Build
 from distributary.store.redis import RedisReader
-from distributary.store.tail import Build
 
 pytestmark = pytest.mark.slow
 

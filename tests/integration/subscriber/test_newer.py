@@ -13,8 +13,8 @@ from tests.support.stack import Feeding
 from tests.support.waiting import eventually
 
 import distributary
-from distributary.store.keys import BuildKeys
-from distributary.store.tail import Build
+from distributary.store.log_tail import Build
+from distributary.store.redis_keys import BuildKeys
 
 pytestmark = pytest.mark.slow
 

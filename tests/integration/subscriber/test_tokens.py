@@ -16,7 +16,7 @@ from tests.unit.publisher.world import VIEW, until
 
 import distributary
 from distributary.errors import SubscribeError
-from distributary.subscriber.sync import subscribe_sync
+from distributary.subscriber.sync_subscriber import subscribe_sync
 
 
 async def test_a_token_got_anew_keeps_a_connection() -> None:

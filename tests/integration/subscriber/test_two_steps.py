@@ -16,7 +16,7 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding, RunningStack
 from tests.support.waiting import eventually
 
-from distributary.kafka.commands import CommandsReader
+from distributary.kafka.commands_topic import CommandsReader
 from distributary.model.command import Command
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from tests.support.blocks import blocks, missing
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
 
-from distributary.kafka import topics
+from distributary.kafka import topic_offsets
 
 PAGE = "docs/how-to/workers.md"
 TOPICS = ("shop.orders", "shop.invoices", "shop.orders.dead-letters")
@@ -60,4 +60,4 @@ def test_whoever_does_what_the_page_says_sees_what_it_shows(stack: RunningStack,
                 one.kill()
                 one.wait()
         for name in TOPICS:
-            topics.delete_topic(stack.admin(), name)
+            topic_offsets.delete_topic(stack.admin(), name)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.auth.signed import claims, sign
 
 from distributary.auth import audit
+from distributary.auth.api_keys import make_key
 from distributary.auth.audit import BURST, WINDOW, Audit
-from distributary.auth.keys import make_key
 from distributary.config import Config, Permit
 
 

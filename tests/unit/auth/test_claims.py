@@ -11,7 +11,7 @@ from tests.unit.auth.signed import claims
 from distributary.auth import Grant, Limits, Operator
 from distributary.auth.claims import CLAIMS, PATTERNS, of_claims, of_token
 from distributary.errors import TokenRefused
-from distributary.model.fields import parse_fields
+from distributary.model.field_mask import parse_fields
 
 
 def test_a_token_is_read() -> None:

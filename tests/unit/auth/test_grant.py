@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from distributary.auth import OPEN, STACK, Grant, Operator
 from distributary.errors import Forbidden
-from distributary.model.fields import parse_fields
+from distributary.model.field_mask import parse_fields
 
 
 def test_views_by_name_and_pattern() -> None:

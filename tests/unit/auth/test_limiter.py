@@ -5,9 +5,9 @@ import pytest
 from distributary.auth import OPEN, STACK, Grant, Limits, metering
 from distributary.auth.limiter import Limiter
 from distributary.config import Config, Permit
-from distributary.config.limits import Limits as Settings
+from distributary.config.limits_section import Limits as Settings
 from distributary.errors import LimitExceeded, TooManyRequests
-from distributary.store.memory import MemoryStore
+from distributary.store.memory_store import MemoryStore
 
 ANN = Grant("ann")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.auth.tokens import REASONS, refuse
+from distributary.auth.jwt_checks import REASONS, refuse
 from distributary.auth.told import told
 from distributary.errors import (
     CredentialsMissing,

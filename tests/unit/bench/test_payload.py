@@ -6,7 +6,7 @@ import pytest
 from bench.payload import Payload
 
 from distributary.model.change import Change, change_data
-from distributary.reducers.rows import describe_change, read_object
+from distributary.reducers.row_json import describe_change, read_object
 
 
 def test_the_peer_gets_what_our_reducer_makes_of_the_records() -> None:

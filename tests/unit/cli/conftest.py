@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from distributary.stack import register
+from distributary.stack import running_stacks
 
 
 @pytest.fixture(autouse=True)
 def no_other_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands use the only stack of this user that runs: hide those of other developers and tests."""
-    monkeypatch.setattr(register, "folder", lambda: Path("/nonexistent"))
+    monkeypatch.setattr(running_stacks, "folder", lambda: Path("/nonexistent"))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.support.clock import LIMIT
 
+from distributary.cli.commands import COMMANDS
 from distributary.cli.completion import candidates
 from distributary.cli.main import main
-from distributary.cli.registry import COMMANDS
 
 
 def test_every_command_is_offered() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from distributary.cli.main import main
 from distributary.config import EXAMPLE
-from distributary.config.setting import PREFIX
-from distributary.config.table import SETTINGS
+from distributary.config.setting_field import PREFIX
+from distributary.config.settings_table import SETTINGS
 
 Captured = pytest.CaptureFixture[str]
 

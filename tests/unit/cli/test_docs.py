@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from distributary.cli.registry import COMMANDS
-from distributary.config.table import SETTINGS
-from distributary.docgen import commands, configuration
+from distributary.cli.commands import COMMANDS
+from distributary.config.settings_table import SETTINGS
+from distributary.docgen import commands_page, settings_page
 from distributary.docgen.__main__ import PAGES, main
 
 
 def test_every_setting_is_on_the_page() -> None:
-    page = configuration.page()
+    page = settings_page.page()
     for setting in SETTINGS:
         assert f"### `{setting.key}`\n\n{setting.note.doc}\n" in page
         assert setting.name == "name" or f"- Environment: `{setting.env}`\n" in page
 
 
 def test_every_command_is_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = commands.page()
+    page = commands_page.page()
     for command in COMMANDS:
         assert f"## distributary {command.name}\n" in page
     monkeypatch.setenv("COLUMNS", "40")
-    assert commands.page() == page, "the page must not depend on the terminal"
+    assert commands_page.page() == page, "the page must not depend on the terminal"
 
 
 def test_write_then_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from distributary.cli import registry
+from distributary.cli import commands
+from distributary.cli.commands import COMMANDS, Command
 from distributary.cli.main import main
-from distributary.cli.registry import COMMANDS, Command
 from distributary.errors import ConfigError, DistributaryError
 
 Captured = pytest.CaptureFixture[str]
@@ -30,7 +30,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
         run=lambda args: 0,
     )
     monkeypatch.setitem(sys.modules, "probe_command", module)
-    monkeypatch.setitem(registry.BY_NAME, "probe", Command("probe", "probe", "probe_command"))
+    monkeypatch.setitem(commands.BY_NAME, "probe", Command("probe", "probe", "probe_command"))
     return module
 
 
@@ -102,7 +102,7 @@ def test_a_command_that_is_not_there_has_help_and_a_clear_error(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = Command("later", "comes later", "distributary.cli.later")
-    monkeypatch.setitem(registry.BY_NAME, "later", missing)
+    monkeypatch.setitem(commands.BY_NAME, "later", missing)
     assert main(["later", "--help"]) == 0
     assert "Comes later." in capsys.readouterr().out
     assert main(["later"]) == 1
@@ -114,7 +114,7 @@ def test_a_command_whose_package_is_missing_says_which(
 ) -> None:
     (tmp_path / "needy_command.py").write_text("import no_such_package_here\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(registry.BY_NAME, "needy", Command("needy", "needs", "needy_command"))
+    monkeypatch.setitem(commands.BY_NAME, "needy", Command("needy", "needs", "needy_command"))
     assert main(["needy"]) == 1
     assert 'needs the package "no_such_package_here"' in capsys.readouterr().err
 
@@ -174,7 +174,7 @@ def test_a_program_of_its_own_gets_its_words(monkeypatch: pytest.MonkeyPatch) ->
     module = types.ModuleType("own_program")
     module.main = lambda words: seen.append(words) or 3  # type: ignore[attr-defined,func-returns-value]
     monkeypatch.setitem(sys.modules, "own_program", module)
-    monkeypatch.setitem(registry.BY_NAME, "own", Command("own", "own", "own_program", main=True))
+    monkeypatch.setitem(commands.BY_NAME, "own", Command("own", "own", "own_program", main=True))
     assert main(["own", "--help", "x"]) == 3
     assert main(["--json", "own"]) == 3
     assert seen == [["--help", "x"], ["--json"]]

@@ -12,7 +12,7 @@ from tests.unit.control.threaded import ThreadedApi
 
 from distributary.cli.main import main
 from distributary.stack.processes import birth
-from distributary.stack.state import PartState, StackState, write
+from distributary.stack.stack_file import PartState, StackState, write
 
 
 def test_people_see_parts_views_and_problems(

@@ -24,8 +24,8 @@ from distributary.cli.main import main
 from distributary.cli.subscribe import json_lines, own_token, people_lines
 from distributary.config import Config, Permit
 from distributary.model.position import Position
-from distributary.store.memory import MemoryStore
-from distributary.subscriber.change import SubscribedChange
+from distributary.store.memory_store import MemoryStore
+from distributary.subscriber.subscribed_change import SubscribedChange
 
 AT = Position("e", 7)
 

@@ -11,8 +11,8 @@ from tests.unit.cli.control_fixture import control as control
 from tests.unit.control.threaded import ThreadedApi
 
 from distributary.auth import Operator
-from distributary.auth.keys import ApiKeys
-from distributary.auth.revoked import token_name
+from distributary.auth.api_keys import ApiKeys
+from distributary.auth.revocations import token_name
 from distributary.cli.main import main
 from distributary.config import load
 

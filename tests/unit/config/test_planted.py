@@ -14,8 +14,8 @@ from tests.support.planted import MARK, Plant, plants, property_names
 
 from distributary.cli.main import main
 from distributary.config import load
-from distributary.config.setting import PREFIX, Note, display, masked
-from distributary.config.table import SETTINGS
+from distributary.config.setting_field import PREFIX, Note, display, masked
+from distributary.config.settings_table import SETTINGS
 from distributary.errors import ConfigError
 
 PLANTS = plants()

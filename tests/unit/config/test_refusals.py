@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from distributary.config.problem import Problem, nearest
+from distributary.config.problems import Problem, nearest
 from distributary.errors import ConfigError
 
 Refuse = Callable[..., list[str]]

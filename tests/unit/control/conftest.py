@@ -13,17 +13,17 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from distributary.auth.stack_token import make_token
 from distributary.config import Config
-from distributary.control.app import make_app
-from distributary.control.context import Context
+from distributary.control.app_context import Context
+from distributary.control.control_app import make_app
 from distributary.control.monitor import Monitor
-from distributary.control.sight import KafkaSight, Oldest
+from distributary.control.observation import KafkaSight, Oldest
 from distributary.errors import KafkaUnavailable
+from distributary.model.build import Definition
 from distributary.model.command import Command
-from distributary.model.definition import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.store.memory import MemoryStore
-from distributary.store.tail import Build
+from distributary.store.log_tail import Build
+from distributary.store.memory_store import MemoryStore
 
 FEED = Feed("odds", "sportsbook.odds")
 VIEW = View("odds", "odds", key="market_id")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.control.accept import choose
-from distributary.control.formats import ARROW, CSV, FORMATS, JSON, NDJSON
+from distributary.control.row_formats import ARROW, CSV, FORMATS, JSON, NDJSON
 
 OFFERED = list(FORMATS)
 

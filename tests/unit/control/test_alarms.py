@@ -14,12 +14,12 @@ from tests.unit.control.conftest import FEED, VIEW
 from tests.unit.control.test_lag import build
 
 from distributary.control.alarms import HOLD, KINDS, STALLED, Alarm, Judge
-from distributary.control.overview import Overview, Said, ViewState
-from distributary.control.sight import KafkaSight, Oldest, Sight
-from distributary.model.definition import Definition
+from distributary.control.observation import KafkaSight, Oldest, Sight
+from distributary.control.stack_overview import Overview, Said, ViewState
+from distributary.model.build import Definition
 from distributary.model.view import View
-from distributary.stack.state import PartState, Phase, StackState
-from distributary.store.base import Beat, ServerState, ViewInfo
+from distributary.stack.stack_file import PartState, Phase, StackState
+from distributary.store.contract import Beat, ServerState, ViewInfo
 
 NOW = 1_700_000_000_000
 PLAIN = replace(VIEW, key=None)

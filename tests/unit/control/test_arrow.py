@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.unit.control.test_formats import part
+from tests.unit.control.test_row_formats import part
 
 from distributary.control.arrow import find_columns
 from distributary.control.arrow import write as write_arrow

@@ -7,7 +7,7 @@ from tests.unit.control.conftest import FEED
 
 from distributary.control.definition import read_definition
 from distributary.errors import BadDefinition
-from distributary.model.definition import load_definition
+from distributary.model.build import load_definition
 from distributary.model.feed import Feed
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.unit.control.conftest import FEED, VIEW
 
 from distributary.control.lag import Lag, Track, reached, read_topic, unseen, with_age
-from distributary.control.sight import KafkaSight, Oldest
-from distributary.model.definition import Definition
+from distributary.control.observation import KafkaSight, Oldest
+from distributary.model.build import Definition
 from distributary.model.position import Mark
-from distributary.reducers.memo import Seen, write_memo
-from distributary.store.base import BuildInfo
-from distributary.store.wire import build_info
+from distributary.reducers.partition_state import Seen, write_memo
+from distributary.store.contract import BuildInfo
+from distributary.store.redis_codec import build_info
 
 PLAIN = Definition(replace(VIEW, key=None), FEED)
 

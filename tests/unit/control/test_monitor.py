@@ -12,10 +12,10 @@ import pytest
 from tests.unit.control.conftest import Api, Cluster
 
 from distributary.control.monitor import UNWATCHED, Monitor
-from distributary.control.sight import KafkaSight
-from distributary.stack import state
+from distributary.control.observation import KafkaSight
+from distributary.stack import stack_file
 from distributary.stack.processes import birth
-from distributary.stack.state import StackState
+from distributary.stack.stack_file import StackState
 
 
 class Hangs(Cluster):
@@ -54,21 +54,21 @@ async def test_a_store_that_does_not_answer_hides_nothing_else(
 
 async def test_a_supervisor_that_moves_nothing_is_silent(api: Api) -> None:
     folder = api.config.data_dir
-    state.write(folder, StackState("s", os.getpid(), birth(os.getpid()), "ready"))
+    stack_file.write(folder, StackState("s", os.getpid(), birth(os.getpid()), "ready"))
     monitor = Monitor(api.config, api.store.reader, api.kafka)
     for _ in range(UNWATCHED):
         assert await names(monitor) == []
     assert await names(monitor) == ["part-silent"]
-    os.utime(folder / state.FILE)
+    os.utime(folder / stack_file.FILE)
     assert await names(monitor) == []
 
 
 async def test_a_supervisor_that_was_killed_is_silent_and_one_that_stopped_is_not(api: Api) -> None:
     folder = api.config.data_dir
-    state.write(folder, StackState("s", 2**22 + 1, "", "ready"))
+    stack_file.write(folder, StackState("s", 2**22 + 1, "", "ready"))
     monitor = Monitor(api.config, api.store.reader, api.kafka)
     assert await names(monitor) == ["part-silent"]
-    state.write(folder, StackState("s", 2**22 + 1, "", "stopped"))
+    stack_file.write(folder, StackState("s", 2**22 + 1, "", "stopped"))
     assert await names(monitor) == []
 
 

@@ -9,7 +9,7 @@ from tests.unit.control.conftest import Api
 
 from distributary.control import sweep
 from distributary.control.sweep import sweep_once
-from distributary.store.base import SWEEP_BATCH
+from distributary.store.contract import SWEEP_BATCH
 
 
 async def test_lapsed_subscriptions_are_removed_and_announced(api: Api) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from distributary.demo.board import GLOW, SPAN, Board, plain, quantile, render
-from distributary.subscriber.change import SubscribedChange
+from distributary.subscriber.subscribed_change import SubscribedChange
 
 NOW = 1_700_000_000.0
 

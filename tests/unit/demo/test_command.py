@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from distributary.cli import demo as command
-from distributary.demo import run
-from distributary.demo.run import Options
+from distributary.demo import demo_run
+from distributary.demo.demo_run import Options
 from distributary.errors import UsageError
 
 
@@ -26,8 +26,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
     async def fake(options: Options) -> None:
         found.append(options)
 
-    monkeypatch.setattr(run, "prepare", lambda options: None)
-    monkeypatch.setattr(run, "demo", fake)
+    monkeypatch.setattr(demo_run, "prepare", lambda options: None)
+    monkeypatch.setattr(demo_run, "demo", fake)
     return found
 
 

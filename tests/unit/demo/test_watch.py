@@ -14,7 +14,7 @@ from tests.support.clock import LIMIT
 import distributary
 from distributary.demo import watch
 from distributary.demo.board import Board, Figures
-from distributary.subscriber.change import SubscribedChange
+from distributary.subscriber.subscribed_change import SubscribedChange
 
 ROW = {"price": 2, "status": "open"}
 

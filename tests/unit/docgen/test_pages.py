@@ -13,7 +13,7 @@ from tests.support.blocks import ROOT, Block, blocks, missing
 from tests.support.clock import LIMIT
 
 from distributary.config import load, parse_views
-from distributary.config.table import SETTINGS
+from distributary.config.settings_table import SETTINGS
 
 PAGES = sorted(
     str(path.relative_to(ROOT))

@@ -10,16 +10,16 @@ import msgspec
 import pytest
 from tests.support.blocks import ROOT
 
-from distributary.cli.registry import COMMANDS
-from distributary.config.table import SETTINGS
-from distributary.control import health
+from distributary.cli.commands import COMMANDS
+from distributary.config.settings_table import SETTINGS
+from distributary.control import health_routes
 from distributary.control.alarms import KINDS
-from distributary.docgen import errors, metrics, protocol, rest
+from distributary.docgen import errors_page, metrics_page, protocol_page, rest_page
 from distributary.docgen.__main__ import PAGES, main
-from distributary.kafka.properties import PROPERTIES
-from distributary.publisher import figures
+from distributary.kafka.client_properties import PROPERTIES
+from distributary.publisher import metrics
 from distributary.publisher.codec import codes
-from distributary.publisher.codec.commands import Command
+from distributary.publisher.codec.client_commands import Command
 
 SOURCE = ROOT / "src" / "distributary"
 
@@ -77,22 +77,24 @@ def test_the_tree_in_the_errors_docstring_is_whole() -> None:
     from distributary import errors as source
 
     drawn = re.findall(r"[├└]── (\w+)", source.__doc__ or "")
-    defined = [kind.__name__ for kind, depth in errors.tree() if depth and kind.__module__ == source.__name__]
+    defined = [
+        kind.__name__ for kind, depth in errors_page.tree() if depth and kind.__module__ == source.__name__
+    ]
     assert sorted(drawn) == sorted(defined)
 
 
 def test_every_metric() -> None:
     """Every name in the code that makes metrics, also of those that no sample is made of."""
     text = page("metrics")
-    for name, _ in figures.GAUGES:
+    for name, _ in metrics.GAUGES:
         assert f"`distributary_publisher_{name}`" in text
-    for name, _ in figures.COUNTERS:
+    for name, _ in metrics.COUNTERS:
         assert f"`distributary_publisher_{name}_total`" in text
-    for metric, *_ in health.VIEW_METRICS:
+    for metric, *_ in health_routes.VIEW_METRICS:
         assert f"| `distributary_{metric}` | " in text
-    for name in re.findall(r'"(distributary_publisher_\w+)"', inspect.getsource(figures)):
+    for name in re.findall(r'"(distributary_publisher_\w+)"', inspect.getsource(metrics)):
         assert f"`{name}`" in text
-    for name in re.findall(r'_metric\("(\w+)"', inspect.getsource(health)):
+    for name in re.findall(r'_metric\("(\w+)"', inspect.getsource(health_routes)):
         assert f"`distributary_{name}`" in text
 
 
@@ -102,9 +104,9 @@ def test_a_metric_is_read_with_its_labels() -> None:
         'a_ms_bucket{view="v",le="1"} 2\na_ms_sum{view="v"} 3\na_ms_count{view="v"} 2\n'
         "# HELP b_total How many.\n# TYPE b_total counter\nb_total 7\n"
     )
-    assert metrics.parse(text) == [
-        metrics.Metric("a_ms", "histogram", "How long.", ("view",)),
-        metrics.Metric("b_total", "counter", "How many.", ()),
+    assert metrics_page.parse(text) == [
+        metrics_page.Metric("a_ms", "histogram", "How long.", ("view",)),
+        metrics_page.Metric("b_total", "counter", "How many.", ()),
     ]
 
 
@@ -119,25 +121,30 @@ def test_every_route() -> None:
     text = page("rest")
     both = [
         route
-        for app in (rest.control_app(), rest.publisher_app(), rest.gateway_app())
-        for route in rest.routes(app)
+        for app in (rest_page.control_app(), rest_page.publisher_app(), rest_page.gateway_app())
+        for route in rest_page.routes(app)
     ]
     assert len(both) > 15
     for name, _ in both:
         assert f"### `{name}`\n" in text
     known = {name for name, _ in both}
-    assert {*rest.DETAILS, *rest.OF_PUBLISHER, *rest.OF_GATEWAY} <= known, "a route that is described is gone"
+    assert {*rest_page.DETAILS, *rest_page.OF_PUBLISHER, *rest_page.OF_GATEWAY} <= known, (
+        "a route that is described is gone"
+    )
 
 
 def test_every_code_and_command_of_the_protocol() -> None:
     text = page("protocol")
-    for refusal in protocol.all_of(codes.Refusal):
+    for refusal in protocol_page.all_of(codes.Refusal):
         assert f"| {refusal.code} | {refusal.message} |" in text
-    for ending in protocol.all_of(codes.Ending):
+    for ending in protocol_page.all_of(codes.Ending):
         assert f"| {ending.code} | {ending.reason} |" in text
-    assert set(codes.CLOSINGS) <= set(protocol.all_of(codes.Ending))
+    assert set(codes.CLOSINGS) <= set(protocol_page.all_of(codes.Ending))
     for field in msgspec.structs.fields(Command):
         assert field.name == "id" or f"`{field.name}`" in text
-    source = "".join((SOURCE / "publisher" / "http" / name).read_text() for name in ("sse.py", "events.py"))
+    source = "".join(
+        (SOURCE / "publisher" / "http" / name).read_text()
+        for name in ("event_stream.py", "stream_encodings.py")
+    )
     for name in re.findall(r'\bevent\("(\w+)"', source):
         assert f"| `{name}` |" in text

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.support.blocks import ROOT, blocks
 
 from distributary.config import load
-from distributary.reducers.rules import Event, rule_of
-from distributary.reducers.world import event_rule_of
+from distributary.reducers.event_fold import event_rule_of
+from distributary.reducers.reduce_rules import Event, rule_of
 
 FOLDER = ROOT / "examples" / "arena"
 

@@ -11,14 +11,14 @@ import pytest
 
 from distributary.config import Control
 from distributary.errors import ConfigError
-from distributary.httpd import development
+from distributary.httpd import dev_certificates
 from distributary.httpd.certificates import Certificates
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    development.make_ca(tmp_path)
-    development.make_server(tmp_path, ["localhost"])
+    dev_certificates.make_ca(tmp_path)
+    dev_certificates.make_server(tmp_path, ["localhost"])
     return tmp_path
 
 
@@ -56,7 +56,7 @@ def shown(certificates: Certificates, trusting: ssl.SSLContext | None = None) ->
 def replaced(folder: Path) -> None:
     for name in ("server.pem", "server-key.pem"):
         (folder / name).unlink()
-    development.make_server(folder, ["localhost"])
+    dev_certificates.make_server(folder, ["localhost"])
 
 
 def test_no_certificate_means_no_context() -> None:
@@ -183,8 +183,8 @@ def test_a_certificate_about_to_end_is_logged(folder: Path, caplog: pytest.LogCa
 
     for days, said in ((5, "ends on"), (-5, "ended on")):
         (folder / "server.pem").unlink()
-        development.make_server(
-            folder, ["localhost"], datetime.now(UTC) - development.TIME + timedelta(days=days)
+        dev_certificates.make_server(
+            folder, ["localhost"], datetime.now(UTC) - dev_certificates.TIME + timedelta(days=days)
         )
         Certificates(settings(folder), "control")
         assert said in caplog.text

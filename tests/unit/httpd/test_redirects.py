@@ -13,10 +13,10 @@ import pytest
 
 from distributary.config import Config
 from distributary.config.schemas import Schemas
-from distributary.control.client import ControlClient
+from distributary.control.api_client import ControlClient
 from distributary.errors import SchemasUnavailable, StackNotRunning
 from distributary.httpd.redirects import opener, same_host
-from distributary.reducers.registry import Registry
+from distributary.reducers.schema_registry import Registry
 
 
 class Redirecting(ThreadingHTTPServer):

@@ -7,14 +7,15 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.filter_reference import truth
 from tests.unit.model.filter.made import NOW, fields, rows, terms, untimed, write
 
 from distributary.errors import BadQuery
 from distributary.model import query as module
-from distributary.model.filter import NEVER, truth
-from distributary.model.filter.syntax import Term
+from distributary.model.filter import NEVER
+from distributary.model.filter.syntax_tree import Term
 from distributary.model.query import Query
-from distributary.reducers.rows import Fields
+from distributary.reducers.row_json import Fields
 
 untimed_terms = terms.filter(untimed)
 

@@ -10,13 +10,13 @@ from typing import Any
 from tests.unit.publisher.world import VIEW, World
 
 from distributary.model.query import Query
-from distributary.publisher import figures
-from distributary.publisher.hub import names
+from distributary.publisher import metrics
+from distributary.publisher.counters import Stats
+from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.hub import Hub
-from distributary.publisher.stats import Stats
 
-ALL = names.parse(VIEW)
-F = names.parse(f"{VIEW}?where=s%20%3D%20'f'")
+ALL = channel_query.parse(VIEW)
+F = channel_query.parse(f"{VIEW}?where=s%20%3D%20'f'")
 
 
 class Gate:
@@ -55,7 +55,7 @@ async def hub_of(world: World, *, store: Any = None, **more: Any) -> AsyncIterat
 
 
 def sizes(hub: Hub) -> tuple[int, int, int]:
-    said = figures.describe(hub, hub.stats, "x")
+    said = metrics.describe(hub, hub.stats, "x")
     return said["queries"], said["channels"], said["subscribers"]
 
 

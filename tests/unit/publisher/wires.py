@@ -10,9 +10,9 @@ from typing import Any
 from centrifuge.protocol import client_pb2
 from google.protobuf import json_format, message  # type: ignore[import-untyped]
 
-from distributary.publisher.codec.json_wire import JSON
-from distributary.publisher.codec.protobuf_wire import PROTOBUF
-from distributary.publisher.codec.wire import Wire
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.json_codec import JSON
+from distributary.publisher.codec.protobuf_codec import PROTOBUF
 
 WIRES: tuple[Wire, ...] = (JSON, PROTOBUF)
 PROTO: Any = client_pb2

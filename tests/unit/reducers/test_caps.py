@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.config.limits import Limits
+from distributary.config.limits_section import Limits
 from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.reducers.caps import caps_of
-from distributary.reducers.plan import is_expensive
+from distributary.reducers.query_plan import is_expensive
 
 
 @pytest.mark.parametrize(

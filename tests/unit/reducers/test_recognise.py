@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.model.fingerprint import Fingerprint
-from distributary.reducers.places import Truncated
 from distributary.reducers.recognise import judge, to_look_at
+from distributary.reducers.start_offsets import Truncated
 
 
 def recognise(

@@ -17,14 +17,14 @@ from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers import reducer as reducer_module
-from distributary.reducers.group import GROUP_BYTES, GroupTooLarge, portion
-from distributary.reducers.packed import Packed
 from distributary.reducers.projection import Pick, Projection
+from distributary.reducers.record_codec import Packed
+from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import DeadLetter, Reducer, StoreWentBack
-from distributary.reducers.rules import rule_of
-from distributary.store.base import Fenced
-from distributary.store.memory import MemoryStore
-from distributary.store.tail import Build
+from distributary.reducers.write_batch import GROUP_BYTES, GroupTooLarge, portion
+from distributary.store.contract import Fenced
+from distributary.store.log_tail import Build
+from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")
 SUM = View("v", "f", key="k", reduce="aggregate", aggregates={"total": "sum(n)", "count": "count()"})
@@ -397,7 +397,7 @@ def test_a_projection_keeps_the_digits_of_what_it_picks() -> None:
 
 
 def test_two_partitions_cannot_write_one_row() -> None:
-    from distributary.store.base import NotOwner
+    from distributary.store.contract import NotOwner
 
     one = Setup()
     one.reducer.fold([packed(0, "a", {"n": 1})])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.reducers.rekey import internal_topic, needs_rekey
-from distributary.store.tail import Build
+from distributary.store.log_tail import Build
 
 FEED = Feed("f", "t")
 

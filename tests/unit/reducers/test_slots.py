@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.reducers.slots import Slots
-from distributary.store.tail import Build
+from distributary.store.log_tail import Build
 
 A, B = Build("a", "1"), Build("b", "1")
 

@@ -13,12 +13,12 @@ from distributary.model import query as queries
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers import reducer
-from distributary.reducers.packed import Packed
+from distributary.reducers.record_codec import Packed
+from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.reducers.rows import read_object
-from distributary.reducers.rules import rule_of
-from distributary.store.memory import MemoryStore
-from distributary.store.tail import Build
+from distributary.reducers.row_json import read_object
+from distributary.store.log_tail import Build
+from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")
 VIEW = View("v", "f", key="k")

@@ -6,8 +6,8 @@ import pytest
 
 from distributary.errors import JarFetchFailed
 from distributary.setup import ivy
-from distributary.setup.locked import Jar
-from distributary.setup.progress import Progress
+from distributary.setup.download_progress import Progress
+from distributary.setup.lockfile import Jar
 
 Script = Callable[[str, str], Path]
 JAR = Jar("o.g:m:1", "m-1.jar", 2_000_000, "00")

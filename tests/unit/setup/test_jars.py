@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import JarFetchFailed, JarMismatch, SetupError
-from distributary.setup import jars, locked
-from distributary.setup.locked import Jar
-from distributary.setup.progress import Progress
+from distributary.setup import jars, lockfile
+from distributary.setup.download_progress import Progress
+from distributary.setup.lockfile import Jar
 
 BYTES = {"a-1.jar": b"aaaa", "b-2.jar": b"bb" * 50}
 
@@ -45,7 +45,7 @@ def lock(tmp_path: Path) -> Path:
         Jar(f"org:{file[0]}:{file[2]}", file, len(content), hashlib.sha256(content).hexdigest())
         for file, content in BYTES.items()
     ]
-    locked.write({"kafka": rows}, tmp_path / "jars.lock")
+    lockfile.write({"kafka": rows}, tmp_path / "jars.lock")
     return tmp_path / "jars.lock"
 
 
@@ -71,7 +71,7 @@ def test_a_second_run_fetches_and_says_nothing(
     fake = Fake()
     first = jars.ensure("kafka", resolver=fake, lock=lock)
     capsys.readouterr()
-    monkeypatch.setattr(locked, "sha256_of", lambda path: pytest.fail("hashed again"))
+    monkeypatch.setattr(lockfile, "sha256_of", lambda path: pytest.fail("hashed again"))
     assert jars.ensure("kafka", resolver=fake, lock=lock) == first
     assert fake.calls == 1
     assert capsys.readouterr() == ("", "")

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import JarFetchFailed, SetupError
-from distributary.setup import lock, locked
+from distributary.setup import lock, lockfile
 from distributary.setup.lock import Root
 
 
@@ -21,7 +21,7 @@ def test_the_lock_round_trips(tmp_path: Path) -> None:
     path = tmp_path / "jars.lock"
     said: list[str] = []
     lock.update_lock(path, roots={"s": [Root("o:m:1", transitive=True)]}, fetch=fake_fetch, say=said.append)
-    jars = locked.read(path)["s"].jars
+    jars = lockfile.read(path)["s"].jars
     assert [(jar.coordinate, jar.file, jar.size) for jar in jars] == [
         ("o:dep:3", "dep-3.jar", 3),
         ("o:m:1", "m-1.jar", 1),
@@ -40,8 +40,8 @@ def test_two_revisions_of_a_module_are_refused_and_the_lock_stays(tmp_path: Path
 
 
 def test_the_digest_follows_the_content(tmp_path: Path) -> None:
-    one = locked.JarSet("s", (locked.Jar("o:m:1", "m-1.jar", 1, "ab"),))
-    two = locked.JarSet("s", (locked.Jar("o:m:1", "m-1.jar", 1, "cd"),))
+    one = lockfile.JarSet("s", (lockfile.Jar("o:m:1", "m-1.jar", 1, "ab"),))
+    two = lockfile.JarSet("s", (lockfile.Jar("o:m:1", "m-1.jar", 1, "cd"),))
     assert one.digest != two.digest
 
 
@@ -49,11 +49,11 @@ def test_the_digest_follows_the_content(tmp_path: Path) -> None:
 def test_a_malformed_lock_is_one_clear_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "jars.lock").write_text(text)
     with pytest.raises(SetupError, match=r"jars\.lock cannot be read"):
-        locked.read(tmp_path / "jars.lock")
+        lockfile.read(tmp_path / "jars.lock")
 
 
 def test_the_real_lock_holds_every_root() -> None:
-    sets = locked.read()
+    sets = lockfile.read()
     for name, roots in lock.ROOTS.items():
         coordinates = {jar.coordinate for jar in sets[name].jars}
         assert {root.coordinate for root in roots} <= coordinates

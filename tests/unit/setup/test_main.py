@@ -7,20 +7,20 @@ import pytest
 
 from distributary.errors import JarMismatch
 from distributary.setup import __main__ as command
-from distributary.setup import archive, jars, java, locked, valkey
+from distributary.setup import class_archive, jars, java, lockfile, store_server
 
 
 @pytest.fixture(autouse=True)
 def all_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)
-    one = locked.JarSet("x", (locked.Jar("o:m:1", "m-1.jar", 2_000_000, "00"),))
+    one = lockfile.JarSet("x", (lockfile.Jar("o:m:1", "m-1.jar", 2_000_000, "00"),))
     monkeypatch.setattr(java, "ensure", lambda say: java.Java(Path("/j/bin/java"), "17.0.1"))
     monkeypatch.setattr(jars, "ensure", lambda name: Path("/c") / name)
     monkeypatch.setattr(jars, "jar_set", lambda name: one)
-    monkeypatch.setattr(valkey, "find", lambda: valkey.StoreServer(Path("/v"), "valkey", "9.1.2"))
+    monkeypatch.setattr(store_server, "find", lambda: store_server.StoreServer(Path("/v"), "valkey", "9.1.2"))
     classes = tmp_path / "classes.jsa"
     classes.write_bytes(b"x" * 3_000_000)
-    monkeypatch.setattr(archive, "ensure", lambda java, say: classes)
+    monkeypatch.setattr(class_archive, "ensure", lambda java, say: classes)
     yield
     signal.signal(signal.SIGTERM, before)
 

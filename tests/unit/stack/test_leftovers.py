@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from distributary.stack import leftovers, processes, state
+from distributary.stack import leftovers, processes, stack_file
 from distributary.stack.processes import birth
-from distributary.stack.state import PartState, StackState
+from distributary.stack.stack_file import PartState, StackState
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 SLEEP = "print(1, flush=True); import time; time.sleep(600)"
@@ -48,7 +48,7 @@ def start() -> Iterator[Start]:
 
 def written(folder: Path, stack: str, pid: int, born: str) -> None:
     part = PartState("kafka", pid=pid, birth=born)
-    state.write(folder, StackState(stack, os.getpid(), "", "ready", [part]))
+    stack_file.write(folder, StackState(stack, os.getpid(), "", "ready", [part]))
 
 
 async def test_marked_processes_are_ended_and_others_are_not(

@@ -21,28 +21,28 @@ from tests.support.servers import free_port
 from tests.unit.control.conftest import Announced
 from tests.unit.stack.fakes import Heard
 
-from distributary.auth.gate import Gate
+from distributary.auth.api_keys import ApiKeys
+from distributary.auth.authenticator import Gate
 from distributary.auth.jwks import KeySet
-from distributary.auth.keys import ApiKeys
 from distributary.auth.stack_token import make_token
 from distributary.config import Config, load
-from distributary.config.socketio import Socketio
-from distributary.control.app import make_app
-from distributary.control.context import Context
-from distributary.control.kafka_eye import KafkaEye
-from distributary.control.look import look
+from distributary.config.socketio_section import Socketio
+from distributary.control.app_context import Context
+from distributary.control.control_app import make_app
+from distributary.control.kafka_monitor import KafkaEye
 from distributary.control.monitor import Monitor
+from distributary.control.offline_status import look
 from distributary.errors import DistributaryError
-from distributary.kafka import client
-from distributary.reducers.registry import Registry
+from distributary.kafka import librdkafka
+from distributary.reducers.schema_registry import Registry
 from distributary.socketio_gateway.__main__ import publishers_of
-from distributary.socketio_gateway.client import Client
+from distributary.socketio_gateway.client_session import Client
 from distributary.socketio_gateway.outbox import Outbox
-from distributary.socketio_gateway.upstream import Upstream
-from distributary.stack.stack import Stack
-from distributary.store.memory import MemoryStore
-from distributary.store.server import wait_for_store
-from distributary.store.shards import open_reader, open_writer, settle
+from distributary.socketio_gateway.publisher_session import Upstream
+from distributary.stack.embedded_stack import Stack
+from distributary.store.embedded_server import wait_for_store
+from distributary.store.memory_store import MemoryStore
+from distributary.store.store_factory import open_reader, open_writer, settle
 
 CLIENTS = ("admin", "producer", "consumer")
 
@@ -138,7 +138,7 @@ def test_kafka_clients_hide_properties(config: Config, seen: Seen, protocol: str
     chosen = dict(given) if name == "all" else {name: given[name]}
     kafka = replace(config.kafka, properties={**chosen, "security.protocol": protocol, "debug": "all"})
     for kind in CLIENTS:
-        make = getattr(client, kind)
+        make = getattr(librdkafka, kind)
         try:
             made = make(kafka, "group") if kind == "consumer" else make(kafka)
         except (KafkaException, DistributaryError) as error:

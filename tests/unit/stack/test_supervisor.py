@@ -14,7 +14,7 @@ from tests.support.clock import LIMIT
 from tests.unit.stack.fakes import DEAF, FAIL, QUICK, SERVE, Heard, part
 
 from distributary.errors import PartFailed
-from distributary.stack import processes, state
+from distributary.stack import processes, stack_file
 from distributary.stack.part import Event
 from distributary.stack.supervisor import Supervisor
 
@@ -29,7 +29,7 @@ async def test_levels_start_in_order_and_stop_in_reverse_and_all_is_written_down
     await runs.start([part(tmp_path, "a", SERVE), part(tmp_path, "b", SERVE)])
     await runs.start([part(tmp_path, "c", SERVE)])
     runs.announce("ready")
-    seen = state.running(tmp_path)
+    seen = stack_file.running(tmp_path)
     assert seen is not None
     assert [(p.name, p.state, p.pid is not None) for p in seen.parts] == [
         ("a", "ready", True),
@@ -42,7 +42,7 @@ async def test_levels_start_in_order_and_stop_in_reverse_and_all_is_written_down
     await runs.stop()
     assert [event.part for event in heard.of("stopped")] == ["c", "a", "b"]
     assert processes.marked(runs.state.stack) == []
-    after = state.read(tmp_path)
+    after = stack_file.read(tmp_path)
     assert after is not None
     assert after.state == "stopped"
     assert [(p.pid, p.addresses) for p in after.parts] == [(None, {})] * 3
@@ -54,9 +54,9 @@ async def test_parts_are_restarted_though_it_cannot_be_written_down_and_then_it_
     heard = Heard()
     runs = supervisor(tmp_path, heard)
     await runs.start([part(tmp_path, "a", SERVE)])
-    file = tmp_path / state.FILE
+    file = tmp_path / stack_file.FILE
 
-    def full(folder: Path, what: state.StackState) -> None:
+    def full(folder: Path, what: stack_file.StackState) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     async def until(ready: Callable[[], object]) -> None:
@@ -65,16 +65,16 @@ async def test_parts_are_restarted_though_it_cannot_be_written_down_and_then_it_
                 await asyncio.sleep(0.01)
 
     with monkeypatch.context() as disk:
-        disk.setattr(state, "write", full)
+        disk.setattr(stack_file, "write", full)
         first = runs.keeper("a").kill()
         await until(lambda: len(heard.of("ready")) == 2)
-        stale = state.read(tmp_path)
+        stale = stack_file.read(tmp_path)
         assert stale is not None
         assert stale.parts[0].pid == first
         old = file.stat().st_mtime_ns
         assert not runs._is_written()
         assert file.stat().st_mtime_ns == old, "no sign of life from a file that is not true"
-    await until(lambda: (now := state.read(tmp_path)) and now.parts[0].pid not in (None, first))
+    await until(lambda: (now := stack_file.read(tmp_path)) and now.parts[0].pid not in (None, first))
     await runs.stop()
 
 
@@ -105,7 +105,7 @@ async def test_a_listener_that_raises_keeps_nothing_from_being_stopped(tmp_path:
     await runs.start([part(tmp_path, "b", SERVE)])
     await runs.stop()
     assert processes.marked(runs.state.stack) == []
-    after = state.read(tmp_path)
+    after = stack_file.read(tmp_path)
     assert after is not None
     assert after.state == "stopped"
 
@@ -134,7 +134,7 @@ async def test_restarts_and_pids_are_written_down(tmp_path: Path) -> None:
     await runs.start([part(tmp_path, "a", SERVE)])
     before = runs.keeper("a").kill()
     await heard.wait(lambda: len(heard.of("ready")) == 2)
-    seen = state.read(tmp_path)
+    seen = stack_file.read(tmp_path)
     assert seen is not None
     assert seen.part("a").restarts == 1
     assert seen.part("a").pid not in (None, before)

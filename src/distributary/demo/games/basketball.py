@@ -6,7 +6,7 @@ import math
 from random import Random
 from typing import ClassVar
 
-from distributary.demo.games.base import Market, either, line, undecided
+from distributary.demo.games.game import Market, either, line, undecided
 
 
 class Basketball:

@@ -6,7 +6,7 @@ from functools import cache
 from random import Random
 from typing import ClassVar
 
-from distributary.demo.games.base import Market, either
+from distributary.demo.games.game import Market, either
 
 
 class Tennis:

@@ -9,11 +9,11 @@ import msgspec
 
 from distributary.deadline import Deadline
 from distributary.errors import CheckFailed, ChecksBusy
-from distributary.gateway import refuse as numbers
-from distributary.gateway.refuse import refuse
-from distributary.gateway.registry.schema import Schema
-from distributary.gateway.rest_proxy import formats
-from distributary.gateway.rest_proxy.formats import KIND_OF, Known
+from distributary.gateway import errors as numbers
+from distributary.gateway.errors import refuse
+from distributary.gateway.registry.registered_schema import Schema
+from distributary.gateway.rest_proxy import serialization
+from distributary.gateway.rest_proxy.serialization import KIND_OF, Known
 from distributary.kafka.schema_cost import is_cheap
 
 _RECORDS = 100
@@ -53,10 +53,10 @@ class Converter:
         self, format: str, data: bytes | None, find: Callable[[int], Schema | None], where: str
     ) -> msgspec.Raw:
         """Turn the bytes of a key or value into the JSON of a body, as `formats.decode` does."""
-        number = formats.schema_id(data) if format in KIND_OF else None
+        number = serialization.schema_id(data) if format in KIND_OF else None
         schema = find(number) if number is not None else None
         if data is None or schema is None or format != "avro" or is_cheap(schema.cost, data):
-            return formats.decode(format, data, find, where)
+            return serialization.decode(format, data, find, where)
         try:
             told = await self._deadline.run(
                 decode_data, data, schema.kind, schema.text, where, what=where, owner=self._user
@@ -76,12 +76,12 @@ def encode_texts(
     if known is not None and not isinstance(known, Known):
         number, kind, text = known
         known = Known(int(str(number)), Schema(str(kind), str(text)))
-    return [formats.encode(format, text, known, name) for text, name in zip(texts, names, strict=True)]
+    return [serialization.encode(format, text, known, name) for text, name in zip(texts, names, strict=True)]
 
 
 def decode_data(data: bytes, kind: str, text: str, where: str) -> bytes:
     """Turn Avro into JSON; for a process with a deadline."""
-    return bytes(formats.decode("avro", data, lambda number: Schema(kind, text), where))
+    return bytes(serialization.decode("avro", data, lambda number: Schema(kind, text), where))
 
 
 def _portions(texts: Sequence[bytes]) -> Iterator[tuple[int, int]]:

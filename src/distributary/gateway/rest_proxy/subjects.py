@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from distributary.gateway.refuse import BAD_REQUEST, SERIALIZATION, refuse
-from distributary.gateway.registry.schema import Schema
+from distributary.gateway.errors import BAD_REQUEST, SERIALIZATION, refuse
+from distributary.gateway.registry.registered_schema import Schema
 
 TOPIC_NAME = "TOPIC_NAME"
 STRATEGIES = (TOPIC_NAME, "RECORD_NAME", "TOPIC_RECORD_NAME")

@@ -1,18 +1,17 @@
 """Filters: which rows of a view somebody wants, in the words of SQL's ``where``.
 
-``parse`` reads a text, ``normal`` brings it into the one form that equal filters share, ``compiled`` makes a
-function of it; ``truth`` is the reference that says what all of that must come to.
+``parse`` reads a text, ``normalize`` brings it into the one form that equal filters share, and ``compiled``
+makes a function of it. The slow reference implementation that they are tested against is in the tests.
 """
 
 from distributary.model.filter.compile import Test, compiled
-from distributary.model.filter.evaluate import truth
-from distributary.model.filter.flips import flips, timed
-from distributary.model.filter.form import ALWAYS, NEVER, Filter
-from distributary.model.filter.normal import every, normal
+from distributary.model.filter.normal_form import ALWAYS, NEVER, Filter
+from distributary.model.filter.normalization import every, normalize
 from distributary.model.filter.parse import MAX_TEXT, parse
-from distributary.model.filter.row import Row
-from distributary.model.filter.syntax import Path
-from distributary.model.filter.values import Value, canonical
+from distributary.model.filter.row_view import Row
+from distributary.model.filter.scalars import Value, canonical
+from distributary.model.filter.syntax_tree import Path
+from distributary.model.filter.time_transitions import next_transition, timed
 
 __all__ = [
     "ALWAYS",
@@ -26,9 +25,8 @@ __all__ = [
     "canonical",
     "compiled",
     "every",
-    "flips",
-    "normal",
+    "next_transition",
+    "normalize",
     "parse",
     "timed",
-    "truth",
 ]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from distributary.model.filter.form import Alike, Among, Apart, Every, Filter, Null, Range, Some
 from distributary.model.filter.like import matcher
-from distributary.model.filter.row import Row, slot_of
-from distributary.model.filter.values import FALSE, TRUE, Scalar
+from distributary.model.filter.normal_form import Alike, Among, Apart, Every, Filter, Null, Range, Some
+from distributary.model.filter.row_view import Row, slot_of
+from distributary.model.filter.scalars import FALSE, TRUE, Scalar
 
 Test = Callable[[Row], bool]
 

@@ -19,9 +19,9 @@ Every limit is checked while reading, so that no text costs more than its length
 from __future__ import annotations
 
 from distributary.errors import BadQuery
+from distributary.model.filter.lexer import LITERAL, Reader
 from distributary.model.filter.like import BadPattern, canonical_pattern
-from distributary.model.filter.literals import LITERAL, Reader
-from distributary.model.filter.syntax import (
+from distributary.model.filter.syntax_tree import (
     And,
     Between,
     Compare,

@@ -6,7 +6,7 @@ import re
 from datetime import date
 from decimal import Decimal
 
-from distributary.model.filter.values import Number, Scalar
+from distributary.model.filter.scalars import Number, Scalar
 
 MAX_OFFSET_MS = 3_155_760_000_000
 """A hundred years: longer is a slip of the unit."""

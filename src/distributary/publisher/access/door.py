@@ -6,8 +6,8 @@ from distributary.auth import Gate
 from distributary.auth.audit import Audit
 from distributary.auth.limiter import Limiter
 from distributary.config import Config
-from distributary.publisher.access.roll import Roll
-from distributary.store.base import ReaderStore
+from distributary.publisher.access_control import Roll
+from distributary.store.contract import ReaderStore
 
 OFTEN, SELDOM = 0.1, 1.0
 """Bounds of the time between two looks at the roll, in seconds."""

@@ -11,21 +11,21 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from distributary.auth.usage import Share
-from distributary.model.fields import Fields
+from distributary.auth.usage_counts import Share
+from distributary.model.field_mask import Fields
 from distributary.model.query import Query
+from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.codes import Ending
-from distributary.publisher.codec.frames import Pub
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.hub.budget import Turn
-from distributary.publisher.hub.join import Joining
+from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.hub.conflated_member import Paced
+from distributary.publisher.hub.conflation import Pace
+from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.hub.kept import Kept
-from distributary.publisher.hub.pace import Pace
-from distributary.publisher.hub.paced import Paced
 from distributary.publisher.hub.snapshot import Snapshot
+from distributary.publisher.hub.state_budget import Turn
 
 if TYPE_CHECKING:
-    from distributary.publisher.hub.follower import Follower
+    from distributary.publisher.hub.log_follower import Follower
 
 Write = Callable[[bytes], object]
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from distributary.auth.metering import charge_rows
 from distributary.model.change import data_for
-from distributary.model.fields import Fields
+from distributary.model.field_mask import Fields
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.codec.frames import Pub
-from distributary.publisher.hub import fields as chosen
+from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.hub import field_projection as chosen
 from distributary.publisher.hub import resume, snapshot
 from distributary.publisher.hub.snapshot import Moved
-from distributary.store.base import QueryState, ReaderStore
-from distributary.store.tail import Build
+from distributary.store.contract import QueryState, ReaderStore
+from distributary.store.log_tail import Build
 
 FIRST_STEP = 256
 """How many changes of the view are looked at first when going backwards; every further step is twice that."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from distributary.auth import EVERYTHING, Held
 from distributary.auth.metering import NEW_QUERY, charge
-from distributary.auth.usage import Share
-from distributary.config.limits import Limits
+from distributary.auth.usage_counts import Share
+from distributary.config.limits_section import Limits
 from distributary.errors import BadQuery, DistributaryError, LimitExceeded
 from distributary.model.command import Command
 from distributary.model.position import Position
@@ -24,21 +24,21 @@ from distributary.model.query import Query
 from distributary.model.start import Start
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.codec.frames import Pub
-from distributary.publisher.hub import fields, history, keeping, reading
-from distributary.publisher.hub.budget import Budget
+from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.counters import Stats
+from distributary.publisher.hub import field_projection, history, materialized_query, store_reads
+from distributary.publisher.hub.catch_up import Touched
 from distributary.publisher.hub.channel import Initial, Member, Sink, Waiting
-from distributary.publisher.hub.follower import Follower
-from distributary.publisher.hub.followers import Followers, cancelled
-from distributary.publisher.hub.join import Joining
+from distributary.publisher.hub.channel_query import Asked
+from distributary.publisher.hub.conflation import Pace
+from distributary.publisher.hub.follower_pool import Followers, cancelled
+from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.hub.lingering import Left, Lingering
-from distributary.publisher.hub.names import Asked
-from distributary.publisher.hub.pace import Pace
-from distributary.publisher.hub.replay import Touched
+from distributary.publisher.hub.log_follower import Follower
 from distributary.publisher.hub.snapshot import Moved, Snapshot
-from distributary.publisher.stats import Stats
+from distributary.publisher.hub.state_budget import Budget
 from distributary.reducers.caps import caps_of
-from distributary.store.base import QueryState, ReaderStore, Registered
+from distributary.store.contract import QueryState, ReaderStore, Registered
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +194,7 @@ class Hub:
             if wish.count is not None:
                 member.share = await wish.count(query)
             if not begun:
-                await reading.require_live(self.store, follower.build)
+                await store_reads.require_live(self.store, follower.build)
                 return self._wait(wish, member)
             registered = await self._register(member, query)
             if registered.created:
@@ -297,14 +297,14 @@ class Hub:
         if wish.subscription and wish.position is not None and wish.position.seq == 0:
             return False  # it left while it was waiting: it never had a state
         if member.channel is not None and member in member.channel.keepers:
-            if wish.position is None or not await keeping.recover(
+            if wish.position is None or not await materialized_query.recover(
                 self.store, member, wish.position, self._kept_rows
             ):
                 return False
             self.stats.joins["recovered"] += 1
             return self._say_fresh(member)
         build = member.follower.build
-        found = await reading.missed(
+        found = await store_reads.missed(
             self.store,
             build,
             query,
@@ -318,7 +318,7 @@ class Hub:
         held = member.joining.settle(found.epoch, found.seq)
         if held is None:
             return False
-        told = found._replace(pubs=fields.some(member.fields, found.pubs))
+        told = found._replace(pubs=field_projection.some(member.fields, found.pubs))
         member.tell(told)
         member.sent(told.size)
         self._live(member, held, "recovered")
@@ -334,9 +334,9 @@ class Hub:
         """Read the state until it is not older than the hold. Raises Moved."""
         channel, joining = member.channel, member.joining
         if channel is not None and member in channel.keepers:
-            return await keeping.state(self.store, member, self._kept_rows), ()
+            return await materialized_query.state(self.store, member, self._kept_rows), ()
         while channel is not None and joining is not None and not member.lost():
-            snapshot = await reading.shared(self.store, member.follower.build, channel)
+            snapshot = await store_reads.shared(self.store, member.follower.build, channel)
             held = None if member.lost() else joining.settle(snapshot.epoch, snapshot.seq)
             if held is not None:
                 return snapshot, held

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import msgspec
 
 from distributary.model.order import Order
-from distributary.publisher.codec import frames
-from distributary.publisher.codec.frames import Pub
-from distributary.publisher.hub.join import Joining
+from distributary.publisher.codec import websocket_frames
+from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.hub.join_buffer import Joining
+from distributary.publisher.hub.publication import Step, tell
 from distributary.publisher.hub.snapshot import Snapshot
-from distributary.publisher.hub.step import Step, tell
-from distributary.publisher.hub.top import Top
+from distributary.publisher.hub.top_n import Top
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -111,6 +111,6 @@ class Kept:
             fields = _fields.decode(rows[key]) | told.changed
             for name in told.gone:
                 fields.pop(name, None)
-            rows[key] = frames.encode(fields)
+            rows[key] = websocket_frames.encode(fields)
         self._snapshot = None
         return Step(seq, data, told.op, key, told.time)

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from distributary.store.base import ReaderStore
+from distributary.store.contract import ReaderStore
 
 SILENT_MS = 15_000
 

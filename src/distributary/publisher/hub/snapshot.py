@@ -20,11 +20,11 @@ import msgspec
 
 from distributary.auth.metering import charge_rows
 from distributary.model.change import Change, Entry
-from distributary.model.fields import Fields
+from distributary.model.field_mask import Fields
 from distributary.model.query import Query
-from distributary.publisher.codec import frames
-from distributary.store.base import Page, ReaderStore, Row
-from distributary.store.tail import Build
+from distributary.publisher.codec import websocket_frames
+from distributary.store.contract import Page, ReaderStore, Row
+from distributary.store.log_tail import Build
 
 PAGE_ROWS = 2_000
 TURNS = 6
@@ -77,7 +77,7 @@ class Snapshot:
 
     @cached_property
     def _pairs(self) -> list[bytes]:
-        return [b"[%b,%b]" % (frames.encode(key), json) for key, json in self.rows]
+        return [b"[%b,%b]" % (websocket_frames.encode(key), json) for key, json in self.rows]
 
     @cached_property
     def size(self) -> int:
@@ -216,7 +216,9 @@ def _replay(rows: dict[str, bytes], change: Change, number: int) -> None:
     elif number in change.changes and key in rows:  # where it is not, its page knew that it leaves later
         told = _told.decode(b"{%b}" % change.fields)
         fields = _fields.decode(rows[key]) | told.changed
-        rows[key] = frames.encode({name: value for name, value in fields.items() if name not in told.gone})
+        rows[key] = websocket_frames.encode(
+            {name: value for name, value in fields.items() if name not in told.gone}
+        )
 
 
 async def read_log(store: ReaderStore, build: Build, epoch: str, after: int) -> AsyncIterator[Entry]:

@@ -16,8 +16,8 @@ from picows import WSAutoPingStrategy, WSUpgradeRequest, WSUpgradeResponseWithLi
 from picows import picows as internals
 
 from distributary.config.sections import Publisher
-from distributary.httpd.connections import Connections
-from distributary.httpd.handler import BUSY, peer_of
+from distributary.httpd.connection_handler import BUSY, peer_of
+from distributary.httpd.connection_limits import Connections
 
 Accept = Callable[[WSUpgradeRequest, str], WSUpgradeResponseWithListener]
 """Answers the request of a handshake, which comes from an address."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs
 
-from distributary.publisher.codec.json_wire import JSON, JSON_DEFLATE
-from distributary.publisher.codec.protobuf_wire import PROTOBUF, PROTOBUF_DEFLATE
-from distributary.publisher.codec.wire import Wire
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.json_codec import JSON, JSON_DEFLATE
+from distributary.publisher.codec.protobuf_codec import PROTOBUF, PROTOBUF_DEFLATE
 
 DEFLATE = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 """The answer to an offer of compression: every message stands alone, in both directions."""

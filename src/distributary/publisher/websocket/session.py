@@ -12,10 +12,9 @@ import msgspec
 
 from distributary.errors import BadQuery
 from distributary.model.position import Position
+from distributary.publisher.codec import client_commands as asked_for
 from distributary.publisher.codec import codes
-from distributary.publisher.codec import commands as asked_for
-from distributary.publisher.codec.codes import Ending, Refusal
-from distributary.publisher.codec.commands import (
+from distributary.publisher.codec.client_commands import (
     REJECT_UNRECOVERED,
     Command,
     api_key_of,
@@ -23,10 +22,12 @@ from distributary.publisher.codec.commands import (
     start_of,
     unserved,
 )
-from distributary.publisher.codec.json_wire import JSON
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.hub.pace import read_pace
-from distributary.publisher.websocket.actions import (
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codes import Ending, Refusal
+from distributary.publisher.codec.json_codec import JSON
+from distributary.publisher.hub.conflation import read_pace
+from distributary.publisher.websocket.rate import Rate
+from distributary.publisher.websocket.session_actions import (
     Action,
     Admit,
     Call,
@@ -39,7 +40,6 @@ from distributary.publisher.websocket.actions import (
     Send,
     Ticket,
 )
-from distributary.publisher.websocket.rate import Rate
 
 MAX_NAME = 16_384
 MAX_PENDING = 32

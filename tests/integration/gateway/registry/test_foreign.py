@@ -14,8 +14,8 @@ from tests.integration.gateway.rest_proxy.calls import JSON, Calls, media
 from tests.support.stack import Feeding, RunningStack
 
 from distributary.config import Config
-from distributary.gateway.registry import entries
-from distributary.kafka import client, topics
+from distributary.gateway.registry import schemas_topic_records
+from distributary.kafka import librdkafka, topic_offsets
 
 MONEY = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}
 BET = {"type": "record", "name": "Bet", "fields": [{"name": "stake", "type": "Money"}]}
@@ -64,8 +64,8 @@ LOG: list[tuple[Any, Any]] = [
 @pytest.fixture
 async def call(start: Start, settings: Config, stack: RunningStack, feeding: Feeding) -> AsyncIterator[Calls]:
     topic = settings.gateway.schemas_topic
-    topics.ensure_topic(stack.admin(), topic, 1, {"cleanup.policy": "compact"})
-    producer = client.producer(stack.config.kafka)
+    topic_offsets.ensure_topic(stack.admin(), topic, 1, {"cleanup.policy": "compact"})
+    producer = librdkafka.producer(stack.config.kafka)
     for pair in LOG:
         where, said = (json.dumps(one).replace("TOPIC", feeding.topic) for one in pair)
         producer.produce(topic, None if said == "null" else said, where, 0)
@@ -139,7 +139,7 @@ async def test_what_cannot_be_done_here_is_refused(
     assert await register(call, "arriving", '"int"') == 42205
     assert (await call("DELETE", "/subjects/frozen")).code == 42205
     assert (await call("PUT", "/config/frozen", {"compatibility": "NONE"}, type=JSON)).code == 42205
-    topics.ensure_topic(stack.admin(), feeding.topic, 1)
+    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 1)
     body = {"records": [{"value": {"stake": {"cents": 1}}}], "value_schema_id": 6}
     refused = await call("POST", f"/topics/{feeding.topic}", body, type=media("avro"))
     assert (refused.code, "Money" in refused.body["message"]) == (42203, True)
@@ -152,4 +152,6 @@ async def test_settings_of_another_registry_outlive_a_change(
     assert await get(call, "/config/plain") == {"compatibilityLevel": "NONE"}
     last = stack.read(settings.gateway.schemas_topic, len(LOG) + 1)[-1]
     kept = {"subject": "plain", "alias": "other", "normalize": True, "compatibilityLevel": "NONE"}
-    assert entries.read(last.key(), last.value()) == entries.Setting("CONFIG", "plain", kept)
+    assert schemas_topic_records.read(last.key(), last.value()) == schemas_topic_records.Setting(
+        "CONFIG", "plain", kept
+    )

@@ -14,8 +14,8 @@ from tests.integration.gateway.rest_proxy.calls import Calls, b64, media
 from tests.support.stack import Feeding, RunningStack
 from tests.support.waiting import eventually
 
-from distributary.config.gateway import Gateway
-from distributary.kafka import topics
+from distributary.config.gateway_section import Gateway
+from distributary.kafka import topic_offsets
 
 GOOD = {"records": [{"value": b64(b"x")}]}
 
@@ -28,7 +28,7 @@ async def call(url: str) -> AsyncIterator[Calls]:
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topics.ensure_topic(stack.admin(), feeding.topic, 2).name
+    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
 async def test_producing(call: Calls, topic: str, stack: RunningStack) -> None:
@@ -70,7 +70,7 @@ async def test_producing(call: Calls, topic: str, stack: RunningStack) -> None:
         refused = await call("POST", path.replace("/T", f"/{topic}"), body, type=media(format))
         assert refused.code == code, (path, body, refused)
         assert refused.status == (code if code < 1000 else code // 100)
-    assert topics.end_offsets(stack.admin(), topic) == {0: 0, 1: 0}
+    assert topic_offsets.end_offsets(stack.admin(), topic) == {0: 0, 1: 0}
 
 
 async def test_a_record_that_is_too_large_fails_alone(call: Calls, topic: str) -> None:
@@ -148,7 +148,7 @@ async def test_a_record_that_is_not_of_the_format_is_named_and_passed_by_seeking
 async def test_version_1_reads_one_topic_with_an_instance(
     call: Calls, topic: str, stack: RunningStack
 ) -> None:
-    topics.ensure_topic(stack.admin(), f"{topic}-2", 1)
+    topic_offsets.ensure_topic(stack.admin(), f"{topic}-2", 1)
     joined = {"id": "mine", "format": "binary", "auto.offset.reset": "smallest"}
     made = await call("POST", f"/consumers/{topic}", joined, type="application/vnd.kafka.v1+json")
     assert made.body["instance_id"] == "mine"

@@ -17,10 +17,10 @@ from tests.support.stack import Feeding, RunningStack
 from tests.support.topics import grow
 from tests.support.waiting import eventually
 
-from distributary.gateway.rest_proxy import instances
-from distributary.kafka import topics
-from distributary.kafka.cluster import Cluster
-from distributary.kafka.groups import describe
+from distributary.gateway.rest_proxy import consumer_pool
+from distributary.kafka import topic_offsets
+from distributary.kafka.admin import Cluster
+from distributary.kafka.group_admin import describe
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def call(url: str) -> AsyncIterator[Calls]:
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topics.ensure_topic(stack.admin(), feeding.topic, 2).name
+    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
 async def test_json_is_kept_as_it_was_written(call: Calls, topic: str, stack: RunningStack) -> None:
@@ -60,7 +60,7 @@ async def test_json_is_kept_as_it_was_written(call: Calls, topic: str, stack: Ru
 async def test_keys_land_where_javas_client_puts_them(
     call: Calls, stack: RunningStack, feeding: Feeding
 ) -> None:
-    topics.ensure_topic(stack.admin(), feeding.topic, 8)
+    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 8)
     body = {"records": [{"key": b64(key), "value": b64(b"x")} for key in (b"a", b"hello", b"foobar", b"")]}
     sent = await call("POST", f"/topics/{feeding.topic}", body, type=media("binary"))
     # murmur2 of each, made positive, modulo 8: known values of the Java client's partitioner.
@@ -153,7 +153,7 @@ async def test_a_read_waits_for_what_comes(call: Calls, topic: str) -> None:
 async def test_request_broken_off_beside_another_does_not_end_the_instance(
     call: Calls, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(instances, "ABANDONED", 0.5)
+    monkeypatch.setattr(consumer_pool, "ABANDONED", 0.5)
 
     def reading(base: str, wait: int) -> asyncio.Future[Any]:
         return asyncio.ensure_future(call("GET", f"{base}/records?timeout={wait}", accept=media("json")))
@@ -222,7 +222,7 @@ async def test_partitions_of_a_killed_consumer_go_to_the_others(
 ) -> None:
     """The client is killed as it waits for records: its instance ends though nobody deletes it."""
     name = feeding.topic
-    topics.ensure_topic(stack.admin(), name, 3)
+    topic_offsets.ensure_topic(stack.admin(), name, 3)
     bases = [await call.join(name) for _ in range(3)]
     for base in bases:
         await call("POST", f"{base}/subscription", {"topics": [name]})
@@ -278,7 +278,7 @@ async def test_jsonschema_and_avro(call: Calls, topic: str, stack: RunningStack)
     assert [one["value"] for one in await call.read(base, 1, format="jsonschema")] == [{"n": 1}]
     assert (await call("GET", f"{base}/records", accept=media("avro"))).code == 40601
     other = f"{topic}-2"
-    topics.ensure_topic(stack.admin(), other, 1)
+    topic_offsets.ensure_topic(stack.admin(), other, 1)
     union = json.dumps(["null", "string"])
     sent = await call.produce(other, {"string": "a"}, None, format="avro", value_schema=union)
     assert sent.status == 200, sent
@@ -290,7 +290,7 @@ async def test_pattern_subscribes_to_the_topics_that_match_it_whole(
 ) -> None:
     admin, names = stack.admin(), [f"{topic}-{end}" for end in ("a1", "b2", "a1-more", "c3")]
     for name in names[:3]:
-        topics.ensure_topic(admin, name, 1)
+        topic_offsets.ensure_topic(admin, name, 1)
     base = await call.join(topic)
     body = {"topic_pattern": rf"{topic}-[a-z]\d"}
     assert (await call("POST", f"{base}/subscription", body)).status == 204
@@ -299,7 +299,7 @@ async def test_pattern_subscribes_to_the_topics_that_match_it_whole(
         await call.produce(name, name)
     assert sorted(one["value"] for one in await call.read(base, 2)) == names[:2]
     # One that is made later is found, and read from its first record.
-    topics.ensure_topic(admin, names[3], 1)
+    topic_offsets.ensure_topic(admin, names[3], 1)
     await call.produce(names[3], "later")
     assert [one["value"] for one in await call.read(base, 1)] == ["later"]
     assert (await call("GET", f"{base}/subscription")).body == {"topics": [*names[:2], names[3]]}
@@ -324,14 +324,14 @@ async def test_schema_id_of_another_subject_is_refused(call: Calls, topic: str, 
         assert f"{topic}-{name}" in refused.body["message"]
     await call("DELETE", f"/subjects/{topic}-value")
     assert (await call("POST", f"/topics/{topic}", good, type=media("avro"))).code == 42207
-    assert sum(topics.end_offsets(stack.admin(), topic).values()) == 1
+    assert sum(topic_offsets.end_offsets(stack.admin(), topic).values()) == 1
 
 
 async def test_added_partitions_are_written_to_at_once(
     call: Calls, stack: RunningStack, feeding: Feeding
 ) -> None:
     name, admin = feeding.topic, stack.admin()
-    topics.ensure_topic(admin, name, 1)
+    topic_offsets.ensure_topic(admin, name, 1)
     assert (await call.produce(name, "first")).status == 200
     cluster = (await call("GET", "/v3/clusters")).body["data"][0]["cluster_id"]
     third = f"/v3/clusters/{cluster}/topics/{name}/records"

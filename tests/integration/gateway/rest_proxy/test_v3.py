@@ -14,14 +14,14 @@ from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.rest_proxy.calls import JSON, Calls, Reply, b64
 from tests.support.stack import Feeding, RunningStack
 
-from distributary.auth.making import make_token
+from distributary.auth.token_issuer import make_token
 from distributary.config import Config, Permit
-from distributary.kafka import topics
+from distributary.kafka import topic_offsets
 
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topics.ensure_topic(stack.admin(), feeding.topic, 1).name
+    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 1).name
 
 
 @pytest.fixture
@@ -234,4 +234,4 @@ async def test_what_is_refused(
         refused = await call("POST", where, body, type="application/json")
         assert refused.code == code, (where, body, refused)
         assert refused.status == (code if code < 1000 else code // 100)
-    assert topics.end_offsets(stack.admin(), topic) == {0: 0}
+    assert topic_offsets.end_offsets(stack.admin(), topic) == {0: 0}

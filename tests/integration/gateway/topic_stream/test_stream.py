@@ -19,10 +19,10 @@ from tests.support.stack import Feeding, RunningStack
 from tests.support.topics import grow
 from tests.support.waiting import eventually
 
-from distributary.auth.making import make_token
+from distributary.auth.token_issuer import make_token
 from distributary.config import Config, Permit
-from distributary.gateway.topic_stream import follow
-from distributary.kafka import client, topics
+from distributary.gateway.topic_stream import topic_reader
+from distributary.kafka import librdkafka, topic_offsets
 
 
 class Event(NamedTuple):
@@ -68,7 +68,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topics.ensure_topic(stack.admin(), feeding.topic, 2).name
+    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
 @asynccontextmanager
@@ -125,7 +125,7 @@ async def test_a_client_that_comes_back_misses_and_repeats_nothing(
 async def test_every_start(http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack) -> None:
     for at in range(4):
         stack.produce(topic, [(None, at)], partition=0, timestamp=1_700_000_000_000 + at * 1000)
-    consumer = client.consumer(stack.config.kafka, f"{topic}-group")
+    consumer = librdkafka.consumer(stack.config.kafka, f"{topic}-group")
     consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
     consumer.close()
     for query, expected in [
@@ -186,7 +186,7 @@ async def test_topic_made_anew_is_a_gap_though_it_is_longer(
         await stream.next()
         last = [await stream.next() for _ in range(3)][-1].id
         assert offsets(last) == "0:3,1:0"
-        topics.fresh_topic(stack.admin(), topic, 2)
+        topic_offsets.fresh_topic(stack.admin(), topic, 2)
         stack.produce(topic, [(None, f"new {at}") for at in range(5)], partition=0)
         # The stream that stayed connected is told, and goes on with the first record.
         while (event := await stream.next()).name != "gap" or event.data["partition"] != 0:
@@ -216,10 +216,10 @@ async def test_topic_made_anew_is_a_gap_though_it_is_longer(
 async def test_stream_ends_when_its_topic_stays_away(
     http: aiohttp.ClientSession, url: str, topic: str, stack: RunningStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "_PATIENCE", 1.0)
+    monkeypatch.setattr(topic_reader, "_PATIENCE", 1.0)
     async with opened(http, url, topic) as stream:
         await stream.next()
-        topics.delete_topic(stack.admin(), topic)
+        topic_offsets.delete_topic(stack.admin(), topic)
         event = await stream.next()
         assert (event.name, event.data["error_code"]) == ("end", 40401)
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.demo.games import GAMES
-from distributary.demo.games.base import Game, either, line
 from distributary.demo.games.basketball import Basketball
 from distributary.demo.games.football import Football
+from distributary.demo.games.game import Game, either, line
 from distributary.demo.games.tennis import Tennis
-from distributary.demo.names import Sport
+from distributary.demo.teams import Sport
 
 sports = st.sampled_from(sorted(GAMES))
 seeds = st.integers(0, 10_000)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.gateway.refusals import refusal
 
-from distributary.gateway.registry.schema import Schema
+from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.rest_proxy.subjects import STRATEGIES, subject_of
 
 

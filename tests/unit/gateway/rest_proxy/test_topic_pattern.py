@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.clock import LIMIT
 
 from distributary.errors import GatewayError
-from distributary.gateway.rest_proxy.consuming import topic_pattern
+from distributary.gateway.rest_proxy.consumer_routes import topic_pattern
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from distributary.model.filter.syntax import (
+from distributary.model.filter.syntax_tree import (
     And,
     Between,
     Compare,
@@ -23,7 +23,7 @@ from distributary.model.filter.syntax import (
     Path,
     Term,
 )
-from distributary.reducers.rows import Fields, read_object
+from distributary.reducers.row_json import Fields, read_object
 
 NOW = 1_767_225_600_000
 """2026-01-01T00:00:00Z"""

@@ -10,20 +10,21 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.filter_reference import truth
 from tests.unit.model.filter.made import NOW, fields, json_rows, rows, terms, write
 
-from distributary.model.filter import Row, compiled, normal, parse, truth
-from distributary.model.filter import row as row_module
-from distributary.model.filter.form import load, text
-from distributary.model.filter.row import slot_of
-from distributary.model.filter.syntax import Term
-from distributary.model.filter.values import scalar
-from distributary.reducers.rows import Fields
+from distributary.model.filter import Row, compiled, normalize, parse
+from distributary.model.filter import row_view as row_module
+from distributary.model.filter.normal_form import load, text
+from distributary.model.filter.row_view import slot_of
+from distributary.model.filter.scalars import scalar
+from distributary.model.filter.syntax_tree import Term
+from distributary.reducers.row_json import Fields
 
 
 def fast(where: str, row: dict[str, Any], now: int = 0) -> bool:
     term = parse(where)
-    found = compiled(normal(term))(Row(fields(row), now))
+    found = compiled(normalize(term))(Row(fields(row), now))
     assert found is (truth(term, fields(row), now) is True)
     return found
 
@@ -31,7 +32,7 @@ def fast(where: str, row: dict[str, Any], now: int = 0) -> bool:
 @settings(max_examples=300)
 @given(terms, rows, st.sampled_from([NOW - 1, NOW, NOW + 1, NOW + 90_000]))
 def test_from_text_to_truth_it_agrees_with_the_reference(term: Term, row: Fields, now: int) -> None:
-    form = load(json.loads(text(normal(parse(write(term))))))
+    form = load(json.loads(text(normalize(parse(write(term))))))
     assert compiled(form)(Row(row, now)) is (truth(term, row, now) is True)
 
 
@@ -90,7 +91,7 @@ def test_examples(where: str, row: dict[str, Any], belongs: bool) -> None:
 )
 def test_numbers_are_exact(where: str, value: str, belongs: bool) -> None:
     row = {"a": msgspec.Raw(value.encode())}
-    assert compiled(normal(parse(where)))(Row(row)) is belongs
+    assert compiled(normalize(parse(where)))(Row(row)) is belongs
     assert (truth(parse(where), row) is True) is belongs
 
 
@@ -105,7 +106,7 @@ def test_a_field_is_decoded_once_at_most(term: Term, row: dict[str, str]) -> Non
     with mock.patch.object(row_module, "scalar", watched):
         raw = {name: msgspec.Raw(value.encode()) for name, value in row.items()}
         asked = Row(raw, NOW)
-        test = compiled(normal(term))
+        test = compiled(normalize(term))
         first = test(asked)
         once = len(seen)
         assert test(asked) is first

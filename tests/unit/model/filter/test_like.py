@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.clock import LIMIT
+from tests.support.filter_reference import truth
 from tests.unit.model.filter.made import fields
 
-from distributary.model.filter.evaluate import truth
 from distributary.model.filter.like import BadPattern, canonical_pattern, matcher
-from distributary.model.filter.syntax import Like
+from distributary.model.filter.syntax_tree import Like
 
 patterns = st.text("ab%_!\n.é", max_size=8)
 texts = st.text("ab%_!\n.é", max_size=10)

@@ -7,10 +7,10 @@ import re
 import pytest
 from tests.support.blocks import ROOT, blocks
 
-from distributary.model.filter import literals, parse
+from distributary.model.filter import lexer, parse
 from distributary.model.filter.parse import MAX_DEPTH, MAX_IN, MAX_LIKE, MAX_TERMS, MAX_TEXT
 from distributary.model.query import Query
-from distributary.reducers.plan import MAX_BRANCHES, plans
+from distributary.reducers.query_plan import MAX_BRANCHES, plans
 
 PAGE = "docs/how-to/filters.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def test_there_are_examples() -> None:
 def test_limits_are_the_real_ones() -> None:
     said = " ".join(TEXT.split())
     assert f"at most {MAX_TEXT:,} characters, {MAX_TERMS:,} conditions and {MAX_DEPTH} levels" in said
-    assert f"a pattern {MAX_LIKE:,} characters, a field {literals.MAX_NAMES} names" in said
+    assert f"a pattern {MAX_LIKE:,} characters, a field {lexer.MAX_NAMES} names" in said
     assert f"up to {MAX_IN:,}, of one type" in said
     assert f"an `or` of up to {MAX_BRANCHES} parts" in said
 

@@ -14,7 +14,7 @@ from tests.unit.model.filter.made import NOW, terms, write
 
 from distributary.errors import BadQuery
 from distributary.model.filter.parse import MAX_DEPTH, MAX_IN, MAX_LIKE, MAX_TERMS, MAX_TEXT, parse
-from distributary.model.filter.syntax import (
+from distributary.model.filter.syntax_tree import (
     And,
     Between,
     Compare,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distributary.model.filter.scalars import OTHER, TRUE
 from distributary.model.filter.times import as_moment, read_duration, read_moment
-from distributary.model.filter.values import OTHER, TRUE
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))

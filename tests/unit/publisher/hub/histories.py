@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from distributary.publisher.codec.frames import Pub
+from distributary.publisher.codec.websocket_frames import Pub
 
 Rows = dict[str, dict[str, Any]]
 

@@ -18,11 +18,11 @@ from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.hub import names
-from distributary.publisher.hub.budget import Turn
+from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.channel import Initial, Recovered, Waiting
 from distributary.publisher.hub.hub import Wish
 from distributary.publisher.hub.snapshot import belongs
+from distributary.publisher.hub.state_budget import Turn
 
 
 async def test_state_then_changes() -> None:
@@ -202,10 +202,10 @@ async def test_unknown_view_and_query() -> None:
     world = World()
     async with hub_of(world) as hub:
         for wish in (
-            Wish(names.parse("nothing")),
-            Wish(names.parse("q:nothing:abcd")),
-            Wish(names.parse(f"q:{VIEW}:abcd")),
-            Wish(names.parse(f"q:{VIEW}:abcd"), subscription="none"),
+            Wish(channel_query.parse("nothing")),
+            Wish(channel_query.parse("q:nothing:abcd")),
+            Wish(channel_query.parse(f"q:{VIEW}:abcd")),
+            Wish(channel_query.parse(f"q:{VIEW}:abcd"), subscription="none"),
         ):
             with pytest.raises(Refused) as refused:
                 await hub.join(wish, FoldingSink())
@@ -333,7 +333,7 @@ async def test_two_steps() -> None:
     channel = await register(world, "G")
     async with hub_of(world) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(names.parse(channel), "G"), sink)
+        await hub.join(Wish(channel_query.parse(channel), "G"), sink)
         assert isinstance(sink.outcomes[0], Waiting)
         world.put(("b", {"s": "f"}))
         await world.reader.begin(VIEW, "G", 60_000)
@@ -354,7 +354,7 @@ async def test_a_begin_during_the_join_is_not_missed(door: str) -> None:
     gate.shut[door] = asyncio.Event()
     async with hub_of(world, store=gate) as hub:
         sink = FoldingSink()
-        joining = asyncio.create_task(hub.join(Wish(names.parse(channel), "G"), sink))
+        joining = asyncio.create_task(hub.join(Wish(channel_query.parse(channel), "G"), sink))
         await until(lambda: gate.calls.get(door))
         await world.reader.begin(VIEW, "G", 60_000)
         await until(lambda: hub.followers[VIEW].members.of("G")[0].begun)
@@ -369,12 +369,12 @@ async def test_who_left_while_waiting_does_not_resume_without_a_state() -> None:
     channel = await register(world, "G")
     async with hub_of(world) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(names.parse(channel), "G"), sink)
+        member = await hub.join(Wish(channel_query.parse(channel), "G"), sink)
         hub.leave(member, end=False)
         sink.attached = False
         world.put(("a", {"s": "f"}))
         await world.reader.begin(VIEW, "G", 60_000)
-        await hub.join(Wish(names.parse(channel), "G", Position(world.epoch, 0)), sink)
+        await hub.join(Wish(channel_query.parse(channel), "G", Position(world.epoch, 0)), sink)
         assert isinstance(sink.outcomes[-1], Initial)
         assert sink.rows == {"a": {"s": "f"}}
 
@@ -385,7 +385,7 @@ async def test_a_registered_channel_without_a_subscription_is_one_step() -> None
     channel = await register(world, "G")
     async with hub_of(world) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(names.parse(channel)), sink)
+        await hub.join(Wish(channel_query.parse(channel)), sink)
         assert sink.rows == {"a": {"s": "f"}}
 
 
@@ -394,7 +394,12 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
     """Writes, joins, losses, resumes and crashes at random: every sink ends with exactly its query's rows."""
     chance = random.Random(seed)
     world = World(log_keep=30)
-    wishes = [ALL, F, names.parse(f"{VIEW}?keys=k1,k2"), names.parse(f"{VIEW}?where=n%20%3D%201")]
+    wishes = [
+        ALL,
+        F,
+        channel_query.parse(f"{VIEW}?keys=k1,k2"),
+        channel_query.parse(f"{VIEW}?where=n%20%3D%201"),
+    ]
     async with hub_of(world) as hub:
         sinks = [(FoldingSink(str(n % 3)), wishes[n % 4]) for n in range(12)]
         members: dict[int, Any] = {}
@@ -447,10 +452,10 @@ async def test_a_query_number_given_again_after_a_failover_does_not_mix_up_chann
     replica = copy.deepcopy(world.store.all)  # it never hears of Alice's query
     async with hub_of(world) as hub:
         alice, bob = FoldingSink(), FoldingSink()
-        await hub.join(Wish(names.of(VIEW, ["owner = 'alice'"], [])), alice)
+        await hub.join(Wish(channel_query.of(VIEW, ["owner = 'alice'"], [])), alice)
         world.store.all.update(replica)
         world.store.run_id = "promoted"  # the log's follower is not woken: its link is still up
-        await hub.join(Wish(names.of(VIEW, ["owner = 'bob'"], [])), bob)
+        await hub.join(Wish(channel_query.of(VIEW, ["owner = 'bob'"], [])), bob)
         assert bob.rows == {"b": {"owner": "bob"}}
         assert alice.endings == [codes.INSUFFICIENT]
 
@@ -512,7 +517,7 @@ async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
         (channel,) = hub.followers[VIEW].channels.values()
         assert not channel.joining
         little = FoldingSink()
-        await hub.join(Wish(names.parse(f"{VIEW}?keys=k1")), little)
+        await hub.join(Wish(channel_query.parse(f"{VIEW}?keys=k1")), little)
         assert list(little.rows) == ["k1"], "small states do not wait"
         world.put(("k1", {"s": "f", "n": 2}))
         for sink in (first, *sinks):
@@ -526,7 +531,7 @@ async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
 async def test_a_join_that_waits_too_long_is_refused_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("distributary.publisher.hub.budget.PATIENCE", 0.01)
+    monkeypatch.setattr("distributary.publisher.hub.state_budget.PATIENCE", 0.01)
     world = World()
     large(world)
     async with hub_of(world, state_bytes=3_500_000) as hub:

@@ -11,9 +11,9 @@ from tests.unit.publisher.hubs import Gate, hub_of
 from tests.unit.publisher.sinks import FoldingSink
 from tests.unit.publisher.world import VIEW, World, until
 
-from distributary.auth.usage import Share
+from distributary.auth.usage_counts import Share
 from distributary.model.query import Query
-from distributary.publisher.hub import names
+from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.hub import Count, Hub, Wish
 from distributary.publisher.hub.lingering import Left, Lingering
 
@@ -69,7 +69,7 @@ def counting(user: str, cost: int, limit: int) -> Count:
 
 
 def wish(number: int, user: str = "mallory") -> Wish:
-    return Wish(names.of(VIEW, [f"n > {number}"], [], None), count=counting(user, 5, 20))
+    return Wish(channel_query.of(VIEW, [f"n > {number}"], [], None), count=counting(user, 5, 20))
 
 
 async def come_and_go(hub: Hub, number: int, user: str = "mallory") -> None:

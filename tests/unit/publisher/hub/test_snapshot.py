@@ -12,15 +12,15 @@ from zlib import crc32
 import pytest
 from tests.unit.publisher.world import VIEW, World
 
-from distributary.model.definition import Definition
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.publisher.hub import snapshot
-from distributary.publisher.hub.reading import indexed
 from distributary.publisher.hub.snapshot import Moved, Snapshot, Timeless
-from distributary.store.base import Found, Page, Row
-from distributary.store.tail import Build
+from distributary.publisher.hub.store_reads import indexed
+from distributary.store.contract import Found, Page, Row
+from distributary.store.log_tail import Build
 
 B = Build(VIEW, "b1")
 BUCKETS = 8

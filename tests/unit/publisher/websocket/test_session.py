@@ -13,10 +13,12 @@ from tests.unit.publisher.wires import UNSAYABLE, WIRES, read, write
 
 from distributary.model.position import Position
 from distributary.publisher.codec import codes
-from distributary.publisher.codec.json_wire import JSON
-from distributary.publisher.codec.wire import Wire
-from distributary.publisher.hub.pace import Pace
-from distributary.publisher.websocket.actions import (
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.json_codec import JSON
+from distributary.publisher.hub.conflation import Pace
+from distributary.publisher.websocket.rate import Rate
+from distributary.publisher.websocket.session import MAX_PENDING, Session
+from distributary.publisher.websocket.session_actions import (
     Action,
     Admit,
     Call,
@@ -29,8 +31,6 @@ from distributary.publisher.websocket.actions import (
     Send,
     Ticket,
 )
-from distributary.publisher.websocket.rate import Rate
-from distributary.publisher.websocket.session import MAX_PENDING, Session
 
 both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
 

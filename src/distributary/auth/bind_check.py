@@ -1,0 +1,50 @@
+"""An open stack listens on this machine only, and to no page of any site."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from distributary.config import Config, Control, Gateway, Publisher
+from distributary.config.socketio_section import Socketio
+from distributary.errors import ConfigError
+
+
+def check_exposure(config: Config) -> None:
+    """Raise ConfigError when a stack without permission would be open to others.
+
+    These are who reaches an address of the network, and the pages of every site that somebody here looks at.
+    """
+    if config.permit.on:
+        return
+    listening: dict[str, Control | Publisher | Gateway | Socketio] = {
+        "control": config.control,
+        "publisher": config.publisher,
+        "gateway": config.gateway,
+    }
+    if config.socketio.port:
+        listening["socketio"] = config.socketio
+    exposed = [f'{name}.host = "{it.host}"' for name, it in listening.items() if not is_loopback(it.host)]
+    if exposed:
+        raise ConfigError(
+            f"{' and '.join(exposed)}: everybody who reaches this address could read and change all views",
+            hint="Set permit.hmac_secret, permit.public_keys, permit.jwks_url or permit.keys, "
+            'or listen on "127.0.0.1"',
+        )
+    public = [f'{name}.origins has "*"' for name, it in listening.items() if "*" in it.origins]
+    if public:
+        raise ConfigError(
+            f"{' and '.join(public)}: the pages of every site could read all views",
+            hint="Name the origins of your pages, or set permit.hmac_secret, permit.public_keys, "
+            "permit.jwks_url or permit.keys",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches what listens on an address; a name may mean any but localhost."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback

@@ -1,0 +1,65 @@
+"""Tokens that we sign ourselves, by HS256: for trying, and for our own commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import jwt
+
+from distributary.auth.claims import of_token
+from distributary.auth.stack_token import StackToken
+from distributary.config import Config, Permit
+from distributary.errors import UsageError
+from distributary.model.environment_credentials import of_environment
+
+_OWN_SECONDS = 60.0
+
+
+def make_token(
+    permit: Permit, user: str, allowed: Mapping[str, Any], seconds: float, now: float | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Sign a token with the configured secret; gives it and its claims.
+
+    ``allowed`` has names of `distributary.auth.claims.CLAIMS`. Raises UsageError when there is no secret,
+    and TokenRefused for claims that would be refused.
+    """
+    if not permit.hmac_secret:
+        raise UsageError(
+            "permit.hmac_secret is not set, so no token can be made here",
+            hint="Set it (DISTRIBUTARY_PERMIT_HMAC_SECRET), or get one where your tokens are signed",
+        )
+    moment = int(time.time() if now is None else now)
+    claims: dict[str, Any] = {"sub": user, "iat": moment, "exp": moment + int(seconds)}
+    claims |= {"aud": permit.audience} if permit.audience else {}
+    claims |= {"iss": permit.issuer} if permit.issuer else {}
+    claims |= {permit.claim: dict(allowed)} if permit.claim else dict(allowed)
+    of_token(claims, claim=permit.claim, default_views=permit.default_views)
+    return jwt.encode(claims, permit.hmac_secret, algorithm="HS256"), claims
+
+
+def own_headers(env: Mapping[str, str], config: Config | None = None) -> dict[str, str]:
+    """Say with which header our own commands call a server.
+
+    A token or API key of the environment; else, where ``config`` is of the stack that is called, its
+    `own_token`. Else none.
+    """
+    token, key = of_environment(env)
+    if key:
+        return {"Authorization": f"ApiKey {key}"}
+    if not token and config is not None:
+        token = own_token(config)
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def own_token(config: Config) -> str:
+    """Give a token that allows everything: the stack's own; '' where there is none.
+
+    Where its folder has none, one is signed with its secret for a minute: whoever has that may do everything.
+    """
+    own = StackToken(config.data_dir).read()
+    if own or not config.permit.hmac_secret:
+        return own
+    allowed = {"operator": "admin", "views": ["*"]}
+    return make_token(config.permit, "distributary", allowed, _OWN_SECONDS)[0]

@@ -1,0 +1,255 @@
+"""Finds the file, reads it, lays environment and options over it, checks it, and gives a Config."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from distributary.config import cross_checks
+from distributary.config import overrides as overlay
+from distributary.config.auth_section import Permit
+from distributary.config.document_reader import Draft, Origin, Reader
+from distributary.config.effective import Effective, effective
+from distributary.config.gateway_section import Gateway
+from distributary.config.limits_section import Limits
+from distributary.config.names import Names
+from distributary.config.problems import Problem, Problems, nearest
+from distributary.config.schemas import Schemas
+from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
+from distributary.config.setting_field import ITEMS
+from distributary.config.settings_table import SECTIONS
+from distributary.config.socketio_section import Socketio
+from distributary.config.toml_lines import Lines
+from distributary.errors import ConfigError, ConfigMissing
+from distributary.model.feed import Feed
+from distributary.model.topic import Topic
+from distributary.model.view import View
+
+FILE = "distributary.toml"
+SERVERS = ("publisher", "control", "gateway", "socketio")
+"""The sections of servers."""
+
+EXAMPLE = """\
+[[feeds]]
+name = "odds"
+topic = "sportsbook.odds"
+format = "json"
+
+[[views]]
+name = "odds"
+feed = "odds"
+key = "market_id"
+where = "price > 1.0"
+reduce = "merge"
+"""
+"""The smallest useful file."""
+
+_AT_LINE = re.compile(r" \(at line ([0-9]+), column [0-9]+\)$")
+_Item = TypeVar("_Item", Feed, View)
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything that was configured, checked. ``path`` is absolute, or None when there is no file.
+
+    So is ``data_dir``. ``origins`` says where each value came from that is not a default.
+    Printing it shows no secret.
+    """
+
+    kafka: Kafka = field(default_factory=Kafka)
+    store: Store = field(default_factory=Store)
+    spark: Spark = field(default_factory=Spark)
+    publisher: Publisher = field(default_factory=Publisher)
+    control: Control = field(default_factory=Control)
+    gateway: Gateway = field(default_factory=Gateway)
+    schemas: Schemas = field(default_factory=Schemas)
+    permit: Permit = field(default_factory=Permit)
+    limits: Limits = field(default_factory=Limits)
+    socketio: Socketio = field(default_factory=Socketio)
+    names: Names = field(default_factory=Names)
+    topics: tuple[Topic, ...] = ()
+    feeds: tuple[Feed, ...] = ()
+    views: tuple[View, ...] = ()
+    data_dir: Path = Path(".distributary")
+    path: Path | None = None
+    origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
+
+    def feed(self, name: str) -> Feed:
+        """The feed of that name, else ConfigError with the nearest."""
+        return _named("feed", name, self.feeds)
+
+    def view(self, name: str) -> View:
+        """The view of that name, else ConfigError with the nearest."""
+        return _named("view", name, self.views)
+
+    def effective(self) -> tuple[Effective, ...]:
+        """Every setting in force with its origin, secrets hidden."""
+        holders: dict[str, object] = {"": self, **{name: getattr(self, name) for name in SECTIONS}}
+        items = {name: getattr(self, name) for name in ITEMS}
+        return tuple(effective(holders, items, self.origins))
+
+    @property
+    def folder(self) -> Path:
+        """Where files are named from."""
+        return self.path.parent if self.path is not None else Path()
+
+
+class Fragment(NamedTuple):
+    """Feeds and views from a file of their own."""
+
+    feeds: tuple[Feed, ...]
+    views: tuple[View, ...]
+
+
+def load(
+    path: Path | None = None,
+    env: Mapping[str, str] = os.environ,
+    overrides: Mapping[str, str] = _NOTHING,
+    *,
+    required: bool = True,
+) -> Config:
+    """Load the configuration: file, then environment, then ``overrides`` (by key, as text), the last wins.
+
+    The file is ``path``, else what DISTRIBUTARY_CONFIG names, else ``distributary.toml`` in the working
+    folder. With ``required=False`` that last one may be missing: then there are only defaults and what
+    stands over them. All mistakes are raised together in one ConfigError.
+    """
+    named = path or (Path(env["DISTRIBUTARY_CONFIG"]) if env.get("DISTRIBUTARY_CONFIG") else None)
+    file = named or Path(FILE)
+    text = _read(file, may_miss=named is None and not required)
+    problems = Problems(str(file))
+    document = _toml(text or "", str(file))
+    reader = Reader(problems, Lines(text or ""))
+    reader.unknown(document, ("data_dir", *SECTIONS, *ITEMS))
+    sections = reader.sections(document)
+    topics, feeds, views = (reader.items(document, name) for name in ITEMS)
+    drafts = [*sections.values(), *topics, *feeds, *views]
+    overlay.environment(reader, drafts, env)
+    overlay.options(reader, drafts, overrides)
+    for feed in feeds:
+        cross_checks.check_feed(reader, feed)
+    for view in views:
+        cross_checks.check_view(reader, view, [feed.item for feed in feeds])
+    cross_checks.check_store(reader, sections["store"])
+    for name in SERVERS:
+        cross_checks.check_tls(reader, sections[name])
+    cross_checks.check_kafka_tls(reader, sections["kafka"])
+    cross_checks.check_ports(reader, sections)
+    problems.finish()
+    folder = file.parent if text is not None else Path()
+    for name in (*SERVERS, "kafka"):
+        _place_files(sections[name], folder)
+    return Config(
+        kafka=Kafka(**sections["kafka"].values),
+        store=Store(**sections["store"].values),
+        spark=Spark(**sections["spark"].values),
+        publisher=Publisher(**sections["publisher"].values),
+        control=Control(**sections["control"].values),
+        gateway=Gateway(**sections["gateway"].values),
+        schemas=Schemas(**sections["schemas"].values),
+        permit=Permit(**sections["permit"].values),
+        limits=Limits(**sections["limits"].values),
+        socketio=Socketio(**sections["socketio"].values),
+        names=Names(**sections["names"].values),
+        topics=tuple(Topic(**topic.values) for topic in topics),
+        feeds=tuple(Feed(**feed.values) for feed in feeds),
+        views=tuple(View(**view.values) for view in views),
+        data_dir=Path(os.path.abspath(folder / Path(sections[""].get("data_dir")).expanduser())),
+        path=Path(os.path.abspath(file)) if text is not None else None,
+        origins=reader.origins,
+    )
+
+
+def parse_views(text: str, known_feeds: Iterable[str] = (), *, file: str = "") -> Fragment:
+    """Read ``[[feeds]]`` and ``[[views]]`` from TOML, or from JSON of the same shape.
+
+    Views may name a feed of the text or one of ``known_feeds``. ``file`` is for messages. Raises
+    ConfigError with all mistakes.
+    """
+    problems = Problems(file)
+    if text.lstrip().startswith("{"):
+        document, lines = _json(text, file), None
+    else:
+        document, lines = _toml(text, file), Lines(text)
+    reader = Reader(problems, lines)
+    reader.unknown(document, ("feeds", "views"))
+    feeds, views = reader.items(document, "feeds"), reader.items(document, "views")
+    if not document:
+        problems.add("there are neither [[feeds]] nor [[views]] in it")
+    for feed in feeds:
+        cross_checks.check_feed(reader, feed)
+    names = {*known_feeds, *(feed.item for feed in feeds)}
+    for view in views:
+        cross_checks.check_view(reader, view, names)
+    problems.finish()
+    return Fragment(
+        tuple(Feed(**feed.values) for feed in feeds), tuple(View(**view.values) for view in views)
+    )
+
+
+def _place_files(draft: Draft, folder: Path) -> None:
+    """Name the files of a server's TLS from the root: what reads them does not know the folder."""
+    for name in ("tls_certificate", "tls_key", "tls_client_ca"):
+        if name in draft.settings and draft.get(name):
+            draft.values[name] = os.path.abspath(folder / Path(draft.get(name)).expanduser())
+
+
+def _named(what: str, name: str, items: Iterable[_Item]) -> _Item:
+    by_name = {item.name: item for item in items}
+    if name in by_name:
+        return by_name[name]
+    near = nearest(name, by_name)
+    hint = f'Did you mean "{near}"?' if near else f"There are: {', '.join(by_name) or 'none'}"
+    raise ConfigError(f'there is no {what} "{name}"', hint=hint)
+
+
+def _read(file: Path, *, may_miss: bool) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        if may_miss:
+            return None
+        raise ConfigMissing(
+            f"there is no configuration file {Path(os.path.abspath(file))}",
+            hint=f"Name one with --config or DISTRIBUTARY_CONFIG, or write {file.name} there:\n\n{EXAMPLE}",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 text (at byte {error.start})") from None
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+
+
+def _toml(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
+        found = _AT_LINE.search(str(error))
+        line = int(found[1]) if found else len(text.splitlines()) or 1
+        _refuse(file, f"not valid TOML: {_AT_LINE.sub('', str(error))}", line)
+    except RecursionError:
+        _refuse(file, "not usable TOML: nested too deeply")
+
+
+def _json(text: str, file: str) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        _refuse(file, f"not valid JSON: {error.msg}", error.lineno)
+    except (ValueError, RecursionError):
+        _refuse(file, "not usable JSON: nested too deeply, or a number is too long")
+    return document
+
+
+def _refuse(file: str, message: str, line: int | None = None) -> NoReturn:
+    problem = Problem(message, "", file, line)
+    error = ConfigError(str(problem))
+    error.problems = (problem,)
+    raise error

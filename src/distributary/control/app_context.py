@@ -1,0 +1,101 @@
+"""What the API's handlers work with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+from aiohttp import web
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from distributary.auth import PageRules
+from distributary.config import Config
+from distributary.control.monitor import Monitor
+from distributary.httpd.connection_limits import Connections
+from distributary.model.command import Command
+from distributary.store.contract import ReaderStore, WriterStore
+from distributary.subscriber.discovery import websocket_url
+
+ANYWHERE = ("0.0.0.0", "::", "")
+
+
+class Announcer(Protocol):
+    """Writes commands to the commands topic (``distributary.kafka.commands_topic.CommandsProducer`` does)."""
+
+    async def send(self, command: Command) -> None:
+        """Write one and wait until Kafka has it; raises DistributaryError when it does not."""
+
+
+@dataclass
+class Context:
+    """The parts that requests are served from; ``writing`` is held while the blocking writer is used.
+
+    Without a ``monitor`` there is one that looks at the store, and at no Kafka.
+    """
+
+    config: Config
+    reader: ReaderStore
+    writer: WriterStore
+    announcer: Announcer
+    monitor: Monitor = None  # type: ignore[assignment]  # never None once made
+    pages: PageRules = None  # type: ignore[assignment]  # the same
+    connections: Connections = None  # type: ignore[assignment]  # the same
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    sending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Make what was not given."""
+        self.monitor = self.monitor or Monitor(self.config, self.reader)
+        self.pages = self.pages or PageRules("control", self.config.control)
+        self.connections = self.connections or Connections(self.config.control)
+
+    @property
+    def ttl_ms(self) -> int:
+        """How long a subscription lives that nobody renews."""
+        return int(self.config.store.subscription_ttl * 1000)
+
+    async def write(self, call: Callable[..., None], *args: str) -> None:
+        """Make a call of the blocking writer, whose calls here may all be repeated without harm."""
+        async with self.writing:
+            try:
+                await asyncio.to_thread(call, *args)
+            except (RedisConnectionError, OSError):
+                # A connection lost since the writer's last use is an error once; then it makes another.
+                await asyncio.to_thread(call, *args)
+
+
+CONTEXT: web.AppKey[Context] = web.AppKey("context", Context)
+
+
+def websocket_address(config: Config, host: str) -> str:
+    """Say where subscribers connect; ``host`` is how the caller reached this machine."""
+    publisher = config.publisher
+    if publisher.advertised_url:
+        return websocket_url(publisher.advertised_url)
+    place = f"{_host(publisher.host, host)}:{publisher.port}"
+    return f"{publisher.websocket_scheme}://{place}/connection/websocket"
+
+
+def http_address(config: Config, host: str) -> str:
+    """Say where the publisher serves SSE, the page and its metrics."""
+    publisher = config.publisher
+    if publisher.advertised_url:
+        parts = urlsplit(publisher.advertised_url)
+        return f"{'https' if parts.scheme in ('wss', 'https') else 'http'}://{parts.netloc}"
+    return f"{publisher.http_scheme}://{_host(publisher.host, host)}:{publisher.http_port}"
+
+
+def events_address(config: Config, host: str, view: str, subscription: str) -> str:
+    """Say where a subscription's changes are served as SSE."""
+    return f"{http_address(config, host)}/v1/views/{quote(view, safe='')}/events?subscription={subscription}"
+
+
+def _host(listened: str, asked: str) -> str:
+    if listened not in ANYWHERE:
+        return f"[{listened}]" if ":" in listened else listened
+    return (asked.rpartition(":")[0] if not asked.endswith("]") and ":" in asked else asked) or "127.0.0.1"

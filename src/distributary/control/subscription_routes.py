@@ -1,0 +1,232 @@
+"""``/v1/subscriptions``: ask for a query, begin it, end it.
+
+A subscription is registered in the store first: from then on every write is matched against its query.
+The command on the commands topic brings it to the reducers early and records who asked what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from aiohttp import web
+
+from distributary.auth import owned_id
+from distributary.auth.metering import NEW_QUERY, charge
+from distributary.control.api_access import LIMITER, grant_of, may_use, narrowed
+from distributary.control.app_context import CONTEXT, Context, events_address, websocket_address
+from distributary.control.paces import pace_of
+from distributary.control.responses import named, read_object
+from distributary.control.view_routes import require_view
+from distributary.errors import (
+    AlreadyBegun,
+    BadRequest,
+    DistributaryError,
+    SubscriptionNotFound,
+    ViewBuilding,
+)
+from distributary.httpd.listener import client_of
+from distributary.model.channel_name import with_fields
+from distributary.model.command import Command
+from distributary.model.field_mask import parse_fields
+from distributary.model.order import order_of
+from distributary.model.query import Query
+from distributary.reducers.caps import caps_of
+from distributary.reducers.query_plan import is_expensive
+from distributary.store.contract import Subscription, ViewInfo
+from distributary.store.log_tail import Build
+
+log = logging.getLogger(__name__)
+
+_MOMENT = 0.5
+FIELDS = ("view", "where", "keys", "fields", "order", "limit")
+
+
+async def create(request: web.Request) -> web.Response:
+    """``POST /v1/subscriptions``: register a subscription that waits until it is begun."""
+    context = request.app[CONTEXT]
+    body = await read_object(request, FIELDS)
+    query, fields = narrowed(request, read_query(body)), read_fields(body)
+    if query.order is not None and query.order.limit > context.config.publisher.top_rows:
+        most = context.config.publisher.top_rows
+        raise BadRequest(f'"limit" is {query.order.limit:,}', hint=f"give at most {most:,}")
+    grant = grant_of(request)
+    await _servable(context, query.view, await require_view(context, query.view, grant))
+    id = owned_id(grant.user)
+    await _count(request, query, context.ttl_ms / 1000)
+    try:
+        caps = caps_of(context.config.limits, query)
+        found = await context.reader.register(
+            query.view, query.id, query.text, id, context.ttl_ms, False, caps
+        )
+    except KeyError:  # the view was removed since we looked
+        await require_view(context, query.view, grant)
+        raise
+    if found.created:
+        charge(NEW_QUERY)
+    await announce(context, Command("subscribe", query.view, id, query.text))
+    made = Subscription(id, query.id, False, 0)
+    reply = _described(context, request.host, query.view, made, query.text, fields)
+    return web.json_response(
+        reply | {"expires_in": context.ttl_ms / 1000},
+        status=201,
+        headers={"Location": f"/v1/subscriptions/{id}"},
+    )
+
+
+async def _count(request: web.Request, query: Query, seconds: float) -> None:
+    """Count a subscription as its user's until a publisher counts it, or it lapses; raises LimitExceeded."""
+    limiter, grant = request.app[LIMITER], grant_of(request)
+    shares = limiter.query(grant, client_of(request), expensive=is_expensive(query))
+    await limiter.usage.take(shares)
+    if shares:
+        asyncio.get_running_loop().call_later(seconds, limiter.usage.give, shares)
+
+
+async def show(request: web.Request) -> web.Response:
+    """``GET /v1/subscriptions/{id}``."""
+    context = request.app[CONTEXT]
+    view, found = await _find(request)
+    row = await context.reader.query_text(view, found.query_id)
+    info = await context.reader.view(view)
+    reply = _described(context, request.host, view, found, row.text if row else "{}")
+    left = max(0.0, (found.expires - info.now) / 1000) if info else 0.0
+    pace = await pace_of(context.reader, found.id)
+    return web.json_response(reply | {"expires_in": left} | ({"pace": pace} if pace else {}))
+
+
+async def begin(request: web.Request) -> web.Response:
+    """``POST /v1/subscriptions/{id}/begin``: let the initial state come; once."""
+    context = request.app[CONTEXT]
+    view, found = await _find(request)
+    try:
+        first = await context.reader.begin(view, found.id, context.ttl_ms)
+    except KeyError:
+        raise _unknown(found.id) from None
+    if not first:
+        raise AlreadyBegun(
+            f"the subscription {found.id} was begun already", hint="make another one to begin again"
+        )
+    await announce(context, Command("begin", view, found.id))
+    return web.json_response({"id": found.id, "state": "begun"})
+
+
+async def end(request: web.Request) -> web.Response:
+    """``DELETE /v1/subscriptions/{id}``."""
+    context = request.app[CONTEXT]
+    view, found = await _find(request)
+    if not await context.reader.end(view, found.id, tell=True):
+        raise _unknown(found.id)
+    await announce(context, Command("end", view, found.id))
+    return web.Response(status=204)
+
+
+def read_query(body: dict[str, Any]) -> Query:
+    """Read the query that a body asks for; raises BadRequest or BadQuery."""
+    order, limit = body.get("order"), body.get("limit")
+    if order is not None and not isinstance(order, str):
+        raise BadRequest(f'"order" is {named(order)}', hint='write it as a text: "price desc"')
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
+        raise BadRequest(f'"limit" is {named(limit)}', hint="give a number of rows")
+    return _unordered(body).ordered(order_of(order, limit))
+
+
+def _unordered(body: dict[str, Any]) -> Query:
+    view, where, keys = body.get("view"), body.get("where"), body.get("keys")
+    if not isinstance(view, str):
+        raise BadRequest(
+            f'"view" is {named(view)}' if "view" in body else '"view" is missing', hint="name a view"
+        )
+    if where is not None and keys is not None:
+        raise BadRequest('a query has "where" or "keys", not both', hint="leave one out")
+    if where is not None and not isinstance(where, str):
+        raise BadRequest(f'"where" is {named(where)}', hint='write it as a text: "price > 1.5 and …"')
+    if keys is None:
+        return Query.parse(view, where)
+    if not isinstance(keys, list):
+        raise BadRequest(f'"keys" is {named(keys)}', hint="give an array of row keys")
+    for at, key in enumerate(keys):
+        if not isinstance(key, str):
+            raise BadRequest(f'"keys"[{at}] is {named(key)}', hint="row keys are texts")
+    return Query.of_keys(view, keys)
+
+
+def read_fields(body: dict[str, Any]) -> str | None:
+    """Read which fields a body asks for, as a channel's name has them; raises BadRequest or BadQuery."""
+    fields = body.get("fields")
+    if isinstance(fields, list) and all(isinstance(one, str) for one in fields):
+        fields = ",".join(fields)
+    if fields is None:
+        return None
+    if not isinstance(fields, str):
+        raise BadRequest(f'"fields" is {named(fields)}', hint='write it as a text: "price,score.home"')
+    parse_fields(fields)
+    return fields
+
+
+async def announce(context: Context, command: Command) -> None:
+    """Put a command on the commands topic, waiting a moment for Kafka to have it.
+
+    The registry in the store is what subscribers depend on, so a Kafka that does not answer is noted
+    and counted, not an error of the request.
+    """
+    task = asyncio.create_task(_send(context, command))
+    context.sending.add(task)
+    task.add_done_callback(context.sending.discard)
+    await asyncio.wait({task}, timeout=_MOMENT)
+
+
+async def _send(context: Context, command: Command) -> None:
+    try:
+        await context.announcer.send(command)
+        context.counts["commands", "sent"] += 1
+    except DistributaryError as error:
+        context.counts["commands", "failed"] += 1
+        log.warning("the command %s of %s was not recorded: %s", command.op, command.subscription, error)
+
+
+async def _servable(context: Context, name: str, info: ViewInfo) -> None:
+    build = await context.reader.build(Build(name, info.live)) if info.live else None
+    if build is None or build.status == "building":
+        raise ViewBuilding(f'the view "{name}" is being built', hint="try again when it is live")
+    if build.status == "stopped" and not build.seq:
+        raise ViewBuilding(
+            f'the view "{name}" is stopped',
+            hint="see why: distributary status",
+        )
+
+
+async def _find(request: web.Request) -> tuple[str, Subscription]:
+    """Find the subscription of the address; one that is not the caller's is as unknown as one that is not."""
+    reader, id = request.app[CONTEXT].reader, request.match_info["id"]
+    view = await reader.find_subscription(id)
+    found = await reader.subscription(view, id) if view is not None else None
+    row = await reader.query_text(view, found.query_id) if view is not None and found is not None else None
+    if view is None or found is None or row is None:
+        raise _unknown(id)
+    if not may_use(request, id, Query.load(view, row.text)):
+        raise _unknown(id)
+    return view, found
+
+
+def _unknown(id: str) -> SubscriptionNotFound:
+    return SubscriptionNotFound(
+        f"there is no subscription {id[:80]}", hint="it ended or lapsed; make one with POST /v1/subscriptions"
+    )
+
+
+def _described(
+    context: Context, host: str, view: str, found: Subscription, text: str, fields: str | None = None
+) -> dict[str, Any]:
+    """Describe a subscription; its addresses carry the fields that were asked for with them."""
+    query = Query.load(view, text)
+    return {
+        "id": found.id,
+        "view": view,
+        "channel": with_fields(f"q:{view}:{found.query_id}", fields),
+        "publisher": websocket_address(context.config, host),
+        "events": with_fields(events_address(context.config, host, view, found.id), fields),
+        "query": query.text,
+        "state": "begun" if found.begun else "waiting",
+    }

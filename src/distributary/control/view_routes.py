@@ -1,0 +1,154 @@
+"""``/v1/views``: list, show, define and remove views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from aiohttp import web
+
+from distributary.auth import OPEN, Grant, Operator
+from distributary.config import Config
+from distributary.config.functions import functions_of, unlisted_functions
+from distributary.config.problems import nearest
+from distributary.control.api_access import grant_of
+from distributary.control.app_context import CONTEXT, Context
+from distributary.control.definition import read_definition
+from distributary.control.responses import read_object
+from distributary.control.stack_overview import Overview, read_overview
+from distributary.control.view_description import Lags, describe_view
+from distributary.errors import BadDefinition, Forbidden, ViewNotFound
+from distributary.model.build import Definition
+from distributary.model.feed import Feed
+from distributary.store.contract import ViewInfo
+
+
+async def index(request: web.Request) -> web.Response:
+    """``GET /v1/views``."""
+    context, grant = request.app[CONTEXT], grant_of(request)
+    overview, seen = await read_overview(context.reader), await context.monitor.now()
+    said = [_described(overview, name, seen.lags, grant) for name in overview.views if grant.sees(name)]
+    return web.json_response({"views": said})
+
+
+async def show(request: web.Request) -> web.Response:
+    """``GET /v1/views/{name}/status``."""
+    context, name, grant = request.app[CONTEXT], request.match_info["name"], grant_of(request)
+    await require_view(context, name, grant)
+    overview, seen = await read_overview(context.reader, [name]), await context.monitor.now()
+    return web.json_response(_described(overview, name, seen.lags, grant))
+
+
+def _described(overview: Overview, name: str, lags: Lags, grant: Grant) -> dict[str, Any]:
+    """Describe a view to a caller: how it is made, and why it stands still, is for operators."""
+    said = describe_view(overview, name, lags, partly=bool(grant.filters(name)))
+    if grant.operator >= Operator.READ:
+        return said
+    said |= {"definition": None, "reason": ""}
+    return said | ({"next": said["next"] | {"reason": ""}} if said["next"] else {})
+
+
+async def define(request: web.Request) -> web.Response:
+    """``PUT /v1/views/{name}``: have it built; 202, or 200 when nothing changed.
+
+    A changed definition is built beside the old one, which goes on being served until then.
+    """
+    context, name = request.app[CONTEXT], request.match_info["name"]
+    body = await read_object(request)
+    overview = await read_overview(context.reader, beats=False)
+    definition = read_definition(name, body, known_feeds(context.config, overview))
+    _check_rights(grant_of(request), context.config, definition)
+    _one_feed_a_name(definition, overview)
+    before = overview.views.get(name)
+    same = before is not None and before.info.live == definition.build
+    state = before.live.status if before is not None and before.live is not None and same else "building"
+    if before is not None and before.info.definition == definition.text and not before.info.next:
+        return web.json_response({"name": name, "build": definition.build, "state": state, "changed": False})
+    await context.write(context.writer.define, name, definition.build, definition.text)
+    reply = {"name": name, "build": definition.build, "state": state, "changed": True}
+    return web.json_response(reply, status=202, headers={"Location": f"/v1/views/{name}/status"})
+
+
+async def remove(request: web.Request) -> web.Response:
+    """``DELETE /v1/views/{name}``: remove it with its rows, queries and subscriptions."""
+    context, name = request.app[CONTEXT], request.match_info["name"]
+    await require_view(context, name, grant_of(request))
+    await context.write(context.writer.drop_view, name)
+    return web.Response(status=204)
+
+
+async def feeds(request: web.Request) -> web.Response:
+    """``GET /v1/feeds``."""
+    context = request.app[CONTEXT]
+    overview = await read_overview(context.reader, beats=False)
+    return web.json_response({"feeds": describe_feeds(known_feeds(context.config, overview), overview)})
+
+
+def describe_feeds(feeds: Iterable[Feed], overview: Overview) -> list[dict[str, object]]:
+    """Say of each feed what it reads and which views are made from it."""
+    return [
+        {
+            "name": feed.name,
+            "topic": feed.topic,
+            "format": feed.format,
+            "partitioned_by": feed.partitioned_by,
+            "dead_letters": feed.dead_letter_topic,
+            "views": [name for name, view in overview.views.items() if feed.name in view.feeds],
+        }
+        for feed in feeds
+    ]
+
+
+async def require_view(context: Context, name: str, grant: Grant = OPEN) -> ViewInfo:
+    """Read a view's state; raises ViewNotFound with the nearest name that the caller sees."""
+    info = await context.reader.view(name)
+    if info is not None:
+        return info
+    names = [one for one in await context.reader.views() if grant.sees(one)]
+    near = nearest(name, names)
+    hint = f'did you mean "{near}"?' if near else f"there are: {', '.join(names) or 'none yet'}"
+    raise ViewNotFound(f'there is no view "{name[:80]}"', hint=hint)
+
+
+def known_feeds(config: Config, overview: Overview) -> list[Feed]:
+    """List the feeds of the configuration and those that came with views."""
+    found = {feed.name: feed for feed in config.feeds}
+    for view in overview.views.values():
+        if view.definition is not None:
+            found.setdefault(view.feed, view.definition.feed)
+            if view.definition.events is not None:
+                found.setdefault(view.definition.events.name, view.definition.events)
+    return sorted(found.values(), key=lambda feed: feed.name)
+
+
+def _check_rights(grant: Grant, config: Config, definition: Definition) -> None:
+    """Refuse a definition that does more than its author may.
+
+    Whoever is no admin defines views of topics that they may read, and brings no function: those run in the
+    reducers, which can read everything.
+    """
+    if grant.operator < Operator.ADMIN:
+        for feed in definition[1:]:
+            if feed is not None:
+                grant.consumes(feed.topic)
+        for function in functions_of(definition.view):
+            raise Forbidden(f"only admins define views with functions: {function}", hint="use a reduce rule")
+    for function in unlisted_functions(config, definition.view):
+        raise BadDefinition(
+            f"the function {function} is not allowed",
+            hint="name it in permit.functions of the configuration, and start the reducers and the API again",
+        )
+
+
+def _one_feed_a_name(definition: Definition, overview: Overview) -> None:
+    """Refuse a feed that other views know under the same name as something else."""
+    for name, view in overview.views.items():
+        if name == definition.view.name or view.definition is None:
+            continue
+        known = {feed.name: feed for feed in view.definition[1:] if feed is not None}
+        for feed in definition[1:]:
+            if feed is not None and known.get(feed.name, feed) != feed:
+                raise BadDefinition(
+                    f'the feed "{feed.name}" is another one in the view "{name}"',
+                    hint="give the feed another name, or leave its definition out",
+                )

@@ -1,0 +1,169 @@
+"""Plays the simulated sportsbook into Kafka: ``python -m distributary.demo.demo_producer``.
+
+Every record is acknowledged by all in-sync replicas. When Kafka cannot be reached the clock of the
+sportsbook soon stands still: nothing is dropped, and nothing is hurried afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Protocol
+
+from distributary.demo.sportsbook import Event, Sportsbook, encode, events
+from distributary.errors import DistributaryError
+
+log = logging.getLogger(__name__)
+
+RATE, MATCHES, SEED = 60.0, 12, 7
+_BEHIND = 1.0  # seconds; who is later than this does not catch up
+_NEAR = 0.001  # seconds; a wait shorter than this is not worth a system call
+_FLUSH = 4.0  # seconds; a part has five to end
+_PATIENT = {"linger_ms": 1, "message_timeout_ms": 0, "queue_buffering_max_messages": 1_000}
+
+
+class Sender(Protocol):
+    """Takes one record; may block, may not drop it."""
+
+    def __call__(self, event: Event) -> None:
+        """Send it."""
+
+
+def play(
+    timed: Iterable[tuple[float, Event]],
+    send: Sender,
+    wait: Callable[[float], bool],
+    now: Callable[[], float] = time.monotonic,
+) -> int:
+    """Send each event when its time comes, until ``wait(seconds)`` says to stop; return how many went out.
+
+    A delay of the sender shifts all that follows: after a pause of Kafka's there is no burst of what
+    "should have" happened meanwhile.
+    """
+    due = now()
+    sent = 0
+    for delay, event in timed:
+        due += delay
+        left = due - now()
+        if left < -_BEHIND:
+            due = now()
+        if wait(left if left > _NEAR else 0.0):
+            break
+        send(event)
+        sent += 1
+    return sent
+
+
+class Queue(Protocol):
+    """What is used of confluent_kafka's producer."""
+
+    def produce(
+        self, topic: str, value: bytes | None, key: bytes, *, timestamp: int, on_delivery: Any
+    ) -> None:
+        """Queue a record; BufferError when the queue is full."""
+
+    def poll(self, seconds: float) -> Any:
+        """Hear of deliveries."""
+
+    def flush(self, seconds: float) -> int:
+        """Wait until all is delivered; return how many are not."""
+
+
+class KafkaSender:
+    """Sends to Kafka with the time of sending as the record's timestamp.
+
+    Once `stopping` is true, all waiting together is bounded by `limit` seconds, so that a producer whose
+    Kafka is gone still ends in time.
+    """
+
+    def __init__(
+        self,
+        producer: Queue,
+        stopping: Callable[[], bool] = lambda: False,
+        limit: float = _FLUSH,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._producer = producer
+        self._stopping = stopping
+        self._limit = limit
+        self._now = now
+        self._deadline: float | None = None
+        self.failed = 0
+
+    def __call__(self, event: Event) -> None:
+        """Queue it; waits while the queue is full, and gives up when the time to stop is over."""
+        value = None if event.value is None else encode(event.value)
+        while True:
+            try:
+                self._producer.produce(
+                    event.topic,
+                    value,
+                    event.key.encode(),
+                    timestamp=int(time.time() * 1000),
+                    on_delivery=self._delivered,
+                )
+            except BufferError:
+                if self._stopping() and self._left() <= 0:
+                    self.failed += 1
+                    return
+                self._producer.poll(0.1)
+            else:
+                self._producer.poll(0)
+                return
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failed += 1
+            log.error("a record was not acknowledged: %s", error)
+
+    def finish(self) -> int:
+        """Wait for what is on its way; return how many records were not acknowledged in that time."""
+        return self._producer.flush(max(0.0, self._left())) + self.failed
+
+    def _left(self) -> float:
+        if self._deadline is None:
+            self._deadline = self._now() + self._limit
+        return self._deadline - self._now()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or Ctrl-C; then clear the board, so that no match is left that will never end."""
+    from distributary.config import load
+    from distributary.kafka import librdkafka
+
+    parser = argparse.ArgumentParser(prog="python -m distributary.demo.demo_producer", description=__doc__)
+    parser.add_argument("--rate", type=float, default=RATE, help="changes a second")
+    parser.add_argument("--matches", type=int, default=MATCHES, help="matches on the board")
+    parser.add_argument("--seed", type=int, default=SEED, help="the same seed gives the same matches")
+    args = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        config = load()
+        producer = librdkafka.producer(config.kafka, client_id="sportsbook", **_PATIENT)
+    except DistributaryError as error:
+        print(error, file=sys.stderr)
+        return 78  # starting it again would not help
+    send = KafkaSender(producer, stop.is_set)
+    book = Sportsbook(Random(args.seed), datetime.now(UTC), matches=args.matches)
+    print(json.dumps({"ready": True, "part": "producer", "addresses": {}}), flush=True)
+    sent = play(events(book, args.rate), send, stop.wait)
+    for event in book.close():
+        send(event)
+    lost = send.finish()
+    log.info("sent %d changes, %d not acknowledged", sent, lost)
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""Runs the demo: the stack, then the producer, then what people look at; and stops it all again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from distributary.config import Config, load
+from distributary.demo.board import Board
+from distributary.demo.demo_output import Teller
+from distributary.demo.watch import VIEWS, follow, report, show
+from distributary.errors import PartFailed
+from distributary.model.exitcode import describe_exit
+from distributary.stack import prerequisites
+from distributary.stack.child_process import Child
+from distributary.stack.components import services
+from distributary.stack.embedded_stack import Stack
+from distributary.stack.processes import PART, STACK
+from distributary.subscriber.subscribed_change import SubscribedChange
+
+CONFIG = Path(__file__).with_name("distributary.toml")
+
+_READY = 30.0  # seconds for the producer to say that it is ready
+_STOP = 6.0  # seconds for it to end: it flushes
+_LOG = "Its log is logs/producer.log in the data folder"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says. No ``data_dir`` means a temporary one."""
+
+    config: Path | None
+    data_dir: Path | None
+    rate: float
+    matches: int
+    seconds: float | None
+    board: bool
+    json: bool
+
+
+def prepare(options: Options) -> None:
+    """Find or fetch what the stack needs. It may take minutes, and outside a loop Ctrl-C ends it at once."""
+    config = configure(options.config, options.data_dir or Path(tempfile.gettempdir()))
+    say = functools.partial(print, file=sys.stderr, flush=True)
+    prerequisites.check(config, services(config.publisher.processes), say)
+
+
+async def demo(options: Options) -> None:
+    """Run until a signal or the end of ``seconds``; whatever happens, no process is left.
+
+    Raises DistributaryError when a part cannot be started or the producer ends on its own.
+    """
+    began = time.monotonic()
+    stop = asyncio.Event()
+    with _signals(stop), _folder(options) as data_dir:
+        config = configure(options.config, data_dir)
+        teller = Teller(Console(), began, as_json=options.json)
+        async with Stack(config, say=teller.stack) as stack:
+            if await _first(stack.wait_ready(), stop.wait()):
+                return
+            teller.ready(stack.addresses)
+            joined = asyncio.Event()
+            await _first(
+                _watch(stack.addresses, options, teller, joined),
+                _produce(stack, options, joined),
+                _timed(stop, options),
+            )
+
+
+def configure(path: Path | None, data_dir: Path) -> Config:
+    """Load the demo's configuration, or another that has its views; ConfigError where it has not."""
+    config = load(path or CONFIG, overrides={"data_dir": str(data_dir)})
+    for view in VIEWS:
+        config.view(view)
+    return config
+
+
+@contextlib.contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM ask for an orderly end."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _folder(options: Options) -> Iterator[Path]:
+    if options.data_dir is not None:
+        yield options.data_dir
+        return
+    with tempfile.TemporaryDirectory(prefix="distributary-demo-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+async def _first(work: Coroutine[Any, Any, Any], *ends: Coroutine[Any, Any, Any]) -> bool:
+    """Run until one of them is through; raise its error, else say whether it was one of the ``ends``."""
+    tasks = [asyncio.create_task(one) for one in (work, *ends)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        return tasks[0] not in done
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _timed(stop: asyncio.Event, options: Options) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), options.seconds)
+
+
+async def _produce(stack: Stack, options: Options, joined: asyncio.Event) -> None:
+    """Run the producer once somebody watches: what came before would be a backlog, and seem slow."""
+    await joined.wait()
+    async with _producer(stack, options) as child:
+        await _ended(child)
+
+
+@contextlib.asynccontextmanager
+async def _producer(stack: Stack, options: Options) -> AsyncIterator[Child]:
+    """Run the producer as one more process of the stack: marked as its own, so never left over."""
+    config = stack.config
+    env = {**stack.environment("producer"), STACK: stack.state.stack, PART: "producer"}
+    argv = [sys.executable, "-m", "distributary.demo.demo_producer"]
+    argv += [f"--rate={options.rate}", f"--matches={options.matches}"]
+    log = config.data_dir / "logs" / "producer.log"
+    child = await Child.start(argv, env, log, announces=True)
+    try:
+        await _first(_said_ready(child), _ended(child))
+        yield child
+    finally:
+        if child.running:
+            child.send(signal.SIGTERM)
+            try:
+                await asyncio.wait_for(child.wait(), _STOP)
+            except TimeoutError:
+                child.send(signal.SIGKILL)
+                await child.wait()
+        await child.close()
+
+
+async def _said_ready(child: Child) -> None:
+    try:
+        await asyncio.wait_for(asyncio.shield(child.line), _READY)
+    except TimeoutError:
+        raise PartFailed(f"the producer was not ready within {_READY:.0f} s", hint=_LOG) from None
+
+
+async def _ended(child: Child) -> None:
+    """Wait for the producer's end, which nobody asked for."""
+    code = await child.wait()
+    raise PartFailed(f"the producer {describe_exit(code)}", hint=_LOG)
+
+
+async def _watch(addresses: dict[str, str], options: Options, teller: Teller, joined: asyncio.Event) -> None:
+    """Follow both views and show them, for ever; ``joined`` is set when both are there."""
+    shown = {
+        "page": addresses["http"] + "/",
+        "websocket": addresses["websocket"],
+        "control": addresses["control"],
+    }
+    board = Board(shown)
+    missing = set(VIEWS)
+
+    def heard(view: str, change: SubscribedChange) -> None:
+        if change.op in ("add", "change"):
+            teller.first_change()
+        elif change.op == "snapshot":
+            missing.discard(view)
+            if not missing:
+                joined.set()
+
+    jobs = [follow(board, view, addresses["websocket"], heard) for view in VIEWS]
+    if options.json:
+        jobs.append(report(board, teller.figures))
+    elif options.board:
+        jobs.append(show(board, teller.console))
+    await _first(*jobs)

@@ -1,0 +1,127 @@
+"""The page of all metrics, read from what the parts would print.
+
+Each part is asked for its Prometheus text with one of everything in it, so that every name, help text and
+label is the code's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from distributary.config import Config
+from distributary.control import health_routes
+from distributary.control.app_context import CONTEXT, Context
+from distributary.control.monitor import Monitor
+from distributary.control.observation import KafkaSight, Oldest
+from distributary.model.build import Definition
+from distributary.model.feed import Feed
+from distributary.model.view import View
+from distributary.publisher import metrics
+from distributary.publisher.codec.codes import SHUTDOWN
+from distributary.publisher.counters import Stats
+from distributary.publisher.hub.hub import Hub
+from distributary.store.memory_store import MemoryStore
+
+_INTRO = """\
+# Metrics
+
+<!-- Made by `python -m distributary.docgen` from src/distributary/control/health_routes.py and
+     src/distributary/publisher/metrics.py. Do not edit. -->
+
+Prometheus text, at `/metrics` of the control API and of every publisher's HTTP port. A publisher's series
+are labelled with the `process` (its pid). Where `publisher.processes` is over 1 they share that port and the
+system picks one for each connection; whichever answers tells of all of them, as they said within the last 2
+seconds. Publishers of another machine are scraped there.
+"""
+
+_SUFFIX = re.compile(r"_(bucket|sum|count)$")
+_SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? \S+$")
+_LABEL = re.compile(r'(\w+)="')
+
+
+class Metric(NamedTuple):
+    """One metric of a part."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...]
+
+
+def page() -> str:
+    """The whole page."""
+    parts = {"Control API": control(), "Publisher": publisher()}
+    return "\n".join([_INTRO, *(_table(title, parse(text)) for title, text in parts.items())])
+
+
+def control() -> str:
+    """What the control API prints of a stack with one view."""
+    store = MemoryStore()
+    definition = Definition(View("odds", "odds"), Feed("odds", "odds"))
+    store.writer.define("odds", definition.build, definition.text)
+    store.writer.beat("reducers", "1", json.dumps({"views": {"odds": {"build": definition.build}}}))
+    return asyncio.run(_control(store))
+
+
+async def _control(store: MemoryStore) -> str:
+    nothing: Any = None
+    monitor = Monitor(Config(data_dir=Path("/nonexistent")), store.reader, _Kafka())
+    context = Context(Config(), store.reader, store.writer, nothing, monitor)
+    context.counts["GET /v1", "200"] += 1
+    await monitor.look()
+    request: Any = SimpleNamespace(app={CONTEXT: context})
+    return str((await health_routes.metrics(request)).text)
+
+
+class _Kafka:
+    """A cluster with one topic that lacks a replica, so that there is an alarm."""
+
+    def look(self, names: set[str]) -> KafkaSight:
+        return KafkaSight(under_replicated=("odds-0",), ends={name: {0: 1} for name in names})
+
+    def next_records(self, topic: str, offsets: dict[int, int]) -> dict[int, Oldest | None]:
+        return dict.fromkeys(offsets)
+
+
+def publisher() -> str:
+    """What a publisher prints that has served one view."""
+    stats = Stats()
+    stats.closed(SHUTDOWN.code)
+    stats.latency("odds")
+    hub = Hub(MemoryStore().reader, ttl=60, hold_bytes=1, stats=stats)
+    return metrics.prometheus([metrics.told(hub, stats, "1")])
+
+
+def parse(text: str) -> list[Metric]:
+    """Read Prometheus text; a histogram is one metric, its ``le`` is no label of its own."""
+    found: dict[str, Metric] = {}
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            _, _, name, help = line.split(" ", 3)
+            found[name] = Metric(name, "", help, ())
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ", 3)
+            found[name] = found[name]._replace(kind=kind)
+        elif sample := _SAMPLE.match(line):
+            name = sample[1] if sample[1] in found else _SUFFIX.sub("", sample[1])
+            labels = tuple(one for one in _LABEL.findall(sample[2] or "") if one != "le")
+            found[name] = found[name]._replace(labels=labels)
+    return list(found.values())
+
+
+def _table(title: str, metrics: list[Metric]) -> str:
+    return "\n".join([f"## {title}\n", "| name | type | labels | what it counts |", "|---|---|---|---|"]) + (
+        "\n" + "".join(_rows(metrics))
+    )
+
+
+def _rows(metrics: list[Metric]) -> Iterator[str]:
+    for metric in metrics:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |\n"

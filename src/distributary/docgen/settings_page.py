@@ -1,0 +1,79 @@
+"""The page of all settings, from the table."""
+
+from __future__ import annotations
+
+from distributary.cli.settings_help import default, kind
+from distributary.config.coerce import bounds
+from distributary.config.loader import EXAMPLE
+from distributary.config.overrides import NOT_SETTINGS
+from distributary.config.setting_field import ITEMS, Section, Setting
+from distributary.config.settings_table import GROUPS, SECTIONS
+
+_INTRO = """\
+# Configuration
+
+<!-- Made by `python -m distributary.docgen` from src/distributary/config/. Do not edit. -->
+
+Distributary reads one file, `distributary.toml`: the one that `--config` names, else the one that
+`DISTRIBUTARY_CONFIG` names, else the one in the working folder. `distributary config` checks it and
+prints every setting in force with where it came from.
+
+The smallest useful file:
+
+```toml
+{example}```
+
+- Every setting can also be given by its environment variable, which wins over the file. Feeds and views
+  are described in the file; a variable changes one of their keys, the name being in upper case with
+  `-` and `.` as `_`: `DISTRIBUTARY_VIEWS_ODDS_TTL`.
+- A variable that begins with `DISTRIBUTARY_` and matches no setting is an error, and so is an unknown key.
+  Not settings, and left alone: {others}.
+- Durations are seconds (`30`) or texts: `"500 ms"`, `"30 s"`, `"5 minutes"`, `"1h"`, `"2 days"`. Where
+  there may be none, `"never"`.
+- Sizes are bytes (`65536`) or texts: `"64k"`, `"1 MiB"`, `"2g"`. Units are powers of 1024.
+- In a variable, a list is separated by commas; a table is a JSON object or `name=value` pairs separated
+  by commas, and is added to the file's entry by entry.
+- Passwords in addresses, and properties whose name says that they are secret, are never printed.
+"""
+
+_TITLES = {"": "The top of the file", **{name: f"[[{name}]]" for name in ITEMS}}
+
+
+def page() -> str:
+    """The whole page."""
+    others = ", ".join(f"`{name}`" for name in NOT_SETTINGS)
+    parts = [_INTRO.format(example=EXAMPLE, others=others)]
+    for section, settings in GROUPS.items():
+        title = _TITLES.get(section, f"[{section}]")
+        parts.append(f"## {title}\n\n{_about(section)}{''.join(map(_entry, settings))}".rstrip() + "\n")
+    return "\n".join(parts)
+
+
+def _about(section: str) -> str:
+    cls: type[Section] | None = SECTIONS.get(section)
+    about = {
+        "topics": "What is asked of records on their way in, whichever part of the stack writes them: the\n"
+        "gateway, a publisher for its subscribers, `distributary produce`.",
+        "feeds": "Where records come from: a Kafka topic and how to read it.",
+        "views": "What is kept of a feed, row by row. `key`, `select`, `where` and `time` are Spark SQL\n"
+        "over the fields of the value and over `record_key`, `record_timestamp`, `record_headers`,\n"
+        "`record_partition` and `record_offset`.",
+    }.get(section, (cls.__doc__ or "") if cls else "")
+    return f"{about}\n\n" if about else ""
+
+
+def _entry(setting: Setting) -> str:
+    note = setting.note
+    facts = [f"- Default: {default(setting) if setting.required else f'`{default(setting)}`'}"]
+    facts.append(f"- Type: {kind(setting)}")
+    if note.choices:
+        facts.append(f"- One of: {', '.join(f'`{choice}`' for choice in note.choices)}")
+    if bounds(note):
+        facts.append(f"- Bounds: {bounds(note)}")
+    if note.aliases:
+        facts.append(f"- Also written: {', '.join(f'`{alias}`' for alias in note.aliases)}")
+    if note.example:
+        facts.append(f"- Example: `{setting.name} = {note.example}`")
+    if setting.name != "name":
+        facts.append(f"- Environment: `{setting.env}`")
+    return f"### `{setting.key}`\n\n{note.doc}\n\n" + "\n".join(facts) + "\n\n"

@@ -1,0 +1,106 @@
+"""The gateway put together: every address in one table."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from distributary.auth import Gate, PageRules, metering
+from distributary.auth.audit import Audit
+from distributary.auth.audited import audited
+from distributary.auth.limiter import Limiter
+from distributary.config import Config
+from distributary.deadline import Deadline
+from distributary.gateway import gateway_health
+from distributary.gateway.gateway_access import CONFIG, GATE, LIMITER, RULES, attempt, permitted, prefix_of
+from distributary.gateway.registry import mode_routes, schema_routes
+from distributary.gateway.registry import subject_routes as schemas
+from distributary.gateway.registry.registry_requests import LOG, negotiated
+from distributary.gateway.registry.schema_checker import DEADLINE
+from distributary.gateway.registry.schemas_topic import SchemaLog
+from distributary.gateway.request_fields import declared_only
+from distributary.gateway.response_bodies import one_shape
+from distributary.gateway.rest_proxy import (
+    consumer_routes,
+    metadata_routes,
+    produce_v2,
+    produce_v3,
+    simple_consumer_v1,
+)
+from distributary.gateway.rest_proxy.consumer_pool import Instances
+from distributary.gateway.rest_proxy.metadata_client import Cluster
+from distributary.gateway.topic_stream import topic_stream_routes as streams
+from distributary.httpd.response_headers import add_safe_headers
+from distributary.kafka.record_router import make_gate
+from distributary.kafka.topic_writer import TopicWriter
+from distributary.store.contract import ReaderStore as Store
+
+
+def make_app(config: Config, store: Store) -> web.Application:
+    """Make the application; it talks to Kafka from its first request on.
+
+    ``store`` has revocations and what users have. Raises ConfigError when the keys of ``[permit]`` cannot
+    be used.
+    """
+    noted = audited(Audit.of("gateway", config), attempt)
+    app = web.Application(
+        middlewares=[noted, one_shape, permitted, declared_only], client_max_size=config.gateway.max_body
+    )
+    app.on_response_prepare.append(add_safe_headers)
+    app[CONFIG] = config
+    app[RULES] = PageRules("gateway", config.gateway)
+    app[GATE] = Gate(config, store.revoked)
+    app[LIMITER] = Limiter(config, store)
+    app[LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
+    app[metadata_routes.CLUSTER] = Cluster(config.kafka)
+    app[DEADLINE] = Deadline(config.gateway.schema_timeout, charge=metering.charge)
+    app[produce_v2.WRITER] = TopicWriter(config.kafka, make_gate(config), deadline=app[DEADLINE])
+    app[consumer_routes.INSTANCES] = Instances(config.kafka, config.gateway)
+    app.cleanup_ctx.append(_closing)
+    app[streams.OPEN] = set()
+    app.on_shutdown.append(_stopping)
+    registry = [route for part in (schemas, schema_routes, mode_routes) for route in part.routes()]
+    proxy = (metadata_routes, produce_v2, produce_v3, consumer_routes, simple_consumer_v1, streams)
+    table = [
+        *gateway_health.routes(),
+        *(web.RouteDef(one.method, one.path, negotiated(one.handler), one.kwargs) for one in registry),
+        *(route for part in proxy for route in part.routes()),
+    ]
+    prefix = prefix_of(config)
+    # A proxy may or may not take the prefix off, and some clients put it before base_uri's path once more.
+    for before in dict.fromkeys(("", prefix, prefix * 2)):
+        for one in table:
+            for path in _paths(before + one.path):
+                app.add_routes([web.RouteDef(one.method, path, one.handler, one.kwargs)])
+    return app
+
+
+def _paths(path: str) -> list[str]:
+    """Write an address as the router's patterns: with and without a slash at its end."""
+    # Names may have any character, braces too, which a plain {name} of the router does not match.
+    bare = re.sub(r"{(\w+)}", r"{\1:[^/]+}", path.rstrip("/"))
+    return [bare, f"{bare}/"] if bare else ["/"]
+
+
+async def _stopping(app: web.Application) -> None:
+    """End what would wait for long, so that the process ends soon; clients come back."""
+    app[consumer_routes.INSTANCES].stop_waiting()
+    for task in app[streams.OPEN].copy():
+        task.cancel()
+
+
+async def _closing(app: web.Application) -> AsyncIterator[None]:
+    running = [
+        asyncio.create_task(app[consumer_routes.INSTANCES].keep()),
+        asyncio.create_task(app[LIMITER].usage.run()),
+    ]
+    yield
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    await asyncio.gather(
+        app[consumer_routes.INSTANCES].close(), app[produce_v2.WRITER].close(), app[LOG].close()
+    )

@@ -1,0 +1,152 @@
+"""Reads the words of a filter one by one: its fields and its literals."""
+
+from __future__ import annotations
+
+import sys
+
+from distributary.errors import BadQuery
+from distributary.model.filter.scalars import read_number
+from distributary.model.filter.syntax_tree import Literal, Moment, Now, Path
+from distributary.model.filter.times import MAX_OFFSET_MS, read_duration, read_moment
+from distributary.model.filter.tokens import HINT, Token, bad, tokens
+
+MAX_NAMES = 16
+
+LITERAL = "a text in quotes, a number, true, false, null, timestamp '…' or now()"
+
+_RESERVED = {"and", "or", "not", "in", "between", "like", "is", "null", "true", "false"}
+
+
+class Reader:
+    """A place in a filter, and what can be read from there. What cannot be raises BadQuery."""
+
+    def __init__(self, text: str, now: bool, what: str = "filter") -> None:
+        self.text = text
+        self._now = now
+        self._what = what
+        self._tokens = tokens(text, what)
+        self._at = 0
+
+    @property
+    def peek(self) -> Token:
+        """The next word, which stays."""
+        return self._tokens[self._at]
+
+    def take(self) -> Token:
+        """The next word, which goes."""
+        token = self._tokens[self._at]
+        self._at += 1
+        return token
+
+    def skip(self, word: str) -> bool:
+        """Take the next word if it is this one."""
+        if self.peek.word != word:
+            return False
+        self._at += 1
+        return True
+
+    def bad(self, why: str, hint: str) -> BadQuery:
+        """Make an error that points at the next word."""
+        return bad(self.text, self.peek.at, why, hint, self._what)
+
+    def expected(self, what: str, hint: str = "") -> BadQuery:
+        """Make an error that says what should stand in the place of the next word."""
+        token = self.peek
+        word = self.text[token.at : token.end][:40]
+        why = f"expected {what}, but {f'the {self._what} ends' if token.kind == 'end' else f'found {word}'}"
+        return bad(self.text, token.at, why, hint or HINT, self._what)
+
+    def is_field(self) -> bool:
+        """Whether a field comes. ``now`` and ``timestamp`` are fields too, unless they are used as times."""
+        token = self.peek
+        if token.kind != "word":
+            return token.kind == "quoted"
+        after = self._tokens[self._at + 1]  # an end stands behind every word
+        is_time = (token.word == "now" and after.word == "(") or (
+            token.word == "timestamp" and after.kind == "text"
+        )
+        return token.word not in _RESERVED and not is_time
+
+    def path(self) -> Path:
+        """Read a field."""
+        names = [sys.intern(self.take().text)]
+        while self.skip("."):
+            if self.peek.kind not in ("word", "quoted"):
+                raise self.expected("a field's name")
+            if len(names) == MAX_NAMES:
+                raise self.bad("nested too deeply", f"a field has at most {MAX_NAMES} names")
+            names.append(sys.intern(self.take().text))
+        return tuple(names)
+
+    def value(self, wanted: str, hint: str) -> Literal:
+        """Read a literal that is not null."""
+        start = self.peek
+        value = self.literal(wanted)
+        if value is None:
+            raise bad(self.text, start.at, "null cannot stand here", hint)
+        return value
+
+    def literal(self, wanted: str) -> Literal | None:
+        """Read a literal; None is null."""
+        token = self.peek
+        if self.is_field():
+            why = f"expected {wanted}, not the name of a field,"
+            raise bad(self.text, token.at, why, "compare a field with a literal; a text stands in quotes")
+        if token.kind == "text":
+            return self.take().text
+        if token.kind == "number" or token.word == "-":
+            return self._number(wanted)
+        if token.word in ("true", "false"):
+            return self.take().word == "true"
+        if token.word == "null":
+            self._at += 1
+            return None
+        if token.word in ("timestamp", "now"):
+            return self._time()
+        raise self.expected(wanted)
+
+    def _number(self, wanted: str) -> Literal:
+        start = self.peek
+        sign = "-" if self.skip("-") else ""
+        if self.peek.kind != "number":
+            raise self.expected(wanted if not sign else "a number")
+        value = read_number(sign + self.take().text)
+        if value is None:
+            raise bad(self.text, start.at, "a number beyond what can be compared", "use a smaller exponent")
+        return value
+
+    def _time(self) -> Literal:
+        start = self.take()
+        if start.word == "now":
+            self._at += 1
+            if not self.skip(")"):
+                raise self.expected(")")
+            if not self._now:
+                why = "now() (which is not served yet)"
+                raise bad(self.text, start.at, why, "compare with timestamp '2026-01-31T08:00:00Z' for now")
+            return Now(self._offset())
+        moment = read_moment(self.peek.text)
+        if moment is None:
+            raise self.expected("an ISO 8601 time such as '2026-01-31T08:00:00Z'")
+        self._at += 1
+        offset = self._offset()
+        return Moment(moment + offset if offset else moment)
+
+    def _offset(self) -> int:
+        total = 0
+        while self.peek.word in ("+", "-"):
+            sign = -1 if self.take().word == "-" else 1
+            start = self.peek
+            if self.skip("interval"):
+                text = self.take().text if self.peek.kind == "text" else ""
+            else:
+                text = self.take().text if self.peek.kind == "number" else ""
+                text += self.take().text if text and self.peek.kind == "word" else ""
+            duration = read_duration(text)
+            if duration is None:
+                why = "expected a duration"
+                raise bad(self.text, start.at, why, "write 90s, 5m, 1h, 2d, 500ms or interval '2 hours'")
+            total += sign * duration
+            if abs(total) > MAX_OFFSET_MS:
+                raise bad(self.text, start.at, "a duration of over 100 years", "use a shorter one")
+        return total

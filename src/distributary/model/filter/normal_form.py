@@ -1,0 +1,186 @@
+"""The normal form's parts, and their text.
+
+There is no ``not`` in it: every leaf says of itself whether it is true, and a leaf whose field is missing,
+null or of another type is not true. So two truths are enough, and what holds for sets holds here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from distributary.errors import BadQuery
+from distributary.model.filter.scalars import Number, number, read_number
+from distributary.model.filter.syntax_tree import Path
+
+Kind = Literal["text", "number", "truth", "moment", "now"]
+"""How a field is read. ``now`` is as ``moment``, but its values are offsets from the time of asking."""
+
+Plain = str | bool | Number
+"""A value within a kind: text, an exact number, a truth, milliseconds, or an offset in milliseconds."""
+
+Bound = tuple[Plain, bool]
+"""A value, and whether it belongs to the range itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """The field equals one of the values, which are sorted."""
+
+    path: Path
+    kind: Kind
+    values: tuple[Plain, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """The field is of the kind and equals none of the values (of which there may be none)."""
+
+    path: Path
+    kind: Kind
+    values: tuple[Plain, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The field is of the kind and within the bounds, of which there is one at least."""
+
+    path: Path
+    kind: Kind
+    low: Bound | None
+    high: Bound | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The field is a text that is like a canonical pattern, or (``negated``) one that is not."""
+
+    path: Path
+    pattern: str
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """The field is null or missing, or (``negated``) neither."""
+
+    path: Path
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All of them: sorted by text, none twice, none an Every."""
+
+    terms: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """One of them at least: sorted by text, none twice, none a Some."""
+
+    terms: tuple[Filter, ...]
+
+
+Leaf = Among | Apart | Range | Alike | Null
+Filter = Leaf | Every | Some
+
+ALWAYS = Every(())
+NEVER = Some(())
+
+_KINDS: dict[str, Kind] = {
+    "text": "text",
+    "number": "number",
+    "truth": "truth",
+    "moment": "moment",
+    "now": "now",
+}
+
+
+def paths(term: Filter) -> frozenset[Path]:
+    """List the fields that a filter looks at."""
+    if isinstance(term, Every | Some):
+        return frozenset(path for one in term.terms for path in paths(one))
+    return frozenset((term.path,))
+
+
+def dump(term: Filter) -> list[Any]:
+    """Make plain lists, for JSON; ``load`` reads them back exactly."""
+    match term:
+        case Every(terms):
+            return ["and", *map(dump, terms)]
+        case Some(terms):
+            return ["or", *map(dump, terms)]
+        case Among(path, kind, values):
+            return ["in", _path(path), kind, *(_plain(kind, value) for value in values)]
+        case Apart(path, kind, values):
+            return ["not in", _path(path), kind, *(_plain(kind, value) for value in values)]
+        case Range(path, kind, low, high):
+            return ["range", _path(path), kind, _bound(kind, low, ">"), _bound(kind, high, "<")]
+        case Alike(path, pattern, negated):
+            return ["not like" if negated else "like", _path(path), pattern]
+        case Null(path, negated):
+            return ["not null" if negated else "null", _path(path)]
+
+
+def text(term: Filter) -> str:
+    """The normal form as text: equal for equal filters, and only for them."""
+    return json.dumps(dump(term), separators=(",", ":"), ensure_ascii=False)
+
+
+def load(body: Any) -> Filter:
+    """Read what ``dump`` made. Raises BadQuery for anything else."""
+    try:
+        return _load(body)
+    except (ValueError, TypeError, IndexError, KeyError, RecursionError):
+        said = json.dumps(body)[:80]
+        raise BadQuery(f"{said} is not a filter's normal form", hint="subscribe again") from None
+
+
+def _load(body: Any) -> Filter:
+    name, *rest = body
+    if name in ("and", "or"):
+        terms = tuple(_load(one) for one in rest)
+        return Every(terms) if name == "and" else Some(terms)
+    names = [rest[0]] if isinstance(rest[0], str) else rest[0]
+    path = tuple(sys.intern(one) for one in names)  # the same few names in all queries of a view
+    if name in ("null", "not null"):
+        return Null(path, name == "not null")
+    if name in ("like", "not like"):
+        return Alike(path, str(rest[1]), name == "not like")
+    kind = _KINDS[rest[1]]
+    if name == "range":
+        return Range(path, kind, _read_bound(kind, rest[2]), _read_bound(kind, rest[3]))
+    values = tuple(_read(kind, one) for one in rest[2:])
+    if name not in ("in", "not in"):
+        raise ValueError(name)
+    return Among(path, kind, values) if name == "in" else Apart(path, kind, values)
+
+
+def _path(path: Path) -> str | list[str]:
+    return path[0] if len(path) == 1 else list(path)
+
+
+def _plain(kind: Kind, value: Plain) -> str | bool:
+    return value if isinstance(value, (str, bool)) else number(str(value))
+
+
+def _bound(kind: Kind, bound: Bound | None, sign: str) -> list[str | bool] | None:
+    return None if bound is None else [sign + "=" if bound[1] else sign, _plain(kind, bound[0])]
+
+
+def _read(kind: Kind, value: Any) -> Plain:
+    if kind == "truth":
+        return bool(value)
+    if kind == "text":
+        return str(value)
+    found = read_number(value)
+    if found is None:
+        raise ValueError(value)
+    return found
+
+
+def _read_bound(kind: Kind, bound: Any) -> Bound | None:
+    return None if bound is None else (_read(kind, bound[1]), bound[0].endswith("="))

@@ -1,0 +1,62 @@
+"""When a filter with ``now()`` may change its mind about a row that does not change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+import msgspec
+
+from distributary.model.filter.normal_form import Among, Apart, Every, Filter, Range, Some
+from distributary.model.filter.row_view import Row, slot_of
+from distributary.model.filter.syntax_tree import Path
+
+_HORIZON = 10**18
+"""Milliseconds that no clock reaches: a field beyond them is never passed by."""
+
+
+def timed(term: Filter) -> bool:
+    """Say whether a filter's truth depends on the time of asking."""
+    return next(_moving(term), None) is not None
+
+
+def anchors(term: Filter) -> Iterator[tuple[Path, int]]:
+    """Each field that is compared with ``now()``, with the offset; each pair once."""
+    seen = dict.fromkeys((leaf.path, offset) for leaf in _moving(term) for offset in _offsets(leaf))
+    return iter(seen)
+
+
+def next_transition(term: Filter, fields: Mapping[str, msgspec.Raw], after_ms: int) -> int | None:
+    """The first moment after ``after_ms`` at which the filter's truth for this row may change; None: never.
+
+    It never comes too late: between ``after_ms`` and that moment the truth is the same. It may be early,
+    where another condition decides.
+    """
+    row = Row(fields)
+    first: int | None = None
+    for leaf in _moving(term):
+        value = row[slot_of(leaf.path, leaf.kind)]
+        if not isinstance(value, (int, Decimal)) or not -_HORIZON < value < _HORIZON:
+            continue
+        for offset in _offsets(leaf):
+            # A comparison with now + offset changes when now reaches value - offset, and once it is past.
+            for at in (math.ceil(value) - offset, math.floor(value) + 1 - offset):
+                if at > after_ms and (first is None or at < first):
+                    first = at
+    return first
+
+
+def _moving(term: Filter) -> Iterator[Among | Apart | Range]:
+    if isinstance(term, (Every, Some)):
+        for one in term.terms:
+            yield from _moving(one)
+    elif isinstance(term, (Among, Apart, Range)) and term.kind == "now":
+        yield term
+
+
+def _offsets(leaf: Among | Apart | Range) -> Iterator[int]:
+    if isinstance(leaf, Range):
+        yield from (int(bound[0]) for bound in (leaf.low, leaf.high) if bound is not None)
+    else:
+        yield from (int(value) for value in leaf.values)

@@ -1,0 +1,163 @@
+"""What a publisher says of itself: JSON for ``status``, Prometheus text for collectors."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from distributary.publisher.counters import Stats
+from distributary.publisher.hub.channel import Channel
+from distributary.publisher.hub.hub import Hub
+
+PACES = 1_000
+"""How many subscriptions with a pace are told of one by one."""
+
+
+def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
+    """Say everything, as values."""
+    channels = [channel for follower in hub.followers.values() for channel in follower.channels.values()]
+    kept = [channel.kept for channel in channels if channel.kept is not None]
+    views = {view: _view(hub, stats, view) for view, _ in stats.latencies()}
+    return {
+        "id": id,
+        "pid": os.getpid(),
+        "uptime": round(time.time() - stats.started, 1),
+        "connections": stats.connections,
+        "streams": stats.streams,
+        "accepted": stats.accepted,
+        "queries": len(channels),
+        "channels": sum(len(channel.outlets) for channel in channels),
+        "subscribers": sum(view["subscribers"] for view in views.values()),
+        "followers": len(hub.followers),
+        "deliveries": stats.deliveries,
+        "writes": stats.writes,
+        "bytes": stats.bytes,
+        "slow": stats.slow,
+        "conflated": stats.conflated,
+        "dropped": stats.dropped,
+        "kept_queries": len(kept),
+        "kept_rows": sum(len(one.rows) for one in kept),
+        "state_bytes": hub.states.used,
+        "joins_waiting": hub.states.waiting,
+        "paced": sum(len(channel.paced) for channel in channels),
+        "pings": stats.pings,
+        "refused_origins": stats.refused_origins,
+        "refused_access": stats.refused_access,
+        "refused_connections": {why: stats.refused_connections[why] for why in ("total", "address")},
+        "slow_connections": {what: stats.slow_connections[what] for what in ("head", "body", "write")},
+        "joins": dict(stats.joins),
+        "publishes": dict(stats.publishes),
+        "closes": {str(code): count for code, count in sorted(stats.closes.items())},
+        "paces": dict(_paces(channels)),
+        "views": views,
+    }
+
+
+def _paces(channels: Iterable[Channel]) -> Iterator[tuple[str, dict[str, int]]]:
+    """What subscriptions with a pace were not sent one by one; of very many only some."""
+    members = ((member, paced) for channel in channels for member, paced in channel.paced.items())
+    for member, paced in islice(members, PACES):
+        yield member.subscription, {"conflated": paced.conflated, "dropped": paced.dropped}
+
+
+def told(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
+    """Say everything that another process needs to answer for this one: also the delays, whole."""
+    delays = {
+        view: {"buckets": latency.cumulative(), "sum": latency.sum, "count": latency.total}
+        for view, latency in stats.latencies()
+    }
+    return describe(hub, stats, id) | {"delays": delays}
+
+
+def _view(hub: Hub, stats: Stats, view: str) -> dict[str, Any]:
+    latency = stats.latency(view)
+    follower = hub.followers.get(view)
+    return {
+        "subscribers": len(follower.members) if follower else 0,
+        "queries": len(follower.channels) if follower else 0,
+        "published": latency.total,
+        "epoch": follower.epoch if follower else "",
+        "seq": follower.seq if follower else 0,
+        "stale": follower.stale if follower else False,
+        "e2e_p50_ms": latency.percentile(0.5),
+        "e2e_p99_ms": latency.percentile(0.99),
+    }
+
+
+GAUGES = (
+    ("connections", "WebSocket connections."),
+    ("streams", "HTTP streams."),
+    ("queries", "Queries with a subscriber here."),
+    ("channels", "Channel names in use."),
+    ("subscribers", "Subscriptions served here."),
+    ("followers", "Views whose log is followed."),
+    ("kept_queries", "Queries whose rows are kept for an order or a pace."),
+    ("kept_rows", "Rows that are kept for them."),
+    ("paced", "Subscriptions with a pace of their own."),
+    ("state_bytes", "Bytes of large first rows and resumes that connections have still to read."),
+    ("joins_waiting", "Joins that wait until there is room for theirs."),
+)
+COUNTERS = (
+    ("accepted", "WebSocket connections accepted."),
+    ("deliveries", "Changes delivered, each to one subscriber."),
+    ("writes", "Writes to connections."),
+    ("bytes", "Bytes written."),
+    ("pings", "Pings sent."),
+    ("slow", "Subscribers closed because they read too slowly."),
+    ("conflated", "Changes that were not sent since a later one of the same row was."),
+    ("dropped", "Changes that were not sent since their row came and went between two sends."),
+    ("refused_origins", "Connections refused for their origin."),
+    ("refused_access", "Connections, streams and subscriptions refused for their token or key."),
+)
+
+
+OUTCOMES = (
+    ("joins", "outcome", "Joins by their outcome."),
+    ("publishes", "outcome", "Messages of clients by their outcome."),
+    ("closes", "code", "Connections closed from here, by code."),
+    ("refused_connections", "reason", "Connections over a bound, by which."),
+    ("slow_connections", "waited_for", "HTTP connections closed for a slow client."),
+)
+DELAY = "distributary_publisher_delay_ms"
+
+
+def prometheus(processes: Iterable[Mapping[str, Any]]) -> str:
+    """Write what ``told`` said in each process as Prometheus text; another version may say less."""
+    said = [(f'process="{_escaped(str(one.get("pid", "")))}"', one) for one in processes]
+    return "\n".join(_lines(said)) + "\n"
+
+
+def _lines(said: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    for name, help in GAUGES:
+        yield from _head(f"distributary_publisher_{name}", "gauge", help)
+        yield from (f"distributary_publisher_{name}{{{label}}} {one.get(name, 0)}" for label, one in said)
+    for name, help in COUNTERS:
+        yield from _head(f"distributary_publisher_{name}_total", "counter", help)
+        for label, one in said:
+            yield f"distributary_publisher_{name}_total{{{label}}} {one.get(name, 0)}"
+    for name, by, help in OUTCOMES:
+        yield from _head(f"distributary_publisher_{name}_total", "counter", help)
+        for label, one in said:
+            for which, count in one.get(name, {}).items():
+                yield f'distributary_publisher_{name}_total{{{label},{by}="{_escaped(which)}"}} {count}'
+    yield from _head(DELAY, "histogram", "From a record's time to its publication, in ms.")
+    for label, one in said:
+        for view, delay in one.get("delays", {}).items():
+            labels = f'{label},view="{_escaped(view)}"'
+            for bound, count in delay["buckets"]:
+                yield f'{DELAY}_bucket{{{labels},le="{bound}"}} {count}'
+            yield f'{DELAY}_bucket{{{labels},le="+Inf"}} {delay["count"]}'
+            yield f"{DELAY}_sum{{{labels}}} {delay['sum']:.0f}"
+            yield f"{DELAY}_count{{{labels}}} {delay['count']}"
+
+
+def _head(name: str, kind: str, help: str) -> Iterator[str]:
+    yield f"# HELP {name} {help}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

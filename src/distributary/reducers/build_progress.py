@@ -1,0 +1,186 @@
+"""How far a build's queries are: what is folded, what waits, who is heard; and where that is shown."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from distributary.config.sections import Kafka
+from distributary.errors import Superseded
+from distributary.kafka import topic_offsets
+from distributary.model.fingerprint import Fingerprint
+from distributary.model.position import Mark
+from distributary.reducers import engine
+from distributary.reducers.recognise import fingerprints_at
+from distributary.reducers.start_offsets import events_lag, folded, source_places
+from distributary.reducers.topic_identity import Leaders
+from distributary.store.contract import BuildGone, BuildInfo, Claim, WriterStore
+from distributary.store.log_tail import Build
+
+log = logging.getLogger(__name__)
+
+SILENCE = 8.0
+"""Seconds after which a task without a heartbeat is taken for dead."""
+
+HANGS = 60.0
+"""Seconds after which a task is taken for hung whose loop does not turn, though its process lives."""
+
+DRIVER = secrets.token_hex(8)
+"""This process, among all that may claim a build."""
+
+
+class ReducerFailed(Exception):
+    """A reducer said why it ended, before Spark could."""
+
+
+@dataclass
+class Facts:
+    """What a job knows of itself, for status."""
+
+    build: str = ""
+    engine: str = ""
+    engine_reason: str = ""
+    status: str = "starting"
+    reason: str = ""
+    rate: float = 0.0
+    lag: int = 0
+    lag_seconds: float = 0.0
+    dead_letters: int = 0
+    events_lag: int | None = None
+    rekeyed: bool = False
+    partitions: dict[int, dict[str, int]] = field(default_factory=dict)
+
+
+class Progress:
+    """Reads the store about one build and keeps ``facts`` true; ``mirror`` is a consumer to commit with."""
+
+    def __init__(self, build: Build, store: WriterStore, kafka: Kafka, admin: Any, mirror: Any) -> None:
+        self.build = build
+        self.facts = Facts(build=build.id)
+        self.claim = Claim("", 0)
+        self._store = store
+        self._kafka = kafka
+        self._admin = admin
+        self._mirror = mirror
+        self._records = (0.0, 0)
+
+    def check_generation(self, info: BuildInfo) -> None:
+        """Raise Superseded when another driver has claimed the build since."""
+        # Nobody's name: the build was begun anew. Our own: a claim whose answer was lost.
+        if info.generation > self.claim.generation and info.driver not in ("", DRIVER):
+            raise Superseded(f"view {self.build.view}: another driver has taken over")
+
+    def advance(self, running: engine.Running, seen: int, read: Leaders, internal: Leaders | None) -> int:
+        """Store the ends of finished batches of a topic, so that filtered records count as read.
+
+        ``internal`` is the topic that a re-keying query writes to; None for a query of reducers. Raises
+        LeaderChanged, and stores nothing, if a batch may have been read after an election.
+        """
+        ends: dict[int, int] = {}
+        for progress in running.query.recentProgress:
+            if progress["batchId"] <= seen or not progress["sources"]:
+                continue
+            end = progress["sources"][0]["endOffset"]
+            if not end:
+                continue
+            if isinstance(end, str):
+                end = json.loads(end)
+            seen = progress["batchId"]
+            ends = {int(p): int(at) for found in end.values() for p, at in found.items()}
+        if ends:
+            last, copied = self._last(read.topic, ends), {}
+            read.confirm(self._admin)
+            if internal is not None:
+                copied = self._last(internal.topic, topic_offsets.end_offsets(self._admin, internal.topic))
+                internal.confirm(self._admin)
+            self.move(ends, hop=internal is not None, last=last, copied=copied)
+        return seen
+
+    def _last(self, topic: str, ends: Mapping[int, int]) -> dict[int, Fingerprint]:
+        """The fingerprints of the records just before the ends, where there are any."""
+        found = fingerprints_at(self._kafka, topic, {p: [end - 1] for p, end in ends.items() if end > 0})
+        return {partition: some[0] for partition, some in found.items()}
+
+    def move(self, ends: Mapping[int, int], *, hop: bool = False, **fingerprints: Any) -> None:
+        """Store that partitions are read up to these offsets; raises when the claim does not hold any more.
+
+        A store that restarted may have lost what an earlier batch wrote: the queries must start again from
+        its marks, before they write on (R2).
+        """
+        if not self._store.advance(self.build, self.claim, ends, hop=hop, **fingerprints):
+            info = self._store.build(self.build)
+            if info is None:
+                raise BuildGone("the build is gone")
+            self.check_generation(info)
+            raise ReducerFailed("the store restarted, failed over or was claimed anew")
+
+    def silent(self, tasks: int) -> str:
+        """Say which of so many tasks of this claim gives no sign of life; empty when all do."""
+        prefix = f"{self.build.view}/{self.build.id}/"
+        heard: dict[str, float] = {}
+        for beat in self._store.beats():
+            if beat.part == "reducer" and beat.id.startswith(prefix):
+                said = json.loads(beat.stats)
+                if said["generation"] == self.claim.generation and beat.age_ms < SILENCE * 1000:
+                    heard[beat.id.removeprefix(prefix)] = said["loop_age"]
+        missing = [str(task) for task in range(tasks) if str(task) not in heard]
+        if missing:
+            return f"no sign of life for {SILENCE:g} s from the task(s) {', '.join(missing)} of {tasks}"
+        hung = {task: age for task, age in heard.items() if age > HANGS}
+        return "; ".join(
+            f"task {task} hangs: its loop has not turned for {hung[task]:.0f} s" for task in hung
+        )
+
+    def marks(self) -> dict[int, Mark]:
+        """How far each partition is folded, as the store says."""
+        info = self._store.build(self.build)
+        return dict(info.marks) if info is not None else {}
+
+    def offsets(self) -> dict[int, int]:
+        """The offset before which every record of each partition is folded, as the store says."""
+        return {partition: mark.offset for partition, mark in self.marks().items()}
+
+    def measure(
+        self, starts: dict[int, int], ends: dict[int, int], events_end: int | None = None
+    ) -> dict[int, int]:
+        """Note lag, rate and dead letters; return the offset before which each source partition is folded."""
+        info = self._store.build(self.build)
+        if info is None:
+            raise BuildGone("the build is gone")
+        self.check_generation(info)
+        if info.fault.startswith(f"{self.claim.generation} "):
+            raise ReducerFailed(info.fault.partition(" ")[2])
+        if self.facts.rekeyed:
+            reached = source_places(info.memos, info.hops, starts)
+        else:
+            reached = {p: folded(info.marks.get(p), starts.get(p, 0)) for p in ends}
+        self.facts.partitions = {
+            p: {"offset": reached.get(p, 0), "end": end} for p, end in sorted(ends.items())
+        }
+        self.facts.lag = sum(max(0, end - reached.get(p, 0)) for p, end in ends.items())
+        self.facts.events_lag = None if events_end is None else events_lag(info.memos, events_end)
+        self.facts.dead_letters = info.dead
+        now = time.monotonic()
+        then, before = self._records
+        if then and now > then:
+            self.facts.rate = round(max(0.0, (info.records - before) / (now - then)), 1)
+        self._records = (now, info.records)
+        waits = self.facts.lag / self.facts.rate if self.facts.rate else float(self.facts.lag > 0)
+        self.facts.lag_seconds = round(waits, 2)
+        return reached
+
+    def mirror(self, topic: str, reached: dict[int, int]) -> None:
+        """Show the view's positions to every Kafka tool, as a consumer group of its name."""
+        offsets = [TopicPartition(topic, p, at) for p, at in reached.items()]
+        try:
+            self._mirror.commit(offsets=offsets, asynchronous=True)
+            self._mirror.poll(0)
+        except KafkaException as error:
+            log.debug("positions not mirrored: %s", error)

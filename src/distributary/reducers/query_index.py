@@ -1,0 +1,239 @@
+"""Live queries in indexes, so that a change costs by its matches and not by the queries there are.
+
+Membership is decided from the old and the new row alone: nothing here would be
+lost by a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import NamedTuple
+
+from distributary.model.filter import Row
+from distributary.model.filter.normal_form import Range
+from distributary.model.filter.row_view import Slot
+from distributary.model.filter.scalars import Scalar
+from distributary.model.query import Query
+from distributary.reducers.query_plan import Plan, place_of, plans, values_of
+from distributary.reducers.range_index import Bounds, nearest
+from distributary.reducers.row_json import Fields
+
+SPLIT = 16
+"""Queries that share an equality are checked one by one up to here; more are looked up by their next step."""
+
+
+class Matches(NamedTuple):
+    """Numbers of the queries that a change concerns, each list sorted."""
+
+    adds: list[int]
+    changes: list[int]
+    removes: list[int]
+
+
+class QueryIndex:
+    """Finds the queries that a row belongs to.
+
+    Both directions are kept: steps to queries, and query to its steps, so that
+    a query leaves no trace when it goes.
+    """
+
+    def __init__(self) -> None:
+        self._plans: dict[int, list[Plan]] = {}
+        self._root = _Node()
+        self._looked: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def sizes(self) -> dict[str, int]:
+        """Count what is held, to see that it shrinks again.
+
+        What lies deeper is held by what is counted here, and goes with it.
+        """
+        fields = self._root.fields.values()
+        return {
+            "queries": len(self._plans),
+            "looked": len(self._looked),
+            "fields": len(fields),
+            "values": sum(len(field.equal) for field in fields),
+            "bounds": sum(len(side) for field in fields for side in (field.numbers, field.texts) if side),
+            "rest": len(self._root.here),
+        }
+
+    def numbers(self) -> Iterable[int]:
+        """The queries held."""
+        return self._plans.keys()
+
+    def add(self, number: int, query: Query) -> None:
+        """Hold a query; again is no change."""
+        if number in self._plans:
+            return
+        self._plans[number] = plans(number, query)
+        for plan in self._plans[number]:
+            self._root.add(plan, 0)
+            for name in plan.names():
+                self._looked[name] = self._looked.get(name, 0) + 1
+
+    def remove(self, number: int) -> None:
+        """Let a query go; one that is not held is no error."""
+        for plan in self._plans.pop(number, ()):
+            self._root.remove(plan, 0)
+            for name in plan.names():
+                self._looked[name] -= 1
+                if not self._looked[name]:
+                    del self._looked[name]
+
+    def clear(self) -> None:
+        """Let all go."""
+        self.__init__()  # type: ignore[misc]
+
+    def of(self, key: str, row: Fields | None, now_ms: int = 0) -> set[int]:
+        """The queries a row belongs to at a time; none when there is no row."""
+        return self._of(Row(row, now_ms, key)) if row is not None else set()
+
+    def match(self, key: str, old: Fields | None, new: Fields | None, now_ms: int = 0) -> Matches:
+        """Say what a change of one row means to each query that it concerns, at one time."""
+        if not self._plans:
+            return Matches([], [], [])
+        after: set[int] = set()
+        seen: Row | None = None
+        if new is not None:
+            seen = Row(new, now_ms, key)
+            after = self._of(seen)
+        if old is None:
+            before: set[int] = set()
+        elif new is not None and self._unmoved(old, new):
+            before = after
+        else:
+            before = self._of(Row(old, now_ms, key, seen))
+        if before == after:
+            return Matches([], sorted(after), [])
+        return Matches(sorted(after - before), sorted(after & before), sorted(before - after))
+
+    def _of(self, row: Row) -> set[int]:
+        found: set[int] = set()
+        self._root.find(row, found, 0)
+        return found
+
+    def _unmoved(self, old: Fields, new: Fields) -> bool:
+        """Whether no field that any query looks at has changed."""
+        for name in self._looked:
+            one, other = old.get(name), new.get(name)
+            if one is not other and one != other:
+                return False
+        return True
+
+
+class _Node:
+    """The plans that were led here, by their next step; ``here`` are those that have none."""
+
+    __slots__ = ("fields", "here")
+
+    def __init__(self) -> None:
+        self.here: set[Plan] = set()
+        self.fields: dict[Slot, _Field] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.here or self.fields)
+
+    def add(self, plan: Plan, depth: int) -> None:
+        if depth == len(plan.steps):
+            self.here.add(plan)
+            return
+        step = plan.steps[depth]
+        slot = place_of(step)
+        field = self.fields.get(slot)
+        if field is None:
+            field = self.fields[slot] = _Field()
+        if isinstance(step, Range):
+            field.bounds(step).add(step, plan)
+        else:
+            for value in values_of(step):
+                field.put(value, plan, depth + 1)
+
+    def remove(self, plan: Plan, depth: int) -> None:
+        if depth == len(plan.steps):
+            self.here.discard(plan)
+            return
+        step = plan.steps[depth]
+        slot = place_of(step)
+        field = self.fields[slot]
+        if isinstance(step, Range):
+            field.bounds(step).remove(step, plan)
+        else:
+            for value in values_of(step):
+                field.take(value, plan, depth + 1)
+        if not field:
+            del self.fields[slot]
+
+    def find(self, row: Row, found: set[int], depth: int) -> None:
+        for plan in self.here:
+            if plan.exact or plan.test(row):
+                found.add(plan.number)
+        for slot, field in self.fields.items():
+            field.find(row[slot], row, found, depth + 1)
+
+
+class _Field:
+    """The next steps on one field: by the value it equals, and by the ranges it lies in.
+
+    A bucket is one plan, a set of a few, or a node where they are led on.
+    """
+
+    __slots__ = ("equal", "numbers", "texts")
+
+    def __init__(self) -> None:
+        self.equal: dict[Scalar, Plan | set[Plan] | _Node] = {}
+        self.numbers: Bounds | None = None
+        self.texts: Bounds | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.equal or self.numbers or self.texts)
+
+    def bounds(self, step: Range) -> Bounds:
+        if step.kind == "text":
+            if self.texts is None:
+                self.texts = Bounds(texts=True)
+            return self.texts
+        if self.numbers is None:
+            self.numbers = Bounds(texts=False)
+        return self.numbers
+
+    def put(self, value: Scalar, plan: Plan, depth: int) -> None:
+        bucket = self.equal.get(value)
+        if bucket is None:
+            self.equal[value] = plan
+        elif isinstance(bucket, Plan):
+            self.equal[value] = {bucket, plan}
+        elif isinstance(bucket, _Node):
+            bucket.add(plan, depth)
+        else:
+            bucket.add(plan)
+            if len(bucket) > SPLIT:
+                node = self.equal[value] = _Node()
+                for one in bucket:
+                    node.add(one, depth)
+
+    def take(self, value: Scalar, plan: Plan, depth: int) -> None:
+        bucket = self.equal[value]
+        if isinstance(bucket, _Node):
+            bucket.remove(plan, depth)
+        elif isinstance(bucket, set):
+            bucket.discard(plan)
+        if bucket is plan or not bucket:
+            del self.equal[value]
+
+    def find(self, value: Scalar, row: Row, found: set[int], depth: int) -> None:
+        bucket = self.equal.get(value)
+        if bucket is not None:
+            if isinstance(bucket, _Node):
+                bucket.find(row, found, depth)
+            else:
+                for plan in (bucket,) if isinstance(bucket, Plan) else bucket:
+                    if (plan.exact and len(plan.steps) == depth) or plan.test(row):
+                        found.add(plan.number)
+        if self.numbers is not None and isinstance(value, (int, Decimal)):
+            self.numbers.find(nearest(value), row, found)
+        elif self.texts is not None and isinstance(value, str):
+            self.texts.find(value, row, found)

@@ -1,0 +1,123 @@
+"""How the index finds a query: by which of its conditions, in which order, and what is left to check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributary.model.filter import NEVER, Filter, Row, Test, compiled
+from distributary.model.filter.compile import plain
+from distributary.model.filter.normal_form import Among, Every, Leaf, Null, Range, Some
+from distributary.model.filter.row_view import Slot, slot_of
+from distributary.model.filter.scalars import Scalar
+from distributary.model.query import Query
+
+MAX_BRANCHES = 64
+"""So many parts of an ``or`` are looked up one by one; a longer one is checked as a whole."""
+
+MAX_EQUALITIES = 3
+
+Step = Among | Null | Range
+
+
+class Plan:
+    """One way by which a query is found: ``steps`` lead to it, equalities before at most one range.
+
+    ``exact``: a row that fits all steps belongs to the query, and nothing is left to ``test``.
+    """
+
+    __slots__ = ("_filter", "_test", "exact", "number", "steps")
+
+    def __init__(self, number: int, steps: tuple[Step, ...], exact: bool, rest: Filter | None) -> None:
+        self.number = number
+        self.steps = steps
+        self.exact = exact
+        self._filter = rest
+        self._test: Test | None = None
+
+    def test(self, row: Row) -> bool:
+        """Check a row against the whole filter (but not the keys, which are always a step)."""
+        if self._test is None:
+            if self._filter is None:
+                return True
+            self._test = compiled(self._filter)
+        return self._test(row)
+
+    def names(self) -> set[str]:
+        """The top-level fields that are looked at."""
+        return set(_names(self._filter)) if self._filter is not None else set()
+
+
+def plans(number: int, query: Query) -> list[Plan]:
+    """Plan how to find a query; none for one that no row belongs to."""
+    whole = query.filter
+    if query.keys is not None:
+        return [Plan(number, (Among((), "text", query.keys),), whole is None, whole)]
+    if whole is None:
+        return [Plan(number, (), True, None)]
+    if whole == NEVER:
+        return []
+    if isinstance(whole, Some):
+        return _branches(number, whole, None) or [Plan(number, (), False, whole)]
+    steps, exact = _steps(whole)
+    if not steps and isinstance(whole, Every):
+        for term in whole.terms:
+            if isinstance(term, Some) and (found := _branches(number, term, whole)):
+                return found
+    return [Plan(number, steps, exact, whole)]
+
+
+def is_expensive(query: Query) -> bool:
+    """Say whether no index can help: every change of the view is checked against such a query."""
+    return any(not plan.steps and not plan.exact for plan in plans(0, query))
+
+
+def place_of(step: Step) -> Slot:
+    """Where a row holds what a step asks for."""
+    return slot_of(step.path) if isinstance(step, Null) else slot_of(step.path, step.kind)
+
+
+def values_of(step: Among | Null) -> Iterator[Scalar]:
+    """The values at which a step finds its query, as a row holds them."""
+    if isinstance(step, Null):
+        yield None
+    else:
+        for value in step.values:
+            yield plain(step.kind, value)
+
+
+def _branches(number: int, term: Some, whole: Filter | None) -> list[Plan]:
+    """A plan for each part of an ``or``; none when a part cannot be looked up."""
+    if len(term.terms) > MAX_BRANCHES:
+        return []
+    found = [(part, *_steps(part)) for part in term.terms]
+    if not all(steps for _, steps, _ in found):
+        return []
+    return [Plan(number, steps, exact and whole is None, whole or part) for part, steps, exact in found]
+
+
+def _steps(term: Filter) -> tuple[tuple[Step, ...], bool]:
+    """The steps to a conjunction, the most telling first, and whether they say all."""
+    terms = term.terms if isinstance(term, Every) else (term,)
+    single: list[Step] = []
+    several: list[Among] = []
+    ranges: list[Range] = []
+    for one in terms:
+        if isinstance(one, Among) and one.kind != "now":
+            (single if len(one.values) == 1 else several).append(one)
+        elif isinstance(one, Null) and not one.negated:
+            single.append(one)
+        elif isinstance(one, Range) and one.kind != "now":
+            ranges.append(one)
+    several.sort(key=lambda one: len(one.values))
+    ranges.sort(key=lambda one: one.low is None or one.high is None or one.kind == "text")
+    steps = (*single[:MAX_EQUALITIES], *several[:1], *ranges[:1])
+    return steps, len(steps) == len(terms)
+
+
+def _names(term: Filter) -> Iterator[str]:
+    if isinstance(term, (Every, Some)):
+        for one in term.terms:
+            yield from _names(one)
+    else:
+        leaf: Leaf = term
+        yield leaf.path[0]

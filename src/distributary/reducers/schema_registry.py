@@ -1,0 +1,149 @@
+"""The schemas of a feed, from a registry that speaks as Confluent's does."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from distributary.config import Config
+from distributary.config.secrets import mask_text
+from distributary.errors import BadView, SchemasUnavailable
+from distributary.httpd.client_security import Trust
+from distributary.httpd.redirects import opener
+from distributary.reducers.confluent_framing import Known
+
+log = logging.getLogger(__name__)
+
+LIMIT = 5.0
+"""Seconds that the registry may take to answer."""
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class Registry:
+    """Asks a registry over HTTP. Raises SchemasUnavailable when it does not answer as it should."""
+
+    def __init__(self, config: Config) -> None:
+        self._shown = mask_text(config.schemas.url) or _own(config)
+        parts = urlsplit(config.schemas.url or self._shown)
+        place = parts.netloc.rpartition("@")[2]
+        self._url = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        if config.schemas.api_key:
+            self._headers["X-API-Key"] = config.schemas.api_key
+        # A proxy of the environment is for what is out there, not for the stack's own gateway.
+        proxies = [] if config.schemas.url else [urllib.request.ProxyHandler({})]
+        trust = Trust(pinned=filter(None, [config.gateway.tls_certificate]))
+        context = trust.context(self._url)
+        https = [urllib.request.HTTPSHandler(context=context)] if context else []
+        self._open = opener(*proxies, *https).open
+
+    def versions(self, subject: str) -> list[int]:
+        """The numbers of a subject's versions; none where there is no such subject."""
+        return list(self._get(f"/subjects/{quote(subject, safe='')}/versions") or ())
+
+    def version(self, subject: str, number: int) -> dict[str, Any] | None:
+        """A version: its ``id``, ``schema`` and the rest; None where it is gone."""
+        found: dict[str, Any] | None = self._get(f"/subjects/{quote(subject, safe='')}/versions/{number}")
+        return found
+
+    def schema(self, id: int) -> dict[str, Any] | None:
+        """What is registered under an id; None where nothing is."""
+        found: dict[str, Any] | None = self._get(f"/schemas/ids/{id}")
+        return found
+
+    def _get(self, path: str) -> Any:
+        request = urllib.request.Request(self._url + path, headers=self._headers)
+        try:
+            with self._open(request, timeout=LIMIT) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as error:
+            with error:
+                said = error.read(10_000)
+            if error.code == 404 and b"error_code" in said:
+                return None
+            why, hint = f"answers {error.code} to {path}", ""
+            if error.code in (401, 403):
+                hint = "Give user:password in schemas.url, or schemas.api_key for a gateway with permission"
+        except (OSError, HTTPException, ValueError) as error:  # a URLError is an OSError
+            why, hint = f"does not answer: {getattr(error, 'reason', error)}", ""
+        raise SchemasUnavailable(
+            f"the schema registry at {self._shown} {why}",
+            hint=hint or "The view goes on when it does; check schemas.url, and that the gateway runs",
+        )
+
+
+class SchemaBook:
+    """What is known of a topic's schemas, so that each is asked for once. For one view's job."""
+
+    def __init__(self, registry: Registry, view: str, topic: str) -> None:
+        self._registry = registry
+        self._view = view
+        self._subject = f"{topic}-value"
+        self._versions: set[int] = set()
+        self._wanted: set[int] = set()
+        self._missing: set[int] = set()
+        self._schemas: dict[int, Any] = {}
+        self._unusable: dict[int, str] = {}
+
+    def want(self, ids: Iterable[int]) -> None:
+        """Have ``read`` ask for these ids, unless they are known."""
+        self._wanted |= set(ids) - self._schemas.keys() - self._unusable.keys()
+
+    def come(self) -> bool:
+        """Whether a schema is there now that was missing; its records are dead letters until ``read``."""
+        try:
+            # Ids are given in order: where the first is missing, so are the others.
+            return bool(self._missing) and self._registry.schema(min(self._missing)) is not None
+        except SchemasUnavailable:
+            return False
+
+    def read(self) -> Known:
+        """Ask for what is new of the topic's subject, for what is wanted, and for what was missing."""
+        for number in self._registry.versions(self._subject):
+            if number not in self._versions:
+                found = self._registry.version(self._subject, number)
+                if found is not None:
+                    self._take(int(found["id"]), found)
+                    self._versions.add(number)
+        if self.come():
+            self._wanted |= self._missing
+        for id in sorted(self._wanted):
+            self._take(id, self._registry.schema(id))
+            self._wanted.discard(id)
+        return Known(dict(self._schemas), dict(self._unusable))
+
+    def _take(self, id: int, found: dict[str, Any] | None) -> None:
+        self._unusable.pop(id, None)
+        self._missing.discard(id)
+        if found is None:
+            self._missing.add(id)
+            self._unusable[id] = f"the schema registry has no schema {id}"
+            return
+        if found.get("references"):
+            raise BadView(
+                f"view {self._view}: the schema {id} refers to others, which cannot be read",
+                hint="Write what they share into each",
+            )
+        kind = found.get("schemaType", "AVRO")
+        schema = json.loads(found["schema"]) if kind == "AVRO" else None
+        if isinstance(schema, dict) and schema.get("type") == "record":
+            self._schemas[id] = schema
+        else:
+            what = f"{kind}, not AVRO" if kind != "AVRO" else "no record"
+            self._unusable[id] = f"the schema {id} is {what}"
+
+
+def _own(config: Config) -> str:
+    """The address of the stack's own gateway."""
+    host = _ANYWHERE.get(config.gateway.host, config.gateway.host)
+    return f"{config.gateway.http_scheme}://{f'[{host}]' if ':' in host else host}:{config.gateway.port}"

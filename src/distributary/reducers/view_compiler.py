@@ -1,0 +1,204 @@
+"""A view's SQL, made ready for the JVM: which columns it names, and of what type they must be there.
+
+A JSON value has no schema, so each name in ``key``, ``where`` and ``select`` is
+replaced by an extraction from the parsed value, typed by how it is used:
+compared with a number it is a decimal, with a text a string, and so on (see
+``names``). The SQL is parsed by Spark itself; only names are replaced, at the
+places that Spark's parser reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from distributary.config.aggregates import parse_aggregate
+from distributary.errors import BadView
+from distributary.model.feed import Feed
+from distributary.model.fingerprint import CHECKSUM_SQL
+from distributary.model.view import View
+from distributary.reducers.column_types import RECORD, Made, attribute, column, kind_of, replacements, span
+from distributary.reducers.confluent_framing import NOTHING, Known, decode_sql
+from distributary.reducers.projection import Pick, Projection
+from distributary.reducers.record_codec import pack_sql
+from distributary.reducers.sql_safety import check
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the JVM does for a view before its reducer: all texts are Spark SQL."""
+
+    source: tuple[str, ...]
+    where: str | None
+    computed: tuple[str, ...]
+    select: tuple[str, ...]
+    packed: str
+    projection: Projection
+    decode: tuple[str, ...] = ()
+    """Columns before all others, for values that name their schema."""
+
+
+class Compiler:
+    """Makes plans with the help of a running Spark's parser."""
+
+    def __init__(self, spark: Any) -> None:
+        self._parser = spark._jsparkSession.sessionState().sqlParser()
+
+    def compile(self, view: View, feed: Feed, known: Known = NOTHING) -> Plan:
+        """Raise BadView with Spark's own message when a text cannot be parsed.
+
+        ``known`` is for a feed in Avro.
+        """
+        json = feed.format in ("json", "avro")
+        named = feed.named_schemas
+        source = [
+            "cast(key as string) AS record_key",
+            "timestamp AS record_timestamp",
+            "headers AS record_headers",
+            "partition AS record_partition",
+            "offset AS record_offset",
+            CHECKSUM_SQL,
+            f"{'coalesce(decoded, value)' if named else 'value'} AS value_bytes",
+        ]
+        if feed.format == "text":
+            source.append("cast(value as string) AS value")
+        elif feed.format == "bytes":
+            source.append("value")
+        where = self._rewrite(view, "where", view.where, json) if view.where else None
+        items, picks = self._columns(view, json)
+        made: Made = {pick.name: pick.path for pick in picks or ()}
+        made |= {_name(item): None for item in items if _name(item) not in RECORD}
+        key = self._rewrite(view, "key", view.key, json, made) if view.key else "record_key"
+        time = self._rewrite(view, "time", view.time, json, made) if view.time else "record_timestamp"
+        uses = where is not None or key != "record_key" or bool(items) or view.time is not None
+        parses = json and (named or uses)
+        if parses:
+            source.append(f"try_parse_json(cast({'decoded' if named else 'value'} as string)) AS v")
+        unparsed = "(v IS NULL AND value_bytes IS NOT NULL)" if parses else "false"
+        if where is not None:
+            where = f"coalesce({where}, false)" + (f" OR {unparsed}" if parses else "")
+            if json:
+                # A tombstone has no fields to compare: it must reach the reducer to remove its row.
+                where += " OR value_bytes IS NULL"
+        names = ["record_partition", "record_offset", "record_timestamp", "record_crc", "value_bytes"]
+        computed = [*RECORD, "record_crc", "value_bytes", *(["v"] if parses else []), *items] if items else []
+        if computed and not json:
+            computed.insert(0, "value")
+        select = [
+            *names,
+            *(f"`{column(_name(item))}`" for item in items),
+            f"cast({key} as string) AS row_key",
+        ]
+        select.append(f"{_millis(time, view)} AS event_time")
+        select.append(f"{unparsed} AS unparsed")
+        projection = Projection()
+        value = "value_bytes"
+        if items or picks is not None:
+            outputs = ", ".join(f"`{column(_name(item))}` AS `{_name(item)}`" for item in items)
+            line = f"cast(to_json(struct({outputs})) as binary)" if items else None
+            projection = Projection(tuple(picks or ()), bool(items))
+            value = f"concat({line}, X'0A', value_bytes)" if line else "value_bytes"
+        elif feed.format == "text":
+            value = "cast(to_json(struct(cast(value_bytes as string) AS value)) as binary)"
+            value = f"IF(value_bytes IS NULL, cast(null as binary), {value})"
+        elif feed.format == "bytes":
+            value = "cast(to_json(struct(base64(value_bytes) AS value)) as binary)"
+            value = f"IF(value_bytes IS NULL, cast(null as binary), {value})"
+        packed = pack_sql("row_key", value, "event_time", "unparsed")
+        decode = decode_sql(feed, known) if named else ()
+        return Plan(tuple(source), where, tuple(computed), tuple(select), packed, projection, decode)
+
+    def _columns(self, view: View, json: bool) -> tuple[list[str], list[Pick] | None]:
+        """Split a select (or the aggregates' arguments) into computed columns and plain picks."""
+        if view.reduce == "aggregate":
+            wanted = [
+                (name, argument)
+                for name, text in view.aggregates.items()
+                if (argument := parse_aggregate(text)[1])
+            ]
+            text = ", ".join(f"{argument} AS `{name}`" for name, argument in wanted)
+            if view.key and view.key.isidentifier() and view.key not in view.aggregates:
+                text = f"{view.key}, {text}" if text else view.key
+        else:
+            text = view.select or ""
+        if not text:
+            return [], ([] if view.reduce == "aggregate" else None)
+        prefix = "SELECT "
+        tree = self._parse(view, "select", lambda: self._parser.parsePlan(prefix + text))
+        if kind_of(tree) != "Project":
+            raise BadView(f"view {view.name}: select: expected a list of columns, not {text!r}")
+        if kind_of(tree.child()) != "OneRowRelation":
+            raise BadView(f"view {view.name}: select: a view reads its feed alone, so there is no FROM in it")
+        columns = tree.projectList()
+        items: list[str] = []
+        picks: list[Pick] = []
+        for i in range(columns.size()):
+            node = columns.apply(i)
+            check(node, f"view {view.name}: select")
+            kind = kind_of(node)
+            start, stop = span(node)
+            child = node.child() if kind in ("Alias", "UnresolvedAlias") else node
+            child_kind = kind_of(child)
+            name = node.name() if kind == "Alias" else ""
+            if "Star" in child_kind:
+                raise BadView(
+                    f"view {view.name}: select: * cannot be combined with other columns",
+                    hint="Leave select out to keep the whole value, or name the fields",
+                )
+            if child_kind == "UnresolvedAttribute":
+                path = attribute(child)
+                out = name or path[-1]
+                if json and path[0] not in RECORD:
+                    picks.append(Pick(out, path))
+                    continue
+                items.append(f"{'.'.join(f'`{p}`' for p in path)} AS `{column(out)}`")
+                continue
+            start, stop = span(child)
+            body = self._replace(prefix + text, child, json, start, stop, "select")
+            items.append(f"{body} AS `{column(name or _default(prefix + text, start, stop))}`")
+        return items, picks
+
+    def _rewrite(self, view: View, where: str, text: str, json: bool, made: Made | None = None) -> str:
+        tree = self._parse(view, where, lambda: self._parser.parseExpression(text))
+        check(tree, f"view {view.name}: {where}")
+        return "(" + self._replace(text, tree, json, 0, len(text) - 1, where, made or {}) + ")"
+
+    def _parse(self, view: View, where: str, parse: Any) -> Any:
+        from pyspark.errors import PySparkException
+
+        try:
+            return parse()
+        except PySparkException as error:
+            raise BadView(f"view {view.name}: {where}: {str(error).strip()}") from None
+
+    def _replace(
+        self,
+        text: str,
+        tree: Any,
+        json: bool,
+        start: int,
+        stop: int,
+        root: str = "",
+        made: Made | None = None,
+    ) -> str:
+        """Put extractions in the place of names, from the right so that places stay true."""
+        found = replacements(tree, root, made or {}) if json else []
+        out = text
+        for at, end, extraction in sorted(found, reverse=True):
+            out = out[:at] + extraction + out[end + 1 :]
+        grown = len(out) - len(text)
+        return out[start : stop + 1 + grown]
+
+
+def _millis(time: str, view: View) -> str:
+    """Event time in ms: a timestamp, or a number of ms."""
+    return f"unix_millis({time})" if view.time is None else f"unix_millis(cast({time} as timestamp))"
+
+
+def _default(text: str, start: int, stop: int) -> str:
+    return text[start : stop + 1].replace("`", "")
+
+
+def _name(item: str) -> str:
+    """What a computed column is called when it goes out."""
+    return item.rsplit(" AS `", 1)[1][:-1].removeprefix("select.")

@@ -1,0 +1,103 @@
+"""What a socket.io client may ask, and the command of the client protocol that it becomes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from distributary.config.problems import nearest
+from distributary.errors import BadRequest
+from distributary.model.channel_name import encode_channel
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "subscribe": ("channel", "view", "where", "keys", "fields", "recover", "data", "token"),
+    "unsubscribe": ("channel",),
+    "publish": ("channel", "data"),
+    "history": ("channel", "limit", "since", "reverse"),
+    "rpc": ("method", "data"),
+    "refresh": ("token",),
+    "sub_refresh": ("channel", "token"),
+}
+"""The events, and the fields of each one's payload."""
+
+_KINDS: Mapping[str, type] = {
+    "channel": str,
+    "view": str,
+    "where": str,
+    "method": str,
+    "token": str,
+    "limit": int,
+    "reverse": bool,
+}
+_WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
+
+
+class Asked(NamedTuple):
+    """A command: ``method`` is its name in the protocol, ``channel`` the one that it is about ("": none)."""
+
+    method: str
+    params: dict[str, Any]
+    channel: str
+
+
+def read(event: str, payload: tuple[Any, ...]) -> Asked:
+    """Read an event's payload. Raises BadRequest or BadQuery, which say what is wrong with it."""
+    known = FIELDS[event]
+    if len(payload) != 1 or not isinstance(payload[0], dict):
+        raise BadRequest(f"{event} takes one object with some of {', '.join(known)}")
+    given: dict[str, Any] = {name: value for name, value in payload[0].items() if value is not None}
+    for name, value in given.items():
+        if name not in known:
+            near = nearest(name, known)
+            raise BadRequest(f"{event} has no field {name!r}", hint=f"did you mean {near!r}?" if near else "")
+        kind = _KINDS.get(name)
+        if kind is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            raise BadRequest(f"{name} is {_WORDS[kind]}")
+    if event == "subscribe":
+        return _subscribe(given)
+    if "channel" in known and not given.get("channel"):
+        raise BadRequest(f"{event} needs a channel")
+    if "since" in given:
+        given["since"] = _position("since", given["since"])
+    return Asked(event, given, given.get("channel", ""))
+
+
+def _subscribe(given: dict[str, Any]) -> Asked:
+    channel = _channel(given)
+    params: dict[str, Any] = {"channel": channel}
+    params |= {name: given[name] for name in ("data", "token") if name in given}
+    if "recover" in given:
+        params |= {"recover": True, **_position("recover", given["recover"])}
+    return Asked("subscribe", params, channel)
+
+
+def _channel(given: dict[str, Any]) -> str:
+    channel, view = given.get("channel"), given.get("view")
+    if bool(channel) == bool(view):
+        raise BadRequest("subscribe needs a channel or a view, and not both")
+    query = [name for name in ("where", "keys", "fields") if name in given]
+    if channel:
+        if query:
+            raise BadRequest(f"{query[0]} goes with a view", hint="a channel's name holds its query already")
+        return str(channel)
+    name = encode_channel(str(view), given.get("where"), _texts("keys", given.get("keys")))
+    fields = _texts("fields", given.get("fields"))
+    if fields is None:
+        return name
+    return f"{name}{'&' if '?' in name else '?'}fields={','.join(quote(one, safe='') for one in fields)}"
+
+
+def _texts(name: str, value: Any) -> list[str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BadRequest(f"{name} is a list of texts")
+    return value
+
+
+def _position(name: str, value: Any) -> dict[str, Any]:
+    epoch, offset = (value.get("epoch"), value.get("offset")) if isinstance(value, dict) else (None, None)
+    if not isinstance(epoch, str) or not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+        raise BadRequest(f'{name} is a position: {{"epoch": TEXT, "offset": NUMBER}}')
+    return {"epoch": epoch, "offset": offset}

@@ -1,0 +1,66 @@
+"""The names of keys. All keys of a view share one hash tag."""
+
+from __future__ import annotations
+
+from distributary.store.log_tail import Build
+
+VIEWS = "d:views"
+BEATS = "d:beats"
+STORE = "d:store"
+REVOKED = "d:revoked"
+HELD, SPENT = "d:held:", "d:spent:"
+"""What is counted by name: what processes hold, and budgets that refill."""
+
+
+class ViewKeys:
+    """Keys of a view: its builds' names, the registry and the subscriptions."""
+
+    def __init__(self, view: str) -> None:
+        self.prefix = f"d:{{{view}}}:"
+        self.view = self.prefix + "view"
+        self.ctl = self.prefix + "ctl"
+        self.texts = self.prefix + "q:texts"
+        self.numbers = self.prefix + "q:numbers"
+        self.references = self.prefix + "q:references"
+        self.steps = self.prefix + "q:steps"
+        self.expiries = self.prefix + "s:expiries"
+        self.subscriptions = self.prefix + "s:subscriptions"
+        self.expensive = self.prefix + "q:expensive"
+
+    @property
+    def registry(self) -> list[str]:
+        """The keys that registering and forgetting touch, in the scripts' order."""
+        return [
+            self.view,
+            self.texts,
+            self.numbers,
+            self.references,
+            self.steps,
+            self.expiries,
+            self.subscriptions,
+            self.expensive,
+        ]
+
+
+class BuildKeys:
+    """Keys of one build."""
+
+    def __init__(self, build: Build) -> None:
+        prefix = f"d:{{{build.view}}}:{build.id}:"
+        self.meta = prefix + "meta"
+        self.rows = prefix + "rows"
+        self.log = prefix + "log"
+        self.last = prefix + "last"
+        self.since = prefix + "since"
+        self.index = prefix + "index"
+        self.places = prefix + "places"
+        self.expiries = prefix + "exp:"
+
+    def expiry(self, partition: int) -> str:
+        """When each row of a partition ends."""
+        return f"{self.expiries}{partition}"
+
+    @property
+    def fixed(self) -> list[str]:
+        """Every key but the partitions' own, the meta first."""
+        return [self.meta, self.rows, self.log, self.last, self.since, self.index, self.places]

@@ -1,0 +1,302 @@
+"""The publishers' side of the Redis store: asyncio, reads from the primary, follows the log."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import redis.asyncio as redis
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+from distributary.config.secrets import mask_text
+from distributary.store import redis_codec, redis_keys, row_index
+from distributary.store.contract import (
+    LOG_BYTES,
+    NO_CAPS,
+    SWEEP_BATCH,
+    Beat,
+    BuildInfo,
+    Caps,
+    Found,
+    LogRead,
+    Page,
+    Place,
+    QueryRow,
+    QueryState,
+    Registered,
+    ServerState,
+    Subscription,
+    ViewInfo,
+    id_taken,
+    registry_full,
+)
+from distributary.store.follow import follow
+from distributary.store.log_tail import Build, TailEvent
+from distributary.store.primary import connect_anew, to_primary
+from distributary.store.redis_connections import cancellable
+from distributary.store.redis_keys import BuildKeys, ViewKeys
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS = 32
+"""Calls that are under way at once; more wait for their turn, in place of an error."""
+
+CONNECT = 5.0
+"""Seconds that a connection may take."""
+
+ANSWER = 2.5
+"""Seconds that a server has to say how it is."""
+
+T = TypeVar("T")
+
+TURN = 30.0
+"""Seconds that a call waits for its turn: longer than a server that hangs holds up those before it."""
+
+
+class RedisReader:
+    """Implements ``ReaderStore`` on Redis or Valkey."""
+
+    def __init__(self, url: str, *, timeout: float = 10.0) -> None:
+        self._url = url
+        self._pool = redis.BlockingConnectionPool.from_url(
+            url,
+            max_connections=CONNECTIONS,
+            timeout=TURN,
+            socket_timeout=timeout,
+            socket_connect_timeout=CONNECT,
+            redis_connect_func=to_primary,
+        )
+        cancellable(self._pool)
+        self._redis: Any = redis.Redis.from_pool(self._pool)
+        self._shas: dict[str, str] = {}
+        self._names: list[str] = []  # of the views that were here when it last answered
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._redis.aclose()
+
+    async def _run(self, name: str, names: Sequence[str], args: Sequence[redis_codec.Value]) -> Any:
+        text = redis_codec.script(name)
+        sha = self._shas.get(name)
+        if sha is None:
+            sha = self._shas[name] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        try:
+            return await self._write("EVALSHA", sha, len(names), *names, *args)
+        except NoScriptError:
+            return await self._write("EVAL", text, len(names), *names, *args)
+
+    async def _write(self, *command: redis_codec.Value) -> Any:
+        """Execute a command that a replica refuses."""
+        return await self._on_primary(lambda: self._redis.execute_command(*command))
+
+    async def _read(self, fill: Callable[[Any], object]) -> Any:
+        """Execute commands together, whose answers count only on a primary."""
+
+        async def ask() -> Any:
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.eval(redis_codec.script("check_primary"), 0)
+            fill(pipe)
+            return (await pipe.execute())[1:]
+
+        return await self._on_primary(ask)
+
+    async def _on_primary(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask; where a replica answers, all connections are made anew, and it is asked once more."""
+        try:
+            return await ask()
+        except ResponseError as error:
+            if not redis_codec.from_replica(error):
+                raise
+        log.warning("the store at %s has become a replica; connecting anew", mask_text(self._url))
+        await connect_anew(self._pool)
+        return await ask()
+
+    async def ping(self) -> None:
+        """Raise unless the server answers."""
+        await self._redis.ping()
+
+    async def servers(self) -> list[ServerState]:
+        address = mask_text(self._url)
+        try:
+            async with asyncio.timeout(ANSWER):
+                self._names = await self.views()
+                return [redis_codec.server_state(address, self._names, await self._redis.info())]
+        except TimeoutError:
+            return [ServerState(address, False, self._names, f"no answer within {ANSWER:g} s")]
+        except (RedisError, OSError) as error:
+            return [ServerState(address, False, self._names, mask_text(str(error) or type(error).__name__))]
+
+    async def views(self) -> list[str]:
+        (names,) = await self._read(lambda pipe: pipe.smembers(redis_keys.VIEWS))
+        return sorted(name.decode() for name in names)
+
+    async def view(self, view: str) -> ViewInfo | None:
+        hash, (seconds, micros), info = await self._read(
+            lambda pipe: pipe.hgetall(ViewKeys(view).view).time().info("server")
+        )
+        now = int(seconds) * 1000 + int(micros) // 1000
+        return redis_codec.view_info(
+            {k.decode(): v.decode() for k, v in hash.items()}, now, str(info["run_id"])
+        )
+
+    async def build(self, build: Build) -> BuildInfo | None:
+        b = BuildKeys(build)
+        meta, rows, floor = await self._read(
+            lambda pipe: pipe.hgetall(b.meta).hlen(b.rows).eval(redis_codec.script("log_floor"), 1, b.log)
+        )
+        found = redis_codec.build_info({k.decode(): v.decode() for k, v in meta.items()}, rows, [])
+        return found if found is None or floor is None else found._replace(floor=int(floor))
+
+    async def register(
+        self,
+        view: str,
+        query_id: str,
+        text: str,
+        subscription: str,
+        ttl_ms: int,
+        begun: bool,
+        caps: Caps = NO_CAPS,
+    ) -> Registered:
+        v = ViewKeys(view)
+        args: list[redis_codec.Value] = [query_id, text, subscription, ttl_ms, int(begun), v.prefix]
+        args += [caps.queries, int(caps.expensive), caps.expensive_queries]
+        try:
+            reply = await self._run("register", v.registry, args)
+        except ResponseError as error:
+            if str(error).startswith("GONE"):
+                raise KeyError(view) from None
+            if str(error).startswith("TAKEN"):
+                raise id_taken(query_id) from None
+            if str(error).startswith("FULL"):
+                raise registry_full(view, caps, expensive="expensive" in str(error)) from None
+            raise
+        number, version, created, since, last, epoch, seq, history = reply
+        state = QueryState(
+            int(number), int(since), int(last), epoch.decode(), int(seq), int(seq), history.decode()
+        )
+        return Registered(int(number), int(version), bool(created), state)
+
+    async def subscription(self, view: str, subscription: str) -> Subscription | None:
+        v = ViewKeys(view)
+        held, expires, (seconds, micros) = await self._read(
+            lambda pipe: pipe.hget(v.subscriptions, subscription).zscore(v.expiries, subscription).time()
+        )
+        if held is None or expires is None or expires < int(seconds) * 1000 + int(micros) // 1000:
+            return None
+        text = held.decode()
+        return Subscription(subscription, text[1:], text[0] == "1", int(expires))
+
+    async def find_subscription(self, subscription: str) -> str | None:
+        for view in await self.views():
+            if await self.subscription(view, subscription) is not None:
+                return view
+        return None
+
+    async def begin(self, view: str, subscription: str, ttl_ms: int) -> bool:
+        v = ViewKeys(view)
+        done = await self._run("begin", [v.subscriptions, v.expiries, v.ctl], [subscription, ttl_ms])
+        if done < 0:
+            raise KeyError(subscription)
+        return bool(done)
+
+    async def renew(self, view: str, subscriptions: Sequence[str], ttl_ms: int) -> list[str]:
+        v = ViewKeys(view)
+        gone: list[str] = []
+        for at in range(0, len(subscriptions), 1000):
+            some = subscriptions[at : at + 1000]
+            reply = await self._run("renew", [v.subscriptions, v.expiries], [ttl_ms, *some])
+            gone += [id.decode() for id in reply]
+        return gone
+
+    async def end(self, view: str, subscription: str, *, tell: bool = False) -> bool:
+        v = ViewKeys(view)
+        return bool(await self._run("end", [*v.registry, v.ctl], [subscription, v.prefix, int(tell)]))
+
+    async def sweep(self, view: str) -> list[str]:
+        v = ViewKeys(view)
+        swept = await self._run("sweep", [*v.registry, v.ctl], [v.prefix, SWEEP_BATCH])
+        return [id.decode() for id in swept]
+
+    async def query_text(self, view: str, query_id: str) -> QueryRow | None:
+        v = ViewKeys(view)
+        number, text = await self._read(lambda pipe: pipe.hget(v.numbers, query_id).hget(v.texts, query_id))
+        return QueryRow(int(number), query_id, text.decode()) if number is not None else None
+
+    async def query_state(self, view: str, query_id: str) -> QueryState | None:
+        v = ViewKeys(view)
+        return redis_codec.query_state(await self._run("state", [v.view, v.numbers], [query_id, v.prefix]))
+
+    async def rows(self, build: Build, keys: Sequence[str]) -> Found:
+        b = BuildKeys(build)
+        return redis_codec.rows(keys, await self._run("rows", [b.meta, b.rows], list(keys)))
+
+    async def find(self, build: Build, field: str, value: str, limit: int) -> Found | None:
+        b = BuildKeys(build)
+        first, after = row_index.bounds(field, value)
+        return redis_codec.found(await self._run("find", [b.meta, b.rows, b.index], [first, after, limit]))
+
+    async def page(self, build: Build, cursor: int, count: int) -> Page:
+        b = BuildKeys(build)
+        both = self._redis.pipeline(transaction=True)
+        both.eval(redis_codec.script("page"), 1, b.meta)
+        both.hscan(b.rows, cursor, count=count)
+        return redis_codec.page(*await both.execute())
+
+    async def log(self, build: Build, after: int, limit: int) -> LogRead:
+        b = BuildKeys(build)
+        return redis_codec.log_read(await self._run("log", [b.meta, b.log], [after, limit, LOG_BYTES]))
+
+    async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
+        asked: list[redis_codec.Value] = ["seq", seq] if seq is not None else ["time", time or 0]
+        return redis_codec.place(await self._run("placed", [BuildKeys(build).places], asked))
+
+    async def revoke(self, user: str, moment: int = 0, *, keep_ms: int = 0) -> int:
+        """Note it as of ``moment`` (ms), which another server gave, or as of now."""
+        return int(await self._run("revoke", [redis_keys.REVOKED], [user, moment, keep_ms]))
+
+    async def revoked(self, users: Sequence[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for at in range(0, len(users), 1000):
+            found |= await self._revoked(list(users[at : at + 1000]))
+        return found
+
+    async def revocations(self) -> dict[str, int]:
+        """Read of all users who was ever revoked, and when last (ms)."""
+        (found,) = await self._read(lambda pipe: pipe.hgetall(redis_keys.REVOKED))
+        return {user.decode(): int(moment) for user, moment in found.items()}
+
+    async def _revoked(self, users: list[str]) -> dict[str, int]:
+        (moments,) = await self._read(lambda pipe: pipe.hmget(redis_keys.REVOKED, users))
+        pairs = zip(users, moments, strict=True)
+        return {user: int(moment) for user, moment in pairs if moment is not None}
+
+    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+        most = -1 if limit is None else limit
+        return bool(await self._run("hold", [redis_keys.HELD + what], [holder, change, -1, most, ttl_ms]))
+
+    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+        for what, amount in amounts.items():
+            await self._run("hold", [redis_keys.HELD + what], [holder, 0, amount, -1, ttl_ms])
+
+    async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
+        asked: list[redis_codec.Value] = [str(cost), str(rate), str(burst)]
+        return int(await self._run("spend", [redis_keys.SPENT + what], asked)) / 1000
+
+    def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
+        return follow(self._url, view)
+
+    async def beat(self, part: str, id: str, stats: str) -> None:
+        await self._write("HSET", redis_keys.BEATS, f"{part}/{id}", f"{await self._now()} {stats}")
+
+    async def beats(self) -> list[Beat]:
+        heard, silent = redis_codec.beats(await self._redis.hgetall(redis_keys.BEATS), await self._now())
+        if silent:
+            await self._write("HDEL", redis_keys.BEATS, *silent)
+        return heard
+
+    async def _now(self) -> int:
+        seconds, micros = await self._redis.time()
+        return int(seconds) * 1000 + int(micros) // 1000

@@ -1,0 +1,321 @@
+"""The reducers' side of the Redis store: blocking, one connection, no hidden retries.
+
+A lost connection is always an error here: the server behind the next one may
+have gone back (R2), so whoever writes must ``open`` again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from distributary.errors import StoreUnsuitable
+from distributary.model.fingerprint import Fingerprint
+from distributary.store import redis_codec, redis_keys
+from distributary.store.contract import (
+    Beat,
+    Behind,
+    BuildGone,
+    BuildInfo,
+    Claim,
+    Claimed,
+    Fenced,
+    Group,
+    Opened,
+    QueryRow,
+    Row,
+    Suspect,
+    TopicReplaced,
+    ViewInfo,
+)
+from distributary.store.log_tail import Build
+from distributary.store.redis_keys import BuildKeys, ViewKeys
+
+REWRITE = 60.0
+"""Seconds to wait for a server to rewrite its append-only file."""
+
+
+class RedisWriter:
+    """Implements ``WriterStore`` on Redis or Valkey."""
+
+    def __init__(self, url: str, *, log_keep: int = 100_000, timeout: float = 30.0) -> None:
+        self._url = url
+        self._timeout = timeout
+        self._keep = log_keep
+        self._shas: dict[str, str] = {}
+
+    @cached_property
+    def _redis(self) -> Any:
+        """The connection, made at its first use: a server that is down keeps no process from starting."""
+        return redis.Redis.from_url(
+            self._url,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=self._timeout,
+            socket_connect_timeout=5,
+            single_connection_client=True,
+        )
+
+    def close(self) -> None:
+        """End the connection; the next use makes another, to whoever has the address by then."""
+        client = self.__dict__.pop("_redis", None)
+        if client is not None:
+            client.close()
+            client.connection_pool.disconnect()
+
+    def _run(self, name: str, names: Sequence[str], args: Sequence[redis_codec.Value]) -> Any:
+        text = redis_codec.script(name)
+        sha = self._shas.get(name)
+        if sha is None:
+            sha = self._shas[name] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        try:
+            try:
+                return self._redis.evalsha(sha, len(names), *names, *args)
+            except redis.exceptions.NoScriptError:
+                return self._redis.eval(text, len(names), *names, *args)
+        except redis.exceptions.ReadOnlyError:
+            # Whoever answers here is no primary any more: only another connection finds the one that is.
+            self.close()
+            raise
+        except redis.exceptions.ResponseError as error:
+            if isinstance(error, redis.exceptions.OutOfMemoryError):
+                raise
+            raise _typed(error) from None
+
+    def define(self, view: str, build: str, definition: str) -> None:
+        v, b = ViewKeys(view), BuildKeys(Build(view, build))
+        self._redis.set(redis_keys.STORE, "1")
+        self._run(
+            "define", [v.view, redis_keys.VIEWS, b.meta], [view, build, definition, redis_codec.fresh_epoch()]
+        )
+
+    def claim(self, build: Build, topic: str, partitions: int, driver: str = "") -> Claimed:
+        b = BuildKeys(build)
+        self._settle(b.meta)
+        args: list[redis_codec.Value] = [topic, partitions, redis_codec.fresh_epoch(), driver]
+        return redis_codec.claimed(self._run("claim", [b.meta, ViewKeys(build.view).ctl, b.log], args))
+
+    def open(self, build: Build, partition: int, claim: Claim) -> Opened:
+        b, v = BuildKeys(build), ViewKeys(build.view)
+        names = [b.meta, b.log, v.view, v.numbers, v.texts]
+        return redis_codec.opened(self._run("open", names, [partition, *claim]))
+
+    def assign(self, build: Build, claim: Claim, partitions: Sequence[int]) -> None:
+        self.note(build, tasks=redis_codec.assignment(claim, partitions))
+
+    def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
+        found: bytes | None = self._redis.hget(BuildKeys(build).meta, "tasks")
+        return redis_codec.assigned(claim, (found or b"").decode())
+
+    def write(self, group: Group) -> int:
+        b, v = BuildKeys(group.build), ViewKeys(group.build.view)
+        names = [b.meta, b.rows, b.log, b.last, b.expiry(group.partition), v.view, v.steps, v.texts, b.index]
+        args = redis_codec.write_args(group, self._keep)
+        try:
+            return redis_codec.written(self._run("write", names, args))
+        except redis.exceptions.OutOfMemoryError:
+            # The log is what can be done without: whoever was away gets a snapshot instead.
+            self._run("trim", [b.log], [])
+            return redis_codec.written(self._run("write", names, args))
+
+    def advance(
+        self,
+        build: Build,
+        claim: Claim,
+        ends: Mapping[int, int],
+        *,
+        hop: bool = False,
+        last: Mapping[int, Fingerprint] | None = None,
+        copied: Mapping[int, Fingerprint] | None = None,
+    ) -> bool:
+        args: list[redis_codec.Value] = [*claim, "h:" if hop else "e:", len(ends)]
+        for partition, end in ends.items():
+            args += (partition, end, str((last or {}).get(partition, "")))
+        for partition, one in (copied or {}).items():
+            args += (partition, str(one))
+        return bool(self._run("advance", [BuildKeys(build).meta], args))
+
+    def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
+        if not keys:
+            return []
+        found: list[bytes | None] = self._redis.hmget(BuildKeys(build).rows, list(keys))
+        return [redis_codec.parse_row(value) if value is not None else None for value in found]
+
+    def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
+        after, found = self._redis.hscan(BuildKeys(build).rows, cursor, count=count)
+        return int(after), [(key.decode(), redis_codec.parse_row(value)) for key, value in found.items()]
+
+    def place(self, build: Build, every_ms: int, keep: int) -> None:
+        b = BuildKeys(build)
+        self._run("place", [b.meta, b.places], [every_ms, keep])
+
+    def now(self) -> int:
+        return self._now()
+
+    def expired(self, build: Build, partition: int, limit: int) -> tuple[int, list[str]]:
+        now, due = self._run("expired", [BuildKeys(build).expiry(partition)], [limit])
+        return int(now), [key.decode() for key in due]
+
+    def registry(self, view: str) -> tuple[int, list[QueryRow]]:
+        v = ViewKeys(view)
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.hget(v.view, "version").hgetall(v.numbers).hgetall(v.texts)
+        version, numbers, texts = pipe.execute()
+        rows = [QueryRow(int(n), id.decode(), texts[id].decode()) for id, n in numbers.items()]
+        return int(version or 0), rows
+
+    def missed(self, view: str, version: int) -> Behind | None:
+        v = ViewKeys(view)
+        reply = self._run("missed", [v.view, v.steps, v.texts], [version])
+        return redis_codec.behind(reply) if reply is not None else None
+
+    def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
+        v = ViewKeys(build.view)
+        under = "" if generation is None else generation
+        names = [v.view, BuildKeys(build).meta, v.ctl]
+        old: bytes = self._run("go_live", names, [build.id, int(fence), under])
+        return old.decode()
+
+    def rebuild(self, build: Build, generation: int, reason: str = "") -> None:
+        b = BuildKeys(build)
+        names = [b.meta, b.rows, b.log, b.last, b.since, ViewKeys(build.view).ctl, b.index, b.places]
+        self._run("rebuild", names, [redis_codec.fresh_epoch(), reason, generation])
+
+    def drop(self, build: Build) -> bool:
+        return self._drop(build)
+
+    def _drop(self, build: Build, *, always: bool = False) -> bool:
+        b = BuildKeys(build)
+        args: list[redis_codec.Value] = [build.id, b.expiries, int(always)]
+        return bool(self._run("drop", [ViewKeys(build.view).view, *b.fixed], args))
+
+    def note(self, build: Build, **fields: str) -> None:
+        self._note(BuildKeys(build).meta, fields)
+
+    def fresh(self, view: str) -> None:
+        self._note(ViewKeys(view).view, {"fresh": str(self._now())})
+
+    def _note(self, name: str, fields: Mapping[str, str]) -> None:
+        self._run("note", [name], [item for pair in fields.items() for item in pair])
+
+    def drop_view(self, view: str) -> None:
+        v = ViewKeys(view)
+        found: dict[bytes, bytes] = self._redis.hgetall(v.view)
+        self._redis.srem(redis_keys.VIEWS, view)
+        self._redis.xadd(v.ctl, {"gone": "1"})
+        self._redis.expire(v.ctl, 60)
+        self._redis.unlink(*v.registry)
+        builds = b" ".join(found.get(field, b"") for field in (b"live", b"next", b"displaced"))
+        for id in builds.split():
+            self._drop(Build(view, id.decode()), always=True)
+
+    def beat(self, part: str, id: str, stats: str) -> None:
+        self._redis.hset(redis_keys.BEATS, f"{part}/{id}", f"{self._now()} {stats}")
+
+    def beats(self) -> list[Beat]:
+        return redis_codec.beats(self._redis.hgetall(redis_keys.BEATS), self._now())[0]
+
+    def revocations(self) -> dict[str, int]:
+        """Read of all users who was ever revoked, and when last (ms)."""
+        found: dict[bytes, bytes] = self._redis.hgetall(redis_keys.REVOKED)
+        return {user.decode(): int(moment) for user, moment in found.items()}
+
+    def revoke(self, moments: Mapping[str, int]) -> None:
+        """Note revocations that another server gave the moment of; a later one that is here stays."""
+        for user, moment in moments.items():
+            self._run("revoke", [redis_keys.REVOKED], [user, moment])
+
+    def check(self) -> None:
+        """Refuse a server that would throw rows away by itself (R6)."""
+        # Not CONFIG GET, which managed services forbid.
+        policy = self._redis.info("memory").get("maxmemory_policy", "noeviction")
+        if policy != "noeviction":
+            raise StoreUnsuitable(
+                f"the store's maxmemory-policy is {policy}: under pressure it would drop rows",
+                hint="Set it to noeviction: CONFIG SET maxmemory-policy noeviction",
+            )
+
+    def flushed(self) -> bool:
+        """Say whether the store has forgotten everything (FLUSHALL, an empty disk)."""
+        return not self._redis.exists(redis_keys.STORE)
+
+    def views(self) -> dict[str, ViewInfo]:
+        names: set[bytes] = self._redis.smembers(redis_keys.VIEWS)
+        out: dict[str, ViewInfo] = {}
+        now, run = self._now(), self._run_id()
+        for name in sorted(n.decode() for n in names):
+            hash: dict[bytes, bytes] = self._redis.hgetall(ViewKeys(name).view)
+            info = redis_codec.view_info({k.decode(): v.decode() for k, v in hash.items()}, now, run)
+            if info is not None:
+                out[name] = info
+        return out
+
+    def build(self, build: Build) -> BuildInfo | None:
+        b = BuildKeys(build)
+        pipe = self._redis.pipeline(transaction=True)
+        pipe.hgetall(b.meta).hlen(b.rows).xrange(b.log, "-", "+", count=1)
+        meta, rows, oldest = pipe.execute()
+        return redis_codec.build_info(
+            {k.decode(): v.decode() for k, v in meta.items()}, rows, redis_codec.flat_entries(oldest)
+        )
+
+    def _settle(self, meta: str) -> None:
+        """Let a Redis that restarted rewrite its file before it is written to again.
+
+        Version 7.0 keeps a torn transaction at the end of a cut file and replays it at the next
+        restart; Valkey does not (R13).
+        """
+        server = self._redis.info("server")
+        known = self._redis.hget(meta, "run")
+        if known is None or server["run_id"] in known.decode() or server.get("server_name") == "valkey":
+            return
+        if not self._redis.info("persistence")["aof_enabled"]:
+            return
+        try:
+            self._redis.bgrewriteaof()
+        except redis.exceptions.ResponseError as error:
+            if "already in progress" not in str(error):  # after a resynchronisation it begins by itself
+                raise
+        deadline = time.monotonic() + REWRITE
+        while self._rewrites() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _rewrites(self) -> bool:
+        said = self._redis.info("persistence")
+        return bool(said["aof_rewrite_in_progress"] or said["aof_rewrite_scheduled"])
+
+    def _now(self) -> int:
+        seconds, micros = self._redis.time()
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def _run_id(self) -> str:
+        return str(self._redis.info("server")["run_id"])
+
+
+class WritesRefused(redis.exceptions.ConnectionError):
+    """The server takes no writes for now: its disk is full, or it has too few replicas."""
+
+
+REFUSALS = ("MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN")
+
+
+def _typed(error: redis.exceptions.ResponseError) -> Exception:
+    """Turn an error reply of our scripts, or of a server that takes none, into the exception it names."""
+    message = str(error)
+    word = message.removeprefix("-").split(" ", 1)[0]
+    if word in REFUSALS or any(f"-{word}" in message for word in REFUSALS):
+        return WritesRefused(message)
+    kinds: dict[str, Callable[[str], Exception]] = {
+        "FENCED": Fenced,
+        "GONE": BuildGone,
+        "OWNER": redis_codec.not_owner,
+        "SUSPECT": Suspect,
+        "TOPIC": TopicReplaced,
+    }
+    return kinds[word](message) if word in kinds else error

@@ -1,0 +1,80 @@
+"""Where the publishers are, when the caller does not say."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import aiohttp
+
+from distributary.errors import StackNotRunning
+from distributary.httpd.client_security import Trust, tls_hint
+
+CONTROL_URL = "DISTRIBUTARY_CONTROL_URL"
+PATH = "/connection/websocket"
+DEFAULT = f"ws://127.0.0.1:8000{PATH}"
+
+_LIMIT = aiohttp.ClientTimeout(total=10)
+
+
+async def find_publishers(
+    url: str | Sequence[str] | None = None,
+    control: str | None = None,
+    env: Mapping[str, str] = os.environ,
+    data_dir: str | Path = ".distributary",
+) -> list[str]:
+    """List WebSocket addresses to try, in order.
+
+    Given ones are taken as they are; else a control API is asked (``control``, or the environment's
+    DISTRIBUTARY_CONTROL_URL); else a stack of this folder is looked for; else it is the default port.
+    """
+    if url is not None:
+        return [websocket_url(one) for one in ([url] if isinstance(url, str) else url)]
+    asked = control or env.get(CONTROL_URL)
+    if asked:
+        return [await _ask(asked.rstrip("/"))]
+    return _of_stack(Path(data_dir)) or [DEFAULT]
+
+
+def own_trust(env: Mapping[str, str] = os.environ, data_dir: str | Path = ".distributary") -> Trust:
+    """Say which servers are believed: also the stack of this folder, by its certificate."""
+    return Trust.of_stack(Path(env.get("DISTRIBUTARY_DATA_DIR") or data_dir), env)
+
+
+def _of_stack(data_dir: Path) -> list[str]:
+    """List the publishers of the stack that keeps its data there; a stack that died left its file."""
+    try:
+        state = json.loads((data_dir / "stack.json").read_bytes())
+        os.kill(int(state["pid"]), 0)
+        found = [part["addresses"].get("websocket") for part in state["parts"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return list(dict.fromkeys(filter(None, found)))
+
+
+async def _ask(control: str) -> str:
+    try:
+        tls = own_trust().context(control) or True
+        async with (
+            aiohttp.ClientSession(timeout=_LIMIT) as http,
+            http.get(f"{control}/v1", ssl=tls) as reply,
+        ):
+            reply.raise_for_status()
+            return str((await reply.json())["publisher"])
+    except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
+        raise StackNotRunning(
+            f"no control API answers at {control} ({error or type(error).__name__})",
+            hint=tls_hint(error) or f"start one with: distributary up, or correct {CONTROL_URL}",
+        ) from None
+
+
+def websocket_url(url: str) -> str:
+    """Complete ``host:port``, ``http(s)://…`` or a bare ``ws://host`` to a WebSocket address."""
+    if "://" not in url:
+        url = f"ws://{url}"
+    scheme, _, rest = url.partition("://")
+    scheme = {"http": "ws", "https": "wss"}.get(scheme, scheme)
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host}/{path}" if slash and path else f"{scheme}://{host}{PATH}"

@@ -1,0 +1,57 @@
+"""Reads from time to time how much work waits, in a thread of its own: Kafka may take long to answer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from distributary.errors import DistributaryError
+from distributary.kafka import group_admin, topic_offsets
+from distributary.kafka.admin import Cluster
+
+log = logging.getLogger(__name__)
+
+
+class Gauge:
+    """``lag`` is None until it is known, and while Kafka does not say."""
+
+    def __init__(self, cluster: Cluster, topic: str, group: str, *, earliest: bool, every: float) -> None:
+        self.partitions = topic_offsets.get_topic(cluster.admin, topic).partitions
+        self.lag: int | None = None
+        self._cluster = cluster
+        self._topic = topic
+        self._group = group
+        self._earliest = earliest
+        self._every = every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        silent = False
+        while True:
+            try:
+                self._read()
+                silent = False
+            except DistributaryError as error:
+                self.lag = None
+                if not silent:
+                    log.warning("how much waits is not known: %s", error)
+                silent = True
+            if self._stop.wait(self._every):
+                return
+
+    def _read(self) -> None:
+        admin = self._cluster.admin
+        ends = topic_offsets.end_offsets(admin, self._topic)
+        firsts = topic_offsets.earliest_offsets(admin, self._topic) if self._earliest else ends
+        committed = group_admin.offsets(self._cluster, self._group)
+        self.partitions = len(ends)
+        self.lag = sum(
+            max(0, end - max(committed.get((self._topic, number), firsts[number]), 0))
+            for number, end in ends.items()
+        )

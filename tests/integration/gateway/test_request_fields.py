@@ -1,0 +1,144 @@
+"""Everything that the gateway takes has an effect, and everything else is refused by name.
+
+What it takes is enumerated from the code; a parameter, field or setting that has no case fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from confluent_kafka import TopicPartition
+from tests.integration.gateway import cases_proxy, cases_registry
+from tests.integration.gateway.cases import ODDS, World
+from tests.integration.gateway.conftest import Start
+from tests.integration.gateway.rest_proxy.calls import JSON, Calls
+from tests.support.stack import Feeding, RunningStack
+
+from distributary.config import Config
+from distributary.docgen.rest_page import gateway_app, routes
+from distributary.gateway.request_fields import Takes, taken
+from distributary.gateway.rest_proxy import produce_requests
+from distributary.kafka import librdkafka, topic_offsets
+
+ROUTES = routes(gateway_app())
+CASES = {**cases_registry.CASES, **cases_proxy.CASES}
+
+
+def name_of(handler: Any) -> str:
+    return f"{handler.__module__.removeprefix('distributary.gateway.')}.{handler.__name__}"
+
+
+def declared() -> dict[str, set[str]]:
+    """Every name that has an effect, by where it is said."""
+    found = {name_of(handler): {*taken(handler).query, *taken(handler).body} for _, handler in ROUTES}
+    parts = {
+        "Item": produce_requests.Item,
+        "Header": produce_requests.Header,
+        "Datum": produce_requests.Datum,
+    }
+    found |= {f"bodies.{name}": set(part.__struct_fields__) for name, part in parts.items()}
+    found["bodies.Place"] = {
+        *produce_requests.PARTITION,
+        *produce_requests.OFFSET,
+        *produce_requests.COMMITTED,
+    }
+    return {name: names for name, names in found.items() if names}
+
+
+@pytest.fixture
+async def world(
+    start: Start, settings: Config, stack: RunningStack, feeding: Feeding
+) -> AsyncIterator[World]:
+    topic, admin, log = feeding.topic, stack.admin(), settings.gateway.schemas_topic
+    for name in (topic, f"{topic}-w"):
+        topic_offsets.ensure_topic(admin, name, 2)
+    topic_offsets.ensure_topic(admin, log, 1, {"cleanup.policy": "compact"})
+    for at in range(5):
+        stack.produce(topic, [(None, at)], partition=0, timestamp=1_700_000_000_000 + at * 1000)
+    consumer = librdkafka.consumer(stack.config.kafka, f"{topic}-group")
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+    consumer.close()
+    async with aiohttp.ClientSession() as http:
+        world = World(Calls(await start(), http), http, stack)
+        world.names = {"topic": topic, "written": f"{topic}-w", "group": f"{topic}-group"}
+        await world.ask("PUT", "/config", {"compatibility": "NONE"})
+        ids = {}
+        for subject, text in (
+            ("a", '"int"'),
+            ("a", '"string"'),
+            ("a", '"bytes"'),
+            ("b", '"int"'),
+            ("d", '"int"'),
+            ("h", '"int"'),
+            ("strict", '"int"'),
+            ("rec", ODDS),
+            ("{written}-value", '"long"'),
+            ("{written}-key", '"int"'),
+        ):
+            made = await world.ask("POST", f"/subjects/{subject}/versions", {"schema": text})
+            ids[subject] = made.body["id"]
+        await world.ask("PUT", "/config/strict", {"compatibility": "BACKWARD"})
+        for path in ("/subjects/a/versions/2", "/subjects/b", "/subjects/h"):
+            assert (await world.ask("DELETE", path)).status == 200
+        producer = librdkafka.producer(stack.config.kafka)
+        for at in range(3):  # as another registry writes them
+            value = {"subject": f"r{at}", "version": 1, "id": 50 + at, "schema": '"a"', "deleted": at == 2}
+            value["references"] = [{"name": "a", "subject": "a", "version": 1}]
+            key = {"keytype": "SCHEMA", "subject": f"r{at}", "version": 1, "magic": 1}
+            producer.produce(log, json.dumps(value), json.dumps(key), 0)
+        assert producer.flush(20) == 0
+        cluster = (await world.ask("GET", "/v3/clusters")).body["data"][0]["cluster_id"]
+        world.names |= {
+            "cluster": cluster,
+            "rec_id": str(ids["rec"]),
+            "value_id": str(ids["{written}-value"]),
+            "key_id": str(ids["{written}-key"]),
+        }
+        yield world
+
+
+def test_every_name_has_a_case() -> None:
+    assert {name: set(cases) for name, cases in CASES.items()} == declared()
+
+
+async def test_every_name_has_an_effect(world: World) -> None:
+    failed: dict[str, str] = {}
+    done: set[Any] = set()
+    for where, cases in CASES.items():
+        for name, case in cases.items():
+            if case not in done:
+                done.add(case)
+                try:
+                    await case(world)
+                except Exception as error:
+                    failed[f"{where} {name}"] = f"{type(error).__name__} {error}"
+    assert not failed, json.dumps(failed, indent=1)
+
+
+async def test_every_other_name_is_refused(world: World) -> None:
+    base = await world.instance()
+    group, name = base.split("/consumers/")[1].split("/instances/")
+    world.names |= {
+        "group": group,
+        "instance": name,
+        "subject": "d",
+        "version": "1",
+        "id": "1",
+        "partition": "0",
+    }
+    for address, handler in ROUTES:
+        method, _, path = address.partition(" ")
+        takes: Takes = taken(handler)
+        body: Any = {} if takes.body else None
+        for odd in ("nonsense", *takes.idle):
+            refused = await world.ask(method, f"{path}?{odd}=x", body)
+            assert refused.status // 100 == 4, (address, odd, refused)
+            assert odd in refused.body["message"], (address, odd, refused)
+            if takes.body:
+                sent = await world.ask(method, path, {odd: "x"}, JSON)
+                assert sent.status // 100 == 4, (address, odd, sent)
+                assert odd in sent.body["message"], (address, odd, sent)

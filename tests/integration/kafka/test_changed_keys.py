@@ -1,0 +1,80 @@
+"""Record keys, read again from a real topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from tests.support.waiting import eventually
+
+from distributary.config.sections import Kafka
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.changed_keys import TouchedKeys
+from distributary.model.position import Mark
+
+pytestmark = pytest.mark.slow
+
+
+def produce(kafka: Kafka, topic: str, *records: tuple[int, str | None], **more: Any) -> None:
+    producer = librdkafka.producer(kafka, **more)
+    for partition, key in records:
+        producer.produce(topic, b"{}", key, partition=partition)
+    assert producer.flush(20) == 0
+
+
+async def test_every_key_between_two_marks(kafka: Kafka, admin: AdminClient, name: str) -> None:
+    topic = topic_offsets.ensure_topic(admin, name, 2, {"cleanup.policy": "delete"})
+    produce(kafka, name, *[(0, f"a{n}") for n in range(5)], *[(1, f"b{n}") for n in range(3)], (1, None))
+    read = TouchedKeys(kafka)
+    ends = {0: Mark(5), 1: Mark(4)}
+    assert await read(name, topic.id, {0: Mark(3), 1: Mark(4)}, ends, 99) == {"a3", "a4"}
+    assert await read(name, topic.id, {0: Mark(0), 1: Mark(1, 2)}, {0: Mark(2), 1: Mark(2, 1)}, 99) == {
+        "a0",
+        "a1",
+        "b1",
+        "b2",
+    }
+    assert await read(name, topic.id, ends, ends, 99) == set()
+    assert await read(name, topic.id, {0: Mark(0), 1: Mark(0)}, ends, 7) is None, "too many"
+
+
+async def test_where_keys_may_be_missing_there_is_no_answer(
+    kafka: Kafka, admin: AdminClient, name: str
+) -> None:
+    topic = topic_offsets.ensure_topic(admin, name, 1, {"cleanup.policy": "delete"})
+    produce(kafka, name, *[(0, f"a{n}") for n in range(6)])
+    read = TouchedKeys(kafka)
+    assert await read(name, "another-id", {0: Mark(2)}, {0: Mark(6)}, 99) is None, (
+        "another topic of this name"
+    )
+    gone = TopicPartition(name, 0, 3)
+    admin.delete_records([gone])[gone].result()
+    assert await read(name, topic.id, {0: Mark(2)}, {0: Mark(6)}, 99) is None, "retention took one of them"
+    assert await read(name, topic.id, {0: Mark(3)}, {0: Mark(6)}, 99) == {"a3", "a4", "a5"}
+    compacted = topic_offsets.ensure_topic(admin, f"{name}-compacted", 1, {"cleanup.policy": "compact"})
+    produce(kafka, compacted.name, (0, "a"))
+    assert await read(compacted.name, compacted.id, {0: Mark(0)}, {0: Mark(1)}, 99) is None
+
+
+async def test_aborted_records_are_passed_over(kafka: Kafka, admin: AdminClient, name: str) -> None:
+    topic = topic_offsets.ensure_topic(admin, name, 1, {"cleanup.policy": "delete"})
+    produce(kafka, name, (0, "a"))
+    producer = librdkafka.producer(kafka, transactional_id=name)
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(name, b"{}", "aborted", partition=0)
+    producer.flush(20)
+    producer.abort_transaction(20)
+
+    async def ends() -> int:
+        return topic_offsets.end_offsets(admin, name)[0]
+
+    end = await eventually(ends, lambda found: found > 2)  # a marker stands there
+    assert await TouchedKeys(kafka)(name, topic.id, {0: Mark(0)}, {0: Mark(end)}, 99) == {"a"}
+
+
+async def test_a_kafka_that_does_not_answer_is_no_answer() -> None:
+    away = Kafka(bootstrap_servers="127.0.0.1:9")
+    assert await TouchedKeys(away, limit=0.5)("t", "id", {0: Mark(0)}, {0: Mark(1)}, 99) is None

@@ -1,0 +1,116 @@
+"""Commands through a real broker, and through its death."""
+
+from __future__ import annotations
+
+import queue
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.support.broker import RunningBroker
+from tests.support.clock import LIMIT
+
+from distributary.config.sections import Kafka
+from distributary.errors import TopicError
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.commands_topic import CommandsProducer, CommandsReader, ensure_commands_topic
+from distributary.model.command import Command
+
+pytestmark = pytest.mark.slow
+
+Commands = queue.Queue[Command]
+
+
+def command(number: int) -> Command:
+    return Command("subscribe", "odds", f"s{number}", f"q{number}")
+
+
+def take(heard: Commands, count: int) -> list[Command]:
+    return [heard.get(timeout=40 * LIMIT) for _ in range(count)]
+
+
+async def send(kafka: Kafka, *numbers: int) -> None:
+    producer = CommandsProducer(kafka, timeout=30 * LIMIT)
+    for number in numbers:
+        await producer.send(command(number))
+    await producer.close()
+
+
+def named(kafka: Kafka, topic: str) -> Kafka:
+    return replace(kafka, commands_topic=topic)
+
+
+async def test_the_topic_forgets_by_age(kafka: Kafka, admin: AdminClient) -> None:
+    assert ensure_commands_topic(admin, kafka).partitions == 1
+    config = topic_offsets.topic_config(admin, kafka.commands_topic)
+    assert config["cleanup.policy"] == "delete"
+    assert config["retention.ms"] == str(7 * 24 * 3600 * 1000)
+
+
+async def test_from_the_end_only_what_comes_later_is_heard_from_earliest_all(
+    kafka: Kafka, admin: AdminClient, name: str
+) -> None:
+    kafka = named(kafka, name)
+    ensure_commands_topic(admin, kafka)
+    await send(kafka, 1)
+    late: Commands = queue.Queue()
+    early: Commands = queue.Queue()
+    readers = [
+        CommandsReader(kafka, late.put).start(),
+        CommandsReader(kafka, early.put, start="earliest").start(),
+    ]
+    assert all(reader.wait(20 * LIMIT) for reader in readers)
+    await send(kafka, 2, 3)
+    assert take(late, 2) == [command(2), command(3)]
+    assert take(early, 3) == [command(1), command(2), command(3)]
+    for reader in readers:
+        reader.close()
+
+
+async def test_strange_records_and_failing_callbacks_stop_nothing(
+    kafka: Kafka, admin: AdminClient, name: str
+) -> None:
+    kafka = named(kafka, name)
+    ensure_commands_topic(admin, kafka)
+    heard: Commands = queue.Queue()
+
+    def fails_first(one: Command) -> None:
+        heard.put(one)
+        if heard.qsize() == 1:
+            raise RuntimeError("no")
+
+    reader = CommandsReader(kafka, fails_first).start()
+    assert reader.wait(20 * LIMIT)
+    strange = librdkafka.producer(kafka)
+    strange.produce(kafka.commands_topic, b"not a command")
+    strange.produce(kafka.commands_topic, None, key=b"x")
+    strange.flush(20)
+    await send(kafka, 1, 2)
+    assert take(heard, 2) == [command(1), command(2)]
+    reader.close()
+
+
+async def test_a_topic_that_is_not_there_refuses(kafka: Kafka, name: str) -> None:
+    producer = CommandsProducer(named(kafka, name), timeout=5)
+    with pytest.raises(TopicError):
+        await producer.send(command(1))
+    await producer.close()
+
+
+async def test_a_reader_outlives_a_killed_broker_without_gap_or_repeat(
+    broker: RunningBroker,
+) -> None:
+    kafka = broker.kafka
+    ensure_commands_topic(librdkafka.admin(kafka), kafka)
+    heard: Commands = queue.Queue()
+    reader = CommandsReader(kafka, heard.put).start()
+    assert reader.wait(20 * LIMIT)
+    await send(kafka, 1, 2)
+    assert take(heard, 2) == [command(1), command(2)]
+    cluster = broker.broker.cluster_id()
+    broker.kill()
+    assert broker.start() == cluster
+    await send(kafka, 3, 4)
+    assert take(heard, 2) == [command(3), command(4)]
+    assert heard.empty()
+    reader.close()

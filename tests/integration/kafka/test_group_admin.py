@@ -1,0 +1,34 @@
+"""Groups on a broker that has just started, where no coordinator is there yet."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.support.broker import RunningBroker
+from tests.support.clock import LIMIT
+
+pytestmark = pytest.mark.slow
+
+READS = """
+import sys
+from distributary.config.sections import Kafka
+from distributary.kafka import client, groups
+from distributary.kafka.admin import Cluster
+kafka = Kafka(bootstrap_servers=sys.argv[1])
+cluster = Cluster(kafka, client.admin(kafka))
+print([groups.offsets(cluster, f"group-{n}") for n in range(3)])
+"""
+
+
+def test_offsets_of_the_first_group_of_a_cluster_are_waited_for(broker: RunningBroker) -> None:
+    """In a process of its own: librdkafka ends one that asks before there is a coordinator (SIGSEGV)."""
+    done = subprocess.run(
+        [sys.executable, "-c", READS, broker.kafka.bootstrap_servers],
+        capture_output=True,
+        text=True,
+        timeout=60 * LIMIT,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "[{}, {}, {}]\n"), done.stderr

@@ -1,0 +1,58 @@
+"""The reader of an event feed: in order, and never past what is missing without a word."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import TopicPartition
+from tests.support.clock import LIMIT
+from tests.support.stack import Feeding
+from tests.support.waiting import eventually
+
+from distributary.kafka import topic_offsets
+from distributary.reducers.event_reader import EventReader, EventsLost
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def readers(feeding: Feeding) -> Iterator[list[EventReader]]:
+    started: list[EventReader] = []
+    topic_offsets.ensure_topic(feeding.stack.admin(), feeding.topic, 1)
+    feeding.produce((None, b"%d" % n) for n in range(10))
+    yield started
+    for one in started:
+        one.close()
+    topic_offsets.delete_topic(feeding.stack.admin(), feeding.topic)
+
+
+def read(feeding: Feeding, readers: list[EventReader], start: int) -> tuple[EventReader, threading.Event]:
+    heard = threading.Event()
+    made = EventReader(feeding.stack.config.kafka, feeding.topic, start, heard.set).start()
+    readers.append(made)
+    return made, heard
+
+
+async def test_events_come_in_order_from_the_start(feeding: Feeding, readers: list[EventReader]) -> None:
+    reader, _ = read(feeding, readers, 4)
+
+    async def waiting() -> list[int]:
+        return [one.offset for one in reader.waiting()]
+
+    await eventually(waiting, lambda found: found == [4, 5, 6, 7, 8, 9])
+    reader.done(8)
+    assert await waiting() == [8, 9]
+
+
+async def test_events_that_retention_took_are_an_error(feeding: Feeding, readers: list[EventReader]) -> None:
+    admin, place = feeding.stack.admin(), TopicPartition(feeding.topic, 0, 6)
+    admin.delete_records([place])[place].result(20 * LIMIT)
+    reader, heard = read(feeding, readers, 4)
+    assert heard.wait(20 * LIMIT)
+    assert reader.some(), "whoever waits for events is woken"
+    with pytest.raises(EventsLost, match=feeding.topic):
+        reader.waiting()
+    with pytest.raises(EventsLost):
+        reader.known()

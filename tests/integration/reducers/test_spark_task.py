@@ -1,0 +1,211 @@
+"""One task without Spark: records by hand, a real store and a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.integration.conftest import Database
+from tests.support.clock import LIMIT
+from tests.support.stack import RunningStack
+from tests.support.waiting import eventually
+
+from distributary.kafka import librdkafka, topic_offsets
+from distributary.model.feed import Feed
+from distributary.model.query import Query
+from distributary.model.view import View
+from distributary.publisher.hub import snapshot
+from distributary.reducers import spark_task
+from distributary.reducers.projection import Projection
+from distributary.reducers.topic_identity import LeaderChanged, Leaders
+from distributary.store.log_tail import Build
+from distributary.store.redis import RedisReader, RedisWriter
+
+B = Build("v", "b")
+
+RELEASE = threading.Event()
+
+
+def slow(row: Any, event: Any) -> Any:
+    """A fold that takes as long as the test wants."""
+    RELEASE.wait(30 * LIMIT)
+    return {"n": event["n"]}
+
+
+def record(offset: int, key: bytes, value: bytes, partition: int = 0) -> bytes:
+    now = int(time.time() * 1000)
+    return struct.pack(">iqqqIib", partition, offset, now, now, 0, len(key), 0) + key + value
+
+
+class Tasks:
+    """Pumps of one query."""
+
+    def __init__(self, stack: RunningStack, database: Database) -> None:
+        self._kafka = stack.config.kafka
+        self.url = database.url
+        self.store = RedisWriter(database.url)
+        self._started: list[spark_task.Pump] = []
+
+    def claim(self, view: View, partitions: int = 1, **words: Any) -> spark_task.Task:
+        self.store.define("v", "b", "{}")
+        self.claimed = self.store.claim(B, "t", partitions).claim
+        self.store.go_live(B)
+        feed = Feed("f", "t")
+        words = {"leaders": Leaders("t", {}), **words}
+        return spark_task.Task(
+            view, feed, B, self.claimed, self.url, 100, self._kafka, "t", Projection(), **words
+        )
+
+    def start(self, task: spark_task.Task, number: int = 0) -> spark_task.Pump:
+        pump = spark_task.Pump(task, number)
+        pump.start()
+        self._started.append(pump)
+        return pump
+
+    def keys(self) -> set[str]:
+        return {key for key, _ in self.store.scan(B, 0, 1_000)[1]}
+
+    def heartbeats(self) -> dict[str, dict[str, Any]]:
+        return {beat.id: json.loads(beat.stats) for beat in self.store.beats() if beat.part == "reducer"}
+
+    def close(self) -> None:
+        for pump in self._started:
+            pump.abandon()
+        self.store.close()
+
+
+@pytest.fixture
+def tasks(stack: RunningStack, database: Database) -> Iterator[Tasks]:
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    one = Tasks(stack, database)
+    yield one
+    one.close()
+    signal.signal(signal.SIGUSR1, before)
+
+
+async def until(ready: Callable[[], bool], limit: float = 10.0) -> None:
+    async def ask() -> bool:
+        return ready()
+
+    await eventually(ask, bool, limit)
+
+
+async def test_a_query_with_now_moves_though_no_command_was_heard(tasks: Tasks) -> None:
+    """The registry alone says that it is there, and no record comes after it."""
+    pump = tasks.start(tasks.claim(View("v", "f")))
+    starts = int(time.time() * 1000 + 3_000 * LIMIT)
+    pump.put([record(0, b"match", b'{"starts":%d}' % starts)])
+    await until(lambda: tasks.keys() == {"match"})
+    reader = RedisReader(tasks.url)
+    query = Query.parse("v", "starts > now()")
+    try:
+        registered = await reader.register("v", query.id, query.text, "s", 60_000, True)
+
+        async def keys() -> list[str]:
+            return [key for key, _ in (await snapshot.read(reader, B, query, registered.number)).rows]
+
+        assert await keys() == ["match"]
+        await eventually(keys, lambda found: found == [], 10)
+        assert starts <= time.time() * 1000 < starts + 3_000 * LIMIT
+        log = await reader.log(B, 1, 10)
+        assert [change.removes for entry in log.entries for change in entry.changes] == [[registered.number]]
+    finally:
+        await reader.close()
+
+
+async def test_a_task_opens_the_partition_that_the_driver_says(tasks: Tasks) -> None:
+    task = tasks.claim(View("v", "f", ttl=2.0), partitions=2)
+    pumps = [tasks.start(task, number) for number in (0, 1)]
+    pumps[0].put([record(0, b"row-of-1", b'{"n":1}', partition=1)])
+    pumps[1].put([record(0, b"row-of-0", b'{"n":1}', partition=0)])
+    await until(lambda: tasks.keys() == {"row-of-0", "row-of-1"})
+    for pump in pumps:
+        pump.finish()
+    # The next batch of the same query: no record comes, and each task takes care of its own partition.
+    tasks.store.assign(B, tasks.claimed, [1, 0])
+    pumps = [tasks.start(task, number) for number in (0, 1)]
+    await until(lambda: tasks.keys() == set())
+    await until(lambda: {said.get("partition") for said in tasks.heartbeats().values()} == {0, 1})
+    assert {id: said["partition"] for id, said in tasks.heartbeats().items()} == {"v/b/0": 1, "v/b/1": 0}
+    pumps[0].put([record(1, b"more", b'{"n":1}', partition=1)])
+    await until(lambda: tasks.keys() == {"more"})
+    await until(lambda: tasks.keys() == set())
+    for pump in pumps:
+        pump.finish()
+
+
+async def test_a_batchs_task_takes_no_partition_without_records(tasks: Tasks) -> None:
+    task = tasks.claim(View("v", "f", ttl=2.0), partitions=2, live=False)
+    tasks.store.assign(B, tasks.claimed, [1, 0])
+    tasks.start(task, 0).finish()
+    build = tasks.store.build(B)
+    assert build is not None
+    assert dict(build.marks) == {}
+    opened = tasks.store.open(B, 1, tasks.claimed)
+    assert opened.token == 1, "nobody had opened it"
+
+
+async def test_a_task_that_folds_for_long_says_so(tasks: Tasks) -> None:
+    RELEASE.clear()
+    pump = tasks.start(tasks.claim(View("v", "f", reduce=f"{__name__}:slow")))
+    await until(lambda: "v/b/0" in tasks.heartbeats())
+    pump.put([record(0, b"a", b'{"n":1}')])
+    try:
+        await until(lambda: tasks.heartbeats()["v/b/0"]["loop_age"] > 2.5)
+        (beat,) = [beat for beat in tasks.store.beats() if beat.id == "v/b/0"]
+        assert beat.age_ms < 3_000 * LIMIT
+    finally:
+        RELEASE.set()
+    await until(lambda: tasks.keys() == {"a"})
+    await until(lambda: tasks.heartbeats()["v/b/0"]["loop_age"] < 2.0)
+    pump.finish()
+
+
+async def test_what_waits_is_bounded_in_bytes(tasks: Tasks) -> None:
+    pump = spark_task.Pump(tasks.claim(View("v", "f")), 0)  # not started: nobody takes anything
+    handed = 0
+
+    def hand_on() -> None:
+        nonlocal handed
+        for offset in range(100):
+            pump.put([record(offset, b"a", b'{"text":"%s"}' % (b"x" * 1_000_000))])
+            handed += 1
+
+    thread = threading.Thread(target=hand_on, daemon=True)
+    thread.start()
+    await until(lambda: handed * 1_000_000 >= spark_task.PENDING_BYTES)
+    await asyncio.sleep(0.2)
+    assert handed * 1_000_000 <= spark_task.PENDING_BYTES + 2_000_000
+    pump.start()
+    await until(lambda: not thread.is_alive(), 30)
+    pump.abandon()
+
+
+@pytest.mark.parametrize("of", ["leaders", "hop_leaders"])
+async def test_a_task_writes_nothing_after_an_election(tasks: Tasks, stack: RunningStack, of: str) -> None:
+    """The epochs are asked for after the records came and before they are written."""
+    admin = librdkafka.admin(stack.config.kafka)
+    topic = topic_offsets.ensure_topic(admin, f"elected-{of}", 1).name
+    (epoch,) = topic_offsets.leader_epochs(admin, topic).values()
+    for known, writes in ((epoch, True), (epoch - 1, False)):
+        words: dict[str, Any] = {of: Leaders(topic, {0: known})}
+        task = replace(tasks.claim(View("v", "f")), **words)
+        pump = tasks.start(task)
+        pump.put([record(0 if writes else 1, b"k" if writes else b"l", b"{}")])
+        if writes:
+            await asyncio.to_thread(pump.finish)
+        else:
+            with pytest.raises(LeaderChanged, match=f"partition 0 of {topic} has a new leader"):
+                await asyncio.to_thread(pump.finish)
+    assert tasks.keys() == {"k"}
+    build = tasks.store.build(B)
+    assert build is not None
+    assert build.fault.startswith(f"{task.claim.generation} LeaderChanged: ")

@@ -1,0 +1,244 @@
+"""Several servers as one store: what is where, what a server takes along, and what a new list moves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis.exceptions import RedisError
+from tests.support.clock import LIMIT
+from tests.support.groups import change, group
+from tests.support.servers import StoreServer, free_port
+
+from distributary.errors import StoreUnavailable, StoreUnsuitable
+from distributary.model.sharding import shard_of
+from distributary.setup.store_server import bundled
+from distributary.store.contract import ReaderStore, WriterStore
+from distributary.store.embedded_server import wait_for_stores
+from distributary.store.log_tail import Build
+from distributary.store.store_factory import open_reader, open_writer, settle
+
+Servers = list[StoreServer]
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Servers]:
+    binary = bundled()
+    assert binary is not None
+    running = []
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        running.append(StoreServer(binary, tmp_path / name, fsync="always"))
+        running[-1].start()
+    yield running
+    for server in running:
+        server.stop()
+
+
+def urls(servers: Servers) -> list[str]:
+    return [server.url for server in servers]
+
+
+def name_on(server: StoreServer, servers: Servers, but: tuple[str, ...] = ()) -> str:
+    """A view's name that the list places on this server."""
+    names = (f"view-{n}" for n in range(1_000))
+    return next(name for name in names if shard_of(name, urls(servers)) == server.url and name not in but)
+
+
+def live(writer: WriterStore, view: str) -> Build:
+    """Define a view with one row, and let it be live."""
+    build = Build(view, "b1")
+    writer.define(view, "b1", '{"view":{}}')
+    claimed = writer.claim(build, "topic", 1)
+    opened = writer.open(build, 0, claimed.claim)
+    writer.write(group(build, opened, claimed.claim.generation, 1, 10, [change("a", {"n": 1})]))
+    writer.go_live(build)
+    return build
+
+
+async def test_all_of_a_view_is_on_one_server_and_a_server_that_is_down_takes_only_its_views(
+    servers: Servers,
+) -> None:
+    two = servers[:2]
+    here, there = (name_on(server, two) for server in two)
+    writer, reader = open_writer(urls(two)), open_reader(urls(two))
+    try:
+        builds = [live(writer, here), live(writer, there)]
+        for view in (here, there):
+            await reader.register(view, "q1", "text", f"s-{view}", 60_000, True)
+        for server, mine, other in ((two[0], here, there), (two[1], there, here)):
+            keys = server.names()
+            assert any(f"{{{mine}}}" in key for key in keys)
+            assert not any(f"{{{other}}}" in key for key in keys)
+        assert await reader.views() == sorted([here, there])
+        assert sorted(writer.views()) == sorted([here, there])
+        assert await reader.find_subscription(f"s-{there}") == there
+        moment = await reader.revoke("ann")
+        assert await reader.revoked(["ann"]) == {"ann": moment}
+        await reader.beat("publisher", "p1", "{}")
+
+        two[1].kill()
+        assert await reader.views() == [here]
+        assert [(s.answers, s.views) for s in await reader.servers()] == [(True, [here]), (False, [there])]
+        assert [key for key, _ in (await reader.page(builds[0], 0, 10)).rows] == ["a"]
+        assert await reader.find_subscription(f"s-{here}") == here
+        with pytest.raises((RedisError, OSError)):
+            await reader.page(builds[1], 0, 10)
+        with pytest.raises(OSError, match="not every server"):
+            await reader.find_subscription(f"s-{there}")
+        await reader.ping()
+        await reader.beat("publisher", "p1", "{}")
+        assert [(beat.part, beat.id) for beat in await reader.beats()] == [("publisher", "p1")]
+        assert await reader.revoked(["ann", "bob"]) == {"ann": moment}
+        with pytest.raises((RedisError, OSError)):
+            await reader.revoke("bob")
+        assert list(await reader.revoked(["bob"])) == ["bob"], "what could be noted counts at once"
+
+        two[0].kill()
+        with pytest.raises((RedisError, OSError)):
+            await reader.revoked(["ann"])
+        assert [s.answers for s in await reader.servers()] == [False, False]
+    finally:
+        writer.close()
+        await reader.close()
+        two[0].start()
+        two[1].start()
+
+
+async def answer(reader: ReaderStore, user: str) -> dict[str, int]:
+    """What is said of a user once all servers are asked again; one that failed is left out for a while."""
+    async with asyncio.timeout(30 * LIMIT):
+        while True:
+            with contextlib.suppress(OSError, RedisError):
+                return await reader.revoked([user])
+            await asyncio.sleep(0.05)
+
+
+async def test_revocation_that_missed_a_server_is_spread_to_it(servers: Servers) -> None:
+    two = servers[:2]
+    reader = open_reader(urls(two))
+    try:
+        assert await reader.revoked(["bob"]) == {}
+        two[1].kill()
+        with pytest.raises((RedisError, OSError)):
+            await reader.revoke("ann")
+        two[1].start()
+        moments = [await answer(reader, "ann")]
+        lone = open_reader(urls(two[1:]))
+        try:
+            async with asyncio.timeout(30 * LIMIT):
+                while not await lone.revoked(["ann"]):
+                    await reader.revoked(["bob"])
+                    await asyncio.sleep(0.05)
+        finally:
+            await lone.close()
+        two[0].kill()
+        moments.append(await answer(reader, "ann"))
+        assert moments[0] == moments[1] != {}
+    finally:
+        await reader.close()
+
+
+async def test_server_that_may_have_missed_a_revocation_lets_nobody_in(servers: Servers) -> None:
+    two = servers[:2]
+    reader, later = open_reader(urls(two)), open_reader(urls(two))
+    try:
+        assert await reader.revoked(["ann"]) == {}
+        two[1].kill()
+        with pytest.raises((RedisError, OSError)):
+            await reader.revoke("ann")
+        two[0].kill()
+        two[1].start()
+        for one in (reader, later):
+            with pytest.raises((RedisError, OSError)):
+                await one.revoked(["ann"])
+        async with asyncio.timeout(30 * LIMIT):
+            while True:  # it answers again, and still nobody is let in
+                with pytest.raises((RedisError, OSError)) as caught:
+                    await reader.revoked(["ann"])
+                if "may have missed a revocation" in str(caught.value):
+                    break
+                await asyncio.sleep(0.05)
+        two[0].start()
+        for one in (reader, later):
+            assert list(await answer(one, "ann")) == ["ann"]
+    finally:
+        await reader.close()
+        await later.close()
+
+
+async def test_one_of_several_that_does_not_answer_keeps_nobody_from_starting(servers: Servers) -> None:
+    silent = f"redis://:hidden@127.0.0.1:{free_port()}/0"
+    said: list[str] = []
+    await wait_for_stores([servers[0].url, silent], 0.3, said.append)
+    assert "did not answer within 0.3 s" in said[-1]
+    assert "hidden" not in said[-1]
+    with pytest.raises(StoreUnavailable, match=r"did not answer within 0\.3 s"):
+        await wait_for_stores([silent], 0.3)
+    servers[1].set("maxmemory-policy", "allkeys-lru")
+    with pytest.raises(StoreUnsuitable, match="allkeys-lru"):
+        await wait_for_stores(urls(servers), 5)
+
+
+async def test_the_epoch_of_a_view_follows_its_own_server(servers: Servers) -> None:
+    two = servers[:2]
+    writer = open_writer(urls(two))
+    try:
+        builds = [live(writer, name_on(server, two)) for server in two]
+        before = [writer.claim(build, "topic", 1).claim.epoch for build in builds]
+        two[1].kill()
+        two[1].start()
+        writer.close()
+        after = [writer.claim(build, "topic", 1).claim.epoch for build in builds]
+        assert after[0] == before[0]
+        assert after[1] != before[1]
+    finally:
+        writer.close()
+
+
+async def test_a_new_list_moves_some_views_and_leaves_nothing_behind(servers: Servers) -> None:
+    two = servers[:2]
+    names = [f"view-{n:02}" for n in range(24)]
+    writer, reader = open_writer(urls(two)), open_reader(urls(two))
+    for view in names:
+        live(writer, view)
+    await reader.revoke("ann")
+    writer.close()
+    await reader.close()
+
+    moved = [view for view in names if shard_of(view, urls(servers)) == servers[2].url]
+    assert 0 < len(moved) < len(names)
+    servers[0].kill()
+    kept = [view for view in names if shard_of(view, urls(two)) == two[0].url and view in moved]
+    said = settle(urls(servers))
+    assert len([line for line in said if "is built there" in line]) == len(moved) - len(kept)
+    assert any("does not answer" in line for line in said)
+    servers[0].start()
+    assert len(settle(urls(servers))) == len(kept)
+    assert settle(urls(servers)) == []
+
+    writer, reader = open_writer(urls(servers)), open_reader(urls(servers))
+    try:
+        assert await reader.views() == names
+        for view in names:
+            build = writer.build(Build(view, "b1"))
+            assert build is not None
+            assert (build.rows, build.status) == ((0, "building") if view in moved else (1, "live"))
+            assert build.generation == 1, "it goes on counting where it was"
+            assert build.definition == '{"view":{}}'
+        for server in two:
+            left = [key for key in server.names() if any(f"{{{view}}}" in key for view in moved)]
+            # The notice that it is gone stays for a minute.
+            assert [key for key in left if not key.endswith(":ctl")] == []
+        assert await reader.revoked(["bob"]) == {}
+        two[0].kill()
+        two[1].kill()
+        assert list(await reader.revoked(["ann"])) == ["ann"], "the new server knows who was revoked"
+        two[0].start()
+        two[1].start()
+    finally:
+        writer.close()
+        await reader.close()

@@ -1,0 +1,244 @@
+"""Workers on a real Kafka, killed and scaled while they work."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import TopicPartition
+from tests.support.clock import LIMIT
+from tests.support.stack import RunningStack
+
+from distributary.kafka import librdkafka, topic_offsets
+
+FUNCTIONS = """
+import json, time
+
+def double(record):
+    time.sleep(0.002)
+    return {"n": json.loads(record.value)["n"] * 2}
+
+async def picky(record):
+    if b"bad" in record.value:
+        raise ValueError("it is bad")
+    return record.value.upper()
+
+def slow(record):
+    time.sleep(0.3)
+    return record.value
+"""
+
+
+class Crew:
+    """``distributary worker run`` in a folder of its own."""
+
+    def __init__(self, stack: RunningStack, folder: Path, partitions: int) -> None:
+        self.stack, self.folder = stack, folder
+        self.topic, self.to = (f"w.t{uuid.uuid4().hex[:8]}" for _ in range(2))
+        self.partitions = partitions
+        (folder / "functions.py").write_text(FUNCTIONS)
+        self._env = {**os.environ, "DISTRIBUTARY_DATA_DIR": str(folder / "data")}
+        admin = stack.admin()
+        topic_offsets.ensure_topic(admin, self.topic, partitions)
+        topic_offsets.ensure_topic(admin, self.to, 1)
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self, function: str, *words: str) -> subprocess.Popen[str]:
+        argv = ["run", f"functions:{function}", "--topic", self.topic, "--to", self.to, "--name", "crew"]
+        servers = self.stack.config.kafka.bootstrap_servers
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "distributary.cli",
+                "worker",
+                *argv,
+                "--bootstrap-server",
+                servers,
+                *words,
+            ],
+            cwd=self.folder,
+            env=self._env,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self.process
+
+    def ask(self, *words: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "distributary.cli", "worker", *words, "--json"],
+            cwd=self.folder,
+            env=self._env,
+            capture_output=True,
+            text=True,
+            timeout=60 * LIMIT,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def state(self) -> dict[str, Any]:
+        path = self.folder / "data" / "workers" / "crew.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def until(self, ready: Callable[[dict[str, Any]], bool], limit: float = 40.0) -> dict[str, Any]:
+        deadline = time.monotonic() + limit * LIMIT
+        while not ready(said := self.state()):
+            assert time.monotonic() < deadline, said
+            assert self.process is None or self.process.poll() is None, self.process.communicate()
+            time.sleep(0.05)
+        return said
+
+    def workers(self) -> list[psutil.Process]:
+        assert self.process is not None
+        return list(psutil.Process(self.process.pid).children())
+
+    def produce(self, count: int) -> None:
+        self.stack.produce(self.topic, ((f"k{n % 50}", {"n": n}) for n in range(count)))
+
+    def written(self, ready: Callable[[list[bytes]], bool], limit: float = 40.0) -> list[bytes]:
+        """What readers of committed records see."""
+        consumer = librdkafka.consumer(self.stack.config.kafka, f"t-{uuid.uuid4()}")
+        consumer.assign([TopicPartition(self.to, 0, 0)])
+        found: list[bytes] = []
+        deadline = time.monotonic() + limit * LIMIT
+        try:
+            while not ready(found) and time.monotonic() < deadline:
+                message = consumer.poll(0.2)
+                if message is not None and message.error() is None:
+                    found.append(message.value() or b"")
+            return found
+        finally:
+            consumer.close()
+
+    def stop(self) -> str:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGINT)
+        _, said = self.process.communicate(timeout=40 * LIMIT)
+        return said
+
+
+@pytest.fixture
+def make_crew(stack: RunningStack, tmp_path: Path) -> Iterator[Callable[[int], Crew]]:
+    made: list[Crew] = []
+
+    def make(partitions: int) -> Crew:
+        made.append(Crew(stack, tmp_path, partitions))
+        return made[-1]
+
+    yield make
+    admin = stack.admin()
+    for crew in made:
+        if crew.process is not None:
+            crew.process.kill()
+            crew.process.communicate()
+        for name in (crew.topic, crew.to, f"{crew.topic}.dead-letters"):
+            topic_offsets.delete_topic(admin, name)
+
+
+def test_killed_workers_lose_nothing_and_with_exactly_once_repeat_nothing(
+    make_crew: Callable[[int], Crew],
+) -> None:
+    crew, count = make_crew(4), 1_000
+    crew.produce(count)
+    crew.start("double", "--exactly-once", "--min", "2", "--max", "2", "--batch", "40")
+    for killed in range(2):
+        enough = 150 * (killed + 1)
+        crew.until(lambda said, n=enough: said.get("done", 0) > n and len(crew.workers()) == 2)  # type: ignore[misc]
+        crew.workers()[killed % 2].kill()
+        crew.until(lambda said, n=killed: said["restarts"] > n)  # type: ignore[misc]
+    crew.produce(count)
+    written = crew.written(lambda found: len(found) >= 2 * count)
+    values = Counter(json.loads(value)["n"] for value in written)
+    assert values == Counter({2 * n: 2 for n in range(count)})
+    assert "killed by signal 9" in crew.stop()
+    assert crew.written(lambda found: len(found) > 2 * count, 1.0) == written, "nothing came twice"
+
+
+def test_scaling_by_lag_by_hand_and_a_supervisor_that_is_killed(make_crew: Callable[[int], Crew]) -> None:
+    crew, count = make_crew(3), 2_000
+    process = crew.start("double", "--lag-per-worker", "100", "--calm", "0.5")
+    crew.until(lambda said: said.get("workers") == 1 and said["lag"] == 0)
+    crew.produce(count)
+    crew.until(lambda said: said["workers"] == 3)
+    crew.until(lambda said: said["workers"] == 1 and said["done"] == count)
+    assert crew.ask("scale", "crew", "9")["workers"] == 3, "not more than partitions"
+    (shown,) = crew.ask("list")
+    assert (shown["min"], shown["max"], shown["workers"], shown["lag"]) == (9, 9, 3, 0)
+    workers = crew.workers()
+    process.kill()
+    process.communicate()
+    _, left = psutil.wait_procs(workers, 20 * LIMIT)
+    assert not left, "workers that lost their supervisor end"
+    assert crew.ask("list") == []
+    crew.produce(count)
+    crew.start("double", "--min", "3")
+    values = Counter(json.loads(value)["n"] for value in crew.written(lambda found: len(found) >= 2 * count))
+    assert set(values) == {2 * n for n in range(count)}
+    assert min(values.values()) == 2, "none was lost"
+    assert crew.ask("stop", "crew") == {"stopped": "crew"}
+
+
+def test_dead_letters_and_a_stop_that_finishes_what_is_in_hand(make_crew: Callable[[int], Crew]) -> None:
+    crew = make_crew(1)
+    crew.stack.produce(crew.topic, [("a", b"one"), ("b", b"bad one"), ("c", b"two")])
+    crew.start("picky", "--retries", "1", "--backoff", "0.05")
+    crew.until(lambda said: said.get("done") == 3)
+    assert crew.written(lambda found: len(found) >= 2) == [b"ONE", b"TWO"]
+    (letter,) = crew.stack.read(f"{crew.topic}.dead-letters", 1)
+    assert letter.value() == b"bad one"
+    headers = dict(letter.headers() or ())
+    assert headers["distributary-reason"] == b"ValueError: it is bad"
+    assert (headers["distributary-partition"], headers["distributary-offset"]) == (b"0", b"1")
+    assert "3 records done, 1 of them dead letters" in crew.stop()
+    group = f"slow_{crew.topic}"
+    crew.start("slow", "--group", group)
+    crew.until(lambda said: said.get("done", 0) >= 1)
+    said = crew.stop()
+    assert crew.process is not None
+    assert crew.process.returncode == 0, said
+    assert f"note: group '{group}' does not follow the naming convention" in said
+    crew.start("slow", "--group", group)
+    crew.until(lambda said: said.get("lag") == 0)
+    crew.stop()
+    slow = [value for value in crew.written(lambda found: len(found) >= 5) if value.islower()]
+    assert slow == [b"one", b"bad one", b"two"], "each once: what was finished was committed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("functions:dubble", "--topic", "TOPIC"), "has no 'dubble'"),
+        (("functions:double", "--topic", "w.none"), "w.none"),
+        (("functions:double", "--topic", "TOPIC", "--exactly-once"), "--exactly-once needs --to"),
+        (("functions:double", "--topic", "TOPIC", "--group", "no"), "does not follow the convention [A-Z]+"),
+    ],
+)
+def test_bad_input(make_crew: Callable[[int], Crew], words: tuple[str, ...], said: str) -> None:
+    crew = make_crew(1)
+    given = [word.replace("TOPIC", crew.topic) for word in words]
+    servers = crew.stack.config.kafka.bootstrap_servers
+    (crew.folder / "distributary.toml").write_text("[names]\ngroups = '[A-Z]+'\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "distributary.cli", "worker", "run", *given, "--bootstrap-server", servers],
+        cwd=crew.folder,
+        capture_output=True,
+        text=True,
+        timeout=60 * LIMIT,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

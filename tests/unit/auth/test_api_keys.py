@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.auth import Operator
+from distributary.auth.api_keys import LOOK, MAX_KEY, ApiKeys, make_key
+from distributary.errors import ConfigError, TokenRefused
+
+
+def entry(key: str, **settings: Any) -> str:
+    return json.dumps({"hash": f"sha256:{hashlib.sha256(key.encode()).hexdigest()}", **settings})
+
+
+def test_a_made_key_opens_what_its_settings_say() -> None:
+    key, hash = make_key()
+    other, _ = make_key()
+    assert key != other
+    assert key.removeprefix("dk_") not in hash
+    keys = ApiKeys({"reports": json.dumps({"hash": hash, "views": ["odds"], "operator": "read"})})
+    grant = keys.find(key)
+    assert (grant.user, grant.views, grant.operator) == ("key:reports", ("odds",), Operator.READ)
+    assert (grant.issued_at, grant.expires_at) == (None, None)
+    with pytest.raises(TokenRefused) as caught:
+        keys.find(other)
+    assert caught.value.reason == "api-key"
+    assert other not in str(caught.value)
+
+
+def test_each_key_has_its_own() -> None:
+    keys = ApiKeys({"a": entry("one", views=["x"]), "b": entry("two")}, default_views="all")
+    assert keys.find("one").views == ("x",)
+    assert keys.find("two").views == ("*",)
+
+
+@given(st.text())
+def test_no_text_is_a_key_by_chance(text: str) -> None:
+    keys = ApiKeys({"a": entry("a key that nobody guesses")})
+    with pytest.raises(TokenRefused):
+        keys.find(text)
+
+
+def test_a_longer_text_is_not_cut_to_a_key() -> None:
+    keys = ApiKeys({"a": entry("k" * MAX_KEY)})
+    assert keys.find("k" * MAX_KEY)
+    with pytest.raises(TokenRefused):
+        keys.find("k" * MAX_KEY + "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("a", {"veiws": ["odds"]}, 'permit.keys.a.veiws: unknown key. Did you mean "views"?'),
+        ("a", {"sub": "ann"}, "permit.keys.a.sub: unknown key"),
+        ("a", {"views": 7}, 'permit.keys.a: "views" cannot be read'),
+        ("a", {"rows": "a ="}, "permit.keys.a: the filter of rows"),
+        ("A b", {}, "permit.keys.A b: not a name"),
+        ("a", {"user": "B c"}, "permit.keys.a.user: not a name"),
+        ("a", {"expires": "tomorrow"}, "permit.keys.a.expires: not a time"),
+        ("a", {"issued": 7}, "permit.keys.a.issued: not a time"),
+        ("a", {"admin": True}, "permit.keys.a.admin: unknown key"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told(name: str, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ApiKeys({name: entry("key", **settings)})
+    assert str(caught.value).startswith(said)
+
+
+def test_two_keys_stand_for_one_user_while_one_takes_the_others_place() -> None:
+    keys = ApiKeys({"a": entry("old", views=["x"]), "a-2": entry("new", views=["x"], user="a")})
+    assert keys.find("old") == keys.find("new")
+    with pytest.raises(ConfigError, match="the same hash"):
+        ApiKeys({"a": entry("one"), "b": entry("one")})
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2027-01-31", 1_801_353_600_000),
+        ("2027-01-31T12:00:00Z", 1_801_396_800_000),
+        ("2027-01-31T12:00:00+01:00", 1_801_393_200_000),
+    ],
+)
+def test_times_of_a_key_are_read(text: str, moment: int) -> None:
+    grant = ApiKeys({"a": entry("one", expires=text, issued=text)}).find("one")
+    assert (grant.expires_at, grant.issued_at) == (moment, moment)
+
+
+def test_keys_are_read_again_when_the_file_changes(tmp_path: Path) -> None:
+    file, now = tmp_path / "d.toml", 0.0
+
+    def write(**keys: str) -> None:
+        lines = (f'{name} = {{ hash = "{json.loads(entry(key))["hash"]}" }}' for name, key in keys.items())
+        file.write_text("\n".join(["[permit.keys]", *lines]))
+
+    write(a="one")
+    keys = ApiKeys({"a": entry("one")}, file=file, clock=lambda: now)
+    first = keys.find("one")
+    write(a="one", b="number two")
+    with pytest.raises(TokenRefused):
+        keys.find("number two")  # not yet looked
+    now += LOOK
+    assert keys.find("number two").user == "key:b"
+    assert keys.still(first)
+    write(b="number two")
+    now += LOOK
+    assert not keys.still(first)
+
+
+def test_file_that_cannot_be_read_leaves_the_keys_as_they_were(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, now = tmp_path / "d.toml", 0.0
+    file.write_text("")
+    keys = ApiKeys({"a": entry("one")}, file=file, clock=lambda: now)
+    file.write_text("[permit.keys]\na = 7 # half written")
+    now += LOOK
+    assert keys.find("one").user == "key:a"
+    assert "stay as they were" in caplog.text
+    assert "one" not in caplog.text
+
+
+@given(st.text(st.characters(categories=("Cs", "L"))))
+def test_bytes_that_are_no_text_are_no_key(text: str) -> None:
+    """A header's bytes that are not UTF-8 come as surrogates."""
+    keys = ApiKeys({"a": entry("a key that nobody guesses")})
+    with pytest.raises(TokenRefused):
+        keys.find(text)

@@ -1,0 +1,413 @@
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from multidict import CIMultiDict
+from tests.unit.auth.signed import NOW, SECRET, claims, ec_key, jwk, jwks, pem, rsa_key, sign
+
+from distributary.auth import OPEN, STACK, Gate, Grant
+from distributary.auth import authenticator as gate_module
+from distributary.auth.api_keys import LOOK, make_key
+from distributary.auth.authenticator import MAX_REMEMBERED
+from distributary.auth.jwks import KeySet
+from distributary.auth.jwt_checks import verify
+from distributary.auth.revocations import token_name
+from distributary.auth.stack_token import make_token
+from distributary.config import Config, Permit, load
+from distributary.errors import (
+    AccessError,
+    ConfigError,
+    CredentialsMissing,
+    KeysUnavailable,
+    TokenExpired,
+    TokenRefused,
+)
+from distributary.store.memory_store import MemoryStore
+
+KEY, HASH = make_key()
+
+
+def basic(password: str) -> str:
+    return base64.b64encode(f"somebody:{password}".encode()).decode()
+
+
+class Case:
+    """A gate over a store in memory and a key set that answers what a test says."""
+
+    def __init__(self, permit: Permit, path: Path | None = None, *, set: bool = False) -> None:
+        self.now = NOW
+        self.store = MemoryStore(clock=lambda: self.now)
+        self.answer: bytes | Exception = jwks()
+        self.fetched = 0
+        keys = KeySet(self._fetch, ttl=600, refetch=30, clock=lambda: self.now) if set else None
+        self.gate = Gate(
+            Config(permit=permit, path=path), self.store.reader.revoked, keys=keys, clock=lambda: self.now
+        )
+
+    async def _fetch(self) -> bytes:
+        self.fetched += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def reason(self, token: str) -> str:
+        with pytest.raises(TokenRefused) as caught:
+            await self.gate.by_token(token)
+        return caught.value.reason
+
+
+def with_secret(**settings: Any) -> Case:
+    return Case(Permit(hmac_secret=SECRET, revoked_ttl=0.0, **settings))
+
+
+def with_set(**settings: Any) -> Case:
+    return Case(Permit(jwks_url="https://login.example.com/keys", **settings), set=True)
+
+
+async def test_without_settings_everybody_is_let_in() -> None:
+    gate = Case(Permit()).gate
+    assert not gate.on
+    assert await gate.by_token("nonsense") is OPEN
+    assert await gate.by_headers({}) is OPEN
+    assert await gate.by_key("") is OPEN
+    assert await gate.by_headers({"Authorization": "Digest x", "X-API-Key": "y"}) is OPEN
+    assert await gate.ended([OPEN, Grant("ann", expires_at=1)]) == []
+
+
+async def test_a_token_opens_what_it_says() -> None:
+    case = with_secret()
+    grant = await case.gate.by_token(sign(claims(rows="country = 'DE'")))
+    assert (grant.user, grant.views, grant.rows) == ("ann", ("odds",), (("*", "country = 'DE'"),))
+    assert await case.reason(sign(claims(rows="country ="))) == "rows"
+    assert await case.reason(sign(claims(views=7))) == "claims"
+    with pytest.raises(TokenExpired):
+        await case.gate.by_token(sign(claims(exp=1)))
+    for nothing in (None, ""):
+        with pytest.raises(CredentialsMissing):
+            await case.gate.by_token(nothing)
+
+
+async def test_one_of_the_settings_is_enough_to_close_the_stack(tmp_path: Path) -> None:
+    (tmp_path / "login.pem").write_bytes(pem(ec_key()))
+    entry = {"a": json.dumps({"hash": HASH})}
+    config = tmp_path / "distributary.toml"
+    for permit in (
+        Permit(hmac_secret=SECRET),
+        Permit(public_keys=("login.pem",)),
+        Permit(jwks_url="https://login.example.com/keys"),
+        Permit(keys=entry),
+    ):
+        case = Case(permit, config)
+        assert case.gate.on
+        with pytest.raises(CredentialsMissing):
+            await case.gate.by_headers({})
+
+
+async def test_files_of_public_keys(tmp_path: Path) -> None:
+    (tmp_path / "a.pem").write_bytes(pem(ec_key()))
+    (tmp_path / "b.pem").write_bytes(pem(rsa_key()))
+    case = Case(Permit(public_keys=("a.pem", str(tmp_path / "b.pem"))), tmp_path / "distributary.toml")
+    assert (await case.gate.by_token(sign(claims(), ec_key(), "ES256"))).user == "ann"
+    assert (await case.gate.by_token(sign(claims(), rsa_key(), "RS256", kid="any"))).user == "ann"
+    assert await case.reason(sign(claims(), rsa_key("other"), "RS256")) == "signature"
+    assert await case.reason(sign(claims())) == "algorithm"
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "No such file"), (b"x", "not the PEM text")])
+def test_files_that_cannot_be_used_are_told(tmp_path: Path, text: bytes | None, said: str) -> None:
+    if text is not None:
+        (tmp_path / "a.pem").write_bytes(text)
+    with pytest.raises(ConfigError, match=said):
+        Case(Permit(public_keys=("a.pem",)), tmp_path / "distributary.toml")
+
+
+async def test_a_rotated_key_is_found_and_the_old_one_is_refused() -> None:
+    case = with_set()
+    case.answer = jwks(jwk(rsa_key(), "old"))
+    old, new = sign(claims(), rsa_key(), "RS256", kid="old"), sign(claims(), ec_key(), "ES256", kid="new")
+    await case.gate.by_token(old)
+    assert await case.reason(new) == "algorithm"
+    case.answer = jwks(jwk(ec_key(), "new"))
+    case.now += 30
+    assert (await case.gate.by_token(new)).user == "ann"
+    assert await case.reason(old) == "algorithm"
+
+
+async def test_an_unknown_kid_is_fetched_now_and_then_only() -> None:
+    case = with_set()
+    case.answer = jwks(jwk(rsa_key(), "a"))
+    for n in range(20):
+        assert await case.reason(sign(claims(), rsa_key(), "RS256", kid=f"made up {n}")) == "unknown-key"
+    assert case.fetched == 1
+    case.now += 30
+    assert await case.reason(sign(claims(), rsa_key(), "RS256", kid="made up")) == "unknown-key"
+    assert case.fetched == 2
+
+
+async def test_a_wrong_signature_under_a_known_name_fetches_nothing() -> None:
+    case = with_set()
+    case.answer = jwks(jwk(rsa_key(), "a"))
+    case.now += 100
+    for _ in range(3):
+        case.now += 60
+        assert await case.reason(sign(claims(), rsa_key("other"), "RS256", kid="a")) == "signature"
+    assert case.fetched == 1
+
+
+async def test_a_token_without_a_kid_is_tried_with_every_key_of_the_set() -> None:
+    case = with_set()
+    case.answer = jwks(jwk(rsa_key("other"), "a"), jwk(rsa_key(), "b"))
+    assert (await case.gate.by_token(sign(claims(), rsa_key(), "RS256"))).user == "ann"
+
+
+async def test_an_address_that_does_not_answer() -> None:
+    case = with_set()
+    token = sign(claims(), rsa_key(), "RS256", kid="a")
+    case.answer = OSError("refused")
+    with pytest.raises(KeysUnavailable):
+        await case.gate.by_token(token)
+    case.answer = jwks(jwk(rsa_key(), "a"))
+    case.now += 30
+    await case.gate.by_token(token)
+    case.answer = OSError("refused")
+    case.now += 300
+    assert (await case.gate.by_token(token)).user == "ann", "the old keys are kept"
+    assert await case.reason(sign(claims(), rsa_key(), "RS256", kid="b")) == "unknown-key"
+
+
+async def test_a_secret_beside_a_key_set_needs_no_fetch() -> None:
+    case = with_set(hmac_secret=SECRET)
+    case.answer = OSError("refused")
+    assert (await case.gate.by_token(sign(claims()))).user == "ann"
+    assert await case.reason(sign(claims(), "b" + SECRET)) == "signature"
+    assert case.fetched == 0
+
+
+async def test_what_cannot_count_is_refused_before_anything_is_fetched() -> None:
+    case = with_set()
+    assert await case.reason("abracadabra") == "malformed"
+    assert await case.reason("x" * 100_000) == "too-large"
+    assert case.fetched == 0
+
+
+async def test_revoking_a_user_ends_what_was_issued_before() -> None:
+    case = with_secret()
+    before = sign(claims(iat=int(NOW) - 1))
+    await case.gate.by_token(before)
+    case.now += 0.5
+    await case.store.reader.revoke("ann")
+    assert await case.reason(before) == "revoked"
+    assert await case.reason(sign(claims(iat=int(NOW)))) == "revoked", "of the same second, but safe"
+    assert await case.reason(sign(claims(iat=None))) == "revoked", "nobody knows how old it is"
+    assert (await case.gate.by_token(sign(claims(iat=int(NOW) + 1)))).user == "ann"
+    assert (await case.gate.by_token(sign(claims(sub="bob", iat=int(NOW) - 1)))).user == "bob"
+
+
+@pytest.mark.parametrize("name", ["Authorization", "authorization"])
+async def test_headers(name: str) -> None:
+    case = with_secret(keys={"a": json.dumps({"hash": HASH, "views": ["odds"]})})
+    token = sign(claims())
+    for value in (f"Bearer {token}", f"bearer  {token} "):
+        assert (await case.gate.by_headers(CIMultiDict({name: value}))).user == "ann"
+    assert (await case.gate.by_headers(CIMultiDict({name: f"ApiKey {KEY}"}))).user == "key:a"
+    assert (await case.gate.by_headers(CIMultiDict({"x-api-key": KEY}))).user == "key:a"
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ({"Authorization": f"Basic {KEY}"}, "malformed"),
+        ({"Authorization": f"Basic {basic('nothing')}"}, "malformed"),
+        ({"Authorization": f"Basic {basic(KEY + 'x')}"}, "api-key"),
+        ({"Authorization": KEY}, "malformed"),
+        ({"Authorization": ""}, "malformed"),
+        ({"Authorization": f"ApiKey {KEY}x"}, "api-key"),
+        ({"Authorization": "ApiKey"}, "api-key"),
+        ({"X-API-Key": ""}, "api-key"),
+        ({"X-API-Key": KEY, "Authorization": f"ApiKey {KEY}"}, "malformed"),
+    ],
+)
+async def test_headers_that_do_not_count(headers: dict[str, str], reason: str) -> None:
+    case = with_secret(keys={"a": json.dumps({"hash": HASH})})
+    with pytest.raises(TokenRefused) as caught:
+        await case.gate.by_headers(CIMultiDict(headers))
+    assert caught.value.reason == reason
+    assert KEY not in str(caught.value)
+
+
+async def test_open_connections_are_asked_about_together() -> None:
+    case = with_secret(leeway=10.0, keys={"a": json.dumps({"hash": HASH})})
+    stays = Grant("bob", issued_at=1, expires_at=int(NOW * 1000))
+    over = Grant("cid", expires_at=int(NOW * 1000) - 10_000)
+    gone = Grant("ann", issued_at=int(NOW * 1000) - 1)
+    await case.store.reader.revoke("ann")
+    ended = await case.gate.ended([stays, over, gone, await case.gate.by_key(KEY)])
+    assert [(grant.user, error.reason) for grant, error in ended] == [("cid", "expired"), ("ann", "revoked")]
+
+
+async def test_what_has_no_store_to_ask_ends_all_the_same() -> None:
+    case = with_secret(leeway=10.0)
+    stays = Grant("bob", expires_at=int(NOW * 1000) - 9_000)
+    over = Grant("cid", expires_at=int(NOW * 1000) - 10_000)
+    assert [grant for grant, _ in case.gate.expired([stays, over, OPEN])] == [over]
+
+
+@pytest.mark.parametrize(("left", "ttl"), [(60.0, 60), (0.2, 1), (-5.0, 1)])
+def test_how_long_a_grant_lasts(left: float, ttl: int) -> None:
+    case = with_secret()
+    assert case.gate.ttl(Grant("ann", expires_at=int((NOW + left) * 1000))) == ttl
+    assert case.gate.ttl(Grant("ann")) == 0
+
+
+async def test_a_token_for_one_channel_opens_nothing_else() -> None:
+    case = with_secret()
+    token = sign(claims(channel="odds"))
+    assert (await case.gate.by_token(token, channel="odds")).channel == "odds"
+    for channel in ("", "bets"):
+        with pytest.raises(TokenRefused, match="for one channel"):
+            await case.gate.by_token(token, channel=channel)
+    assert await case.reason(sign(claims(channel=["odds"]))) == "claims"
+    assert (await case.gate.by_token(sign(claims()), channel="odds")).channel == ""
+
+
+async def test_tokens_of_the_old_secret_count_while_it_is_replaced() -> None:
+    new, old, older = "n" * 32, SECRET, "x" * 32
+    case = Case(Permit(hmac_secret=new, old_hmac_secrets=(old,), revoked_ttl=0.0))
+    for secret in (new, old):
+        assert (await case.gate.by_token(sign(claims(), secret))).user == "ann"
+    assert await case.reason(sign(claims(), older)) == "signature"
+
+
+async def test_token_cannot_take_the_place_of_an_api_key() -> None:
+    case = with_secret(keys={"a": json.dumps({"hash": HASH, "views": ["odds"]})})
+    assert (await case.gate.by_key(KEY)).user == "key:a"
+    assert await case.reason(sign(claims(sub="key:a"))) == "claims"
+
+
+async def test_stacks_own_token_allows_everything_whether_permission_is_on_or_not(tmp_path: Path) -> None:
+    token = make_token(tmp_path)
+    for permit in (Permit(), Permit(hmac_secret=SECRET)):
+        gate = Gate(Config(permit=permit, data_dir=tmp_path), MemoryStore().reader.revoked)
+        assert await gate.by_token(token) is STACK
+        assert await gate.by_headers({"Authorization": f"Bearer {token}"}) is STACK
+        assert await gate.ended([STACK]) == []
+    for other in (f"{token}x", token[:-1], "ds_", ""):
+        with pytest.raises(AccessError):
+            await gate.by_token(other)
+
+
+async def test_token_is_revoked_by_its_id() -> None:
+    case = with_secret()
+    mine, other, none = sign(claims(jti="a")), sign(claims(jti="b")), sign(claims())
+    grants = [await case.gate.by_token(token) for token in (mine, other, none)]
+    await case.store.reader.revoke(token_name("a"))
+    assert await case.reason(mine) == "revoked"
+    assert await case.gate.by_token(other) == grants[1]
+    assert [grant.id for grant, _ in await case.gate.ended(grants)] == ["a"]
+    # Whoever is issued another token with the same id is not let in by it, either.
+    case.now += 10
+    assert await case.reason(sign(claims(jti="a", iat=case.now, exp=case.now + 60))) == "revoked"
+
+
+async def test_user_named_like_a_tokens_id_is_not_revoked_with_it() -> None:
+    case = with_secret()
+    await case.store.reader.revoke(token_name("ann"))
+    assert (await case.gate.by_token(sign(claims(sub="ann")))).user == "ann"
+
+
+async def test_api_key_expires_and_is_revoked_while_it_is_used() -> None:
+    moment = datetime.fromtimestamp(NOW + 60, UTC).isoformat()
+    case = with_secret(keys={"a": json.dumps({"hash": HASH, "expires": moment})})
+    grant = await case.gate.by_key(KEY)
+    assert case.gate.ttl(grant) == 60
+    case.now += 61
+    with pytest.raises(TokenExpired):
+        await case.gate.by_key(KEY)
+    case = with_secret(keys={"a": json.dumps({"hash": HASH})})
+    grant = await case.gate.by_key(KEY)
+    await case.store.reader.revoke("key:a")
+    assert [error.reason for _, error in await case.gate.ended([grant])] == ["revoked"]
+    with pytest.raises(TokenRefused, match="revoked"):
+        await case.gate.by_key(KEY)
+
+
+async def test_api_key_that_was_made_after_a_revocation_counts() -> None:
+    case = with_secret(keys={"a": json.dumps({"hash": HASH, "issued": "2100-01-01"})})
+    await case.store.reader.revoke("key:a")
+    assert (await case.gate.by_key(KEY)).user == "key:a"
+
+
+async def test_api_key_that_is_gone_from_the_file_ends_what_it_let_in(tmp_path: Path) -> None:
+    file = tmp_path / "distributary.toml"
+    entry = f'[permit.keys.a]\nhash = "{HASH}"\n'
+    file.write_text(f'[permit]\nhmac_secret = "{SECRET}"\n{entry}')
+    gate = Gate(load(file, {}), MemoryStore().reader.revoked)
+    grant = await gate.by_key(KEY)
+    assert await gate.ended([grant]) == []
+    file.write_text(f'[permit]\nhmac_secret = "{SECRET}"\n')
+    gate._api_keys._looked -= LOOK
+    assert [error.reason for _, error in await gate.ended([grant])] == ["api-key"]
+    with pytest.raises(TokenRefused):
+        await gate.by_key(KEY)
+
+
+async def test_password_of_basic_is_a_token_or_a_key(tmp_path: Path) -> None:
+    """Clients of Confluent's registry send basic.auth.user.info."""
+    case = with_secret(keys={"a": json.dumps({"hash": HASH})})
+    for password, user in ((KEY, "key:a"), (sign(claims()), "ann")):
+        grant = await case.gate.by_headers({"Authorization": f"Basic {basic(password)}"})
+        assert grant.user == user
+    gate = Gate(Config(data_dir=tmp_path), MemoryStore().reader.revoked)
+    assert await gate.by_headers({"Authorization": f"Basic {basic(make_token(tmp_path))}"}) is STACK
+    assert await gate.by_headers({"Authorization": f"Basic {basic('whatever')}"}) is OPEN
+
+
+async def test_token_is_verified_once_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = with_secret()
+    verified: list[str] = []
+
+    def counted(token: str, *more: Any) -> dict[str, Any]:
+        verified.append(token)
+        return verify(token, *more)
+
+    monkeypatch.setattr(gate_module, "verify", counted)
+    ann, bob = sign(claims()), sign(claims(sub="bob"))
+    for _ in range(3):
+        assert (await case.gate.by_token(ann)).user == "ann"
+        assert (await case.gate.by_token(bob)).user == "bob"
+        case.now += 0.3
+    assert verified == [ann, bob]
+    case.now += 0.2
+    await case.gate.by_token(ann)
+    assert verified == [ann, bob, ann]
+    case.now -= 10  # the clock was put back
+    await case.gate.by_token(ann)
+    assert verified == [ann, bob, ann, ann]
+
+
+async def test_token_whose_time_ends_while_it_is_remembered_is_refused() -> None:
+    case = with_secret(leeway=0.0)
+    token = sign(claims(exp=int(NOW) + 1))
+    case.now += 0.5
+    await case.gate.by_token(token)
+    case.now += 0.6
+    assert await case.reason(token) == "expired"
+
+
+async def test_token_that_was_refused_is_not_remembered() -> None:
+    case = with_secret()
+    token = sign(claims(), "x" * 40)
+    for _ in range(2):
+        assert await case.reason(token) == "signature"
+
+
+async def test_remembered_tokens_are_bounded() -> None:
+    case = with_secret()
+    for number in range(MAX_REMEMBERED + 10):
+        await case.gate.by_token(sign(claims(sub=f"user {number}")))
+    assert len(case.gate._verified) == MAX_REMEMBERED

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from distributary.auth import revocations
+from distributary.auth.revocations import Revocations
+from distributary.errors import StoreUnavailable
+
+
+class Store:
+    def __init__(self, ttl: float = 1.0) -> None:
+        self.now = 100.0
+        self.moments: dict[str, int] = {}
+        self.asked: list[Sequence[str]] = []
+        self.fault: Exception | None = None
+        self.revocations = Revocations(self.revoked, ttl=ttl, clock=lambda: self.now)
+
+    async def revoked(self, users: Sequence[str]) -> dict[str, int]:
+        self.asked.append(users)
+        if self.fault:
+            raise self.fault
+        return {user: self.moments[user] for user in users if user in self.moments}
+
+
+async def test_an_answer_is_remembered_for_a_moment() -> None:
+    store = Store()
+    assert await store.revocations.of("ann") is None
+    store.moments["ann"] = 5
+    store.now += 0.9
+    assert await store.revocations.of("ann") is None
+    store.now += 0.1
+    assert await store.revocations.of("ann") == 5
+    assert store.asked == [["ann"], ["ann"]]
+
+
+async def test_without_a_time_to_live_it_is_asked_every_time() -> None:
+    store = Store(ttl=0)
+    await store.revocations.of("ann")
+    store.moments["ann"] = 5
+    assert await store.revocations.of("ann") == 5
+
+
+@pytest.mark.parametrize("fault", [RedisConnectionError("gone"), OSError("gone"), TimeoutError()])
+async def test_a_store_that_does_not_answer_lets_nobody_in(fault: Exception) -> None:
+    store = Store()
+    store.fault = fault
+    with pytest.raises(StoreUnavailable):
+        await store.revocations.of("ann")
+    store.fault = None
+    store.moments["ann"] = 5
+    assert await store.revocations.of("ann") == 5
+
+
+async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revocations, "MAX_USERS", 3)
+    store = Store()
+    for user in "abcd":
+        await store.revocations.of(user)
+    for user in "bcd":
+        await store.revocations.of(user)
+    assert len(store.asked) == 4
+    await store.revocations.of("a")
+    assert len(store.asked) == 5
+
+
+async def test_many_are_read_at_once_and_anew() -> None:
+    store = Store()
+    await store.revocations.of("ann")
+    store.moments["ann"] = 5
+    assert await store.revocations.among(["ann", "bob"]) == {"ann": 5}

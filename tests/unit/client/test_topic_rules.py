@@ -1,0 +1,100 @@
+"""Where records go by schemas and routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distributary.client.configuration import read_configuration
+from distributary.client.topic_rules import gate_of
+from distributary.errors import ConfigError
+from distributary.kafka.draft import Draft
+from distributary.kafka.record_router import Gate
+
+PRICE = {"Type": "JSON", "Definition": {"properties": {"price": {"type": "number"}}}}
+
+
+def gate(topics: dict[str, Any]) -> Gate:
+    properties = {"bootstrap.servers": "a:1"}
+    return gate_of(
+        read_configuration(
+            {"Type": "KafkaProducerConfig", "Properties": properties, "Topics": topics}, "producer"
+        )
+    )
+
+
+def test_without_rules_a_record_is_as_it_was() -> None:
+    one = Draft("t", b"x", b"k", 3)
+    assert gate({}).pass_on(one) is one
+    assert gate({"other": {}}).pass_on(one) is one
+
+
+def test_the_first_route_that_is_true_takes_it() -> None:
+    routes = [
+        {"Where": "price > 100", "Topic": "large"},
+        {"Where": "price > 10 or kind = 'x'", "Topic": "middle"},
+        {"Where": "missing is null and price < 0", "Topic": "odd"},
+    ]
+    passes = gate({"t": {"Routes": routes}}).pass_on
+    for value, topic in (
+        (b'{"price": 101}', "large"),
+        (b'{"price": 11}', "middle"),
+        (b'{"kind": "x"}', "middle"),
+        (b'{"price": -1}', "odd"),
+        (b'{"price": 1}', "t"),
+        (b'{"price": "101"}', "t"),
+        (b"not JSON", "t"),
+        (None, "t"),
+    ):
+        found = passes(Draft("t", value, partition=2))
+        assert found.topic == topic
+        assert found.partition == (2 if topic == "t" else -1)
+
+
+def test_what_does_not_fit_is_a_letter_with_its_reason() -> None:
+    one = Draft("t", b'{"price": "x"}', b"k", 2, (("h", b"1"),), 7)
+    letter = gate({"t": {"Schema": PRICE, "DeadLetters": "bad"}}).pass_on(one)
+    assert letter.topic == "bad"
+    assert letter.partition == -1
+    assert letter.value == one.value
+    assert "$.price" in letter.reason
+    assert dict(letter.headers) == {
+        "distributary-reason": letter.reason,
+        "distributary-topic": "t",
+        "distributary-key": b"k",
+        "distributary-timestamp": "7",
+        "h": b"1",
+    }
+    assert gate({"t": {"Schema": PRICE}}).pass_on(one).topic == "t.dead-letters"
+
+
+def test_the_other_topics_schema_is_asked_too() -> None:
+    rules = {"t": {"Routes": [{"Where": "a = 1", "Topic": "u"}]}, "u": {"Schema": PRICE}}
+    assert gate(rules).pass_on(Draft("t", b'{"a": 1, "price": 2}')).topic == "u"
+    letter = gate(rules).pass_on(Draft("t", b'{"a": 1, "price": "x"}'))
+    assert letter.topic == "u.dead-letters"
+    assert ("distributary-topic", "u") in letter.headers
+
+
+@pytest.mark.parametrize(
+    ("topics", "said"),
+    [
+        ({"t": 1}, "Topics.t: expected an object"),
+        (
+            {"t": {"Scheme": {}}},
+            "Topics.t.Scheme: unknown part (there are Schema, Routes, DeadLetters) (did you",
+        ),
+        ({"t": {"Schema": "x"}}, "Topics.t.Schema: expected an object"),
+        ({"t": {"Schema": {"Type": "JSON"}}}, "Topics.t.Schema: expected either"),
+        ({"t": {"Routes": {}}}, "Topics.t.Routes: expected a list"),
+        ({"t": {"Routes": [{"Where": "a = 1"}]}}, "Topics.t.Routes.0: expected Where and Topic"),
+        ({"t": {"Routes": [{"Where": "a ==", "Topic": "u"}]}}, "Topics.t.Routes.0.Where: "),
+        ({"t": {"Routes": [{"Where": "a = 1", "Topic": "no name!"}]}}, "Topics.t.Routes.0.Topic: expected"),
+        ({"t": {"DeadLetters": 5}}, "Topics.t.DeadLetters: expected a Kafka topic"),
+    ],
+)
+def test_rules_that_cannot_be_used_are_named(topics: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        gate(topics)
+    assert said in str(caught.value)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+
+from distributary.config.coerce import convert
+from distributary.config.settings_table import FEED, FEED_NOTES, GROUPS, SECTIONS, SETTINGS, VIEW, VIEW_NOTES
+from distributary.model.feed import Feed
+from distributary.model.view import View
+
+
+def test_every_field_has_a_note_and_every_note_a_field() -> None:
+    assert set(FEED_NOTES) == {f.name for f in dataclasses.fields(Feed)}
+    assert set(VIEW_NOTES) == {f.name for f in dataclasses.fields(View)}
+    for name, cls in SECTIONS.items():
+        assert [s.name for s in GROUPS[name]] == [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+
+
+def test_defaults_keep_their_own_bounds_and_checks() -> None:
+    for setting in SETTINGS:
+        if setting.required:
+            continue
+        raw = list(setting.default) if isinstance(setting.default, tuple) else setting.default
+        assert convert(setting, raw) == setting.default, setting.key
+
+
+def test_examples_are_good_and_not_the_default() -> None:
+    for setting in SETTINGS:
+        if setting.note.example:
+            raw = tomllib.loads(f"x = {setting.note.example}")["x"]
+            assert convert(setting, raw) != setting.default, setting.key
+
+
+def test_environment_names_are_one_for_one() -> None:
+    names = [setting.env for setting in SETTINGS]
+    assert len(set(names)) == len(names)
+    assert "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS" in names
+    assert "DISTRIBUTARY_DATA_DIR" in names
+    assert VIEW[0].env_of("my-odds.x") == "DISTRIBUTARY_VIEWS_MY_ODDS_X_NAME"
+
+
+def test_required_settings() -> None:
+    required = [s.key for s in SETTINGS if s.required]
+    names = ("topics.name", "feeds.name", "feeds.topic", "views.name", "views.feed")
+    assert required == [name.replace(".", ".<name>.") for name in names]
+    assert not any(s.required for s in FEED if s.name == "format")
+
+
+def test_the_defaults_that_were_agreed() -> None:
+    agreed = {
+        "data_dir": ".distributary",
+        "kafka.port": 9092,
+        "kafka.broker_id": 101,
+        "kafka.memory": "384m",
+        "kafka.start_timeout": 60.0,
+        "store.log_keep": 100_000,
+        "spark.batch": 300.0,
+        "spark.catchup_lag": 20_000,
+        "publisher.port": 8000,
+        "publisher.http_port": 8001,
+        "publisher.queue_bytes": 1_048_576,
+        "publisher.max_frame": 65_536,
+        "control.port": 8080,
+    }
+    have = {setting.key: setting.default for setting in SETTINGS}
+    assert {key: have[key] for key in agreed} == agreed

@@ -1,0 +1,194 @@
+"""The rows of a query that is not registered, true at one position though writes go on while it is read."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+import pytest
+from tests.unit.publisher.world import VIEW, World
+
+from distributary.control import consistent_read
+from distributary.control.consistent_read import State, read
+from distributary.errors import ResultTooLarge
+from distributary.model.query import Query
+from distributary.publisher.hub.snapshot import Moved, belongs
+from distributary.store.contract import Page
+from distributary.store.row_index import entry
+
+BUCKETS = 8
+MOST = 1 << 30
+MEDDLED = ("page", "log", "rows")
+
+
+class Meddling:
+    """A reader behind whose back something happens before and after each read.
+
+    Its pages are buckets of keys, as a scan of a hash table gives them.
+    """
+
+    def __init__(self, world: World, meddle: Callable[[str], None]) -> None:
+        self._world = world
+        self._meddle = meddle
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        inner = getattr(self._world.reader, name)
+
+        async def call(*args: Any) -> Any:
+            self.calls.append(name)
+            self._meddle(name)
+            try:
+                if name != "page":
+                    return await inner(*args)
+                rows = self._world.store.all[VIEW].builds["b1"].rows.items()
+                some = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
+                return Page(self._world.epoch, self._world.seq, (args[1] + 1) % BUCKETS, some)
+            finally:
+                self._meddle(name)
+
+        return call
+
+
+def matching(world: World, query: Query) -> dict[str, Any]:
+    return {k: row for k, row in world.rows().items() if belongs(query, k, json.dumps(row).encode())}
+
+
+def shown(state: State) -> dict[str, Any]:
+    return {key: json.loads(row.json) for key, row in state.rows.items()}
+
+
+def counted(state: State) -> int:
+    return sum(len(key) + len(row.json) + consistent_read.ROW_BYTES for key, row in state.rows.items())
+
+
+def filled(rows: int = 30) -> World:
+    world = World()
+    for n in range(rows):
+        world.put((f"k{n:02}", {"s": "fg"[n % 2], "n": n}))
+    return world
+
+
+class Chance:
+    """Changes rows at random, and remembers what the query had after each change."""
+
+    def __init__(self, seed: int, world: World, query: Query, most: int) -> None:
+        self.random = random.Random(seed)
+        self.world, self.query, self.most = world, query, most
+        self.history = {world.seq: matching(world, query)}
+
+    def __call__(self, name: str) -> None:
+        for _ in range(self.random.randrange(self.most)):
+            key = f"k{self.random.randrange(35):02}"
+            gone = key in self.world.rows() and self.random.random() < 0.4
+            row = {"s": self.random.choice("fg"), "n": self.random.randrange(99)}
+            self.world.put((key, None if gone else row))
+            self.history[self.world.seq] = matching(self.world, self.query)
+
+
+@pytest.mark.parametrize("most", [2, 4])
+@pytest.mark.parametrize("seed", range(60))
+async def test_pages_with_writes_between_them(seed: int, most: int) -> None:
+    world = filled()
+    query = Query.parse(VIEW, random.Random(seed).choice([None, "s = 'f'"]))
+    chance = Chance(seed, world, query, most)
+    store: Any = Meddling(world, chance)
+    found = await read(store, world.build, query, most=MOST)
+    assert found.epoch == world.epoch
+    assert shown(found) == chance.history[found.seq]
+    assert found.size == counted(found)
+    # What is known is brought up to date by what changed, and is itself left as it was.
+    before = shown(found)
+    chance("")
+    store.calls.clear()
+    later = await read(store, world.build, query, found, most=MOST)
+    assert shown(later) == chance.history[later.seq]
+    assert later.seq >= found.seq
+    assert later.size == counted(later)
+    assert shown(found) == before
+
+
+async def test_a_known_state_is_brought_up_to_date_without_pages() -> None:
+    world = filled()
+    store: Any = Meddling(world, lambda name: None)
+    known = await read(store, world.build, Query(VIEW), most=MOST)
+    store.calls.clear()
+    assert await read(store, world.build, Query(VIEW), known, most=MOST) == known
+    assert store.calls == ["log"]
+    world.put(("k01", {"s": "f", "n": -1}), ("new", {"n": 0}), ("k02", None))
+    found = await read(store, world.build, Query(VIEW), known, most=MOST)
+    assert shown(found) == world.rows()
+    assert "page" not in store.calls
+
+
+async def test_a_state_that_the_log_does_not_reach_is_read_anew() -> None:
+    world = World(log_keep=1)
+    world.put(("a", {"n": 1}))
+    known = await read(world.reader, world.build, Query(VIEW), most=MOST)
+    for n in range(5):
+        world.put(("a", {"n": n}), ("b", {"n": n}))
+    found = await read(world.reader, world.build, Query(VIEW), known, most=MOST)
+    assert (shown(found), found.seq) == (world.rows(), world.seq)
+
+
+async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
+    world = filled(10)
+    calls: list[str] = []
+
+    def meddle(name: str) -> None:
+        calls.append(name)
+        if len(calls) == 5:
+            world.crash()
+
+    store: Any = Meddling(world, meddle)
+    found = await read(store, world.build, Query(VIEW), most=MOST)
+    assert (found.epoch, len(found.rows)) == (world.epoch, 10)
+
+
+async def test_rows_that_change_at_every_look_are_given_up() -> None:
+    world = filled(10)
+    fresh = iter(range(10_000))
+
+    def meddle(name: str) -> None:
+        # Two rows of their own at every look: whatever is read again, others changed meanwhile, and again.
+        n = next(fresh)
+        world.put((f"n{n // 4}", {"n": n}), (f"m{n // 2}", {"n": n}))
+
+    store: Any = Meddling(world, meddle)
+    with pytest.raises(Moved):
+        await read(store, world.build, Query(VIEW), most=MOST)
+
+
+async def test_by_key_only_those_rows_are_read() -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}))
+    store: Any = Meddling(world, lambda name: None)
+    found = await read(store, world.build, Query.of_keys(VIEW, ["b", "c"]), most=MOST)
+    assert (found.seq, shown(found), store.calls) == (2, {"b": {"n": 2}}, ["rows"])
+
+
+async def test_too_many_bytes_are_refused_before_all_are_read() -> None:
+    world = filled(30)
+    store: Any = Meddling(world, lambda name: None)
+    with pytest.raises(ResultTooLarge, match="over 1,000 bytes"):
+        await read(store, world.build, Query(VIEW), most=1_000)
+    assert len(store.calls) < BUCKETS
+    assert len((await read(store, world.build, Query.parse(VIEW, "n = 1"), most=1_000)).rows) == 1
+
+
+async def test_rows_are_found_by_an_indexed_value() -> None:
+    world = filled(30)
+    build = world.store.all[VIEW].builds["b1"]
+    build.index.update(entry("s", f"s{row['s']}", key) for key, row in world.rows().items())  # type: ignore[index]
+    store: Any = Meddling(world, lambda name: None)
+    query = Query.parse(VIEW, "s = 'f' and n > 9")
+    found = await read(store, world.build, query, most=MOST, index=["s"])
+    assert (store.calls, shown(found), found.seq) == (["find"], matching(world, query), world.seq)
+    assert found.size == counted(found)
+    for text, index in (("s = 'f'", ["n"]), ("s != 'g'", ["s"])):
+        store.calls.clear()
+        await read(store, world.build, Query.parse(VIEW, text), most=MOST, index=index)
+        assert "find" not in store.calls

@@ -1,0 +1,133 @@
+"""The producer keeps time, drops nothing, and does not hurry after a pause."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from distributary.demo.demo_producer import KafkaSender, play
+from distributary.demo.sportsbook import Event
+
+EVENT = Event("topic", "key", {"price": Decimal("2.50")})
+
+
+class Clock:
+    """Time that passes only when it is waited for."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.ends = float("inf")
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return self.now >= self.ends
+
+
+def test_each_event_goes_out_at_its_time() -> None:
+    clock, sent = Clock(), []
+    timed = [(0.0, EVENT), (0.5, EVENT), (0.0, EVENT), (0.25, EVENT)]
+    assert play(timed, lambda event: sent.append(clock.now), clock.wait, clock) == 4
+    assert sent == [100.0, 100.5, 100.5, 100.75]
+
+
+def test_tiny_waits_are_saved_up_not_lost() -> None:
+    clock, sent = Clock(), []
+    play([(0.0004, EVENT)] * 1000, lambda event: sent.append(clock.now), clock.wait, clock)
+    assert 100.39 < sent[-1] <= 100.4
+
+
+def test_it_stops_when_told_to() -> None:
+    clock, sent = Clock(), []
+    clock.ends = 102.5
+    assert play([(1.0, EVENT)] * 10, lambda event: sent.append(clock.now), clock.wait, clock) == 2
+    assert sent == [101.0, 102.0]
+
+
+def test_after_a_pause_nothing_is_hurried() -> None:
+    clock, sent = Clock(), []
+
+    def send(event: Event) -> None:
+        sent.append(clock.now)
+        if len(sent) == 2:
+            clock.now += 60.0  # Kafka was away
+
+    play([(1.0, EVENT)] * 5, send, clock.wait, clock)
+    assert sent == [101.0, 102.0, 162.0, 163.0, 164.0]
+
+
+class FakeKafka:
+    """A producer whose queue is full for the first calls."""
+
+    def __init__(self, full: int = 0) -> None:
+        self.full = full
+        self.records: list[tuple[str, dict[str, Any]]] = []
+        self.polls: list[float] = []
+        self.unsent = 0
+        self.flushes: list[float] = []
+
+    def produce(self, topic: str, value: bytes | None, key: bytes, **record: Any) -> None:
+        if self.full:
+            self.full -= 1
+            raise BufferError
+        self.records.append((topic, {"value": value, "key": key, **record}))
+
+    def poll(self, seconds: float) -> None:
+        self.polls.append(seconds)
+
+    def flush(self, seconds: float) -> int:
+        self.flushes.append(seconds)
+        return self.unsent
+
+
+def test_a_record_has_key_exact_value_and_time() -> None:
+    kafka = FakeKafka()
+    KafkaSender(kafka)(EVENT)
+    ((topic, record),) = kafka.records
+    assert (topic, record["key"], record["value"]) == ("topic", b"key", b'{"price":2.50}')
+    assert record["timestamp"] > 1_700_000_000_000
+    json.loads(record["value"])
+
+
+def test_a_row_is_taken_away_by_a_record_without_value() -> None:
+    kafka = FakeKafka()
+    KafkaSender(kafka)(Event("topic", "key", None))
+    assert kafka.records[0][1]["value"] is None
+
+
+def test_a_full_queue_is_waited_for() -> None:
+    kafka = FakeKafka(full=3)
+    KafkaSender(kafka)(EVENT)
+    assert len(kafka.records) == 1
+    assert kafka.polls == [0.1, 0.1, 0.1, 0]
+
+
+def test_a_full_queue_is_given_up_when_the_time_to_stop_is_over() -> None:
+    clock, kafka = Clock(), FakeKafka(full=10**9)
+    asked: list[bool] = []
+
+    def stopping() -> bool:
+        asked.append(True)
+        clock.now += 0.5
+        return len(asked) > 3  # SIGTERM comes while a record waits for its turn
+
+    sender = KafkaSender(kafka, stopping, limit=2.0, now=clock)
+    sender(EVENT)
+    sender(EVENT)
+    assert clock.now <= 105.0
+    assert sender.finish() == 2
+    assert kafka.flushes == [0.0]
+
+
+def test_what_was_not_acknowledged_is_counted() -> None:
+    kafka = FakeKafka()
+    kafka.unsent = 2
+    sender = KafkaSender(kafka)
+    sender(EVENT)
+    report = kafka.records[0][1]["on_delivery"]
+    report(None, object())
+    report("broker is gone", object())
+    assert sender.finish() == 3

@@ -1,0 +1,160 @@
+"""What the check lets through can be read: fastavro, which reads by the same rules, is asked."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distributary.gateway.registry.avro_compatibility import unreadable
+from distributary.kafka.avro import read
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+SYMBOLS = ("A", "B", "C")
+
+
+def enums(name: str) -> st.SearchStrategy[Any]:
+    symbols = st.lists(st.sampled_from(SYMBOLS), min_size=1, unique=True)
+    plain = symbols.map(lambda some: {"type": "enum", "name": name, "symbols": some})
+    return plain | symbols.map(
+        lambda some: {"type": "enum", "name": name, "symbols": some, "default": some[0]}
+    )
+
+
+def schemas(depth: int = 2, name: str = "r") -> st.SearchStrategy[Any]:
+    """Schemas of few names, so that two of them often have to do with each other."""
+    flat = st.sampled_from(PRIMITIVES) | enums(f"{name}e")
+    if not depth:
+        return flat
+    inner = schemas(depth - 1, f"{name}i")
+    fixed = st.integers(1, 2).map(lambda size: {"type": "fixed", "name": f"{name}f", "size": size})
+    return st.one_of(
+        flat,
+        fixed,
+        inner.map(lambda items: {"type": "array", "items": items}),
+        inner.map(lambda values: {"type": "map", "values": values}),
+        st.lists(st.sampled_from(PRIMITIVES), min_size=1, max_size=3, unique=True),
+        records(inner, name),
+    )
+
+
+def records(inner: st.SearchStrategy[Any], name: str) -> st.SearchStrategy[Any]:
+    def field(one: str) -> st.SearchStrategy[dict[str, Any]]:
+        own = st.just(one)
+        given = st.builds(lambda name, kind: {"name": name, "type": kind}, own, st.sampled_from(PRIMITIVES))
+        usual = st.builds(
+            lambda name, value: {"name": name, "type": "long", "default": value}, own, st.just(7)
+        )
+        return given | usual
+
+    def build(fields: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"type": "record", "name": name, "namespace": "n", "fields": fields}
+
+    return st.lists(st.sampled_from("xyz"), unique=True, max_size=3).flatmap(
+        lambda names: st.tuples(*(field(one) for one in names)).map(lambda fields: build(list(fields)))
+    )
+
+
+def data(schema: Any) -> st.SearchStrategy[Any]:
+    if isinstance(schema, list):
+        return st.one_of(*(data(branch) for branch in schema))
+    kind = schema if isinstance(schema, str) else schema["type"]
+    match kind:
+        case "null":
+            return st.none()
+        case "boolean":
+            return st.booleans()
+        case "int":
+            return st.integers(-(2**31), 2**31 - 1)
+        case "long":
+            return st.integers(-(2**62), 2**62)
+        case "float" | "double":
+            return st.floats(width=32, allow_nan=False, allow_infinity=False)
+        case "bytes":
+            return st.text().map(str.encode)  # bytes may be read as a string, which is UTF-8
+        case "string":
+            return st.text()
+        case "enum":
+            return st.sampled_from(schema["symbols"])
+        case "fixed":
+            return st.binary(min_size=schema["size"], max_size=schema["size"])
+        case "array":
+            return st.lists(data(schema["items"]), max_size=2)
+        case "map":
+            return st.dictionaries(st.text(max_size=2), data(schema["values"]), max_size=2)
+        case _:
+            return st.fixed_dictionaries({field["name"]: data(field["type"]) for field in schema["fields"]})
+
+
+@given(st.data(), schemas(), schemas())
+def test_what_is_said_to_be_readable_is_read(draw: st.DataObject, writer: Any, reader: Any) -> None:
+    if unreadable(read(reader), read(writer)):
+        return
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, writer, draw.draw(data(writer)))
+    written.seek(0)
+    fastavro.schemaless_reader(written, writer, reader)
+
+
+@settings(max_examples=60)
+@given(schemas())
+def test_every_schema_reads_its_own_data(schema: Any) -> None:
+    assert not unreadable(read(schema), read(schema))
+
+
+def record(*fields: Any, name: str = "n.r", **more: Any) -> Any:
+    return {"type": "record", "name": name, "fields": list(fields), **more}
+
+
+def enum(*symbols: str) -> Any:
+    return {"type": "enum", "name": "e", "symbols": list(symbols)}
+
+
+X = {"name": "x", "type": "int"}
+USUAL = {"name": "y", "type": "string", "default": ""}
+TREE = record({"name": "children", "type": {"type": "array", "items": "n.r"}})
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "why"),
+    [
+        (record(X, USUAL), record(X), ""),
+        (record(X, {"name": "y", "type": "string"}), record(X), "/y: the writer has no such field"),
+        (record(X), record(X, USUAL), ""),
+        (record({"name": "x", "type": "long"}), record(X), ""),
+        (record(X), record({"name": "x", "type": "long"}), "/x: long cannot be read as int"),
+        (record({"name": "z", "aliases": ["x"], "type": "int"}), record(X), ""),
+        (record(X, name="other.r"), record(X), "n.r is called other.r"),
+        (record(X, name="n.s", aliases=["r"]), record(X), ""),
+        (record(X, name="other.s", aliases=["r"]), record(X), "n.r is called other.s"),
+        (["null", "int"], "int", ""),
+        ("int", ["null", "int"], "null cannot be read as int"),
+        (["null", "string"], "int", "in no branch"),
+        (enum("A"), enum("A", "B"), "B"),
+        (enum("B", "A"), enum("A", "B"), ""),
+        (TREE, TREE, ""),
+        (
+            {"type": "long", "logicalType": "timestamp-micros"},
+            {"type": "long", "logicalType": "timestamp-millis"},
+            "timestamp-millis cannot be read as timestamp-micros",
+        ),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3},
+            "decimal(9,3) cannot be read as decimal(9,2)",
+        ),
+    ],
+)  # fmt: skip
+def test_the_rules(reader: Any, writer: Any, why: str) -> None:
+    found = unreadable(read(reader), read(writer))
+    assert (why in found[0]) if why else not found, found
+
+
+def test_names_are_compared_with_their_namespace_in_unions() -> None:
+    union = [record(X, name="a.r"), record({"name": "x", "type": "string"}, name="b.r")]
+    assert not unreadable(read(union), read(record({"name": "x", "type": "string"}, name="b.r")))
+    assert unreadable(read(union), read(record({"name": "x", "type": "string"}, name="a.r")))

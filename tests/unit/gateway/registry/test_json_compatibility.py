@@ -1,0 +1,158 @@
+"""What the check lets through holds for any value: the validator is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distributary.gateway.registry.json_compatibility import invalid, read, uncovered
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 6) | st.sampled_from((0.5, 1.0, 2.5, "", "a", "ab")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+SMALL = st.integers(0, 3)
+TYPES = st.sampled_from(("null", "boolean", "integer", "number", "string", "array", "object"))
+
+
+def schemas(depth: int = 2) -> st.SearchStrategy[Any]:
+    """Schemas of few words, so that one often covers another."""
+    keywords: dict[str, st.SearchStrategy[Any]] = {
+        "type": TYPES | st.lists(TYPES, min_size=1, max_size=3, unique=True),
+        "enum": st.lists(VALUES, min_size=1, max_size=3),
+        "const": VALUES,
+        **{
+            name: SMALL
+            for name in (
+                "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
+                "minItems", "maxItems", "minProperties", "maxProperties",
+            )
+        },
+        "multipleOf": st.sampled_from((1, 2, 0.5)),
+        "uniqueItems": st.booleans(),
+        "pattern": st.sampled_from(("a", "^b")),
+        "required": st.lists(st.sampled_from("xyz"), unique=True, max_size=2),
+        "$ref": st.just("#/definitions/d"),
+    }  # fmt: skip
+    if depth:
+        inner = schemas(depth - 1)
+        some = st.lists(inner, min_size=1, max_size=2)
+        keywords |= {
+            "properties": st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
+            "patternProperties": st.dictionaries(st.sampled_from(("x", "^y")), inner, max_size=1),
+            "additionalProperties": inner,
+            "items": inner | some,
+            "additionalItems": inner,
+            "contains": inner,
+            "propertyNames": inner,
+            "not": inner,
+            "if": inner,
+            "then": inner,
+            "allOf": some,
+            "anyOf": some,
+            "oneOf": some,
+        }
+    picked = st.lists(st.sampled_from(sorted(keywords)), max_size=3, unique=True)
+    return st.booleans() | picked.flatmap(
+        lambda names: st.fixed_dictionaries({name: keywords[name] for name in names})
+    )
+
+
+def documents() -> st.SearchStrategy[Any]:
+    return st.builds(
+        lambda schema, part: schema if isinstance(schema, bool) else {**schema, "definitions": {"d": part}},
+        schemas(),
+        schemas(1).filter(lambda one: "$ref" not in str(one)),
+    )
+
+
+@settings(max_examples=60)
+@given(VALUES, documents(), documents())
+def test_what_is_said_to_be_covered_is(value: Any, writer: Any, reader: Any) -> None:
+    if not uncovered(reader, writer) and not invalid(writer, value):
+        assert not invalid(reader, value)
+
+
+@settings(max_examples=60)
+@given(VALUES, documents(), st.data())
+def test_so_is_what_was_changed_a_little(value: Any, writer: Any, draw: st.DataObject) -> None:
+    """Two drawn apart seldom cover each other; one with a keyword changed often does."""
+    if isinstance(writer, bool):
+        return
+    other: Any = draw.draw(documents())
+    reader, shorter = dict(writer), draw.draw(st.booleans())
+    if reader and shorter:
+        reader.pop(draw.draw(st.sampled_from(sorted(reader))))
+    if isinstance(other, dict) and other:
+        name = draw.draw(st.sampled_from(sorted(other)))
+        reader[name] = other[name]
+    if not uncovered(reader, writer) and not invalid(writer, value):
+        assert not invalid(reader, value)
+
+
+@settings(max_examples=60)
+@given(documents())
+def test_every_schema_covers_itself(schema: Any) -> None:
+    assert not uncovered(schema, schema)
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
+
+
+def chain(value: Any) -> dict[str, Any]:
+    """A list of values, each of which leads to the next."""
+    node = closed(value=value, next={"anyOf": [{"type": "null"}, {"$ref": "#/definitions/node"}]})
+    return {"definitions": {"node": node}, "$ref": "#/definitions/node"}
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "good"),
+    [
+        (closed(x=TEXT, y=TEXT), closed(x=TEXT), True),
+        (closed(x=TEXT), closed(x=TEXT, y=TEXT), False),
+        ({"type": "object", "properties": {"x": TEXT}}, {"type": "object"}, False),
+        ({"type": "object"}, {"type": "object", "properties": {"x": TEXT}}, True),
+        ({**closed(x=TEXT), "required": ["x"]}, closed(x=TEXT), False),
+        (closed(x=TEXT), {**closed(x=TEXT), "required": ["x"]}, True),
+        ({"type": "number"}, WHOLE, True),
+        (WHOLE, {"type": "number"}, False),
+        ({"type": ["string", "null"]}, TEXT, True),
+        ({"enum": ["a", "b", "c"]}, {"enum": ["a", "b"]}, True),
+        ({"enum": ["a"]}, {"enum": ["a", "b"]}, False),
+        ({"maximum": 5, **WHOLE}, {"maximum": 3, **WHOLE}, True),
+        ({"maximum": 3, **WHOLE}, {"maximum": 5, **WHOLE}, False),
+        ({"oneOf": [TEXT, {"type": "null"}]}, TEXT, True),
+        ({"oneOf": [TEXT, {"maxLength": 3}]}, TEXT, False),
+        ({"anyOf": [TEXT, WHOLE]}, {"oneOf": [WHOLE, TEXT]}, True),
+        (chain({"type": "number"}), chain(WHOLE), True),
+        (chain(WHOLE), chain({"type": "number"}), False),
+        (TEXT, {"$ref": "https://example.com/other.json"}, False),
+        ({"title": "another", "description": "of the same", **TEXT}, TEXT, True),
+        (TEXT, {"$schema": "http://json-schema.org/draft-04/schema#", **TEXT}, False),
+    ],
+)
+def test_the_rules(reader: Any, writer: Any, good: bool) -> None:
+    assert (not uncovered(reader, writer)) is good
+
+
+@pytest.mark.parametrize("schema", [5, "string", {"type": "strin"}, {"required": "x"}, {"properties": []}])
+def test_what_is_no_schema_is_refused(schema: Any) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        read(schema)
+
+
+def test_alternatives_that_multiply_have_an_end() -> None:
+    reader: Any = WHOLE
+    writer: Any = TEXT
+    for depth in range(8):
+        reader = {"anyOf": [reader, {"allOf": [reader, {"maximum": depth}]}]}
+        writer = {"anyOf": [writer, {"allOf": [writer, {"maxLength": depth}]}]}
+    assert "too large" in uncovered(reader, writer)[0]

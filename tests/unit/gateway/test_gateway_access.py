@@ -1,0 +1,222 @@
+"""Who may do what at the gateway: every address has its need, and a token is asked for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from distributary.auth import Grant, Operator
+from distributary.auth.stack_token import make_token as make_stack_token
+from distributary.auth.token_issuer import make_token
+from distributary.config import Config, Gateway, Permit, Publisher
+from distributary.docgen.rest_page import gateway_app, routes
+from distributary.errors import Forbidden
+from distributary.gateway.gateway_access import NEEDS, Need, demand, prefix_of
+from distributary.gateway.gateway_app import make_app
+from distributary.model.feed import Feed
+from distributary.store.memory_store import MemoryStore
+
+PERMIT = Permit(hmac_secret="a secret of the tests, long enough for HS256")
+CONFIG = Config(
+    permit=PERMIT,
+    feeds=(Feed("odds", "sportsbook.odds"),),
+    publisher=Publisher(origins=("https://page.example.com",)),
+    gateway=Gateway(origins=("https://app.example.com",)),
+)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[TestClient[Any, Any]]:
+    async with TestClient(TestServer(make_app(CONFIG, MemoryStore().reader))) as found:
+        yield found
+
+
+def bearer(user: str, **claims: Any) -> dict[str, str]:
+    return {"Authorization": f"Bearer {make_token(PERMIT, user, claims, 60)[0]}"}
+
+
+def token(**claims: Any) -> dict[str, str]:
+    return bearer("ann", **claims)
+
+
+def test_every_address_that_is_not_for_admins_exists() -> None:
+    assert set(NEEDS) <= {name for name, _ in routes(gateway_app())}
+
+
+def test_every_address_has_a_need_that_fits_what_it_does() -> None:
+    for name, _ in routes(gateway_app()):
+        need = NEEDS.get(name, Need.ADMIN)
+        if "/consumers" in name:
+            assert need is Need.GROUP, name
+        elif name.startswith(("DELETE", "PUT")):
+            assert need is Need.OPERATE, name
+        elif name.startswith("POST /topics") or (name.startswith("POST") and name.endswith("/records")):
+            assert need is Need.PRODUCE, name
+        elif "stream" in name or name.endswith("/messages"):
+            assert need is Need.CONSUME, name
+        assert need is not Need.ADMIN, name
+
+
+async def test_without_a_token_only_health_answers(client: TestClient[Any, Any]) -> None:
+    for name, _ in routes(gateway_app()):
+        method, _, path = name.partition(" ")
+        path = path.replace("{topic}", "t").replace("{partition}", "0").replace("{id}", "1")
+        for part in ("subject", "version", "group", "instance", "cluster"):
+            path = path.replace("{" + part + "}", "x")
+        if NEEDS.get(name) is Need.OPEN:
+            continue
+        for address in (path, f"{path}/"):
+            reply = await client.request(method, address)
+            assert reply.status == 401, address
+            assert (await reply.json())["error_code"] == 40101
+            assert reply.headers["WWW-Authenticate"].startswith("Bearer")
+    assert (await client.get("/healthz")).status == 200
+
+
+FORBIDDEN = [
+    ("GET", "/topics/u", {"produce": ["t"]}),
+    ("GET", "/v1/topics/t/stream", {"produce": True}),
+    ("GET", "/v1/topics/t/stream/", {"consume": ["u"]}),
+    ("GET", "/topics/t/partitions/0/messages?offset=0", {"produce": True}),
+    ("GET", "/brokers", {"produce": True, "consume": True}),
+    ("POST", "/topics/t", {"publish": True, "consume": True}),
+    ("POST", "/consumers/bob", {"consume": True}),
+    ("GET", "/consumers/bob/instances/x/records", {"consume": True}),
+    ("PUT", "/config", {"register": True, "operator": "read"}),
+    ("PUT", "/config/t-value", {"register": True}),
+    ("DELETE", "/subjects/t-value", {"register": True, "operator": "read"}),
+    ("POST", "/subjects/t-value/versions", {"produce": ["t"], "subjects": True}),
+    ("GET", "/subjects/t-value/versions", {"produce": ["u"]}),
+    ("POST", "/compatibility/subjects/t-value/versions", {"register": ["u-value"]}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "claims"), FORBIDDEN, ids=str)
+async def test_token_that_does_not_name_it_is_refused(
+    client: TestClient[Any, Any], method: str, path: str, claims: dict[str, Any]
+) -> None:
+    reply = await client.request(method, path, headers=token(**claims))
+    assert (reply.status, (await reply.json())["error_code"]) == (403, 40301)
+
+
+async def test_any_token_reads_what_is_nobodys(client: TestClient[Any, Any]) -> None:
+    assert (await client.get("/schemas/types", headers=token())).status == 200
+
+
+async def test_instance_of_another_user_is_not_there(client: TestClient[Any, Any]) -> None:
+    """Both may join the group; what one of them was given to read is not the other's."""
+    ann, bob = (token(consume=True, groups=["g"]), bearer("bob", consume=True, groups=["g"]))
+    made = await (await client.post("/consumers/g", headers=ann, json={"name": "i"})).json()
+    assert made["instance_id"] == "i"
+    one = "/consumers/g/instances/i"
+    for method, path in (("GET", f"{one}/subscription"), ("DELETE", one), ("POST", f"{one}/offsets")):
+        reply = await client.request(method, path, headers=bob)
+        assert (await reply.json())["error_code"] == 40403
+    assert (await client.delete(one, headers=ann)).status == 204
+
+
+async def test_open_gateway_serves_programs_and_lets_only_the_stacks_token_change_it(tmp_path: Path) -> None:
+    config = Config(data_dir=tmp_path)
+    shown = {"Authorization": f"Bearer {make_stack_token(tmp_path)}"}
+    async with TestClient(TestServer(make_app(config, MemoryStore().reader))) as client:
+        for method, path in (
+            ("PUT", "/config"),
+            ("PUT", "/config/t-value"),
+            ("DELETE", "/config"),
+            ("DELETE", "/subjects/t-value"),
+            ("DELETE", "/subjects/t-value/versions/1"),
+            ("POST", "/topics/distributary.commands"),
+            ("GET", "/v1/topics/distributary.commands/stream"),
+            ("POST", "/topics/__consumer_offsets"),
+        ):
+            reply = await client.request(method, path)
+            assert reply.status == 403, path
+            assert "token" in (await reply.json())["message"]
+        # What is refused with the token is refused for another reason.
+        assert (await client.put("/config", headers=shown, data="{}")).status == 415
+        assert (await client.get("/schemas/types")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("names", "topic", "good"),
+    [
+        ((), "sportsbook.odds", False),
+        (("odds",), "sportsbook.odds", False),
+        (("sportsbook.odds",), "sportsbook.odds", True),
+        (("*",), "anything", True),
+        (("*", "distributary.commands"), "distributary.commands", False),
+        (("*", "distributary.schemas"), "distributary.schemas", False),
+        (("*", "distributary.rekeyed.x"), "distributary.rekeyed.x", False),
+        (("*", "__consumer_offsets"), "__consumer_offsets", False),
+        (("*",), "_schemas", False),
+        (("_schemas",), "_schemas", True),
+    ],
+)
+def test_topics_of_kafka_and_of_the_stack_are_for_admins(
+    names: tuple[str, ...], topic: str, good: bool
+) -> None:
+    for need in (Need.PRODUCE, Need.CONSUME):
+        grant = Grant("ann", produce=names, consume=names)
+        if good:
+            demand(grant, need, {"topic": topic}, CONFIG)
+        else:
+            with pytest.raises(Forbidden):
+                demand(grant, need, {"topic": topic}, CONFIG)
+        demand(Grant("root", operator=Operator.ADMIN), need, {"topic": topic}, CONFIG)
+
+
+async def test_pages_of_other_sites_are_refused(client: TestClient[Any, Any]) -> None:
+    for origin in ("https://evil.example.com", "https://page.example.com"):  # the latter may subscribe
+        reply = await client.post("/topics/t", headers={"Origin": origin})
+        assert (reply.status, (await reply.json())["error_code"]) == (403, 40301)
+    reply = await client.get("/subjects", headers={"Host": "evil.example:8082"})
+    assert (reply.status, (await reply.json())["error_code"]) == (421, 42101)
+    allowed = {"Origin": "https://app.example.com"}
+    reply = await client.options("/topics/t", headers=allowed)
+    assert (reply.status, reply.headers["Access-Control-Allow-Origin"]) == (204, allowed["Origin"])
+    reply = await client.get("/schemas/types", headers=token() | allowed)
+    assert reply.headers["Access-Control-Allow-Origin"] == allowed["Origin"]
+
+
+@pytest.mark.parametrize(
+    ("url", "prefix"),
+    [
+        ("", ""),
+        ("https://k.example.com", ""),
+        ("https://k.example.com/", ""),
+        ("http://k.example.com/a/b/", "/a/b"),
+    ],
+)
+def test_the_prefix_is_that_of_the_advertised_address(url: str, prefix: str) -> None:
+    assert prefix_of(Config(gateway=Gateway(advertised_url=url))) == prefix
+
+
+async def test_a_prefix_opens_nothing() -> None:
+    config = Config(permit=PERMIT, gateway=Gateway(advertised_url="http://k.example.com/rest"))
+    async with TestClient(TestServer(make_app(config, MemoryStore().reader))) as client:
+        for path in ("/rest/topics/_x", "/rest/rest/topics/_x", "/rest/brokers"):
+            assert (await client.get(path)).status == 401
+            assert (await client.get(path, headers=token(produce=True))).status == 403
+        for path in ("/schemas/types", "/schemas/types/", "/rest/schemas/types", "/rest/schemas/types/"):
+            assert (await client.get(path, headers=token())).status == 200
+        for path in ("", "/", "/rest", "/rest/"):
+            assert (await client.get(path)).status == 200, path
+
+
+async def test_audit_log_has_what_was_refused(tmp_path: Path) -> None:
+    config = replace(CONFIG, data_dir=tmp_path)
+    async with TestClient(TestServer(make_app(config, MemoryStore().reader))) as client:
+        await client.get("/schemas/types", headers=token())
+        await client.post("/topics/t", headers=token(consume=True))
+        await client.put("/config", headers=token(operator="operate"), data="{}")
+    found = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    assert [(one["part"], one["user"], one["action"], one["target"], one["result"]) for one in found] == [
+        ("gateway", "ann", "POST /topics/{topic}", "t", "refused"),
+        ("gateway", "ann", "PUT /config", "", "failed"),
+    ]

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.errors import NameRefused
+from distributary.kafka.naming import (
+    ANY,
+    CONVENTION,
+    application,
+    check_group,
+    check_topic,
+    strangers,
+    suggestion,
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["sportsbook.odds", "a.b", "shop-2.orders.dead-letters", "distributary.commands"]
+)
+def test_names_by_the_convention_get_no_note(name: str) -> None:
+    assert check_topic(name) == check_group(name) == ""
+    assert check_topic(name, CONVENTION) == check_group(name, CONVENTION) == ""
+
+
+@pytest.mark.parametrize("name", ["chat", "events", "purchases", "test", "random_walk", "foo", "Sports.Odds"])
+def test_without_a_set_convention_other_names_get_a_note(name: str) -> None:
+    for kind, note in (("topic", check_topic(name)), ("group", check_group(name))):
+        assert f"{kind} {name!r} does not follow the naming convention" in note
+        assert f'names.{kind}s = ".*"' in note
+        assert (suggestion(name) or "sportsbook.odds") in note
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("odds", ""),
+        ("SportsBook.Odds", "sports-book.odds"),
+        ("sports_book.live_odds", "sports-book.live-odds"),
+        ("sportsbook..odds", "sportsbook.odds"),
+        ("7.odds", ""),
+    ],
+)
+def test_a_set_convention_refuses_other_names_with_a_suggestion(name: str, near: str) -> None:
+    assert suggestion(name) == near
+    for check, key in ((check_topic, "names.topics"), (check_group, "names.groups")):
+        with pytest.raises(NameRefused, match=key) as refused:
+            check(name, CONVENTION)
+        assert near in refused.value.hint
+        assert "--force" in refused.value.hint
+
+
+@pytest.mark.parametrize(("name", "near"), [("two words.x", "two-words.x"), ("", ""), ("..", ""), ("é", "")])
+@pytest.mark.parametrize("pattern", [None, ANY, CONVENTION])
+def test_a_name_that_kafka_does_not_accept_is_always_refused(
+    name: str, near: str, pattern: str | None
+) -> None:
+    with pytest.raises(NameRefused, match="249") as refused:
+        check_topic(name, pattern)
+    assert near in refused.value.hint
+    assert "--force" not in refused.value.hint, "Kafka would not accept it either way"
+
+
+@given(st.text("aZ9._- é", max_size=12))
+def test_a_suggestion_is_good(name: str) -> None:
+    near = suggestion(name)
+    if near:
+        assert re.fullmatch(CONVENTION, near)
+        assert suggestion(near) == near
+
+
+def test_ones_own_convention() -> None:
+    assert check_topic("odds", "[a-z]+") == ""
+    assert check_topic("Anything_9", ANY) == ""
+    assert check_group("whatever\nyou like", ANY) == ""
+    for name in ("", " "):
+        with pytest.raises(NameRefused):
+            check_group(name, ANY)
+
+
+def test_whose_a_client_is() -> None:
+    assert [application(one) for one in ("shop-7", "Shop.web", "shop", "")] == ["shop", "shop", "shop", ""]
+    assert strangers(["shop-1", "cart-2", "cart-2", "shop_9"], "shop-new") == ["cart-2"]

@@ -1,0 +1,78 @@
+"""The router of ``[[topics]]``; unit/client/test_topic_rules.py tests its decisions through a client."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from distributary.config import load
+from distributary.errors import ConfigError
+from distributary.kafka.draft import Draft
+from distributary.kafka.record_router import Gate, make_gate
+
+BET = {"type": "object", "required": ["stake"], "properties": {"stake": {"type": "number"}}}
+AVRO = {"type": "record", "name": "Bet", "fields": [{"name": "stake", "type": "int"}]}
+FILE = """
+[[topics]]
+name = "bets"
+schema = "schemas/bet.json"
+[topics.routes]
+"bets.large" = "stake >= 1000"
+"bets.small" = "stake < 1"
+
+[[topics]]
+name = "avro"
+schema = "bet.avsc"
+framed = true
+dead_letters = "failed"
+"""
+
+
+def gate(folder: Path, text: str = FILE) -> Gate:
+    (folder / "schemas").mkdir(exist_ok=True)
+    (folder / "schemas" / "bet.json").write_text(json.dumps(BET))
+    (folder / "bet.avsc").write_text(json.dumps(AVRO))
+    (folder / "distributary.toml").write_text(text)
+    return make_gate(load(folder / "distributary.toml", env={}))
+
+
+@pytest.mark.parametrize(
+    ("topic", "value", "target"),
+    [
+        ("bets", b'{"stake": 10}', "bets"),
+        ("bets", b'{"stake": 1000}', "bets.large"),
+        ("bets", b'{"stake": 0.5}', "bets.small"),
+        ("bets", b'{"stake": "much"}', "bets.dead-letters"),
+        ("bets", b"{", "bets.dead-letters"),
+        ("bets", None, "bets"),
+        ("avro", b"\x00\x00\x00\x00\x07\x02", "avro"),
+        ("avro", b"\x02", "failed"),
+        ("other", b"{", "other"),
+    ],
+)
+def test_where_a_record_goes(tmp_path: Path, topic: str, value: bytes | None, target: str) -> None:
+    found = gate(tmp_path).pass_on(Draft(topic, value, b"k", 1))
+    assert found.topic == target
+    assert bool(found.reason) == (target in ("bets.dead-letters", "failed"))
+    assert found.partition == (1 if target == topic else -1)
+    assert (found.key, found.value) == (b"k", value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[topics]]\nname = "t"\nschema = "none.json"\n', "topics.t.schema: "),
+        ('[[topics]]\nname = "t"\nschema = "distributary.toml"\n', "is not valid JSON"),
+        ('[[topics]]\nname = "t"\nroutes = { u = "stake >>" }\n', "distributary.toml:3: topics.t.routes.u: "),
+        ('[[topics]]\nname = "t"\n[topics.routes]\na.b = "x = 1"\n', "a name with dots is quoted"),
+        ('[[topics]]\nname = "t"\nroutes = { "no name" = "a = 1" }\n', "expected a Kafka topic"),
+        ('[[topics]]\nname = "t"\nroute = {}\n', 'topics.t.route: unknown key (did you mean "routes"?)'),
+        ('[[topics]]\nname = "t"\n[[topics]]\nname = "t"\n', "topics.t.name: the name is taken by line 2"),
+    ],
+)
+def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        gate(tmp_path, text)
+    assert said in str(caught.value)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.errors import BadQuery
+from distributary.model.field_mask import parse_fields
+
+ROW = b'{"a":1.50,"b":{"c":[1,{"d":2.0}],"e":null,"x":"\\u00e9"},"f.g":12345678901234567890.10,"`":true}'
+
+
+@pytest.mark.parametrize(
+    ("fields", "row"),
+    [
+        ("a", b'{"a":1.50}'),
+        (" a , b.e ", b'{"a":1.50,"b":{"e":null}}'),
+        ("b.x,b.c", b'{"b":{"c":[1,{"d":2.0}],"x":"\\u00e9"}}'),
+        ("b.c,b", b'{"b":{"c":[1,{"d":2.0}],"e":null,"x":"\\u00e9"}}'),
+        ("b,b.c", b'{"b":{"c":[1,{"d":2.0}],"e":null,"x":"\\u00e9"}}'),
+        ("`f.g`", b'{"f.g":12345678901234567890.10}'),
+        ("````", b'{"`":true}'),
+        ("f.g", b"{}"),
+        ("none,a.b,b.c.d,b.none", b"{}"),
+    ],
+)
+def test_values_are_cut_out_as_they_stand(fields: str, row: bytes) -> None:
+    assert parse_fields(fields).project(ROW) == row
+
+
+def test_equal_choices_have_equal_text() -> None:
+    assert parse_fields("b.c,a,b.d") == parse_fields("b.d, `a`, b.c, a")
+    assert parse_fields("b,b.c").text == parse_fields("b").text
+    assert parse_fields("a.b").text != parse_fields("`a.b`").text
+
+
+def test_a_row_that_is_no_object_has_no_fields() -> None:
+    assert parse_fields("a").project(b"[1]") == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("", "a name at character 1"),
+        ("a,", "a name at character 3"),
+        ("a..b", "a name at character 3"),
+        ("a,,b", "a name at character 3"),
+        ("`a", "a name at character 1"),
+        ("`a`b", "a comma at character 4"),
+        ("a`b", "a comma at character 2"),
+        (",".join(f"f{n}" for n in range(201)), "too much"),
+        (".".join("a" * 33), "too much"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(fields: str, said: str) -> None:
+    with pytest.raises(BadQuery, match=said) as caught:
+        parse_fields(fields)
+    assert caught.value.hint
+
+
+NAMES = st.text(alphabet='ab.,` é"', min_size=1, max_size=3).filter(str.strip)
+ROWS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=10,
+)
+PATHS = st.lists(st.lists(NAMES, min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+def _wanted(row: Any, paths: list[list[str]]) -> dict[str, Any]:
+    """The same, slowly and over values."""
+    out: dict[str, Any] = {}
+    for name in {path[0] for path in paths if path[0] in row}:
+        rest = [path[1:] for path in paths if path[0] == name]
+        if [] in rest:
+            out[name] = row[name]
+        elif isinstance(row[name], dict) and (inner := _wanted(row[name], rest)):
+            out[name] = inner
+    return out
+
+
+@given(st.dictionaries(NAMES, ROWS, max_size=4), PATHS)
+def test_any_row_any_fields(row: dict[str, Any], paths: list[list[str]]) -> None:
+    text = ",".join(".".join("`" + name.replace("`", "``") + "`" for name in path) for path in paths)
+    found = parse_fields(text).project(json.dumps(row).encode())
+    assert json.loads(found) == _wanted(row, paths)
+
+
+@given(st.lists(st.dictionaries(NAMES, ROWS, max_size=4), min_size=1, max_size=5), PATHS)
+def test_changes_of_these_fields_fold_to_the_row_with_these_fields(
+    rows: list[dict[str, Any]], paths: list[list[str]]
+) -> None:
+    """Rows one after the other, each told as a reducer tells it: what changed and what went away."""
+    fields = parse_fields(",".join(".".join("`" + n.replace("`", "``") + "`" for n in p) for p in paths))
+    held = json.loads(fields.project(json.dumps(rows[0]).encode()))
+    for old, new in itertools.pairwise(rows):
+        differing = {n: v for n, v in new.items() if n not in old or old[n] != v}
+        changed = {n: msgspec.Raw(json.dumps(v).encode()) for n, v in differing.items()}
+        kept, lost = fields.change(changed, [name for name in old if name not in new])
+        held = {n: v for n, v in held.items() if n not in lost} | {n: json.loads(v) for n, v in kept.items()}
+        assert held == _wanted(new, paths)
+
+
+def test_name_with_half_a_character_is_refused() -> None:
+    with pytest.raises(BadQuery, match="half a character"):
+        parse_fields("price,\ud800")

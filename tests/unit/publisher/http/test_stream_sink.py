@@ -1,0 +1,79 @@
+"""What waits for the reader of a stream."""
+
+from __future__ import annotations
+
+from distributary.publisher.http.stream_sink import PAGE_BYTES, EventSink, portions
+from distributary.publisher.hub.channel import Recovered, Waiting
+from distributary.publisher.hub.snapshot import Snapshot
+from distributary.publisher.hub.state_budget import Budget
+
+
+async def test_what_is_being_sent_counts_as_waiting_until_it_is_out() -> None:
+    slow: list[bool] = []
+    sink = EventSink(100, lambda: slow.append(True))
+    sink.write(b"x" * 60)
+    assert await sink.take(1) == (b"x" * 60, False)
+    sink.write(b"y" * 40)
+    assert not sink.over, "the reader has taken the rest"
+    sink.write(b"z")
+    assert (sink.over, slow) == (True, [True])
+
+
+async def test_who_has_taken_everything_has_all_the_room_again() -> None:
+    sink = EventSink(100)
+    for _ in range(3):
+        sink.write(b"x" * 90)
+        assert len((await sink.take(1))[0]) == 90
+        assert await sink.take(0.001) == (b"", False)
+    assert not sink.over
+
+
+async def test_a_state_comes_in_parts_and_its_turn_ends_when_all_are_out() -> None:
+    budget = Budget(10_000_000)
+    turn = await budget.turn(lambda: 1_000_000)
+    sink = EventSink(1_000)
+    rows = [(f"k{n}", b'{"filler":"%b"}' % (b"x" * 1_000)) for n in range(1_000)]
+    sink.joined(Waiting("e", False))
+    sink.begun(Snapshot("e", 7, rows), False)
+    sink.carry(turn)
+    sink.write(b"later")
+    assert (await sink.take(1))[1] is False, "what was said before comes before"
+    parts = 0
+    while True:
+        data, state = await sink.take(1)
+        if not state:
+            break
+        assert budget.used, "the last part is not out yet"
+        assert len(data) < 2 * PAGE_BYTES + 1_000
+        parts += 1
+    assert parts > 10
+    assert (data, budget.used) == (b"later", 0)
+
+
+async def test_a_turn_ends_with_the_reader() -> None:
+    budget = Budget(10_000_000)
+    sink = EventSink(1_000)
+    sink.write_state(b"x" * 500_000)
+    sink.carry(await budget.turn(lambda: 500_000))
+    sink.release()
+    assert budget.used == 0
+
+
+async def test_a_long_resume_comes_in_parts() -> None:
+    sink = EventSink(1_000)
+    pubs = [(n, b'{"n":%d,"filler":"%b"}' % (n, b"x" * 30_000)) for n in range(1, 11)]
+    sink.joined(Recovered("e", 10, pubs))
+    read = b""
+    while not sink.empty:
+        data, state = await sink.take(1)
+        assert state
+        assert len(data) < 200_000
+        read += data
+    assert [n for n in range(1, 11) if b"id: e:%d\nevent: change" % n in read] == list(range(1, 11))
+    assert read.endswith(b"\n\n")
+
+
+def test_portions() -> None:
+    pubs = [(n, b"x" * n) for n in range(5)]
+    assert [list(some) for some in portions(pubs, 3)] == [pubs[:3], pubs[3:4], pubs[4:]]
+    assert list(portions([], 3)) == []

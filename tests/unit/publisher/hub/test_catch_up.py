@@ -1,0 +1,302 @@
+"""What is newer than a position, as rows: exact whatever is written while it is read."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.unit.publisher.hubs import ALL, F, hub_of
+from tests.unit.publisher.sinks import FoldingSink
+from tests.unit.publisher.world import VIEW, World, until
+
+from distributary.model.build import Definition
+from distributary.model.feed import Feed
+from distributary.model.position import Mark, Position
+from distributary.model.query import Query
+from distributary.model.view import View
+from distributary.publisher.hub import catch_up, store_reads
+from distributary.publisher.hub.channel import Initial, Recovered
+from distributary.publisher.hub.hub import Wish
+from distributary.publisher.hub.snapshot import belongs
+
+WHOLE = Query(VIEW)
+FOOTBALL = Query.parse(VIEW, "s = 'f'")
+REPLAYED = View(VIEW, "odds", reduce="latest", replay=True)
+
+
+class Written(World):
+    """A world that knows its past: the rows after each change, and the records that made them."""
+
+    def __init__(self, view: View = REPLAYED, **more: Any) -> None:
+        super().__init__(**more)
+        self.writer.define(VIEW, "b1", Definition(view, Feed("odds", "odds")).text)
+        self.records: list[str] = []
+        self.past: dict[int, dict[str, Any]] = {0: {}}
+        self.lost = 0
+
+    def put(self, *rows: tuple[str, dict[str, object] | None]) -> int:
+        for row in rows:
+            super().put(row)
+            self.records.append(row[0])
+            self.past[self.seq] = self.rows()
+        return self.seq
+
+    def some(self, chance: random.Random, most: int = 3) -> None:
+        for _ in range(chance.randrange(most)):
+            key = f"k{chance.randrange(12)}"
+            gone = key in self.rows() and chance.random() < 0.3
+            self.put((key, None if gone else {"s": chance.choice("fg"), "n": chance.randrange(99)}))
+
+    async def touched(
+        self, topic: str, id: str, start: Mapping[int, Mark], end: Mapping[int, Mark], most: int
+    ) -> set[str] | None:
+        """Read the records between two marks, as Kafka would give them."""
+        assert (topic, id) == ("odds", "topic")
+        if start[0].offset < self.lost:
+            return None
+        return set(self.records[start[0].offset : end[0].offset])
+
+
+class Meddling:
+    """A reader behind whose back something is written before and after each call."""
+
+    def __init__(self, world: World, meddle: Callable[[], None]) -> None:
+        self._world = world
+        self._meddle = meddle
+
+    def __getattr__(self, name: str) -> Any:
+        inner = getattr(self._world.reader, name)
+
+        async def call(*args: Any, **more: Any) -> Any:
+            self._meddle()
+            try:
+                return await inner(*args, **more)
+            finally:
+                self._meddle()
+
+        return call
+
+
+def of(query: Query, rows: dict[str, Any]) -> dict[str, Any]:
+    return {key: row for key, row in rows.items() if belongs(query, key, json.dumps(row).encode())}
+
+
+def folded(rows: dict[str, Any], outcome: Recovered) -> dict[str, Any]:
+    """Apply what was missed as a subscriber does; numbers never go down, and end with the outcome's."""
+    out, last = dict(rows), 0
+    for number, data in outcome.pubs:
+        assert last <= number <= outcome.seq
+        last = number
+        said = json.loads(data)
+        if said["op"] == "remove":
+            out.pop(said["key"], None)
+        elif said["op"] == "add":
+            out[said["key"]] = said["row"]
+        else:
+            out[said["key"]] = said["changed"]  # the world tells all fields
+    return out
+
+
+async def registered(world: World, query: Query, id: str = "s") -> None:
+    await world.reader.register(VIEW, query.id, query.text, id, 60_000, True)
+
+
+@pytest.mark.parametrize("query", [WHOLE, FOOTBALL], ids=["whole", "filter"])
+@pytest.mark.parametrize("seed", range(10))
+async def test_from_a_position_before_the_query_was_known(seed: int, query: Query, monkeypatch: Any) -> None:
+    monkeypatch.setattr(catch_up, "ROWS", 3)
+    chance, world = random.Random(seed), Written()
+    for _ in range(10):
+        world.some(chance)
+    position = Position(world.epoch, world.seq)
+    rows = of(query, world.rows())
+    for _ in range(5):
+        world.some(chance)
+    world.put(("k0", {"s": "f", "n": -1}))
+    await registered(world, query)
+    store: Any = Meddling(world, lambda: world.some(chance))
+    assert await store_reads.missed(store, world.build, query, position) is None, (
+        "a lost one is told each change"
+    )
+    found = await store_reads.missed(store, world.build, query, position, rows=True)
+    assert found is not None
+    assert found.tier == "log"
+    assert folded(rows, found) == of(query, world.past[found.seq])
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_replay_where_the_log_does_not_reach_back(seed: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(catch_up, "ROWS", 4)
+    chance, world = random.Random(seed), Written(log_keep=40)
+    now = world.store.now()
+    world.store.clock = lambda: now / 1000
+    await registered(world, WHOLE)
+    stood: list[tuple[Position, dict[str, Any]]] = []
+    for _ in range(60):
+        world.some(chance, 5)
+        if chance.random() < 0.3:
+            now += 10
+            world.writer.place(world.build, 1, 1000)
+        stood.append((Position(world.epoch, world.seq), world.rows()))
+    first = min(place.seq for place in world.store.all[VIEW].builds["b1"].places if place.marks)
+    store: Any = Meddling(world, lambda: world.some(chance))
+    tiers = set()
+    for position, rows in [*stood[:10], *stood[::6]][::-1]:
+        found = await store_reads.missed(store, world.build, WHOLE, position, replay=world.touched)
+        if found is None:
+            assert position.seq < first, "older than any note"
+            continue
+        tiers.add(found.tier)
+        assert folded(rows, found) == world.past[found.seq]
+    assert tiers == {"log", "replay"}
+
+
+@pytest.mark.parametrize(
+    ("view", "query"),
+    [
+        (replace(REPLAYED, replay=False), WHOLE),
+        (replace(REPLAYED, key="id"), WHOLE),
+        (replace(REPLAYED, ttl=5.0), WHOLE),
+        (replace(REPLAYED, reduce="aggregate"), WHOLE),
+        (REPLAYED, FOOTBALL),
+        (REPLAYED, Query.of_keys(VIEW, ["a"])),
+    ],
+    ids=["not asked for", "another key", "rows end", "another rule", "a filter", "keys"],
+)
+async def test_what_is_not_exact_is_not_replayed(view: View, query: Query) -> None:
+    world, position = await away(view, query)
+    assert await store_reads.missed(world.reader, world.build, query, position, replay=world.touched) is None
+
+
+async def away(view: View = REPLAYED, query: Query = WHOLE) -> tuple[Written, Position]:
+    """A subscriber that was away for longer than the log reaches back."""
+    world = Written(view, log_keep=3)
+    await registered(world, query)
+    world.put(("a", {"s": "f"}))
+    world.writer.place(world.build, 1, 10)
+    position = Position(world.epoch, world.seq)
+    for n in range(20):
+        world.put((f"b{n}", {"s": "f"}), ("a", {"s": "f", "n": n}))
+    return world, position
+
+
+async def test_only_what_kafka_still_has_is_replayed() -> None:
+    world, position = await away()
+    found = await store_reads.missed(world.reader, world.build, WHOLE, position, replay=world.touched)
+    assert found is not None
+    assert (found.tier, found.seq) == ("replay", world.seq)
+    world.lost = 5
+    assert await store_reads.missed(world.reader, world.build, WHOLE, position, replay=world.touched) is None
+
+
+async def test_a_partition_that_had_no_mark_is_not_replayed() -> None:
+    world, position = await away()
+    build = world.store.all[VIEW].builds["b1"]
+    build.places = [place._replace(marks={}) for place in build.places]
+    assert await store_reads.missed(world.reader, world.build, WHOLE, position, replay=world.touched) is None
+
+
+async def test_a_rekeyed_view_is_not_replayed() -> None:
+    world, position = await away()
+    world.writer.note(world.build, rekey="1")
+    assert await store_reads.missed(world.reader, world.build, WHOLE, position, replay=world.touched) is None
+
+
+async def test_from_a_time() -> None:
+    world = Written()
+    now = 1_000_000
+    world.store.clock = lambda: now / 1000
+    rows = {}
+    for step in range(6):
+        world.put((f"k{step % 4}", {"s": "f", "n": step}))
+        now += 1_000
+        world.writer.place(world.build, 1, 100)
+        rows[now] = world.rows()
+    await registered(world, WHOLE)
+    for time in (1_002_000, 1_002_900, 1_006_000, 2_000_000):
+        found = await store_reads.missed(world.reader, world.build, WHOLE, time)
+        assert found is not None
+        before = rows[min(time, 1_006_000) // 1000 * 1000]
+        assert (found.tier, folded(before, found)) == ("log", world.rows())
+    early = await store_reads.missed(world.reader, world.build, WHOLE, 1_000_500)
+    assert early is None, "nothing was noted so early"
+
+
+async def test_a_timed_query_does_not_begin_from_a_position() -> None:
+    world = Written()
+    query = Query.parse(VIEW, "at > now()")
+    world.put(("a", {"at": 1 << 50}))
+    position = Position(world.epoch, world.seq)
+    world.put(("b", {"at": 1 << 50}))
+    await registered(world, query)
+    assert await store_reads.missed(world.reader, world.build, query, position, rows=True) is None
+
+
+async def test_the_hub_begins_from_a_position() -> None:
+    world = Written()
+    world.put(("a", {"s": "f"}), ("b", {"s": "f"}), ("c", {"s": "g"}))
+    position, rows = Position(world.epoch, world.seq), of(FOOTBALL, world.rows())
+    world.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
+    async with hub_of(world) as hub:
+        sink = NewerSink(rows, position)
+        await hub.join(Wish(F, since=position), sink)
+        outcome = sink.outcomes[0]
+        assert isinstance(outcome, Recovered)
+        assert (outcome.tier, outcome.whole, sink.rows) == ("log", True, {"a": {"s": "f", "n": 1}})
+        world.put(("c", {"s": "f"}))
+        await until(lambda: sink.rows == of(FOOTBALL, world.rows()))
+        # The query is known now: whoever begins from here on is told each change.
+        later = NewerSink(sink.rows, sink.position)
+        world.put(("c", {"s": "f", "n": 5}))
+        await hub.join(Wish(F, since=later.position), later)
+        told = later.outcomes[0]
+        assert isinstance(told, Recovered)
+        assert (told.whole, [json.loads(data)["op"] for _, data in told.pubs]) == (False, ["change"])
+        # Another epoch, or a position that nobody can have had: the state, and that it was not recovered.
+        for strange in (Position("other", 1), Position(world.epoch, 10_000)):
+            anew = FoldingSink()
+            await hub.join(Wish(F, since=strange), anew)
+            state = anew.outcomes[0]
+            assert isinstance(state, Initial)
+            assert (state.recovering, anew.rows) == (True, of(FOOTBALL, world.rows()))
+
+
+async def test_the_hub_replays() -> None:
+    world, position = await away()
+    rows = world.past[position.seq]
+    async with hub_of(world, replay=world.touched) as hub:
+        sink = NewerSink(rows, position)
+        await hub.join(Wish(ALL, position=position), sink)
+        outcome = sink.outcomes[0]
+        assert isinstance(outcome, Recovered)
+        assert (outcome.tier, sink.rows) == ("replay", world.rows())
+        world.put(("new", {"n": 1}))
+        await until(lambda: sink.rows == world.rows())
+
+
+class NewerSink(FoldingSink):
+    """A subscriber that has rows already."""
+
+    def __init__(self, rows: dict[str, Any], position: Position | None) -> None:
+        super().__init__()
+        self.rows, self.position = dict(rows), position
+
+    def _fold(self, epoch: str, pubs: Any) -> None:
+        assert self.position is not None
+        if isinstance(self.outcomes[-1], Recovered) and self.outcomes[-1].pubs is pubs:
+            self.rows = folded(self.rows, self.outcomes[-1])
+        else:
+            super()._fold(epoch, pubs)
+
+    def joined(self, outcome: Any) -> None:
+        if isinstance(outcome, Recovered) and outcome.whole:
+            self.attached = True
+            self.outcomes.append(outcome)
+            self.rows = folded(self.rows, outcome)
+            self.position = Position(outcome.epoch, outcome.seq)
+        else:
+            super().joined(outcome)

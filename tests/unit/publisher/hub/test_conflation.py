@@ -1,0 +1,166 @@
+"""Conflation (R20): whatever is sent when, one ends at the newest rows, and can resume at any moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.publisher.hub.histories import Client, History, histories, text
+
+from distributary.errors import BadQuery
+from distributary.publisher.hub.conflation import TICK, Pace, RowQueue, read_pace
+from distributary.publisher.hub.join_buffer import Joining
+from distributary.publisher.hub.kept import Kept
+from distributary.publisher.hub.publication import step_of
+from distributary.publisher.hub.snapshot import Snapshot
+
+SENDS = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4), st.integers(1, 300)), max_size=25)
+
+
+def begin(history: History) -> tuple[Kept, Client]:
+    kept = Kept(Joining("e", 100), 100)
+    rows = text(history.states[0])
+    assert kept.settle(Snapshot("e", 100, rows))
+    return kept, Client(rows, 100)
+
+
+@settings(max_examples=200)
+@given(histories(), SENDS)
+def test_after_every_send_that_empties_the_queue_the_rows_are_the_true_ones(
+    history: History, sends: list[tuple[int, int, int]]
+) -> None:
+    kept, client = begin(history)
+    queue = RowQueue(kept.rows)
+    done = told = 0
+    for count, most, room in [*sends, (len(history.pubs), 1 << 20, 1 << 20)]:
+        steps = kept.take(history.pubs[done : done + count])
+        for step in steps:
+            queue.touch(step)
+        done = min(len(history.pubs), done + count)
+        seq = history.pubs[done - 1][0] if done else 100
+        pubs = queue.take(seq, most, room)
+        positions = [client.position, *(n for n, _ in pubs)]
+        assert sorted(set(positions)) == positions, "positions grow"
+        assert all(n <= seq for n in positions)
+        assert len(pubs) <= most
+        assert len(pubs) <= 1 or sum(len(data) for _, data in pubs) <= room
+        client.take(pubs)
+        told += len(pubs)
+        if not queue.waiting:
+            assert client.rows == history.states[done]
+    assert not queue.waiting
+    assert told + queue.conflated + queue.dropped == len(history.pubs)
+
+
+@settings(max_examples=250)
+@given(histories(), SENDS, st.integers(0, 30), st.integers(0, 30))
+def test_a_resume_from_any_position_that_was_sent_ends_at_the_true_rows(
+    history: History, sends: list[tuple[int, int, int]], lost: int, more: int
+) -> None:
+    """The connection breaks after ``lost`` publications; the subscriber comes back at any later time.
+
+    It comes to a hub that may be behind the one it left, and so has seen rows that are new there.
+    """
+    kept, client = begin(history)
+    queue = RowQueue(kept.rows)
+    done = 0
+    for count, most, room in sends:
+        for step in kept.take(history.pubs[done : done + count]):
+            queue.touch(step)
+        done = min(len(history.pubs), done + count)
+        pubs = queue.take(history.pubs[done - 1][0] if done else 100, most, room)
+        client.take(pubs[:lost])
+        lost -= len(pubs)
+        if lost <= 0:
+            break
+    # It may come back at a publisher that is behind the one that sent those rows, or ahead of it.
+    there = more % (len(history.pubs) + 1)
+    again = RowQueue(kept.rows, client.position)
+    kept.take(history.pubs[done:])
+    for pub in history.pubs[there:]:
+        again.touch(step_of(pub))
+    missed = [step_of(pub) for pub in history.pubs[:there] if pub[0] > client.position]
+    again.precede(missed, history.pubs[done - 1][0] if done else 100)
+    pubs = again.take(1_000_000, 1 << 20, 1 << 20)
+    assert all(n > client.position for n, _ in pubs)
+    client.take(pubs)
+    assert client.rows == history.states[-1]
+
+
+def test_a_row_that_came_and_went_is_not_told_and_one_that_was_held_is() -> None:
+    rows = {"a": b"{}"}
+    queue = RowQueue(rows)
+    for seq, op, key in ((1, "add", "b"), (2, "remove", "b"), (3, "change", "a"), (4, "remove", "a")):
+        queue.touch(step_of((seq, b'{"op":"%b","key":"%b","time":9}' % (op.encode(), key.encode()))))
+    rows.clear()
+    assert queue.take(4, 9, 999) == [(4, b'{"op":"remove","key":"a","time":9}')]
+    assert (queue.conflated, queue.dropped, queue.waiting) == (2, 1, 0)
+
+
+def test_no_row_waits_for_ever_behind_one_that_changes_all_the_time() -> None:
+    rows = {"a": b"{}", "b": b"{}"}
+    queue = RowQueue(rows)
+    sent = []
+    for seq in range(1, 20, 2):
+        for n, key in ((seq, b"a"), (seq + 1, b"b")):
+            queue.touch(step_of((n, b'{"op":"change","key":"%b","time":9,"changed":{}}' % key)))
+        sent += [step_of(pub).key for pub in queue.take(seq + 1, 1, 999)]
+    assert sent == ["a", "b"] * 5
+
+
+@pytest.mark.parametrize(
+    ("options", "pace"),
+    [
+        ({}, None),
+        ({"slow": "close"}, None),
+        ({"slow": "conflate"}, Pace()),
+        ({"conflate": "2s"}, Pace(2.0)),
+        ({"conflate": 0.5}, Pace(0.5)),
+        ({"conflate": "500 ms", "slow": "conflate"}, Pace(0.5)),
+        ({"max_rate": "10"}, Pace(max_rate=10.0)),
+        ({"max_rate": 0.5, "max_bytes": "64k"}, Pace(max_rate=0.5, max_bytes=65536)),
+        ({"conflate": None, "max_bytes": 1000}, Pace(max_bytes=1000)),
+    ],
+)
+def test_options(options: dict[str, Any], pace: Pace | None) -> None:
+    assert read_pace(options) == pace
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"conflate": "soon"}, "conflate='soon': expected a duration"),
+        ({"conflate": 0}, "out of range"),
+        ({"conflate": "2 hours"}, "out of range"),
+        ({"conflate": True}, "expected a duration"),
+        ({"conflate": float("nan")}, "expected a duration"),
+        ({"max_rate": 0}, "not a rate"),
+        ({"max_rate": "-1"}, "not a rate"),
+        ({"max_rate": "nan"}, "not a rate"),
+        ({"max_rate": True}, "not a rate"),
+        ({"max_rate": 10**400}, "not a rate"),
+        ({"max_bytes": 0}, "max_bytes is 0"),
+        ({"max_bytes": "2mb"}, "may mean 1000 or 1024"),
+        ({"max_bytes": -1}, "0 or more"),
+        ({"slow": "wait"}, "slow='wait' is not known"),
+        ({"conflate": 1, "slow": "close"}, "does not go with a pace"),
+    ],
+)
+def test_options_that_cannot_be_read(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadQuery, match=said):
+        read_pace(options)
+
+
+@given(st.floats(0.01, 5), st.floats(0.5, 1000), st.integers(10, 10**6), st.lists(st.integers(1, 50)))
+def test_no_faster_than_was_asked(interval: float, rate: float, size: int, sizes: list[int]) -> None:
+    pace = Pace(interval, rate, size)
+    most, room = pace.portion()
+    count = min(most, len(sizes)) or 1
+    waited = pace.wait(count, sum(sizes[:count]))
+    assert waited >= interval
+    assert count / waited <= rate * 1.000001
+    assert sum(sizes[:count]) / waited <= size * 1.000001
+    assert most <= max(1, rate * max(interval, TICK))
+    assert room <= size * max(interval, TICK)

@@ -1,0 +1,232 @@
+"""Field lists: the state, changes, what was missed and history are all cut alike."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.publisher.hubs import hub_of, register
+from tests.unit.publisher.sinks import FoldingSink
+from tests.unit.publisher.world import VIEW, World, until
+
+from distributary.errors import BadQuery
+from distributary.model.channel_name import with_fields
+from distributary.model.field_mask import Fields, parse_fields
+from distributary.publisher.hub import channel_query
+from distributary.publisher.hub.channel import Initial, Recovered, Waiting
+from distributary.publisher.hub.field_projection import project, projected, some
+from distributary.publisher.hub.hub import Wish
+from distributary.reducers.row_json import describe_change, read_object
+
+FIELDS = parse_fields("n,o.x")
+
+
+class ChosenSink(FoldingSink):
+    """Folds changes field by field, as a subscriber with a field list does."""
+
+    def __init__(self, fields: Fields | None, key: str = "plain") -> None:
+        super().__init__(key)
+        self.fields = fields
+
+    def outlet(self) -> Any:
+        return projected(super().outlet(), self.fields)
+
+    def write(self, data: Any) -> None:
+        assert data, "nothing was written"
+        super().write(data)
+
+    def _fold(self, epoch: str, pubs: Any) -> None:
+        for number, data in pubs:
+            change = json.loads(data)
+            if change["op"] == "change":
+                assert change["changed"] or change.get("gone"), "a change that says nothing"
+                held = {k: v for k, v in self.rows[change["key"]].items() if k not in change.get("gone", ())}
+                change["changed"] = held | change["changed"]
+            super()._fold(epoch, [(number, json.dumps(change).encode())])
+
+
+def cut(rows: dict[str, Any], fields: Fields | None) -> dict[str, Any]:
+    if fields is None:
+        return rows
+    return {key: json.loads(fields.project(json.dumps(row).encode())) for key, row in rows.items()}
+
+
+def test_a_publication_is_cut_and_nothing_else_of_it_changes() -> None:
+    add = b'{"op":"add","key":"k\\"","time":5,"row":{"n":1.50,"s":"f","o":{"x":1e5,"y":2}}}'
+    assert project(FIELDS, add) == b'{"op":"add","key":"k\\"","time":5,"row":{"n":1.50,"o":{"x":1e5}}}'
+    change = b'{"op":"change","key":"k","time":5,"changed":{"s":"g","n":2.0},"gone":["o","p"]}'
+    wanted = b'{"op":"change","key":"k","time":5,"changed":{"n":2.0},"gone":["o"]}'
+    assert project(FIELDS, change) == wanted
+    assert project(FIELDS, b'{"op":"change","key":"k","time":5,"changed":{"s":"g"},"gone":["p"]}') is None
+    emptied = project(FIELDS, b'{"op":"change","key":"k","time":5,"changed":{"o":{"y":1}}}')
+    assert emptied == b'{"op":"change","key":"k","time":5,"changed":{},"gone":["o"]}'
+    remove = b'{"op":"remove","key":"k","time":5}'
+    assert project(FIELDS, remove) == remove
+    moved = b'{"op":"change","key":"k","time":5,"changed":{},"at":3}'
+    assert project(FIELDS, moved) == moved, "what else a change says is not for fields to drop"
+    assert some(None, [(1, change)]) == [(1, change)]
+
+
+NAMES = st.sampled_from(["n", "s", "o", "x", "y"])
+VALUES = st.recursive(st.integers(0, 2), lambda v: st.dictionaries(NAMES, v, max_size=2), max_leaves=4)
+ROWS = st.none() | st.dictionaries(NAMES, VALUES, max_size=4)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=8), st.sampled_from(["n", "o.x", "n,o", "o.x,o.y,s", "x.y.n"]))
+def test_the_cut_stream_folds_to_the_cut_rows(states: list[dict[str, Any] | None], listed: str) -> None:
+    """One row through any states: folding what is sent gives what the row shows of the fields."""
+    fields = parse_fields(listed)
+    held: dict[str, Any] | None = None
+    old: dict[str, Any] | None = None
+    for new in states:
+        raw = json.dumps(new).encode()
+        if new is None:
+            data = b'{"op":"remove","key":"k","time":1}' if old is not None else None
+        elif old is None:
+            data = b'{"op":"add","key":"k","time":1,"row":%b}' % raw
+        else:
+            told = describe_change(read_object(json.dumps(old).encode()), read_object(raw))
+            data = b'{"op":"change","key":"k","time":1,%b}' % told if told else None
+        sent = project(fields, data) if data is not None else None
+        if sent is not None:
+            said = json.loads(sent)
+            if said["op"] == "remove":
+                held = None
+            elif said["op"] == "add":
+                held = said["row"]
+            else:
+                assert held is not None
+                held = {k: v for k, v in held.items() if k not in said.get("gone", ())} | said["changed"]
+        assert held == (None if new is None else json.loads(fields.project(raw)))
+        old = new
+
+
+def asked(listed: str, where: str = "") -> channel_query.Asked:
+    return channel_query.parse(f"{VIEW}?{f'where={where}&' if where else ''}fields={listed}")
+
+
+async def test_state_changes_and_resume_are_cut_and_a_filter_may_use_other_fields() -> None:
+    world = World()
+    world.put(("a", {"s": "f", "n": 1, "z": 1}), ("b", {"s": "g", "n": 2}))
+    async with hub_of(world) as hub:
+        wish = asked("n", "s%20%3D%20'f'")
+        sink = ChosenSink(wish.fields)
+        member = await hub.join(Wish(wish), sink)
+        assert sink.rows == {"a": {"n": 1}}
+        world.put(("b", {"s": "f", "n": 3}), ("a", {"s": "g", "n": 1}))
+        await until(lambda: sink.numbers == [3, 4])
+        assert sink.rows == {"b": {"n": 3}}
+        hub.leave(member, end=False)
+        sink.attached = False
+        world.put(("b", {"s": "f", "n": 4, "z": 2}), ("c", {"s": "f", "n": 5, "z": 1}))
+        await hub.join(Wish(wish, position=sink.position), sink)
+        assert isinstance(sink.outcomes[-1], Recovered)
+        assert sink.rows == {"b": {"n": 4}, "c": {"n": 5}}
+        _, _, pubs = await hub.history(next(iter(hub.followers[VIEW].members)), None, 10)
+        assert [json.loads(data).get("row", {}).keys() <= {"n"} for _, data in pubs] == [True] * len(pubs)
+
+
+async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_resumes() -> None:
+    world = World(log_keep=50, exact=True)
+    world.put(("a", {"n": 1, "z": 0}))
+    async with hub_of(world) as hub:
+        sink, all_ = ChosenSink(parse_fields("n")), ChosenSink(None, "other")
+        member = await hub.join(Wish(asked("n")), sink)
+        await hub.join(Wish(channel_query.parse(VIEW)), all_)
+        build = world.store.all[VIEW].builds["b1"]
+        for z in range(20):
+            world.put(("a", {"n": 1, "z": z + 1}))
+        await until(lambda: len(all_.numbers) == 20)
+        assert sink.numbers == []
+        hub.leave(member, end=False)
+        sink.attached = False
+        before = sink.position
+        await hub.join(Wish(asked("n"), position=sink.position), sink)
+        last = sink.outcomes[-1]
+        assert isinstance(last, Recovered)
+        assert (last.pubs, last.seq, before != sink.position) == ([], build.seq, True)
+        # Where the log no longer reaches back, nobody knows that nothing of it was missed.
+        for z in range(100):
+            world.put(("a", {"n": 1, "z": -z}))
+        late = ChosenSink(parse_fields("n"))
+        await hub.join(Wish(asked("n"), position=before), late)
+        assert isinstance(late.outcomes[-1], Initial)
+        assert late.rows == {"a": {"n": 1}}
+
+
+async def test_subscribers_of_the_same_fields_share_one_encoding_and_one_cut_of_the_state() -> None:
+    world = World()
+    world.put(("a", {"n": 1, "z": 0}))
+    async with hub_of(world) as hub:
+        sinks = [ChosenSink(parse_fields(listed)) for listed in ("n,z", "z,n", "z")]
+        for sink, listed in zip(sinks, ("n,z", "z,n", "z"), strict=True):
+            await hub.join(Wish(asked(listed)), sink)
+        (channel,) = hub.followers[VIEW].channels.values()
+        assert sorted(len(outlet.live) for outlet in channel.outlets.values()) == [1, 2]
+        states = [sink.outcomes[0] for sink in sinks]
+        assert all(isinstance(state, Initial) for state in states)
+
+
+async def test_two_steps_with_fields() -> None:
+    world = World()
+    world.put(("a", {"s": "f", "n": 1}))
+    channel = with_fields(await register(world, "G"), "n")
+    async with hub_of(world) as hub:
+        wish = channel_query.parse(channel)
+        sink = ChosenSink(wish.fields)
+        await hub.join(Wish(wish, "G"), sink)
+        assert isinstance(sink.outcomes[0], Waiting)
+        await world.reader.begin(VIEW, "G", 60_000)
+        await until(lambda: sink.position)
+        assert sink.rows == {"a": {"n": 1}}
+
+
+@pytest.mark.parametrize("listed", ["", "a,,b", "a,"])
+def test_a_bad_list_names_the_character(listed: str) -> None:
+    with pytest.raises(BadQuery, match="character"):
+        channel_query.parse(f"{VIEW}?fields={listed}")
+    with pytest.raises(BadQuery, match="character"):
+        channel_query.parse(f"q:{VIEW}:0123456789abcdef?fields={listed}")
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
+    """Writes, joins, losses, resumes at random: every sink ends with its query's rows, cut to its fields."""
+    chance = random.Random(seed)
+    world = World(log_keep=30, exact=bool(seed))
+    wishes = [asked("n"), asked("o.x", "s%20%3D%20'f'"), asked("s,o"), channel_query.parse(VIEW)]
+    async with hub_of(world) as hub:
+        sinks = [(ChosenSink(wishes[n % 4].fields, str(n % 3)), wishes[n % 4]) for n in range(8)]
+        members: dict[int, Any] = {}
+
+        async def join(n: int) -> None:
+            sink, wish = sinks[n]
+            members[n] = await hub.join(Wish(wish, position=sink.position), sink)
+
+        for _ in range(200):
+            for _ in range(chance.randrange(3)):
+                row: dict[str, object] = {name: chance.randrange(3) for name in "nz" if chance.random() < 0.7}
+                row |= {"s": chance.choice("fg"), "o": {name: 1 for name in "xy" if chance.random() < 0.5}}
+                key = f"k{chance.randrange(5)}"
+                if world.rows().get(key) != row:
+                    world.put((key, row))
+            n = chance.randrange(len(sinks))
+            if not sinks[n][0].attached:
+                await join(n)
+            elif chance.random() < 0.5:
+                hub.leave(members.pop(n), end=chance.random() < 0.3)
+                sinks[n][0].attached = False
+            await asyncio.sleep(0)
+        follower = hub.followers[VIEW]
+        await until(lambda: follower.seq == world.seq)
+        for n, (sink, wish) in enumerate(sinks):
+            if not sink.attached:
+                await join(n)
+            assert wish.query is not None
+            rows = {k: v for k, v in world.rows().items() if wish.query.filter is None or v["s"] == "f"}  # type: ignore[index]
+            assert sink.rows == cut(rows, wish.fields)

@@ -1,0 +1,126 @@
+"""The fan-out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.publisher.sinks import FoldingSink, PlainOutlet
+
+from distributary.model.change import Change, Entry
+from distributary.model.query import Query
+from distributary.publisher.codec import codes
+from distributary.publisher.counters import Stats
+from distributary.publisher.hub.channel import Initial, Member
+from distributary.publisher.hub.join_buffer import Joining
+from distributary.publisher.hub.log_follower import Follower, is_stale, stale_after
+from distributary.publisher.hub.snapshot import Moved, Snapshot
+from distributary.store.contract import ViewInfo
+from distributary.store.log_tail import Attached, Build
+
+
+class Counted(PlainOutlet):
+    """Counts encodings."""
+
+    made: list[int] = []  # noqa: RUF012
+
+    def encode(self, epoch: str, pubs: Any) -> Any:
+        self.made.append(len(pubs))
+        return super().encode(epoch, pubs)
+
+
+class CountedSink(FoldingSink):
+    def outlet(self) -> Any:
+        return Counted(self.key)
+
+
+def follower() -> Follower:
+    store: Any = None
+    made = Follower(store, "odds", Stats(), lambda follower, subscription: None)
+    made.attach(Attached(Build("odds", "b"), "e", 0))
+    return made
+
+
+def live(to: Follower, number: int, sink: FoldingSink, query: Query | None = None) -> Member:
+    member = Member(to, f"s{id(sink)}", sink, ours=True)
+    to.members.add(member)
+    to.channel(number, query or Query.of_keys("odds", [str(number)])).hold(member, Joining("e", to.seq))
+    assert member.joining is not None
+    member.joining.settle("e", to.seq)
+    member.tell(Initial(Snapshot("e", to.seq, []), False, False))
+    to.settled(member)
+    return member
+
+
+def change(key: str, **numbers: list[int]) -> Change:
+    adds, changes, removes = (numbers.get(name, []) for name in ("adds", "changes", "removes"))
+    return Change(key, 0, b'"changed":{}', b"{}", adds, changes, removes)
+
+
+def test_one_encoding_for_each_name_and_one_write_for_each_member() -> None:
+    Counted.made.clear()
+    hub = follower()
+    sinks = [CountedSink("one"), CountedSink("one"), CountedSink("other")]
+    for sink in sinks:
+        live(hub, 1, sink)
+    bystander = CountedSink("one")
+    live(hub, 2, bystander)
+    hub.publish(
+        [Entry(2, [change("a", adds=[1, 9]), change("b", adds=[7])]), Entry(3, [change("c", adds=[1])])]
+    )
+    assert [sink.numbers for sink in sinks] == [[1, 3]] * 3
+    assert bystander.numbers == []
+    assert Counted.made == [2, 2]
+    assert hub.seq == 3
+
+
+def test_each_query_gets_its_own_kind_of_change() -> None:
+    hub = follower()
+    sinks = {number: FoldingSink() for number in (1, 2, 3)}
+    for number, sink in sinks.items():
+        live(hub, number, sink)
+    hub.publish([Entry(1, [change("a", adds=[2, 3])])])
+    hub.publish([Entry(2, [change("a", adds=[1], changes=[2], removes=[3])])])
+    assert [sink.numbers for sink in sinks.values()] == [[2], [1, 2], [1, 2]]
+    assert [sorted(sink.rows) for sink in sinks.values()] == [["a"], ["a"], []]
+
+
+def test_a_hole_in_the_log_sends_everybody_back() -> None:
+    hub = follower()
+    sink = FoldingSink()
+    live(hub, 1, sink)
+    hub.publish([Entry(5, [change("a", adds=[1])])])
+    assert sink.endings == [codes.INSUFFICIENT]
+    assert sink.numbers == []
+    assert hub.idle
+
+
+def test_a_member_that_leaves_in_the_middle_of_a_batch_disturbs_nobody() -> None:
+    hub = follower()
+    others = [FoldingSink(), FoldingSink()]
+    live(hub, 1, others[0])
+    member = live(hub, 1, FoldingSink("leaver"))
+    live(hub, 1, others[1])
+    hub.drop(member)
+    hub.publish([Entry(1, [change("a", adds=[1])])])
+    assert [sink.numbers for sink in others] == [[1], [1]]
+
+
+def test_a_number_that_another_query_has_here_sends_its_members_back() -> None:
+    hub = follower()
+    sink = FoldingSink()
+    live(hub, 1, sink)
+    with pytest.raises(Moved):
+        hub.channel(1, Query.of_keys("odds", ["another"]))
+    assert sink.endings == [codes.INSUFFICIENT]
+    assert hub.idle
+
+
+def test_staleness() -> None:
+    assert stale_after('{"stale_after": 5}') == 5.0
+    assert [stale_after(text) for text in ("", "[]", "{}", '{"stale_after": null}')] == [None] * 4
+    info = ViewInfo("b", "", "", 0, 1_000, 7_000, "")
+    assert is_stale(info, 5.0)
+    assert not is_stale(info, 6.0)
+    assert not is_stale(info, None)
+    assert not is_stale(info._replace(fresh=0), 5.0)

@@ -1,0 +1,160 @@
+"""What is done at intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.publisher.hubs import ALL, F, Gate, hub_of, register, sizes
+from tests.unit.publisher.sinks import FoldingSink
+from tests.unit.publisher.world import VIEW, World, until
+
+from distributary.model.command import Command
+from distributary.publisher.codec import codes
+from distributary.publisher.hub import channel_query
+from distributary.publisher.hub.channel import Initial
+from distributary.publisher.hub.hub import Wish
+from distributary.publisher.hub.maintenance import Upkeep
+from distributary.store.contract import SWEEP_BATCH
+from distributary.store.log_tail import Build
+
+
+async def test_a_lost_connection_lapses_and_is_swept() -> None:
+    world = World()
+    clock = [1000.0]
+    world.store.clock = lambda: clock[0]
+    said: list[Command] = []
+
+    async def announce(command: Command) -> None:
+        said.append(command)
+
+    async with hub_of(world, ttl=10, announce=announce) as hub:
+        upkeep = Upkeep(hub)
+        kept = await hub.join(Wish(ALL), FoldingSink())
+        lost = await hub.join(Wish(F), FoldingSink())
+        hub.leave(lost, end=False)
+        clock[0] += 9
+        await upkeep.renew()
+        clock[0] += 2
+        await upkeep.sweep()
+        assert list(world.store.all[VIEW].subscriptions) == [kept.subscription]
+        assert len(world.store.all[VIEW].queries) == 1
+        # The reducers of a view without writes hear of it only so.
+        assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.subscription)]
+
+
+async def test_hundreds_that_lapse_at_once_are_swept_in_one_round() -> None:
+    world = World()
+    clock = [1000.0]
+    world.store.clock = lambda: clock[0]
+    said: list[Command] = []
+
+    async def announce(command: Command) -> None:
+        said.append(command)
+
+    async with hub_of(world, ttl=10, announce=announce) as hub:
+        many = SWEEP_BATCH * 4
+        for number in range(many):
+            await world.reader.register(VIEW, f"q{number}", "{}", f"s{number}", 1_000, True)
+        clock[0] += 2
+        await Upkeep(hub).sweep()
+        assert not world.store.all[VIEW].queries
+        assert len(said) == many
+
+
+async def test_a_view_whose_server_is_down_keeps_no_other_from_being_renewed() -> None:
+    world = World()
+    clock = [1000.0]
+    world.store.clock = lambda: clock[0]
+    world.writer.define("other", "b1", "{}")
+    world.writer.claim(Build("other", "b1"), "topic", 1)
+    world.writer.go_live(Build("other", "b1"))
+
+    class Half(Gate):
+        """A store of which one view's server does not answer."""
+
+        async def renew(self, view: str, *args: Any) -> Any:
+            if view == "other":
+                raise ConnectionError("no answer")
+            return await world.reader.renew(view, *args)
+
+    async with hub_of(world, ttl=10, store=Half(world.reader)) as hub:
+        await hub.join(Wish(channel_query.parse("other")), FoldingSink())
+        kept = await hub.join(Wish(ALL), FoldingSink())
+        clock[0] += 9
+        with pytest.raises(ConnectionError):
+            await Upkeep(hub).renew()
+        clock[0] += 9
+        assert await world.reader.subscription(VIEW, kept.subscription)
+
+
+async def test_the_figures_of_a_view_go_with_it() -> None:
+    world = World()
+    async with hub_of(world) as hub:
+        upkeep = Upkeep(hub)
+        member = await hub.join(Wish(ALL), FoldingSink())
+        await upkeep.sweep()
+        assert list(dict(hub.stats.latencies())) == [VIEW]
+        world.store.writer.drop_view(VIEW)
+        await until(member.lost)
+        await upkeep.watch()
+        await upkeep.sweep()
+        assert dict(hub.stats.latencies()) == {}
+
+
+async def test_a_subscription_that_the_store_forgot_is_sent_back() -> None:
+    world = World()
+    async with hub_of(world) as hub:
+        sink = FoldingSink()
+        member = await hub.join(Wish(F), sink)
+        await world.reader.end(VIEW, member.subscription)
+        await Upkeep(hub).renew()
+        assert sink.endings == [codes.INSUFFICIENT]
+        assert sizes(hub) == (0, 0, 0)
+
+
+async def test_idle_views_are_not_followed() -> None:
+    world = World()
+    async with hub_of(world) as hub:
+        upkeep = Upkeep(hub, linger=0)
+        member = await hub.join(Wish(F), FoldingSink())
+        await upkeep.watch()
+        assert list(hub.followers) == [VIEW]
+        hub.leave(member, end=True)
+        await upkeep.watch()
+        assert not hub.followers
+
+
+async def test_stale_and_fresh() -> None:
+    world = World(stale_after=5)
+    clock = [1000.0]
+    world.store.clock = lambda: clock[0]
+    world.store.writer.fresh(VIEW)
+    async with hub_of(world) as hub:
+        upkeep = Upkeep(hub)
+        sink, late = FoldingSink(), FoldingSink()
+        await hub.join(Wish(F), sink)
+        await upkeep.watch()
+        clock[0] += 6
+        await upkeep.watch()
+        await upkeep.watch()
+        assert sink.notices == [{"op": "stale", "since": 1_000_000}]
+        await hub.join(Wish(F), late)
+        outcome = late.outcomes[0]
+        assert isinstance(outcome, Initial)
+        assert outcome.stale
+        world.store.writer.fresh(VIEW)
+        await upkeep.watch()
+        assert sink.notices[1:] == late.notices == [{"op": "fresh"}]
+
+
+async def test_a_begin_that_was_not_heard_is_found() -> None:
+    world = World()
+    channel = await register(world, "G")
+    async with hub_of(world) as hub:
+        sink = FoldingSink()
+        await hub.join(Wish(channel_query.parse(channel), "G"), sink)
+        query, _, expires = world.store.all[VIEW].subscriptions["G"]
+        world.store.all[VIEW].subscriptions["G"] = (query, True, expires)
+        await Upkeep(hub).watch()
+        await until(lambda: sink.position)

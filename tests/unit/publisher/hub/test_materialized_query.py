@@ -1,0 +1,341 @@
+"""Subscribers with an order or a pace, on the store in memory: joins, resumes, slow readers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.unit.publisher.hubs import Gate, hub_of, register, sizes
+from tests.unit.publisher.sinks import FoldingSink
+from tests.unit.publisher.world import VIEW, World, until
+
+from distributary.model.position import Position
+from distributary.publisher import metrics
+from distributary.publisher.codec import codes
+from distributary.publisher.codec.codes import Refused
+from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.hub import channel_query
+from distributary.publisher.hub.channel import Initial, Recovered
+from distributary.publisher.hub.conflation import Pace
+from distributary.publisher.hub.hub import Hub, Wish
+
+ALL = channel_query.parse(VIEW)
+F = channel_query.parse(f"{VIEW}?where=s%20%3D%20'f'")
+TOP = channel_query.parse(f"{VIEW}?order=n+desc&limit=2")
+SOON = Pace(0.02)
+SELDOM = Pace(600.0)
+
+
+class LenientSink(FoldingSink):
+    """Takes a whole row for one that it has, as the docs say; ``space`` is what its reader leaves."""
+
+    def __init__(self, key: str = "plain") -> None:
+        super().__init__(key)
+        self.space = 1 << 20
+        self.said: list[dict[str, Any]] = []
+        self.list: list[str] = []
+
+    def room(self) -> int:
+        return self.space
+
+    def _take(self, snapshot: Any) -> None:
+        super()._take(snapshot)
+        self.list = list(self.rows)
+
+    def _fold(self, epoch: str, pubs: list[Pub]) -> None:
+        for number, data in pubs:
+            change = json.loads(data)
+            self.said.append(change)
+            key = change["key"]
+            assert self.position is not None
+            assert number >= self.position.seq
+            self.position = Position(epoch, number)
+            if change["op"] == "remove":
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = change["row"] if "row" in change else change["changed"]
+            if key in self.list:
+                self.list.remove(key)
+            if change["op"] != "remove":
+                self.list.insert(change.get("at", len(self.list)), key)
+
+
+def kept(hub: Hub) -> tuple[int, int, int]:
+    said = metrics.describe(hub, hub.stats, "x")
+    return said["kept_queries"], said["kept_rows"], said["paced"]
+
+
+async def test_the_first_rows_live() -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
+    async with hub_of(world) as hub:
+        sink, other = LenientSink(), LenientSink()
+        one = await hub.join(Wish(TOP), sink)
+        two = await hub.join(Wish(TOP), other)
+        assert sink.list == ["c", "b"]
+        assert kept(hub) == (1, 3, 0)
+        assert sizes(hub) == (1, 1, 2)
+        world.put(("a", {"n": 9}))
+        await until(lambda: sink.position == Position(world.epoch, world.seq))
+        assert sink.list == other.list == ["a", "c"]
+        assert [one["op"] for one in sink.said] == ["remove", "add"]
+        world.put(("b", {"n": 0}), ("c", None))
+        await until(lambda: sink.list == ["a", "b"])
+        assert sink.rows == other.rows == {"a": {"n": 9}, "b": {"n": 0}}
+        hub.leave(one, end=True)
+        assert kept(hub) == (1, 2, 0)
+        hub.leave(two, end=True)
+        assert kept(hub) == (0, 0, 0)
+        assert sizes(hub) == (0, 0, 0)
+
+
+async def test_the_resume_of_an_order_is_the_state_anew() -> None:
+    world = World()
+    world.put(("a", {"n": 1}))
+    async with hub_of(world) as hub:
+        sink = LenientSink()
+        hub.leave(await hub.join(Wish(TOP), sink), end=False)
+        sink.attached = False
+        world.put(("b", {"n": 2}))
+        member = await hub.join(Wish(TOP, position=sink.position), sink)
+        outcome = sink.outcomes[-1]
+        assert isinstance(outcome, Initial)
+        assert outcome.recovering
+        assert sink.list == ["b", "a"]
+        with pytest.raises(Refused) as refused:
+            await hub.join(Wish(TOP, position=sink.position, reject=True), LenientSink())
+        assert refused.value.refusal == codes.UNRECOVERABLE
+        with pytest.raises(Refused) as refused:
+            await hub.history(member, None, 10)
+        assert refused.value.refusal == codes.NOT_AVAILABLE
+
+
+async def test_changes_during_the_read_are_in_the_kept_rows_once() -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}))
+    gate = Gate(world.reader)
+    gate.shut["page"] = asyncio.Event()
+    async with hub_of(world, store=gate) as hub:
+        sinks = [LenientSink() for _ in range(3)]
+        wishes = [Wish(TOP), Wish(TOP), Wish(TOP, pace=SOON)]
+        joins = [asyncio.create_task(hub.join(wish, sink)) for wish, sink in zip(wishes, sinks, strict=True)]
+        await until(lambda: gate.calls.get("page"))
+        world.put(("a", {"n": 7}), ("c", {"n": 9}))
+        await until(lambda: hub.followers[VIEW].seq == world.seq)
+        gate.shut.pop("page").set()
+        await asyncio.gather(*joins)
+        assert gate.calls["page"] == 1
+        for sink in sinks:
+            assert sink.list == ["c", "a"]
+            assert sink.position == Position(world.epoch, world.seq)
+            assert sink.said == []
+
+
+async def test_the_newest_of_each_row_whole() -> None:
+    world = World()
+    world.put(("a", {"s": "f", "n": 0}))
+    async with hub_of(world) as hub:
+        slow, plain = LenientSink(), FoldingSink()
+        paced = await hub.join(Wish(F, pace=SELDOM), slow)
+        await hub.join(Wish(F), plain)
+        assert kept(hub) == (1, 1, 1)
+        (channel,) = hub.followers[VIEW].channels.values()
+        found = channel.paced[paced]
+        found._next = 0.0  # its time has come
+        world.put(("a", {"s": "f", "n": 1}))
+        await until(lambda: slow.said)
+        for n in range(2, 50):
+            world.put(("a", {"s": "f", "n": n}), ("b", {"s": "f"}))
+            world.put(("b", None))
+        await until(lambda: plain.position == Position(world.epoch, world.seq))
+        assert len(slow.said) == 1
+        found.stop()
+        found._held, found._next = False, 0.0
+        found.take([])
+        await until(lambda: len(slow.said) == 2)
+        assert slow.rows == plain.rows == {"a": {"s": "f", "n": 49}}
+        assert slow.position == Position(world.epoch, world.seq)
+        assert (found.conflated, found.dropped) == (47 + 95, 1)
+        assert (hub.stats.conflated, hub.stats.dropped) == (142, 1)
+
+
+async def test_any_history_at_a_pace_ends_at_the_rows() -> None:
+    world = World()
+    async with hub_of(world) as hub:
+        sinks = [LenientSink() for _ in range(4)]
+        for sink, pace in zip(sinks, (SOON, Pace(max_rate=400), Pace(max_bytes=40_000), Pace()), strict=True):
+            await hub.join(Wish(ALL, pace=pace), sink)
+        for n in range(300):
+            world.put((f"k{n % 7}", None if n % 5 == 0 and n > 20 else {"n": n}))
+            if n % 40 == 0:
+                await asyncio.sleep(0.01)
+        for sink in sinks:
+            await until(lambda sink=sink: sink.rows == world.rows())  # type: ignore[misc]
+            await until(lambda sink=sink: sink.position.seq == world.seq)  # type: ignore[misc]
+        assert len(sinks[0].said) < 200
+
+
+async def test_a_resume_gives_the_newest_of_what_was_missed() -> None:
+    world = World()
+    world.put(("a", {"n": 0}), ("b", {"n": 0}), ("c", {"n": 0}))
+    async with hub_of(world) as hub:
+        sink = LenientSink()
+        hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
+        sink.attached = False
+        for n in range(1, 9):
+            world.put(("a", {"n": n}), ("d", {"n": n}))
+        world.put(("b", None))
+        await hub.join(Wish(ALL, position=sink.position, pace=SOON), sink)
+        assert isinstance(sink.outcomes[-1], Recovered)
+        await until(lambda: sink.rows == world.rows())
+        assert [one["key"] for one in sink.said] == ["a", "d", "b"]
+        assert sink.position == Position(world.epoch, world.seq)
+
+
+async def test_a_resume_beyond_the_log_gets_the_state() -> None:
+    world = World(log_keep=3)
+    async with hub_of(world) as hub:
+        sink = LenientSink()
+        hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
+        sink.attached = False
+        for n in range(9):
+            world.put(("a", {"n": n}))
+        await hub.join(Wish(ALL, position=sink.position, pace=SOON), sink)
+        assert isinstance(sink.outcomes[-1], Initial)
+        world.put(("a", {"n": 10}))
+        await until(lambda: sink.rows == world.rows())
+
+
+async def test_changes_while_a_resume_reads_the_log() -> None:
+    world = World()
+    gate = Gate(world.reader)
+    async with hub_of(world, store=gate) as hub:
+        sink = LenientSink()
+        stays = LenientSink()
+        await hub.join(Wish(ALL, pace=SOON), stays)
+        hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
+        sink.attached = False
+        world.put(("a", {"n": 1}))
+        await until(lambda: stays.rows == world.rows())
+        gate.shut["log"] = asyncio.Event()
+        joining = asyncio.create_task(hub.join(Wish(ALL, position=sink.position, pace=SOON), sink))
+        await until(lambda: gate.calls.get("log"))
+        world.put(("a", {"n": 2}), ("b", {"n": 2}))
+        await until(lambda: hub.followers[VIEW].seq == world.seq)
+        hub.followers[VIEW].notify(b'{"op":"fresh"}')  # not to one that has no answer yet
+        gate.shut.pop("log").set()
+        await joining
+        assert (sink.notices, stays.notices) == ([], [{"op": "fresh"}])
+        assert isinstance(sink.outcomes[-1], Recovered)
+        await until(lambda: sink.rows == world.rows())
+        assert sink.position == Position(world.epoch, world.seq)
+
+
+@pytest.mark.parametrize("asked", [ALL, TOP], ids=["all", "top"])
+async def test_a_reader_that_falls_behind_gets_the_newest_when_it_reads_again(
+    asked: channel_query.Asked,
+) -> None:
+    world = World()
+    world.put(("a", {"n": 0}), ("b", {"n": 1}))
+    async with hub_of(world) as hub:
+        sink, plain = LenientSink("slow"), LenientSink("plain")
+        member = await hub.join(Wish(asked, pace=Pace()), sink)
+        await hub.join(Wish(asked), plain)
+        for n in range(1, 4):
+            world.put(("a", {"n": n}))
+            await until(lambda: sink.position == Position(world.epoch, world.seq))
+        (channel,) = hub.followers[VIEW].channels.values()
+        assert channel.paced[member].direct
+        assert "changed" in sink.said[-1] or "row" in sink.said[-1]
+        sink.space, before = 0, len(sink.said)
+        for n in range(4, 60):
+            world.put(("a", {"n": n}), ("b", {"n": 100 - n}))
+        await until(lambda: plain.position == Position(world.epoch, world.seq))
+        assert len(sink.said) == before
+        assert not channel.paced[member].direct
+        sink.space = 1 << 20
+        await until(lambda: sink.position == Position(world.epoch, world.seq))
+        assert (sink.rows, sink.list if asked is TOP else []) == (
+            plain.rows,
+            plain.list if asked is TOP else [],
+        )
+        assert len(sink.said) - before <= 4
+        world.put(("c", {"n": 500}))
+        await until(lambda: sink.position == Position(world.epoch, world.seq))
+        assert channel.paced[member].direct
+        assert sink.rows == plain.rows
+
+
+async def test_notices_reach_everybody_once() -> None:
+    world = World(stale_after=0.001)
+    async with hub_of(world) as hub:
+        sinks = [LenientSink(f"s{n}") for n in range(3)]
+        for sink, pace in zip(sinks, (SOON, Pace(), None), strict=True):
+            await hub.join(Wish(ALL, pace=pace), sink)
+        world.put(("a", {"n": 0}))
+        await until(lambda: all(sink.said for sink in sinks))
+        hub.followers[VIEW].notify(b'{"op":"fresh"}')
+        assert [sink.notices for sink in sinks] == [[{"op": "fresh"}]] * 3
+
+
+async def test_too_many_rows_are_refused_and_later_end_it() -> None:
+    world = World()
+    world.put(("k0", {"n": 0}), ("k1", {"n": 1}), ("k2", {"n": 2}))
+    async with hub_of(world, kept_rows=3, top_rows=2) as hub:
+        sink, plain = LenientSink(), FoldingSink()
+        await hub.join(Wish(ALL, pace=SOON), sink)
+        await hub.join(Wish(ALL), plain)
+        world.put(("k3", {"n": 3}))
+        await until(lambda: sink.endings)
+        assert sink.endings == [codes.INSUFFICIENT]
+        assert plain.rows == world.rows()
+        with pytest.raises(Refused) as refused:
+            await hub.join(Wish(ALL, pace=SOON), LenientSink())
+        said = refused.value.refusal
+        assert (said.code, said.temporary) == (106, False)
+        assert "the query has 4 rows, and 3 are kept" in said.message
+        with pytest.raises(Refused, match="limit is 3, and may be 2"):
+            await hub.join(Wish(channel_query.parse(f"{VIEW}?order=n&limit=3")), LenientSink())
+        assert kept(hub) == (0, 0, 0)
+        assert sizes(hub) == (1, 1, 1)
+
+
+async def test_another_epoch_and_a_join_that_is_given_up_leave_nothing() -> None:
+    world = World()
+    world.put(("a", {"n": 1}))
+    gate = Gate(world.reader)
+    async with hub_of(world, store=gate) as hub:
+        sink, top = LenientSink(), LenientSink()
+        await hub.join(Wish(ALL, pace=SELDOM), sink)
+        await hub.join(Wish(TOP), top)
+        world.put(("a", {"n": 2}), ("a", {"n": 3}))
+        world.crash()
+        await until(lambda: sink.endings and top.endings)
+        assert sizes(hub) == kept(hub) == (0, 0, 0)
+        gate.shut["page"] = asyncio.Event()
+        joining = asyncio.create_task(hub.join(Wish(TOP), LenientSink()))
+        before = gate.calls["page"]
+        await until(lambda: gate.calls["page"] > before)
+        joining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await joining
+        gate.shut.pop("page").set()
+        assert sizes(hub) == kept(hub) == (0, 0, 0)
+
+
+async def test_a_subscription_that_is_begun_later() -> None:
+    world = World()
+    world.put(("a", {"s": "f", "n": 1}))
+    async with hub_of(world) as hub:
+        sink = LenientSink()
+        channel = await register(world, "s1")
+        await hub.join(Wish(channel_query.parse(channel), "s1", pace=SOON), sink)
+        assert sink.rows == {}
+        await world.reader.begin(VIEW, "s1", 60_000)
+        await until(lambda: sink.rows == world.rows())
+        for n in range(5):
+            world.put(("a", {"s": "f", "n": n}))
+        await until(lambda: sink.position == Position(world.epoch, world.seq))
+        assert sink.rows == world.rows()

@@ -1,0 +1,36 @@
+"""Who is here, by subscription."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.publisher.hub.subscription_map import Members
+
+
+@dataclass(eq=False)
+class One:
+    subscription: str
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=60))
+def test_it_is_a_set_of_members(steps: list[tuple[bool, int]]) -> None:
+    ones = [One("ab"[n % 2]) for n in range(8)]
+    members: Members[One] = Members()
+    held: list[One] = []
+    for add, n in steps:
+        one = ones[n]
+        held = [other for other in held if other is not one]
+        if add:
+            members.add(one)
+            held.append(one)
+        else:
+            members.discard(one)
+        assert set(map(id, members)) == set(map(id, held))
+        assert len(members) == len(held)
+        assert sorted(members.ids()) == sorted({other.subscription for other in held})
+        for name in "ab":
+            assert set(map(id, members.of(name))) == {id(o) for o in held if o.subscription == name}
+        assert all((one in members) == any(one is other for other in held) for one in ones)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+from tests.unit.auth.signed import NOW, SECRET
+from tests.unit.publisher.world import until
+
+from distributary.auth import OPEN, Gate, Grant
+from distributary.config import Config, Permit
+from distributary.errors import TokenRefused
+from distributary.publisher.access_control import Roll
+
+MS = int(NOW * 1000)
+ANN = Grant("ann", issued_at=MS, expires_at=MS + 60_000)
+BOB = Grant("bob", issued_at=MS, expires_at=MS + 600_000)
+KEY = Grant("key:a", revocable=False)
+
+
+class Guest:
+    """A holder that leaves when it is told to."""
+
+    def __init__(self, roll: Roll, grant: Grant) -> None:
+        self.reasons: list[str] = []
+        self.roll, self.grant = roll, grant
+        roll.enter(grant, self)
+
+    def expel(self, error: TokenRefused) -> None:
+        self.reasons.append(error.reason)
+        self.roll.leave(self.grant, self)
+
+
+class Case:
+    def __init__(self) -> None:
+        self.now = NOW
+        self.down = False
+        self.revoked: dict[str, int] = {}
+        permit = Permit(hmac_secret=SECRET, leeway=10.0, revoked_ttl=0.0)
+        self.roll = Roll(Gate(Config(permit=permit), self._read, clock=lambda: self.now), every=0.001)
+
+    async def _read(self, users: Sequence[str]) -> dict[str, int]:
+        if self.down:
+            raise RedisConnectionError("gone")
+        return {user: self.revoked[user] for user in users if user in self.revoked}
+
+
+async def test_all_that_a_grant_let_in_ends_with_it_and_after_its_grace() -> None:
+    case = Case()
+    first, second, other = Guest(case.roll, ANN), Guest(case.roll, ANN), Guest(case.roll, BOB)
+    case.now += 69
+    await case.roll.look()
+    assert not first.reasons
+    case.now += 1
+    await case.roll.look()
+    await case.roll.look()
+    assert (first.reasons, second.reasons, other.reasons) == (["expired"], ["expired"], [])
+    case.revoked["bob"] = MS + 1
+    await case.roll.look()
+    assert other.reasons == ["revoked"]
+    assert len(case.roll) == 0
+
+
+async def test_a_store_that_does_not_answer_keeps_nobody_longer() -> None:
+    case = Case()
+    over, stays = Guest(case.roll, ANN), Guest(case.roll, BOB)
+    case.down, case.now = True, NOW + 70
+    await case.roll.look()
+    assert (over.reasons, stays.reasons) == (["expired"], [])
+    case.down, case.revoked = False, {"bob": MS + 1}
+    await case.roll.look()
+    assert stays.reasons == ["revoked"]
+
+
+async def test_who_left_or_cannot_be_ended_is_not_looked_after() -> None:
+    case = Case()
+    for grant in (OPEN, KEY):
+        Guest(case.roll, grant)
+    assert len(case.roll) == 0
+    guest = Guest(case.roll, ANN)
+    case.roll.leave(ANN, guest)
+    case.roll.leave(ANN, guest)
+    case.now += 1000
+    await case.roll.look()
+    assert not guest.reasons
+
+
+async def test_a_look_that_fails_is_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
+    case = Case()
+    guest = Guest(case.roll, ANN)
+    broken = True
+
+    def expel(error: TokenRefused) -> None:
+        if broken:
+            raise RuntimeError("no")
+        Guest.expel(guest, error)
+
+    guest.expel = expel  # type: ignore[method-assign]
+    case.now += 1000
+    running = asyncio.create_task(case.roll.run())
+    await until(lambda: caplog.records)
+    broken = False
+    await until(lambda: guest.reasons == ["expired"])
+    running.cancel()

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from distributary.auth import Grant, Held
+from distributary.auth.jwt_checks import refuse
+from distributary.errors import (
+    CredentialsMissing,
+    DistributaryError,
+    Forbidden,
+    StoreUnavailable,
+    TokenExpired,
+)
+from distributary.model.query import Query
+from distributary.publisher.codec import codes
+from distributary.publisher.codec.codes import Ending, Refusal, Refused
+from distributary.publisher.errors import answer, narrowed, refused
+from distributary.publisher.hub import channel_query
+
+GERMAN = Held((Grant("ann", views=("odds",), rows=(("*", "c = 'DE'"),)),))
+
+
+@pytest.mark.parametrize(
+    ("error", "at_first", "later"),
+    [
+        (TokenExpired("x"), codes.TOKEN_EXPIRED, codes.EXPIRED),
+        (
+            refuse("audience", "x"),
+            Ending(3500, "invalid token: audience"),
+            Ending(3500, "invalid token: audience"),
+        ),
+        (
+            CredentialsMissing("x"),
+            Ending(3500, "a token or an API key is needed"),
+            Ending(3500, "a token or an API key is needed"),
+        ),
+        (refuse("revoked", "x"), Ending(3500, "token revoked"), Ending(3500, "token revoked")),
+        (StoreUnavailable("x"), codes.INTERNAL, codes.INTERNAL),
+        (Forbidden("x"), codes.denied("x"), codes.denied("x")),
+    ],
+)
+def test_what_is_told(error: DistributaryError, at_first: Refusal | Ending, later: Refusal | Ending) -> None:
+    assert answer(error) == at_first
+    assert answer(error, connected=True) == later
+    assert isinstance(answer(error), type(at_first))
+    assert refused(error).refusal.code in (100, 103, 109), "one command does not end the rest"
+
+
+def test_what_is_served_in_place_of_what_was_asked_for() -> None:
+    served = narrowed(channel_query.parse("odds?where=s%20%3D%20'f'"), GERMAN)
+    assert served.query == Query.parse("odds", "s = 'f' and c = 'DE'")
+    assert served.query_id == served.query.id
+    by_id = channel_query.parse("q:odds:0123456789abcdef")
+    assert narrowed(by_id, GERMAN) == by_id
+
+
+@pytest.mark.parametrize("channel", ["bets", "bets?keys=a", "q:bets:0123456789abcdef"])
+def test_a_view_that_is_not_allowed(channel: str) -> None:
+    with pytest.raises(Refused) as caught:
+        narrowed(channel_query.parse(channel), GERMAN)
+    assert caught.value.refusal.code == 103

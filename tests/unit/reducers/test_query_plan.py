@@ -1,0 +1,50 @@
+"""How queries are found: by equalities, then a range; an ``or`` by its parts; the rest one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from distributary.model.query import Query
+from distributary.reducers.query_plan import MAX_BRANCHES, plans
+
+
+@pytest.mark.parametrize(
+    ("where", "steps", "exact"),
+    [
+        ("", [[]], True),
+        ("a = 1", [["a"]], True),
+        ("b > 1 and a = 1", [["a", "b"]], True),
+        ("a between 1 and 2", [["a"]], True),
+        ("a > 1 and b between 1 and 2", [["b"]], False),
+        ("a in (1, 2) and b = 1 and c > 1", [["b", "a", "c"]], True),
+        ("a is null and b > 1", [["a", "b"]], True),
+        ("a = 1 and b like 'x%'", [["a"]], False),
+        ("a like 'x%'", [[]], False),
+        ("a != 1", [[]], False),
+        ("a = 1 or b > 1", [["a"], ["b"]], True),
+        ("a = 1 or b like 'x%'", [[]], False),
+        ("(a = 1 or b > 1) and c like 'x%'", [["a"], ["b"]], False),
+        ("(a = 1 or b > 1) and c = 1", [["c"]], False),
+        ("a = 1 and b = 1 and c = 1 and d = 1 and e = 1", [["a", "b", "c"]], False),
+        ("a = 1 and a = 2", [], True),
+        (" or ".join(f"a{n} = 1" for n in range(MAX_BRANCHES + 1)), [[]], False),
+    ],
+)
+def test_plans(where: str, steps: list[list[str]], exact: bool) -> None:
+    made = plans(7, Query.parse("v", where))
+    assert [[".".join(step.path) for step in plan.steps] for plan in made] == steps
+    assert all(plan.exact is exact and plan.number == 7 for plan in made)
+
+
+def test_keys_come_first_and_the_filter_is_checked() -> None:
+    (plan,) = plans(1, Query.of_keys("v", ["k", "l"]))
+    assert plan.exact
+    (plan,) = plans(1, Query.of_keys("v", ["k"]).narrowed("a = 1"))
+    assert (len(plan.steps), plan.exact, plan.names()) == (1, False, {"a"})
+
+
+def test_names_are_those_of_top_level_fields() -> None:
+    names = set[str]().union(
+        *(plan.names() for plan in plans(1, Query.parse("v", "a.x = 1 or b > 1 and c is null")))
+    )
+    assert names == {"a", "b", "c"}

@@ -1,0 +1,40 @@
+"""What the JVM packs is what Python unpacks (the JVM's side is tested on Spark)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from distributary.reducers.record_codec import Packed, Source, unpack, unpack_rekeyed
+
+
+def head(key_size: int, flag: int) -> bytes:
+    return struct.pack(">iqqqIib", 1, 42, 1000, 2000, 4_000_000_000, key_size, flag)
+
+
+def record(key: bytes | None, value: bytes | None, unparsed: bool, **more: Any) -> Packed:
+    return Packed(1, 42, 1000, 2000, key, value, unparsed, crc=4_000_000_000, **more)
+
+
+@pytest.mark.parametrize(
+    ("packed", "expected"),
+    [
+        (head(2, 0) + b"ab{}", record(b"ab", b"{}", False)),
+        (head(0, 0) + b"{\n}", record(b"", b"{\n}", False)),
+        (head(-1, 0) + b"{}", record(None, b"{}", False)),
+        (head(1, 1) + b"a", record(b"a", None, False)),
+        (head(1, 2) + b"a{x", record(b"a", b"{x", True)),
+        (head(1, 3) + b"a", record(b"a", None, True)),
+        (head(-1, 5), record(None, None, False, filtered=True)),
+    ],
+)
+def test_unpack(packed: bytes, expected: Packed) -> None:
+    assert unpack(packed) == expected
+
+
+def test_a_rekeyed_record_knows_both_places() -> None:
+    packed = struct.pack(">iqI", 7, 10, 99) + b"3:8\n" + head(1, 0) + b"a{}"
+    source = Source(1, 3, 42, 8, 4_000_000_000)
+    assert unpack_rekeyed(packed) == Packed(7, 10, 1000, 2000, b"a", b"{}", False, source, 99)

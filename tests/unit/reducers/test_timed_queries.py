@@ -1,0 +1,97 @@
+"""Whatever rows and times there are, no row that a timed query changes its mind about is overlooked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.model import query as queries
+from distributary.model.query import Query
+from distributary.reducers.row_json import Fields, read_object
+from distributary.reducers.timed_queries import Moments
+
+
+@pytest.fixture(autouse=True)
+def _served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "NOW_IS_SERVED", True)
+
+
+def fields(row: dict[str, Any]) -> Fields:
+    return read_object(json.dumps(row).encode())
+
+
+filters = st.sampled_from(
+    [
+        "t < now()",
+        "t <= now() + 5ms",
+        "t > now() - 3ms and n = 1",
+        "t between now() - 4ms and now() + 4ms",
+        "not t = now()",
+        "u.at >= now() or t < now() - 1ms",
+        "t != now() + 2ms",
+    ]
+)
+times = st.integers(0, 30) | st.sampled_from([2.5, 7.25, "1970-01-01T00:00:00.009Z", None, "no time", True])
+rows = st.fixed_dictionaries(
+    {}, optional={"t": times, "u": st.fixed_dictionaries({"at": times}), "n": st.integers(0, 1)}
+)
+
+
+@given(
+    st.lists(filters, min_size=1, max_size=4),
+    st.lists(st.tuples(st.sampled_from("abcd"), st.none() | rows), max_size=12),
+    st.lists(st.integers(0, 40), min_size=2, max_size=6),
+    st.integers(1, 3),
+)
+def test_no_row_is_overlooked(
+    texts: list[str], writes: list[tuple[str, dict[str, Any] | None]], stops: list[int], limit: int
+) -> None:
+    moments = Moments()
+    asked = {n: Query.parse("v", text) for n, text in enumerate(texts)}
+    for number, query in asked.items():
+        moments.watch(number, query)
+    held: dict[str, Fields] = {}
+    for key, row in writes:
+        if row is None:
+            held.pop(key, None)
+        else:
+            held[key] = fields(row)
+        moments.note(key, held.get(key))
+    clock = -5
+    for stop in sorted(stops):
+        while clock < stop:
+            keys, reached = moments.due(clock, stop, limit)
+            assert clock < reached <= stop
+            for key, row in held.items():
+                for query in asked.values():
+                    if query.matches(key, row, clock) != query.matches(key, row, reached):
+                        assert key in keys
+            following = moments.next(clock)
+            if keys:
+                assert following is not None
+                assert following <= reached
+            clock = reached
+    for number in asked:
+        moments.drop(number)
+    assert not moments
+    assert len(moments) == 0
+
+
+def test_a_new_field_asks_for_all_rows_once() -> None:
+    moments = Moments()
+    assert moments.watch(1, Query.parse("v", "t < now()"))
+    assert not moments.watch(2, Query.parse("v", "t < now() + 1h"))
+    assert moments.watch(3, Query.parse("v", "u < now()"))
+    assert not moments.watch(4, Query.parse("v", "n = 1"))
+    moments.note("a", fields({"t": 5, "u": 6}))
+    assert len(moments) == 2
+    moments.drop(3)
+    assert len(moments) == 1
+    moments.drop(1)
+    moments.drop(2)
+    moments.drop(2)
+    assert not moments

@@ -1,0 +1,247 @@
+"""The gateway's protocol without sockets: whatever is lost, each publication is emitted once and in order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.socketio_gateway.packets import ExactJson
+from distributary.socketio_gateway.publisher_messages import (
+    Action,
+    Answer,
+    Emit,
+    End,
+    Later,
+    Ready,
+    Reconnect,
+    Send,
+)
+from distributary.socketio_gateway.publisher_session import MAX_WAITING, Upstream
+
+
+def plain(body: Any) -> Any:
+    return json.loads(ExactJson.dumps(body))
+
+
+class Publisher:
+    """A publisher in a few lines: one channel whose log is kept, of which ``oldest`` is how far back."""
+
+    def __init__(self) -> None:
+        self.log: list[int] = []
+        self.oldest = 0
+        self.epoch = "e0"
+        self.subscribed = False
+
+    def take(self, text: str) -> str | None:
+        command = json.loads(text)
+        if "connect" in command:
+            self.subscribed = False
+            return json.dumps({"id": command["id"], "connect": {"ping": 25, "pong": True}})
+        if "subscribe" in command:
+            asked = command["subscribe"]
+            self.subscribed = True
+            reply: dict[str, Any] = {"epoch": self.epoch, "offset": len(self.log)}
+            if asked.get("recover"):
+                good = asked["epoch"] == self.epoch and asked["offset"] >= self.oldest
+                reply |= {"was_recovering": True, "recovered": good}
+                if good:
+                    missed = range(asked["offset"] + 1, len(self.log) + 1)
+                    reply["publications"] = [{"data": n, "offset": n} for n in missed]
+            if not reply.get("recovered"):
+                reply["data"] = {"state": len(self.log)}
+            return json.dumps({"id": command["id"], "subscribe": reply})
+        return None
+
+    def publish(self) -> str | None:
+        self.log.append(len(self.log) + 1)
+        n = self.log[-1]
+        said = {"push": {"channel": "odds", "pub": {"data": n, "offset": n}}}
+        return json.dumps(said) if self.subscribed else None
+
+
+class World:
+    """A client's view of it all: where it stands after each event."""
+
+    def __init__(self) -> None:
+        self.publisher = Publisher()
+        self.upstream = Upstream("t", max_frame=65536)
+        self.at: int | None = None
+        self.states = 0
+        self.up = False
+
+    def do(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Send):
+                reply = self.publisher.take(action.text)
+                if reply is not None and self.up:
+                    self.do(self.upstream.received(reply))
+            elif isinstance(action, Answer | Emit):
+                self._told(action)
+            else:
+                assert isinstance(action, Ready | Reconnect)
+
+    def _told(self, action: Answer | Emit) -> None:
+        body = plain(action.body)
+        if isinstance(action, Answer) or action.event == "subscribed":
+            self.at, self.states = body["offset"], self.states + 1
+            assert body["data"] == {"state": self.at}
+        else:
+            assert action.event == "publication"
+            assert self.at is not None
+            assert body["offset"] == self.at + 1, "none is missing and none comes twice"
+            self.at = body["offset"]
+
+    def lose(self) -> None:
+        if self.up:
+            self.up = self.publisher.subscribed = False
+            self.do(self.upstream.closed(1006))
+
+    def connect(self) -> None:
+        if not self.up:
+            self.up = True
+            self.do(self.upstream.opened())
+
+    def publish(self) -> None:
+        said = self.publisher.publish()
+        if said is not None and self.up:
+            self.do(self.upstream.received(said))
+
+    def forget(self) -> None:
+        self.publisher.oldest = len(self.publisher.log)
+
+    def restart(self) -> None:
+        self.publisher.epoch += "'"
+        if self.up and self.publisher.subscribed:
+            self.publisher.subscribed = False
+            push = {"channel": "odds", "unsubscribe": {"code": 2500, "reason": "insufficient state"}}
+            self.do(self.upstream.received(json.dumps({"push": push})))
+
+
+STEPS = ["publish", "lose", "connect", "forget", "restart"]
+
+
+@given(st.lists(st.sampled_from(STEPS), max_size=40))
+def test_each_publication_comes_once_whatever_is_lost(steps: list[str]) -> None:
+    world = World()
+    world.do(world.upstream.ask("subscribe", ({"view": "odds"},), "first"))
+    for step in steps:
+        getattr(world, step)()
+    world.connect()
+    world.publish()
+    assert world.at == len(world.publisher.log)
+    if not {"forget", "restart"} & set(steps):
+        assert world.states == 1, "what the log still has costs no new state"
+
+
+def opened(token: str = "") -> Upstream:
+    one = Upstream(token, max_frame=2000)
+    (hello,) = one.opened()
+    assert isinstance(hello, Send)
+    said = json.loads(hello.text)
+    assert said["connect"].get("token", "") == token
+    assert one.received(json.dumps({"id": said["id"], "connect": {}})) == [Ready()]
+    return one
+
+
+def sent(actions: list[Action]) -> list[dict[str, Any]]:
+    return [json.loads(action.text) for action in actions if isinstance(action, Send)]
+
+
+def error(actions: list[Action]) -> tuple[Any, int, bool]:
+    (answer,) = actions
+    assert isinstance(answer, Answer)
+    told = answer.body["error"]
+    return answer.ticket, told["code"], told["temporary"]
+
+
+def test_a_publish_that_was_lost_on_its_way_is_told_and_the_rest_asked_again() -> None:
+    one = opened()
+    one.ask("publish", ({"channel": "feed:f", "data": 1},), "p")
+    one.ask("rpc", ({"method": "status"},), "r")
+    told, again = one.closed(1006)
+    assert error([told]) == ("p", 100, True)
+    assert isinstance(again, Reconnect)
+    one.opened()
+    (asked,) = sent(one.received('{"id":9,"connect":{}}'))
+    assert asked["rpc"] == {"method": "status"}
+    assert one.received(json.dumps({"id": asked["id"], "rpc": {"data": 1}}))[0] == Answer(
+        "r", {"data": one_raw(1)}
+    )
+
+
+def one_raw(value: Any) -> Any:
+    import msgspec
+
+    class Same:
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, msgspec.Raw) and json.loads(bytes(other)) == value
+
+    return Same()
+
+
+def test_what_is_asked_while_no_publisher_is_there_waits_in_order() -> None:
+    one = Upstream(max_frame=2000)
+    assert one.ask("subscribe", ({"channel": "a"},), 1) == []
+    assert one.ask("publish", ({"channel": "feed:f", "data": {}},), 2) == []
+    assert one.ask("subscribe", ({"channel": "b"},), 3) == []
+    gone, done = one.ask("unsubscribe", ({"channel": "b"},), 4)
+    assert error([gone])[:2] == (3, 100)
+    assert done == Answer(4, {})
+    one.opened()
+    assert [next(iter(c.keys() - {"id"})) for c in sent(one.received('{"id":1,"connect":{}}'))] == [
+        "subscribe",
+        "publish",
+    ]
+
+
+def test_what_waits_is_bounded() -> None:
+    one = Upstream(max_frame=2000)
+    for n in range(MAX_WAITING):
+        assert one.ask("rpc", ({"method": "m"},), n) == []
+    assert error(one.ask("rpc", ({"method": "m"},), "x")) == ("x", 111, True)
+    assert error(opened().ask("rpc", ({"method": "m" * 2000},), 1)) == (1, 107, False)
+
+
+def test_a_fresh_token_is_used_from_then_on() -> None:
+    one = opened("old")
+    (asked,) = sent(one.ask("refresh", ({"token": "new"},), 1))
+    one.received(json.dumps({"id": asked["id"], "refresh": {"ttl": 60}}))
+    one.closed(1006)
+    (hello,) = sent(one.opened())
+    assert hello["connect"]["token"] == "new"
+
+
+def test_a_channel_that_is_refused_later() -> None:
+    one = opened()
+    (asked,) = sent(one.ask("subscribe", ({"channel": "a"},), 1))
+    one.received(json.dumps({"id": asked["id"], "subscribe": {"epoch": "e", "offset": 3}}))
+    push = '{"push":{"channel":"a","unsubscribe":{"code":2500}}}'
+    (again,) = sent(one.received(push))
+    assert again["subscribe"] == {"channel": "a", "recover": True, "epoch": "e", "offset": 3}
+    refused = {"code": 1100, "message": "building", "temporary": True}
+    assert one.received(json.dumps({"id": again["id"], "error": refused})) == [Later("a", 1)]
+    (again,) = sent(one.again("a"))
+    assert one.again("a") == [], "it is under way"
+    (anew,) = sent(one.received(json.dumps({"id": again["id"], "error": {"code": 112}})))
+    assert anew["subscribe"] == {"channel": "a"}, "the position is of no use any more"
+    (over,) = one.received(json.dumps({"id": anew["id"], "error": {"code": 103, "message": "no"}}))
+    assert over == Emit("unsubscribed", {"channel": "a", "code": 103, "reason": "no"})
+    assert len(sent(one.ask("subscribe", ({"channel": "a"},), 2))) == 1, "it may be asked for again"
+
+
+def test_the_ends() -> None:
+    assert opened().closed(3501, "bad request") == [End((3501, "bad request"), False)]  # type: ignore[arg-type]
+    assert opened().closed(3008)[0] == End((3008, "slow"), True)  # type: ignore[arg-type]
+    disconnect = '{"push":{"disconnect":{"code":3503,"reason":"force"}}}'
+    assert opened().received(disconnect) == [End((3503, "force"), False)]  # type: ignore[arg-type]
+    one = Upstream(max_frame=2000)
+    one.opened()
+    expired = '{"id":1,"error":{"code":109,"message":"token expired"}}'
+    assert one.received(expired) == [End((109, "token expired"), True)]  # type: ignore[arg-type]
+    for nonsense in ("[]", "{", '{"id":"x"}', '{"push":7}', "[" * 100_000):
+        (again,) = opened().received(nonsense)
+        assert isinstance(again, Reconnect)
+    assert opened().received("{}") == [Send("{}")]

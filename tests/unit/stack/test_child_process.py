@@ -1,0 +1,91 @@
+"""One process: its ready line is taken out, the rest of its output goes to its log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.clock import LIMIT
+
+from distributary.model.exitcode import describe_exit
+from distributary.stack.child_process import Child, run_before
+
+TALKS = """
+import sys
+print('{"ready": maybe}')
+print('{"ready": true, "part": "x", "addresses": {"http": "http://a"}}')
+print("and more")
+print("to stderr", file=sys.stderr)
+sys.stdout.write("no end of line")
+"""
+
+
+async def test_the_ready_line_is_heard_and_all_else_is_logged(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = await Child.start([sys.executable, "-c", TALKS], os.environ, log, announces=True)
+    assert await asyncio.wait_for(child.line, 10 * LIMIT) == {"http": "http://a"}
+    assert await child.wait() == 0
+    assert child._reading is not None
+    await child._reading
+    await child.close()
+    said = log.read_text()
+    assert '{"ready": true' not in said
+    for part in ('{"ready": maybe}', "and more", "to stderr", "no end of line"):
+        assert part in said
+
+
+async def test_a_child_that_talks_goes_on_though_the_disk_is_full() -> None:
+    script = """
+for n in range(20_000):
+    print("a line that nobody keeps", n)
+print('{"ready": true, "part": "x", "addresses": {}}')
+"""
+    child = await Child.start([sys.executable, "-c", script], os.environ, Path("/dev/full"), announces=True)
+    assert await asyncio.wait_for(child.line, 10 * LIMIT) == {}
+    assert await asyncio.wait_for(child.wait(), 10 * LIMIT) == 0
+    await child.close()
+
+
+async def test_its_end_is_seen_though_a_descendant_holds_its_output_open(tmp_path: Path) -> None:
+    script = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+    log = tmp_path / "log"
+    child = await Child.start([sys.executable, "-c", script], os.environ, log, announces=True)
+    assert await asyncio.wait_for(child.wait(), 10 * LIMIT) == 0
+    async with asyncio.timeout(10 * LIMIT):
+        while not log.read_text().strip():
+            await asyncio.sleep(0.01)
+    os.kill(int(log.read_text()), 9)
+    await child.close()
+
+
+async def test_a_preparation_that_is_cancelled_is_killed(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    script = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    task = asyncio.create_task(run_before([sys.executable, "-c", script], os.environ, tmp_path / "log"))
+    async with asyncio.timeout(10 * LIMIT):
+        while not (pid_file.exists() and pid_file.read_text()):
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
+
+
+def test_exit_codes_in_words() -> None:
+    assert describe_exit(3) == "ended with exit code 3"
+    assert describe_exit(-9) == "was killed by SIGKILL"
+    assert describe_exit(-99) == "was killed by signal 99"
+
+
+async def test_what_a_child_makes_is_for_nobody_else(tmp_path: Path) -> None:
+    script = f"open({str(tmp_path / 'made')!r}, 'w').close()"
+    before = os.umask(0)
+    try:
+        assert await run_before([sys.executable, "-c", script], os.environ, tmp_path / "log") == 0
+    finally:
+        os.umask(before)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600

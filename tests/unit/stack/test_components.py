@@ -1,0 +1,49 @@
+"""The parts: what they are launched with, and whose answer counts as ready."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.support.clock import LIMIT
+
+from distributary.config.sections import Kafka
+from distributary.kafka.embedded_broker import Broker
+from distributary.stack import components
+from distributary.stack.components import kafka_part, services
+from distributary.stack.part import Started
+
+
+def test_the_services_of_a_whole_stack() -> None:
+    assert [service.name for service in services()] == ["control", "gateway", "reducers", "publisher"]
+    assert [service.name for service in services(2)][3:] == ["publisher-1", "publisher-2"]
+    assert [service.argv[-1] for service in services()] == [
+        "distributary.control",
+        "distributary.gateway",
+        "distributary.reducers",
+        "distributary.publisher",
+    ]
+    assert services(socketio=True)[-1].argv[-1] == "distributary.socketio_gateway"
+
+
+async def test_another_cluster_on_the_port_is_not_taken_for_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(["stranger", None, "stranger", "ours"])
+    asked: list[str] = []
+
+    async def cluster(kafka: Kafka) -> str | None:
+        asked.append(kafka.bootstrap_servers)
+        return next(answers)
+
+    monkeypatch.setattr(components, "_cluster", cluster)
+    broker = Broker(tmp_path, tmp_path / "log", Path("/java"), Path("/jars"), 1111, 2222)
+    part = kafka_part(broker, Kafka(), {}, tmp_path / "log")
+    assert part.launch().before, "the first start formats"
+    (tmp_path / "data" / "meta.properties").write_text("node.id=101\ncluster.id=ours\n")
+    assert not part.launch().before
+    line: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+    async with asyncio.timeout(5 * LIMIT):
+        assert await part.ready(Started(1, line)) == {"kafka": "127.0.0.1:1111"}
+    assert asked == ["127.0.0.1:1111"] * 4

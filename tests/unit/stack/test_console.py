@@ -1,0 +1,35 @@
+"""What people and programs read of a stack."""
+
+from __future__ import annotations
+
+import json
+
+from distributary.stack.console import as_json, lines, where_to_go
+from distributary.stack.part import Event
+
+
+def test_a_ready_part_is_one_line_with_its_addresses() -> None:
+    event = Event("ready", "publisher", "in 0.4 s", {"websocket": "ws://h:1/c", "http": "http://h:2"})
+    assert lines(event) == ["publisher   ready in 0.4 s at ws://h:1/c, http://h:2"]
+
+
+def test_a_dead_part_shows_the_end_of_its_log() -> None:
+    said = lines(Event("died", "reducers", "ended with exit code 1", tail=["a", "b"]))
+    assert said[0] == "reducers    ended with exit code 1"
+    assert [line.strip() for line in said[2:]] == ["| a", "| b"]
+
+
+def test_json_is_one_line_without_what_is_empty() -> None:
+    event = Event("died", "kafka", "said\nso", tail=["x"])
+    assert json.loads(as_json(event)) == {
+        "event": "died",
+        "part": "kafka",
+        "message": "said\nso",
+        "log": ["x"],
+    }
+    assert "\n" not in as_json(event)
+
+
+def test_the_page_stands_first_and_strangers_last() -> None:
+    rows = where_to_go({"kafka": "k:1", "other": "o:1", "http": "http://h:1"})
+    assert [row.split()[-1] for row in rows] == ["http://h:1", "k:1", "o:1"]

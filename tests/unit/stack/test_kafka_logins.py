@@ -1,0 +1,43 @@
+"""The passwords of a secure embedded Kafka in the data folder, and who logs in as whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distributary.config.embedded_defaults import SUPER_USER, kafka_secret
+from distributary.stack.kafka_logins import make_logins, part_login, users
+
+
+def test_passwords_are_made_once_and_removed_where_none_are_wanted(tmp_path: Path) -> None:
+    make_logins(tmp_path, secure=True)
+    files = {user: kafka_secret(tmp_path, user) for user in users()}
+    first = {user: file.read_text() for user, file in files.items()}
+    assert len(set(first.values())) == len(files) == 5
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files.values())
+    make_logins(tmp_path, secure=True)
+    assert {user: file.read_text() for user, file in files.items()} == first
+    make_logins(tmp_path, secure=False)
+    assert not [file for file in files.values() if file.exists()]
+
+
+@pytest.mark.parametrize(
+    ("part", "user"),
+    [
+        ("control", "distributary-control"),
+        ("publisher-2", "distributary-publisher"),
+        ("reducers", "distributary-reducers"),
+        ("producer", SUPER_USER),
+    ],
+)
+def test_each_part_logs_in_as_itself(tmp_path: Path, part: str, user: str) -> None:
+    make_logins(tmp_path, secure=True)
+    login = part_login(tmp_path, part)
+    assert f'username="{user}"' in login["sasl.jaas.config"]
+    assert kafka_secret(tmp_path, user).read_text().strip() in login["sasl.jaas.config"]
+
+
+def test_what_needs_no_kafka_gets_no_login(tmp_path: Path) -> None:
+    make_logins(tmp_path, secure=True)
+    assert part_login(tmp_path, "socketio") == {}

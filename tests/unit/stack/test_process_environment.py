@@ -1,0 +1,124 @@
+"""What the processes of a stack get of the environment, and what they do not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.servers import free_port
+from tests.unit.stack.fakes import SERVE, Heard
+
+from distributary.config import Config, Kafka, Spark, Store
+from distributary.kafka import topic_offsets
+from distributary.stack import components, embedded_stack, prerequisites
+from distributary.stack.child_process import Child
+from distributary.stack.components import Service
+from distributary.stack.embedded_stack import Stack
+from distributary.stack.process_environment import of_server, of_service
+from distributary.store.embedded_server import Server
+
+HARMLESS = {
+    "PATH": "/bin",
+    "HOME": "/root",
+    "LC_ALL": "C",
+    "TZ": "UTC",
+    "TMPDIR": "/tmp",
+    "XDG_CACHE_HOME": "/c",
+    "JAVA_HOME": "/j",
+    "LD_LIBRARY_PATH": "/l",
+    "SSL_CERT_FILE": "/s",
+    "https_proxy": "http://p",
+    "NO_PROXY": "h",
+    "PYTHONPATH": "/p",
+}
+SETTINGS = {"DISTRIBUTARY_KAFKA_PORT": "1", "DISTRIBUTARY_SCHEMAS_URL": "http://s"}
+SPARKS = {"SPARK_LOCAL_DIRS": "/d", "PYSPARK_PYTHON": "/p", "HADOOP_CONF_DIR": "/h"}
+PERMISSION = {"DISTRIBUTARY_PERMIT_HMAC_SECRET": "hush", "DISTRIBUTARY_PERMIT_KEYS": "hush"}
+CALLERS = {"DISTRIBUTARY_TOKEN": "hush", "DISTRIBUTARY_API_KEY": "hush"}
+FOREIGN = {"AWS_SECRET_ACCESS_KEY": "hush", "GITHUB_TOKEN": "hush", "DATABASE_URL": "hush"}
+ALL = {**HARMLESS, **SETTINGS, **SPARKS, **PERMISSION, **CALLERS, **FOREIGN}
+
+
+def test_servers_get_nothing_of_ours() -> None:
+    assert of_server(ALL) == HARMLESS
+
+
+def test_services_get_settings_but_not_the_caller_s_credentials() -> None:
+    for name in ("control", "gateway", "publisher-2", "socketio"):
+        assert of_service(name, ALL, ["AWS_*"]) == HARMLESS | SETTINGS | PERMISSION
+
+
+def test_reducers_get_no_secret_of_permission_and_what_the_user_names() -> None:
+    assert of_service("reducers", ALL) == HARMLESS | SETTINGS | SPARKS
+    assert of_service("reducers", ALL, ["AWS_*", "DATABASE_URL"]) == HARMLESS | SETTINGS | SPARKS | {
+        "AWS_SECRET_ACCESS_KEY": "hush",
+        "DATABASE_URL": "hush",
+    }
+
+
+def test_no_pattern_hands_out_what_signs_tokens() -> None:
+    assert (
+        of_service("reducers", ALL, ["*", "DISTRIBUTARY_PERMIT_*"]) == HARMLESS | SETTINGS | SPARKS | FOREIGN
+    )
+
+
+async def test_what_is_started_gets_no_planted_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (PERMISSION | CALLERS | FOREIGN).items():
+        monkeypatch.setenv(name, value)
+    given: dict[str, Mapping[str, str]] = {}
+    start = Child.start.__func__  # type: ignore[attr-defined]
+
+    async def recorded(
+        kind: type[Child], /, argv: Any, env: Mapping[str, str], log: Path, **more: Any
+    ) -> Child:
+        given[env["DISTRIBUTARY_PART"] + (" before" if "format" in argv else "")] = env
+        if "DISTRIBUTARY_DATA_DIR" not in env:  # a server: something that ends well instead
+            code = "pass" if "format" in argv else "import signal; signal.pause()"
+            argv = [sys.executable, "-c", code]
+        child: Child = await start(kind, argv, env, log, **more)
+        return child
+
+    async def there(*args: Any, **more: Any) -> None: ...
+
+    async def ours(*args: Any) -> None: ...
+
+    monkeypatch.setattr(Child, "start", classmethod(recorded))
+    monkeypatch.setattr(Server, "wait_ready", there)
+    monkeypatch.setattr(components, "_cluster", ours)
+    monkeypatch.setattr(topic_offsets, "wait_for_kafka", lambda *args: None)
+    monkeypatch.setattr(embedded_stack, "create_topics", lambda config: None)
+    monkeypatch.setattr(embedded_stack, "apply", lambda config: [])
+    tools = prerequisites.Found(
+        prerequisites.BrokerTools(Path("/java"), tmp_path),
+        prerequisites.ServerTools(Path("/valkey"), "valkey"),
+        Path("/j"),
+    )
+    monkeypatch.setattr(prerequisites, "check", lambda *args: tools)
+    names = ("control", "gateway", "reducers", "publisher")
+    fakes = [Service(name, [sys.executable, "-c", SERVE]) for name in names]
+    config = Config(
+        Kafka(port=free_port()), Store(port=free_port()), Spark(environment=("GITHUB_*",)), data_dir=tmp_path
+    )
+    async with Stack(config, say=Heard(), services=fakes) as running:
+        await running.wait_ready()
+        mark = running.state.stack
+    assert set(given) == {"kafka before", "kafka", "store", *names}
+    secrets = {part: {name for name, value in env.items() if value == "hush"} for part, env in given.items()}
+    assert secrets == {
+        "kafka before": set(),
+        "kafka": set(),
+        "store": set(),
+        "reducers": {"GITHUB_TOKEN"},
+        **{name: set(PERMISSION) for name in ("control", "gateway", "publisher")},
+    }
+    for server in ("kafka", "store"):
+        ours_of = {name for name in given[server] if name.startswith("DISTRIBUTARY_")}
+        assert ours_of == {"DISTRIBUTARY_STACK", "DISTRIBUTARY_PART"}
+        assert given[server]["DISTRIBUTARY_STACK"] == mark
+    assert all(env["PATH"] == os.environ["PATH"] for env in given.values())

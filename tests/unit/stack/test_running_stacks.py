@@ -1,0 +1,84 @@
+"""Stacks that run are found by commands that were not told of them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from distributary.control.api_client import DATA_DIR, find_control, stack_config
+from distributary.errors import StackNotRunning
+from distributary.stack import running_stacks, stack_file
+from distributary.stack.processes import birth
+from distributary.stack.stack_file import PartState, StackState
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other stack of this user, and no configuration."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(notes))
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+
+
+def run(folder: Path, name: str) -> Path:
+    folder.mkdir(parents=True)
+    control = PartState("control", "ready", 1, addresses={"http": f"http://{name}"})
+    stack_file.write(folder, StackState(name, os.getpid(), birth(os.getpid()), "ready", [control]))
+    running_stacks.enter(name, folder)
+    return folder
+
+
+def test_the_only_stack_that_runs_is_found(tmp_path: Path) -> None:
+    demo = run(tmp_path / "elsewhere" / "demo", "demo")
+    assert running_stacks.running() == [demo]
+    assert stack_config(None, {}).data_dir == demo
+    assert find_control(None, {}) == "http://demo"
+
+
+def test_a_stack_of_this_folder_goes_first(tmp_path: Path) -> None:
+    run(tmp_path / "elsewhere", "other")
+    run(Path.cwd() / ".distributary", "mine")
+    assert find_control(None, {}) == "http://mine"
+
+
+def test_one_of_several_must_be_named(tmp_path: Path) -> None:
+    one, _two = run(tmp_path / "one", "one"), run(tmp_path / "two", "two")
+    with pytest.raises(StackNotRunning, match="but there run") as refused:
+        find_control(None, {})
+    assert f"{DATA_DIR}={one}" in refused.value.hint
+    assert find_control(None, {DATA_DIR: str(one)}) == "http://one"
+
+
+def test_a_place_that_was_named_is_the_only_one_looked_at(tmp_path: Path) -> None:
+    run(tmp_path / "other", "other")
+    with pytest.raises(StackNotRunning):
+        find_control(None, {DATA_DIR: str(tmp_path / "empty")})
+
+
+def test_notes_of_stacks_that_are_gone_are_cleared(tmp_path: Path) -> None:
+    folder = run(tmp_path / "gone", "gone")
+    stack_file.write(folder, StackState("gone", 2**22 + 1, "", "ready"))
+    assert running_stacks.running() == []
+    assert list(running_stacks.folder().iterdir()) == []
+    run(tmp_path / "left", "left")
+    running_stacks.leave("left")
+    assert running_stacks.running() == []
+
+
+def test_notes_in_a_folder_that_others_may_write_to_do_not_count(tmp_path: Path) -> None:
+    run(tmp_path / "planted", "planted")
+    running_stacks.folder().chmod(0o777)
+    assert running_stacks.running() == []
+
+
+def test_a_link_in_the_place_of_the_notes_is_not_followed(tmp_path: Path) -> None:
+    running_stacks.folder().symlink_to(tmp_path)
+    run(tmp_path / "mine", "mine")
+    assert running_stacks.running() == []
+    assert not list(tmp_path.glob("stack-*"))

@@ -1,0 +1,43 @@
+"""Sweeping that keeps up, and ends."""
+
+from __future__ import annotations
+
+from distributary.store.contract import SWEEP_BATCH
+from distributary.store.subscription_sweep import sweep
+
+
+class Lapsed:
+    """So many lapsed subscriptions of each view."""
+
+    def __init__(self, **views: int) -> None:
+        self.left = views
+        self.swept: list[str] = []
+
+    async def sweep(self, view: str) -> list[str]:
+        some = min(SWEEP_BATCH, self.left[view])
+        self.left[view] -= some
+        self.swept.append(view)
+        return [f"{view}{number}" for number in range(some)]
+
+
+async def nobody(view: str, ids: list[str]) -> None:
+    """Hear of what was swept."""
+
+
+async def test_views_take_turns_until_all_is_swept() -> None:
+    store = Lapsed(a=SWEEP_BATCH * 2 + 1, b=1, c=SWEEP_BATCH)
+    told: list[int] = []
+
+    async def ended(view: str, ids: list[str]) -> None:
+        told.append(len(ids))
+
+    count = SWEEP_BATCH * 3 + 2
+    assert await sweep(store, ["a", "b", "c"], 60, ended) == count == sum(told)
+    assert store.swept == ["a", "b", "c", "a", "c", "a"]
+    assert 0 not in told, "nobody is told of nothing"
+
+
+async def test_when_the_time_is_over_each_view_has_had_a_turn() -> None:
+    store = Lapsed(a=SWEEP_BATCH * 9, b=SWEEP_BATCH * 9)
+    assert await sweep(store, ["a", "b"], 0, nobody) == SWEEP_BATCH * 2
+    assert store.swept == ["a", "b"]

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from tests.support.servers import free_port
+
+from distributary.errors import StackNotRunning
+from distributary.subscriber.discovery import DEFAULT, find_publishers, websocket_url
+
+ADDRESS = "ws://127.0.0.1:8123/connection/websocket"
+
+
+@pytest.mark.parametrize(
+    ("given", "full"),
+    [
+        ("localhost:8000", "ws://localhost:8000/connection/websocket"),
+        ("http://localhost:8000", "ws://localhost:8000/connection/websocket"),
+        ("https://x.example/", "wss://x.example/connection/websocket"),
+        ("wss://x.example/own/path", "wss://x.example/own/path"),
+    ],
+)
+def test_addresses_are_completed(given: str, full: str) -> None:
+    assert websocket_url(given) == full
+
+
+async def test_given_addresses_come_first(tmp_path: Path) -> None:
+    assert await find_publishers(["a:1", "b:2"], "http://unused", {}, tmp_path) == [
+        "ws://a:1/connection/websocket",
+        "ws://b:2/connection/websocket",
+    ]
+
+
+async def test_the_control_api_is_asked(tmp_path: Path) -> None:
+    async def index(request: web.Request) -> web.Response:
+        return web.json_response({"publisher": ADDRESS})
+
+    app = web.Application()
+    app.add_routes([web.get("/v1", index)])
+    async with TestServer(app) as server:
+        url = str(server.make_url("/"))
+        assert await find_publishers(None, url, {}, tmp_path) == [ADDRESS]
+        assert await find_publishers(None, None, {"DISTRIBUTARY_CONTROL_URL": url}, tmp_path) == [ADDRESS]
+
+
+async def test_a_control_api_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StackNotRunning, match="no control API answers"):
+        await find_publishers(None, f"http://127.0.0.1:{free_port()}", {}, tmp_path)
+
+
+async def test_the_stack_of_the_folder_is_found(tmp_path: Path) -> None:
+    parts = [{"name": "kafka", "addresses": {}}, {"name": "publisher", "addresses": {"websocket": ADDRESS}}]
+    (tmp_path / "stack.json").write_text(json.dumps({"pid": os.getpid(), "parts": parts}))
+    assert await find_publishers(None, None, {}, tmp_path) == [ADDRESS]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"pid":999999999,"parts":[]}', '{"pid":"x"}'])
+async def test_a_dead_or_broken_file_is_passed_over(tmp_path: Path, text: str) -> None:
+    (tmp_path / "stack.json").write_text(text)
+    assert await find_publishers(None, None, {}, tmp_path) == [DEFAULT]

@@ -58,6 +58,7 @@ def test_no_page_names_a_machine_or_a_registry(page: str) -> None:
         assert host in HOSTS or host.endswith(".example.com") or "." not in host or page in GENERATED, host
 
 
+PACKAGES = "|".join(path.name for path in (ROOT / "src" / "distributary").iterdir() if path.is_dir())
 GENERATED = {page for page in PAGES if page.startswith("docs/reference/")}
 
 
@@ -70,9 +71,7 @@ def test_tests_and_files_that_are_named_exist(page: str) -> None:
             assert re.search(rf"def {name}\(", read(path)), f"{page}: {path} has no {name}"
     for path in re.findall(r"`((?:src|bench|examples)/[\w/.-]+)`", text):
         assert (ROOT / path).exists(), f"{page}: {path}"
-    for path in re.findall(
-        r"`((?:store|reduce|publish|subscribe|kafka|client|model|control|operate)/[\w/]*[\w.]*)`", text
-    ):
+    for path in re.findall(rf"`((?:{PACKAGES})/[\w/]*[\w.]*)`", text):
         assert (ROOT / "src" / "distributary" / path).exists(), f"{page}: {path}"
 
 

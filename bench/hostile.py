@@ -42,14 +42,14 @@ async def measure(spec: Hostile, folder: Path, say: Say) -> Figures:
         spec.partitions,
         spark='batch = "1 hour"',  # the pause at a batch's end would count for one path and not for others
         feeds=f'[[feeds]]\nname = "{OWN_FEED}"\ntopic = "{OWN_TOPIC}"\ncreate = true\npublish = true\n',
-        more=f'[permit]\nhmac_secret = "{SECRET}"\n',
+        more=f'[auth]\nhmac_secret = "{SECRET}"\n',
     )
     async with AsyncExitStack() as exits:
         say("starting a stack with permission on")
         stack = await exits.enter_async_context(stacks.running(config, say))
         await stacks.wait_live(stack)
         where = stack.addresses
-        victim, _ = make_token(config.permit, "victim", {"views": [stacks.VIEW]}, 7200)
+        victim, _ = make_token(config.auth, "victim", {"views": [stacks.VIEW]}, 7200)
         subscriber = await load.subscriber(
             exits, folder, where["websocket"], [stacks.VIEW], stamps=True, token=victim
         )
@@ -113,7 +113,7 @@ async def _attacker(exits: AsyncExitStack, folder: Path, stack: Stack) -> Child:
     }
     # A user for each path: one that took too much on another would be held back on this one.
     users = {path: f"mallory-{path}" for path in PATHS}
-    tokens = {path: make_token(stack.config.permit, users[path], allowed, 7200)[0] for path in PATHS}
+    tokens = {path: make_token(stack.config.auth, users[path], allowed, 7200)[0] for path in PATHS}
     where = stack.addresses
     addresses = {name: where[name] for name in ("websocket", "control", "gateway")}
     addresses["http"] = where["publisher"] if "publisher" in where else where["http"]
@@ -136,7 +136,7 @@ async def _attacker(exits: AsyncExitStack, folder: Path, stack: Stack) -> Child:
 async def _register(stack: Stack) -> None:
     """Have a schema registered: the first one of a stack makes Kafka's topics of transactions."""
     rights = {"produce": [OWN_TOPIC], "register": [f"{OWN_TOPIC}-value"]}
-    token, _ = make_token(stack.config.permit, "loader", rights, 7200)
+    token, _ = make_token(stack.config.auth, "loader", rights, 7200)
     body = {"value_schema": '{"type": "string"}', "records": [{"value": "a"}]}
     headers = {
         "Authorization": f"Bearer {token}",

@@ -49,14 +49,14 @@ subscription_ttl = "3 s"
 [socketio]
 port = 8003
 
-[permit]
+[auth]
 functions = ["tests.support.folds:*", "examples.arena.rules:*"]
 """
 
 PLANTED = {
     "PLANTED_PASSWORD": "planted",
     "DISTRIBUTARY_TOKEN": "planted",
-    "DISTRIBUTARY_PERMIT_AUDIENCE": "planted",
+    "DISTRIBUTARY_AUTH_AUDIENCE": "planted",
     "SPARK_PLANTED": "planted",
 }
 """What is in the environment that the stack is started in; integration/operate looks at who gets it."""

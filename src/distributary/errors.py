@@ -227,7 +227,7 @@ class BadQuery(DistributaryError):
     code = "bad-query"
 
 
-# --- permit: who may do what ----------------------------------------------------------------------------
+# --- auth: who may do what ----------------------------------------------------------------------------
 
 
 class AccessError(DistributaryError):

@@ -68,7 +68,7 @@ class Locked:
         self.store = store
         sections = [f"[{name}]\n{TLS}" for name in SERVERS if name != "socketio"]
         sections.append(f"[socketio]\nport = {free_port()}\n{TLS}")
-        sections.append(f'[permit]\nhmac_secret = "{SECRET}"\n[kafka]\nsecure = true\n{TLS}')
+        sections.append(f'[auth]\nhmac_secret = "{SECRET}"\n[kafka]\nsecure = true\n{TLS}')
         ca = folder / "tls" / "ca.pem"
         trust = f'"ssl.truststore.type" = "PEM", "ssl.truststore.location" = "{ca}"'
         sections.append(f"properties = {{ {trust} }}\n")

@@ -36,7 +36,7 @@ name = "events"
 feed = "events"
 reduce = "latest"
 """
-APART = ("store.url", "store.shards", "schemas.url", "permit.jwks_url", "socketio.publishers")
+APART = ("store.url", "store.shards", "schemas.url", "auth.jwks_url", "socketio.publishers")
 """Addresses that must lead somewhere: they are given by environment."""
 
 
@@ -59,7 +59,7 @@ def up(tmp_path: Path, store: StoreServer) -> Iterator[Up]:
     relay, publisher = free_port(), free_port()
     env = {
         "DISTRIBUTARY_STORE_URL": f"redis://:{MARK}@127.0.0.1:{store.port}/0",
-        "DISTRIBUTARY_PERMIT_JWKS_URL": f"http://127.0.0.1:{free_port()}/keys.json?token={MARK}",
+        "DISTRIBUTARY_AUTH_JWKS_URL": f"http://127.0.0.1:{free_port()}/keys.json?token={MARK}",
         "DISTRIBUTARY_SOCKETIO_PORT": str(relay),
         "DISTRIBUTARY_SOCKETIO_PUBLISHERS": f"ws://user:{MARK}@127.0.0.1:{publisher}",
     }

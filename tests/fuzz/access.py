@@ -21,7 +21,7 @@ from distributary.auth.authenticator import Gate
 from distributary.auth.claims import of_token
 from distributary.auth.jwt_checks import Rules, verify
 from distributary.auth.verification_keys import of_jwks, of_pem, of_secret
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.errors import DistributaryError
 from distributary.store.memory_store import MemoryStore
 from tests.fuzz.engine import Run, Target, simply
@@ -54,7 +54,7 @@ CLAIMS: tuple[dict[str, Any], ...] = (
         "admin": False,
     },
 )
-RULES = Rules.of(Permit(hmac_secret=SECRET))
+RULES = Rules.of(Auth(hmac_secret=SECRET))
 KEYS = (of_secret(SECRET),)
 
 
@@ -105,8 +105,8 @@ def _jwks(data: bytes) -> bool:
 def _gate() -> Iterator[Run]:
     key = {"hash": f"sha256:{hashlib.sha256(b'dk_key').hexdigest()}", "views": ["odds"]}
     with tempfile.TemporaryDirectory() as folder:
-        permit = Permit(hmac_secret=SECRET, keys={"reports": json.dumps(key)})
-        config = Config(permit=permit, data_dir=Path(folder))
+        auth = Auth(hmac_secret=SECRET, keys={"reports": json.dumps(key)})
+        config = Config(auth=auth, data_dir=Path(folder))
         gate = Gate(config, MemoryStore().reader.revoked, clock=lambda: NOW)
         keys = ApiKeys.of(config)
         loop = asyncio.new_event_loop()

@@ -262,7 +262,7 @@ TARGETS = (
     Target(
         "configuration",
         _config,
-        [EXAMPLE.encode(), b'[store]\nurl = "redis://h"\n[kafka.properties]\na.b = 1\n[permit]\nkeys = {}\n'],
+        [EXAMPLE.encode(), b'[store]\nurl = "redis://h"\n[kafka.properties]\na.b = 1\n[auth]\nkeys = {}\n'],
         (
             "config.loader",
             "config.document_reader",

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 MAX_KEY = 512
 SETTINGS = ("hash", "user", "issued", "expires", *CLAIMS)
-"""What an entry of ``permit.keys`` may say."""
+"""What an entry of ``auth.keys`` may say."""
 LOOK = 1.0
 """Seconds after which the configuration file is looked at again."""
 
@@ -50,7 +50,7 @@ class ApiKeys:
         file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Read ``permit.keys``; raises ConfigError with the key that cannot be used."""
+        """Read ``auth.keys``; raises ConfigError with the key that cannot be used."""
         self._default_views = default_views
         self._grants = _grants(entries, default_views)
         self._file = file
@@ -61,8 +61,8 @@ class ApiKeys:
     @classmethod
     def of(cls, config: Config) -> ApiKeys:
         """Make those of a configuration."""
-        permit = config.permit
-        return cls(permit.keys, default_views=permit.default_views, file=config.path if permit.keys else None)
+        auth = config.auth
+        return cls(auth.keys, default_views=auth.default_views, file=config.path if auth.keys else None)
 
     def find(self, key: str) -> Grant:
         """Give what a key allows; raises TokenRefused (api-key).
@@ -98,7 +98,7 @@ class ApiKeys:
             return
         self._seen = version
         try:
-            self._grants = _grants(load(self._file).permit.keys, self._default_views)
+            self._grants = _grants(load(self._file).auth.keys, self._default_views)
             log.info("the API keys were read again: there are %d", len(self._grants))
         except DistributaryError as error:
             log.error("the API keys stay as they were: %s", error)
@@ -135,14 +135,14 @@ def _grants(entries: Mapping[str, str], default_views: str) -> dict[bytes, Grant
         hash = bytes.fromhex(settings["hash"].removeprefix("sha256:"))
         if hash in found:
             raise ConfigError(
-                f"permit.keys.{name[:80]}: another entry has the same hash", hint="Make a new key"
+                f"auth.keys.{name[:80]}: another entry has the same hash", hint="Make a new key"
             )
         found[hash] = _grant(name, settings, default_views)
     return found
 
 
 def _grant(name: str, settings: Mapping[str, Any], default_views: str) -> Grant:
-    where = f"permit.keys.{name[:80]}"
+    where = f"auth.keys.{name[:80]}"
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{where}: not a name for a key", hint=_NAMED)
     for unknown in settings.keys() - set(SETTINGS):

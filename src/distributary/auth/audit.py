@@ -60,7 +60,7 @@ class Audit:
     @classmethod
     def of(cls, part: str, config: Config) -> Audit:
         """Make the one that the configuration wants."""
-        name = config.permit.audit_log
+        name = config.auth.audit_log
         if name == "-":
             return cls(part, None)
         folder = config.path.parent if config.path else Path()

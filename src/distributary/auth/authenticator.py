@@ -30,7 +30,7 @@ MAX_REMEMBERED = 1_000
 
 
 class Gate:
-    """Checks tokens and API keys by the settings of ``[permit]``.
+    """Checks tokens and API keys by the settings of ``[auth]``.
 
     Where nothing is set there (``on`` is false) everybody is `OPEN`. Whoever shows the stack's own token is
     `STACK` either way. All calls raise errors of the branch AccessError, or StoreUnavailable; nobody is let
@@ -47,17 +47,17 @@ class Gate:
     ) -> None:
         """Read the keys; raises ConfigError for those that cannot be used.
 
-        ``revoked`` is ``ReaderStore.revoked``; ``keys`` takes the place of those at ``permit.jwks_url``.
+        ``revoked`` is ``ReaderStore.revoked``; ``keys`` takes the place of those at ``auth.jwks_url``.
         """
-        permit = config.permit
-        self.on = permit.on
-        self._permit = permit
-        self._rules = Rules.of(permit)
+        auth = config.auth
+        self.on = auth.on
+        self._auth = auth
+        self._rules = Rules.of(auth)
         self._stack = StackToken(config.data_dir)
         self._own = own_keys(config)
-        self._set = keys or (KeySet.of(permit) if permit.jwks_url else None)
+        self._set = keys or (KeySet.of(auth) if auth.jwks_url else None)
         self._api_keys = ApiKeys.of(config)
-        self._revocations = Revocations(revoked, ttl=permit.revoked_ttl)
+        self._revocations = Revocations(revoked, ttl=auth.revoked_ttl)
         self._clock = clock
         self._verified: OrderedDict[str, tuple[float, Grant]] = OrderedDict()  # by token: when
 
@@ -72,7 +72,7 @@ class Gate:
         grant = self._remembered(token)
         if grant is None:
             claims = await self._verify(token)
-            grant = of_token(claims, claim=self._permit.claim, default_views=self._permit.default_views)
+            grant = of_token(claims, claim=self._auth.claim, default_views=self._auth.default_views)
             self._remember(token, grant)
         await self._check_revoked(grant)
         if grant.channel and grant.channel != channel:
@@ -176,18 +176,18 @@ class Gate:
 
 def own_keys(config: Config) -> tuple[VerifyingKey, ...]:
     """Read the keys that need no fetching; raises ConfigError with the file that cannot be used."""
-    permit = config.permit
+    auth = config.auth
     folder = config.path.parent if config.path else Path()
-    keys = [of_secret(secret) for secret in (permit.hmac_secret, *permit.old_hmac_secrets) if secret]
-    for name in permit.public_keys:
+    keys = [of_secret(secret) for secret in (auth.hmac_secret, *auth.old_hmac_secrets) if secret]
+    for name in auth.public_keys:
         file = folder / Path(name).expanduser()
         try:
             keys.append(of_pem(file.read_bytes()))
         except OSError as error:
-            raise ConfigError(f"permit.public_keys: {file} cannot be read: {error.strerror}") from None
+            raise ConfigError(f"auth.public_keys: {file} cannot be read: {error.strerror}") from None
         except ValueError as error:
             raise ConfigError(
-                f"permit.public_keys: {file}: {error}",
+                f"auth.public_keys: {file}: {error}",
                 hint="Give a public key: RSA, EC or Ed25519",
             ) from None
     return tuple(keys)

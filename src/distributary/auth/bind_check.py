@@ -14,7 +14,7 @@ def check_exposure(config: Config) -> None:
 
     These are who reaches an address of the network, and the pages of every site that somebody here looks at.
     """
-    if config.permit.on:
+    if config.auth.on:
         return
     listening: dict[str, Control | Publisher | Gateway | Socketio] = {
         "control": config.control,
@@ -27,15 +27,15 @@ def check_exposure(config: Config) -> None:
     if exposed:
         raise ConfigError(
             f"{' and '.join(exposed)}: everybody who reaches this address could read and change all views",
-            hint="Set permit.hmac_secret, permit.public_keys, permit.jwks_url or permit.keys, "
+            hint="Set auth.hmac_secret, auth.public_keys, auth.jwks_url or auth.keys, "
             'or listen on "127.0.0.1"',
         )
     public = [f'{name}.origins has "*"' for name, it in listening.items() if "*" in it.origins]
     if public:
         raise ConfigError(
             f"{' and '.join(public)}: the pages of every site could read all views",
-            hint="Name the origins of your pages, or set permit.hmac_secret, permit.public_keys, "
-            "permit.jwks_url or permit.keys",
+            hint="Name the origins of your pages, or set auth.hmac_secret, auth.public_keys, "
+            "auth.jwks_url or auth.keys",
         )
 
 

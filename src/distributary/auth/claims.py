@@ -36,7 +36,7 @@ PATTERNS: Mapping[str, re.Pattern[str]] = {
 """The claims that are lists of names, with what such a name may have in it."""
 
 CLAIMS = (*PATTERNS, "rows", "columns", "limits", "operator")
-"""The names that are ours, in a token and under ``[permit.keys]``."""
+"""The names that are ours, in a token and under ``[auth.keys]``."""
 
 
 def of_token(claims: Mapping[str, Any], *, claim: str = "", default_views: str = "none") -> Grant:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 
 from distributary.auth.verification_keys import VerifyingKey, of_jwks
-from distributary.config import Permit
+from distributary.config import Auth
 from distributary.errors import KeysUnavailable
 from distributary.httpd.client_security import Trust
 
@@ -52,13 +52,13 @@ class KeySet:
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
-    def of(cls, permit: Permit) -> KeySet:
+    def of(cls, auth: Auth) -> KeySet:
         """Make the one of the configuration."""
         return cls(
-            lambda: fetch(permit.jwks_url, permit.jwks_timeout),
-            ttl=permit.jwks_ttl,
-            refetch=permit.jwks_refetch,
-            max_age=permit.jwks_max_age,
+            lambda: fetch(auth.jwks_url, auth.jwks_timeout),
+            ttl=auth.jwks_ttl,
+            refetch=auth.jwks_refetch,
+            max_age=auth.jwks_max_age,
         )
 
     async def keys(self) -> tuple[VerifyingKey, ...]:
@@ -67,12 +67,12 @@ class KeySet:
             await self._try()
         if self._keys is None:
             raise KeysUnavailable(
-                "the keys to check tokens with cannot be fetched", hint="is permit.jwks_url right?"
+                "the keys to check tokens with cannot be fetched", hint="is auth.jwks_url right?"
             )
         if self._clock() - self._fetched >= self._max_age:
             raise KeysUnavailable(
                 "the keys to check tokens with could not be fetched for too long",
-                hint="does the address of permit.jwks_url answer? See permit.jwks_max_age",
+                hint="does the address of auth.jwks_url answer? See auth.jwks_max_age",
             )
         return self._keys
 

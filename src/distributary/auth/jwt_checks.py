@@ -15,7 +15,7 @@ from jwt.api_jws import PyJWS
 from jwt.exceptions import InvalidSignatureError, PyJWTError
 
 from distributary.auth.verification_keys import ALGORITHMS, VerifyingKey
-from distributary.config import Permit
+from distributary.config import Auth
 from distributary.errors import TokenExpired, TokenRefused
 
 MAX_TOKEN = 8192
@@ -28,12 +28,12 @@ REASONS: Mapping[str, str] = {
     "unknown-key": "its kid names a key that is not in the key set",
     "signature": "no key made its signature",
     "expired": "its exp is over",
-    "no-expiry": "it has no exp, and permit.require_expiry is set",
+    "no-expiry": "it has no exp, and auth.require_expiry is set",
     "not-yet": "its nbf is ahead",
     "issued-ahead": "its iat is ahead",
-    "too-long": "it lives longer than permit.max_token_age, or has no iat or exp",
-    "audience": "its aud does not name permit.audience",
-    "issuer": "its iss is not permit.issuer",
+    "too-long": "it lives longer than auth.max_token_age, or has no iat or exp",
+    "audience": "its aud does not name auth.audience",
+    "issuer": "its iss is not auth.issuer",
     "claims": "what it says about views, limits and so on cannot be read",
     "rows": "its filter of rows cannot be read",
     "revoked": "its user was revoked after it was issued",
@@ -55,9 +55,9 @@ class Rules:
     max_token_age: float = 0.0
 
     @classmethod
-    def of(cls, permit: Permit) -> Rules:
+    def of(cls, auth: Auth) -> Rules:
         """Take them from the configuration."""
-        return cls(permit.audience, permit.issuer, permit.leeway, permit.require_expiry, permit.max_token_age)
+        return cls(auth.audience, auth.issuer, auth.leeway, auth.require_expiry, auth.max_token_age)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def check_times(claims: Mapping[str, Any], rules: Rules, now: float) -> None:
         raise refuse(
             "too-long",
             "the token's life, from iat to exp, is longer than is allowed or not told",
-            "sign it with an iat, and an exp within permit.max_token_age of it",
+            "sign it with an iat, and an exp within auth.max_token_age of it",
         )
 
 
@@ -157,9 +157,9 @@ def _check_names(claims: Mapping[str, Any], rules: Rules) -> None:
     named = audience if isinstance(audience, list) else [] if audience is None else [audience]
     # A token that is meant for somebody else must not count here, also where nobody said who we are.
     if (named or rules.audience) and rules.audience not in named:
-        raise refuse("audience", "the token is for another audience (aud)", "see permit.audience")
+        raise refuse("audience", "the token is for another audience (aud)", "see auth.audience")
     if rules.issuer and claims.get("iss") != rules.issuer:
-        raise refuse("issuer", "the token is of another issuer (iss)", "see permit.issuer")
+        raise refuse("issuer", "the token is of another issuer (iss)", "see auth.issuer")
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
@@ -177,4 +177,4 @@ def _malformed() -> TokenRefused:
     return refuse("malformed", "what was given is not a token", "give a JWT: three parts with dots between")
 
 
-_ALGORITHMS = f"sign it by one of {', '.join(ALGORITHMS)}, as [permit] has keys for"
+_ALGORITHMS = f"sign it by one of {', '.join(ALGORITHMS)}, as [auth] has keys for"

@@ -32,7 +32,7 @@ class Limiter:
 
     def __init__(self, config: Config, store: Store, *, patience: float = PATIENCE) -> None:
         self._limits = config.limits
-        self._on = config.permit.on
+        self._on = config.auth.on
         self.usage = Usage(store)
         self._requests = Spending(store, "requests", "requests", patience=patience)
         self._bytes = Spending(store, "bytes", "bytes", patience=patience)

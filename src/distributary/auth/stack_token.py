@@ -53,9 +53,9 @@ def make_token(folder: Path) -> str:
 def ensure_token(folder: Path) -> None:
     """Have a token for administrative calls; a stack has one already, a server by itself may not.
 
-    Where none can be kept, that is said in the log: then only those of ``[permit]`` count.
+    Where none can be kept, that is said in the log: then only those of ``[auth]`` count.
     """
     try:
         make_token(folder)
     except SecretFileError as error:
-        log.warning("there is no token for administrative calls but those of [permit]: %s", error)
+        log.warning("there is no token for administrative calls but those of [auth]: %s", error)

@@ -10,7 +10,7 @@ import jwt
 
 from distributary.auth.claims import of_token
 from distributary.auth.stack_token import StackToken
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.errors import UsageError
 from distributary.model.environment_credentials import of_environment
 
@@ -18,25 +18,25 @@ _OWN_SECONDS = 60.0
 
 
 def make_token(
-    permit: Permit, user: str, allowed: Mapping[str, Any], seconds: float, now: float | None = None
+    auth: Auth, user: str, allowed: Mapping[str, Any], seconds: float, now: float | None = None
 ) -> tuple[str, dict[str, Any]]:
     """Sign a token with the configured secret; gives it and its claims.
 
     ``allowed`` has names of `distributary.auth.claims.CLAIMS`. Raises UsageError when there is no secret,
     and TokenRefused for claims that would be refused.
     """
-    if not permit.hmac_secret:
+    if not auth.hmac_secret:
         raise UsageError(
-            "permit.hmac_secret is not set, so no token can be made here",
-            hint="Set it (DISTRIBUTARY_PERMIT_HMAC_SECRET), or get one where your tokens are signed",
+            "auth.hmac_secret is not set, so no token can be made here",
+            hint="Set it (DISTRIBUTARY_AUTH_HMAC_SECRET), or get one where your tokens are signed",
         )
     moment = int(time.time() if now is None else now)
     claims: dict[str, Any] = {"sub": user, "iat": moment, "exp": moment + int(seconds)}
-    claims |= {"aud": permit.audience} if permit.audience else {}
-    claims |= {"iss": permit.issuer} if permit.issuer else {}
-    claims |= {permit.claim: dict(allowed)} if permit.claim else dict(allowed)
-    of_token(claims, claim=permit.claim, default_views=permit.default_views)
-    return jwt.encode(claims, permit.hmac_secret, algorithm="HS256"), claims
+    claims |= {"aud": auth.audience} if auth.audience else {}
+    claims |= {"iss": auth.issuer} if auth.issuer else {}
+    claims |= {auth.claim: dict(allowed)} if auth.claim else dict(allowed)
+    of_token(claims, claim=auth.claim, default_views=auth.default_views)
+    return jwt.encode(claims, auth.hmac_secret, algorithm="HS256"), claims
 
 
 def own_headers(env: Mapping[str, str], config: Config | None = None) -> dict[str, str]:
@@ -59,7 +59,7 @@ def own_token(config: Config) -> str:
     Where its folder has none, one is signed with its secret for a minute: whoever has that may do everything.
     """
     own = StackToken(config.data_dir).read()
-    if own or not config.permit.hmac_secret:
+    if own or not config.auth.hmac_secret:
         return own
     allowed = {"operator": "admin", "views": ["*"]}
-    return make_token(config.permit, "distributary", allowed, _OWN_SECONDS)[0]
+    return make_token(config.auth, "distributary", allowed, _OWN_SECONDS)[0]

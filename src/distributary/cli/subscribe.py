@@ -125,7 +125,7 @@ def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
     if given or any(of_environment(os.environ)):
         return None
     config = stack_config(args.config)
-    if not config.permit.on:
+    if not config.auth.on:
         return None
     from distributary.auth import token_issuer
 

@@ -50,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     make = actions.add_parser(
         "make",
         help="sign a token for trying",
-        description="Sign a token with permit.hmac_secret (HS256). Give real ones out where people log in.",
+        description="Sign a token with auth.hmac_secret (HS256). Give real ones out where people log in.",
     )
     make.add_argument("--user", required=True, help="whom it is for (sub)")
     make.add_argument(
@@ -106,7 +106,7 @@ def _make(args: argparse.Namespace) -> int:
     from distributary.config import parse_duration
     from distributary.errors import TokenRefused, UsageError
 
-    permit = config_of(args, required=False).permit
+    auth = config_of(args, required=False).auth
     try:
         seconds = parse_duration(args.seconds)
     except ValueError as error:
@@ -114,7 +114,7 @@ def _make(args: argparse.Namespace) -> int:
     if seconds < 1:
         raise UsageError(f"--for {args.seconds}: too short", hint="Give at least 1 s")
     try:
-        token, claims = make_token(permit, args.user, allowed(args), seconds)
+        token, claims = make_token(auth, args.user, allowed(args), seconds)
     except TokenRefused as error:
         raise UsageError(f"such a token would be refused: {error.message}", hint=error.hint) from None
     if args.json:
@@ -133,7 +133,7 @@ def _key(args: argparse.Namespace) -> int:
     settings |= allowed(args)
     ApiKeys({args.name: json.dumps(settings)})  # the configuration would refuse it too
     lines = "\n".join(
-        [f"[permit.keys.{args.name}]", *(f"{name} = {_toml(settings[name])}" for name in settings)]
+        [f"[auth.keys.{args.name}]", *(f"{name} = {_toml(settings[name])}" for name in settings)]
     )
     if args.json:
         print_json({"name": args.name, "key": key, "settings": settings})
@@ -183,8 +183,8 @@ async def _grant(config: Config, token: str) -> Grant:
     gate = Gate(config, nobody)
     if not gate.on:
         raise UsageError(
-            "there is nothing to check a token with: [permit] is empty",
-            hint="Set permit.hmac_secret, permit.public_keys or permit.jwks_url",
+            "there is nothing to check a token with: [auth] is empty",
+            hint="Set auth.hmac_secret, auth.public_keys or auth.jwks_url",
         )
     return await gate.by_token(token)
 

@@ -1,7 +1,7 @@
 """What the user wrote in ``distributary.toml``, in the environment and on the command line, checked."""
 
 from distributary.config.aggregates import parse_aggregate
-from distributary.config.auth_section import Permit
+from distributary.config.auth_section import Auth
 from distributary.config.document_reader import Origin
 from distributary.config.effective import Effective
 from distributary.config.gateway_section import Gateway
@@ -14,6 +14,7 @@ from distributary.errors import ConfigError
 __all__ = [
     "EXAMPLE",
     "FILE",
+    "Auth",
     "Config",
     "ConfigError",
     "Control",
@@ -22,7 +23,6 @@ __all__ = [
     "Gateway",
     "Kafka",
     "Origin",
-    "Permit",
     "Problem",
     "Publisher",
     "Spark",

@@ -1,4 +1,4 @@
-"""The section ``[permit]``: who may do what. Without any of it the stack is open, on loopback only."""
+"""The section ``[auth]``: who may do what. Without any of it the stack is open, on loopback only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEY = re.compile(r"\bdk_[\w-]{20,}")
 def secret(text: str) -> str:
     """Check a secret that tokens are signed with. "" means none."""
     if text.lstrip().startswith("-----BEGIN"):
-        raise ValueError("expected a secret of your own, not a PEM key: name its file in permit.public_keys")
+        raise ValueError("expected a secret of your own, not a PEM key: name its file in auth.public_keys")
     if text and len(text.encode()) < MIN_SECRET:
         raise ValueError(f"expected at least {MIN_SECRET} bytes, such as `openssl rand -hex 32` makes")
     return text
@@ -48,7 +48,7 @@ def jwks_url(text: str) -> str:
 
 
 def api_key(value: Any) -> str:
-    """Check one entry of ``permit.keys`` for its shape; gives it as JSON text.
+    """Check one entry of ``auth.keys`` for its shape; gives it as JSON text.
 
     What it allows is checked where grants are made, by the same rules as a token's claims.
     """
@@ -73,7 +73,7 @@ def _date(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Permit(Section):
+class Auth(Section):
     """Who may do what: how tokens (JWT) are checked, and the API keys of services.
 
     With neither a secret nor keys the stack is open to everybody who reaches it, and so it listens on

@@ -26,5 +26,5 @@ def unlisted_functions(config: Config, view: View) -> list[str]:
     return [
         name
         for name in functions_of(view)
-        if name not in known and not any(fnmatchcase(name, pattern) for pattern in config.permit.functions)
+        if name not in known and not any(fnmatchcase(name, pattern) for pattern in config.auth.functions)
     ]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from distributary.config import cross_checks
 from distributary.config import overrides as overlay
-from distributary.config.auth_section import Permit
+from distributary.config.auth_section import Auth
 from distributary.config.document_reader import Draft, Origin, Reader
 from distributary.config.effective import Effective, effective
 from distributary.config.gateway_section import Gateway
@@ -71,7 +71,7 @@ class Config:
     control: Control = field(default_factory=Control)
     gateway: Gateway = field(default_factory=Gateway)
     schemas: Schemas = field(default_factory=Schemas)
-    permit: Permit = field(default_factory=Permit)
+    auth: Auth = field(default_factory=Auth)
     limits: Limits = field(default_factory=Limits)
     socketio: Socketio = field(default_factory=Socketio)
     names: Names = field(default_factory=Names)
@@ -155,7 +155,7 @@ def load(
         control=Control(**sections["control"].values),
         gateway=Gateway(**sections["gateway"].values),
         schemas=Schemas(**sections["schemas"].values),
-        permit=Permit(**sections["permit"].values),
+        auth=Auth(**sections["auth"].values),
         limits=Limits(**sections["limits"].values),
         socketio=Socketio(**sections["socketio"].values),
         names=Names(**sections["names"].values),

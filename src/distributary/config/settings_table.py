@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from distributary.config import validators
-from distributary.config.auth_section import Permit
+from distributary.config.auth_section import Auth
 from distributary.config.gateway_section import Gateway
 from distributary.config.limits_section import Limits
 from distributary.config.names import Names
@@ -27,7 +27,7 @@ SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
         "control": Control,
         "gateway": Gateway,
         "schemas": Schemas,
-        "permit": Permit,
+        "auth": Auth,
         "limits": Limits,
         "socketio": Socketio,
         "names": Names,

@@ -62,7 +62,7 @@ async def serve(config: Config) -> None:
 
 
 def listener_of(context: Context) -> Listener:
-    """Make what serves the API; raises ConfigError when a certificate or the keys of ``[permit]`` are bad."""
+    """Make what serves the API; raises ConfigError when a certificate or the keys of ``[auth]`` are bad."""
     return Listener(
         make_app(context),
         context.config.control,

@@ -31,7 +31,7 @@ from distributary.httpd.response_headers import add_safe_headers
 def make_app(context: Context) -> web.Application:
     """Make the application; it sweeps lapsed subscriptions, and looks at the stack, while it runs.
 
-    Raises ConfigError when the keys of ``[permit]`` cannot be used.
+    Raises ConfigError when the keys of ``[auth]`` cannot be used.
     """
     noted = audited(Audit.of("control", context.config), attempt)
     app = web.Application(middlewares=[noted, one_shape, same_site, permitted], client_max_size=MAX_BODY)

@@ -136,7 +136,7 @@ def _check_rights(grant: Grant, config: Config, definition: Definition) -> None:
     for function in unlisted_functions(config, definition.view):
         raise BadDefinition(
             f"the function {function} is not allowed",
-            hint="name it in permit.functions of the configuration, and start the reducers and the API again",
+            hint="name it in auth.functions of the configuration, and start the reducers and the API again",
         )
 
 

@@ -42,7 +42,7 @@ from distributary.store.contract import ReaderStore as Store
 def make_app(config: Config, store: Store) -> web.Application:
     """Make the application; it talks to Kafka from its first request on.
 
-    ``store`` has revocations and what users have. Raises ConfigError when the keys of ``[permit]`` cannot
+    ``store`` has revocations and what users have. Raises ConfigError when the keys of ``[auth]`` cannot
     be used.
     """
     noted = audited(Audit.of("gateway", config), attempt)

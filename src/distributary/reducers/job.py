@@ -230,7 +230,7 @@ class Job(threading.Thread):
         for name in unlisted_functions(self._config, view):
             raise BadView(
                 f"view {view.name}: the function {name} is not allowed",
-                hint="Name it in permit.functions, or put the view into the configuration file",
+                hint="Name it in auth.functions, or put the view into the configuration file",
             )
         try:
             rule_of(view)

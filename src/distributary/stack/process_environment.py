@@ -26,7 +26,7 @@ SPARK = ("SPARK_*", "PYSPARK_*", "HADOOP_CONF_DIR", "HADOOP_HOME", "YARN_CONF_DI
 
 _CALLERS = (f"{PREFIX}TOKEN", f"{PREFIX}API_KEY")
 """What the commands of whoever starts the stack show of themselves: no part calls another as that user."""
-_PERMISSION = (f"{PREFIX}PERMIT_*",)
+_PERMISSION = (f"{PREFIX}AUTH_*",)
 """With what is in there, tokens can be signed; the reducers check none."""
 
 REDUCERS = "reducers"

@@ -19,7 +19,7 @@ from tests.unit.auth.signed import SECRET, sign
 from tests.unit.publisher.world import VIEW, World
 
 from distributary.auth.audit import FILE
-from distributary.config import Config, Control, Gateway, Permit
+from distributary.config import Auth, Config, Control, Gateway
 from distributary.config.limits_section import Limits
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app as control_app
@@ -31,7 +31,7 @@ RATE = 2
 BURST = 10 * RATE
 PROXY: Any = {"trusted_proxies": ("127.0.0.1",)}
 LIMITS = Limits(requests_per_address=RATE, queries_per_address=3)
-PERMIT = Permit(hmac_secret=SECRET)
+AUTH = Auth(hmac_secret=SECRET)
 
 
 def token(user: str, **claims: Any) -> str:
@@ -58,7 +58,7 @@ async def listening(app: web.Application, settings: Any) -> AsyncIterator[str]:
 @asynccontextmanager
 async def control(folder: Path) -> AsyncIterator[str]:
     store = MemoryStore()
-    config = Config(permit=PERMIT, limits=LIMITS, control=Control(**PROXY), data_dir=folder)
+    config = Config(auth=AUTH, limits=LIMITS, control=Control(**PROXY), data_dir=folder)
     context: Any = Context(config, store.reader, store.writer, None, None)  # type: ignore[arg-type]
     async with listening(control_app(context), config.control) as url:
         yield f"{url}/v1/views"
@@ -66,14 +66,14 @@ async def control(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def gateway(folder: Path) -> AsyncIterator[str]:
-    config = Config(permit=PERMIT, limits=LIMITS, gateway=Gateway(**PROXY), data_dir=folder)
+    config = Config(auth=AUTH, limits=LIMITS, gateway=Gateway(**PROXY), data_dir=folder)
     async with listening(gateway_app(config, MemoryStore().reader), config.gateway) as url:
         yield f"{url}/topics"
 
 
 @asynccontextmanager
 async def publisher(folder: Path) -> AsyncIterator[str]:
-    async with serving(World(), permit=PERMIT, limits=LIMITS, data_dir=folder, **PROXY) as found:
+    async with serving(World(), auth=AUTH, limits=LIMITS, data_dir=folder, **PROXY) as found:
         yield f"{found.addresses['http']}/v1/views/{VIEW}/events"
 
 
@@ -97,7 +97,7 @@ async def test_wrong_tokens_of_one_address_are_answered_only_so_often(server: An
 
 
 async def test_users_of_one_address_share_its_queries(tmp_path: Path) -> None:
-    async with serving(World(), permit=PERMIT, limits=LIMITS, data_dir=tmp_path, **PROXY) as found:
+    async with serving(World(), auth=AUTH, limits=LIMITS, data_dir=tmp_path, **PROXY) as found:
 
         async def subscribe(client: Raw, n: int) -> dict[str, Any]:
             return await client.ask(n, subscribe={"channel": f"{VIEW}?where=n%3E{n}"})

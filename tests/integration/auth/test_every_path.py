@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestServer
 from tests.integration.publisher.serving import WAIT, Raw, raw, serving
-from tests.integration.publisher.test_permission import PERMIT, keys_of, token
+from tests.integration.publisher.test_permission import AUTH, keys_of, token
 from tests.unit.control.conftest import Announced
 from tests.unit.publisher.wires import WIRES
 from tests.unit.publisher.world import VIEW, Taken, World
@@ -118,11 +118,11 @@ async def standing(tmp_path: Path) -> AsyncIterator[Stand]:
     world.writer.go_live(Build("bets", "b2"))
     world.put(("de", row("DE", 0)), ("fr", row("FR", 0)))
     taken = Taken()
-    config = Config(permit=PERMIT, data_dir=tmp_path)
+    config = Config(auth=AUTH, data_dir=tmp_path)
     context = Context(config, world.reader, world.writer, Announced())
     inlet = Inlet(FEEDS, world.reader, taken.produce)
     async with (
-        serving(world, inlet=inlet, permit=PERMIT) as publisher,
+        serving(world, inlet=inlet, auth=AUTH) as publisher,
         TestServer(make_app(context)) as control,
         aiohttp.ClientSession() as http,
     ):

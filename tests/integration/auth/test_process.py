@@ -22,7 +22,7 @@ from tests.support.servers import StoreServer, free_port
 from tests.unit.auth.signed import SECRET, ec_key, jwk, jwks, rsa_key, sign
 
 from distributary.auth.token_issuer import make_token
-from distributary.config import Permit
+from distributary.config import Auth
 from distributary.control.api_client import ControlClient
 from distributary.errors import CredentialsMissing, Forbidden, KeysUnavailable, SubscribeError, TokenRefused
 from distributary.model.build import Definition
@@ -32,7 +32,7 @@ from distributary.store.redis import RedisWriter
 from distributary.subscriber.sync_subscriber import subscribe_sync
 
 ODDS = Definition(View("odds", "odds", key="id"), Feed("odds", "sportsbook.odds"))
-PERMIT = Permit(hmac_secret=SECRET)
+AUTH = Auth(hmac_secret=SECRET)
 
 Start = Callable[..., Process]
 
@@ -113,12 +113,12 @@ def fill(store: StoreServer) -> None:
 
 
 def made(user: str, **allowed: Any) -> str:
-    return make_token(PERMIT, user, allowed, 600)[0]
+    return make_token(AUTH, user, allowed, 600)[0]
 
 
 def test_each_sees_its_own_rows_until_it_is_revoked(start: Start, store: StoreServer) -> None:
     fill(store)
-    process = start(permit_hmac_secret=SECRET, permit_revoked_ttl="0")
+    process = start(auth_hmac_secret=SECRET, auth_revoked_ttl="0")
     with pytest.raises(CredentialsMissing):
         client(process).get("/v1/views/odds")
     token = made("ann", views=["odds"], rows="country = 'DE'")
@@ -139,14 +139,14 @@ def test_each_sees_its_own_rows_until_it_is_revoked(start: Start, store: StoreSe
     assert client(process, made("ann", views=["odds"])).get("/v1/views/odds")["count"] == 2
 
     # Another process on the same store knows of it, too.
-    another = start(permit_hmac_secret=SECRET)
+    another = start(auth_hmac_secret=SECRET)
     with pytest.raises(TokenRefused, match="revoked"):
         client(another, token).get("/v1/views/odds")
 
 
 def test_keys_are_fetched_rotated_and_kept(start: Start, store: StoreServer, key_server: KeyServer) -> None:
     fill(store)
-    process = start(permit_jwks_url=key_server.url, permit_jwks_refetch="1 s")
+    process = start(auth_jwks_url=key_server.url, auth_jwks_refetch="1 s")
     now = int(time.time())
     body = {"sub": "ann", "views": ["odds"], "iat": now, "exp": now + 600}
     old = client(process, sign(body, rsa_key(), "RS256", kid="old"))
@@ -188,7 +188,7 @@ def test_a_publisher_on_the_network_asks_and_never_writes_down_what_it_is_shown(
     env = environment(
         store,
         config=str(tmp_path / "distributary.toml"),
-        permit_hmac_secret=SECRET,
+        auth_hmac_secret=SECRET,
         publisher_host="0.0.0.0",
         publisher_port=str(free_port()),
         publisher_http_port=str(free_port()),
@@ -240,7 +240,7 @@ def test_an_open_stack_does_not_listen_on_the_network(
     assert done.returncode == 1
     assert done.stdout == ""
     assert f'{part}.host = "0.0.0.0"' in done.stderr
-    assert "permit.hmac_secret" in done.stderr
+    assert "auth.hmac_secret" in done.stderr
     assert "Traceback" not in done.stderr
 
 

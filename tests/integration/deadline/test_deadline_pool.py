@@ -120,7 +120,7 @@ async def test_function_may_print(pool: Deadline) -> None:
 
 
 async def test_process_does_not_see_the_environment(pool: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DISTRIBUTARY_PERMIT_HMAC_SECRET", "secret")
+    monkeypatch.setenv("DISTRIBUTARY_AUTH_HMAC_SECRET", "secret")
     seen = await pool.run(slow.environment, what="it")
     assert "secret" not in seen.values()
 

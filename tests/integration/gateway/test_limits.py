@@ -18,16 +18,16 @@ from tests.support.waiting import eventually
 from tests.unit.publisher.world import until
 
 from distributary.auth.token_issuer import make_token
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.config.limits_section import Limits
 from distributary.gateway.rest_proxy import consumer_instance
 from distributary.kafka import topic_offsets
 
-PERMIT = Permit(hmac_secret="a secret of the tests, long enough for HS256")
+AUTH = Auth(hmac_secret="a secret of the tests, long enough for HS256")
 
 
 def token_of(user: str, topic: str, **limits: int) -> str:
-    return make_token(PERMIT, user, {"consume": [topic], "limits": limits}, 600)[0]
+    return make_token(AUTH, user, {"consume": [topic], "limits": limits}, 600)[0]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def test_consumers_of_one_user_are_bounded_instances_and_streams_together(
     start: Start, settings: Config, http: aiohttp.ClientSession, topic: str
 ) -> None:
     limits = Limits(consumers_per_user=3, connections_per_user=1)
-    url = await start(replace(settings, permit=PERMIT, limits=limits), instance_timeout=2.0)
+    url = await start(replace(settings, auth=AUTH, limits=limits), instance_timeout=2.0)
     call = Calls(url, http)
 
     def shown(user: str) -> dict[str, str]:
@@ -84,7 +84,7 @@ async def test_stream_of_a_user_who_took_too_much_processor_time_waits_and_other
 ) -> None:
     count = 20_000
     stack.produce(topic, [(None, {"n": n, "text": "x" * 50}) for n in range(count)], partition=0)
-    url = await start(replace(settings, permit=PERMIT, limits=Limits(cpu_ms_per_user=0)))
+    url = await start(replace(settings, auth=AUTH, limits=Limits(cpu_ms_per_user=0)))
     come = {"ann": 0, "bob": 0}
 
     async def read(user: str, **limits: int) -> None:

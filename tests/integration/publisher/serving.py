@@ -14,7 +14,7 @@ from tests.support.clock import LIMIT
 from tests.unit.publisher.wires import read, write
 from tests.unit.publisher.world import World
 
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.config.limits_section import Limits
 from distributary.config.sections import Publisher as Settings
 from distributary.publisher.access.door import Door
@@ -32,7 +32,7 @@ async def serving(
     world: World,
     *,
     inlet: Inlet | None = None,
-    permit: Permit | None = None,
+    auth: Auth | None = None,
     reader: ReaderStore | None = None,
     data_dir: Path | None = None,
     limits: Limits | None = None,
@@ -40,10 +40,8 @@ async def serving(
 ) -> AsyncIterator[Publisher]:
     """Run a publisher on free ports; ``reader`` is another store's than the world's own."""
     store = reader or world.reader
-    config = Config(
-        permit=permit or Permit(), data_dir=data_dir or Path("/nowhere"), limits=limits or Limits()
-    )
-    door = Door(config, store) if permit is not None else None
+    config = Config(auth=auth or Auth(), data_dir=data_dir or Path("/nowhere"), limits=limits or Limits())
+    door = Door(config, store) if auth is not None else None
     publisher = Publisher(store, Settings(**settings), ttl=60, inlet=inlet, door=door)
     await publisher.start(port=0, http_port=0)
     running = asyncio.create_task(publisher.run())

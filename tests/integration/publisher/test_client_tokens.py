@@ -15,9 +15,9 @@ from tests.integration.publisher.test_permission import french, german, none_lef
 from tests.unit.auth.signed import SECRET
 from tests.unit.publisher.world import VIEW, until
 
-from distributary.config import Permit
+from distributary.config import Auth
 
-PERMIT = Permit(hmac_secret=SECRET, revoked_ttl=0.0)
+AUTH = Auth(hmac_secret=SECRET, revoked_ttl=0.0)
 """With the usual grace: clients get a new token when the old one ends, not before."""
 
 
@@ -44,7 +44,7 @@ async def test_python(protobuf: bool) -> None:
         own.append(token(channel=channel, lasts=1))
         return own[-1]
 
-    async with serving(world, permit=PERMIT) as publisher:
+    async with serving(world, auth=AUTH) as publisher:
         ends, notes, narrow = Ends(), Notes(), Notes()
         url = publisher.addresses["websocket"]
         client = Client(url, ends, get_token=get_token, use_protobuf=protobuf, min_reconnect_delay=0.01)
@@ -78,7 +78,7 @@ async def test_python(protobuf: bool) -> None:
 @protobuf
 async def test_node(protobuf: bool) -> None:
     world = two_rows()
-    async with serving(world, permit=PERMIT) as publisher:
+    async with serving(world, auth=AUTH) as publisher:
         process = await asyncio.create_subprocess_exec(
             *("node", str(NODE / "follow.mjs"), publisher.addresses["websocket"], VIEW, "--tokens"),
             *(["--protobuf"] if protobuf else []),

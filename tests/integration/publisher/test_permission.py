@@ -20,7 +20,7 @@ from tests.unit.publisher.world import VIEW, Taken, World, until
 
 from distributary.auth import Grant, owned_id
 from distributary.auth.api_keys import make_key
-from distributary.config import Permit
+from distributary.config import Auth
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codec import Wire
@@ -30,7 +30,7 @@ from distributary.publisher.websocket.client_publish import Inlet
 
 KEY, HASH = make_key()
 ENTRY = {"hash": HASH, "views": [VIEW], "rows": "c = 'DE'"}
-PERMIT = Permit(hmac_secret=SECRET, keys={"reports": json.dumps(ENTRY)}, leeway=0.0, revoked_ttl=0.0)
+AUTH = Auth(hmac_secret=SECRET, keys={"reports": json.dumps(ENTRY)}, leeway=0.0, revoked_ttl=0.0)
 
 both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
 
@@ -80,7 +80,7 @@ def none_left(publisher: Publisher) -> bool:
 async def test_one_name_and_two_filters_never_share_a_row(wire: Wire) -> None:
     world = two_rows()
     async with (
-        serving(world, permit=PERMIT) as publisher,
+        serving(world, auth=AUTH) as publisher,
         connected(publisher, german(), wire) as ann,
         connected(publisher, french(), wire) as bob,
         connected(publisher, token("cid"), wire) as cid,
@@ -111,7 +111,7 @@ async def test_one_name_and_two_filters_never_share_a_row(wire: Wire) -> None:
 @both
 async def test_who_is_let_in(wire: Wire) -> None:
     world = two_rows()
-    async with serving(world, permit=PERMIT) as publisher:
+    async with serving(world, auth=AUTH) as publisher:
         for hello, headers, rows in (
             ({"token": german()}, {}, ["de"]),
             ({"data": {"api_key": KEY}}, {}, ["de"]),
@@ -142,14 +142,14 @@ async def test_who_is_let_in(wire: Wire) -> None:
 
 
 async def test_who_does_not_say_who_it_is_in_time_is_closed() -> None:
-    async with serving(two_rows(), permit=PERMIT, auth_timeout=0.3) as publisher, raw(publisher) as ann:
+    async with serving(two_rows(), auth=AUTH, auth_timeout=0.3) as publisher, raw(publisher) as ann:
         assert (await ann.ask(1, connect={"token": german(lasts=-1)}))["error"]["code"] == 109
         assert await ann.closed() == (3502, "stale")
 
 
 async def test_connection_that_ends_as_its_reading_pauses_leaves_nothing_behind() -> None:
     """Coroutines that are never awaited are warnings, which are errors here."""
-    async with serving(two_rows(), permit=PERMIT) as publisher, connected(publisher, german()) as ann:
+    async with serving(two_rows(), auth=AUTH) as publisher, connected(publisher, german()) as ann:
         (connection,) = publisher.websocket.connections
         connection.pause_reading()
         connection.end(codes.SHUTDOWN)
@@ -159,7 +159,7 @@ async def test_connection_that_ends_as_its_reading_pauses_leaves_nothing_behind(
 
 async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> None:
     world = two_rows()
-    async with serving(world, permit=PERMIT) as publisher, connected(publisher, token(views=[])) as client:
+    async with serving(world, auth=AUTH) as publisher, connected(publisher, token(views=[])) as client:
         for n, channel in enumerate((VIEW, "nothing", f"{VIEW}?keys=de", f"q:{VIEW}:0123456789abcdef")):
             error = (await client.ask(n + 2, subscribe={"channel": channel}))["error"]
             assert error["code"] == 103
@@ -171,7 +171,7 @@ async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> No
 @both
 async def test_positions_history_and_resume_are_of_the_own_rows(wire: Wire) -> None:
     world = two_rows()
-    async with serving(world, permit=PERMIT) as publisher:
+    async with serving(world, auth=AUTH) as publisher:
         async with connected(publisher, german(), wire) as ann:
             reply = (await ann.ask(2, subscribe={"channel": VIEW}))["subscribe"]
             position = {"epoch": reply["epoch"], "offset": reply["offset"]}
@@ -203,7 +203,7 @@ async def test_positions_history_and_resume_are_of_the_own_rows(wire: Wire) -> N
 @both
 async def test_a_start_counts_only_under_the_filter_that_it_was_told_under(wire: Wire) -> None:
     world = two_rows()
-    async with serving(world, permit=PERMIT) as publisher:
+    async with serving(world, auth=AUTH) as publisher:
         async with connected(publisher, german(), wire) as ann:
             reply = (await ann.ask(2, subscribe={"channel": VIEW}))["subscribe"]
         world.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}))
@@ -226,7 +226,7 @@ async def test_a_subscription_is_its_makers_alone() -> None:
     mine, his, all_rows = owned_id("ann"), owned_id("bob"), owned_id("ann")
     for id, asked in ((mine, query), (his, query), (all_rows, whole), ("G", query)):
         await world.reader.register(VIEW, asked.id, asked.text, id, 60_000, True)
-    async with serving(world, permit=PERMIT) as publisher, connected(publisher, german()) as ann:
+    async with serving(world, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         assert await keys_of(ann, query.channel, data={"subscription": mine}) == ["de"]
         await ann.ask(3, unsubscribe={"channel": query.channel})
         for n, (channel, data) in enumerate(
@@ -253,7 +253,7 @@ async def test_a_subscription_is_its_makers_alone() -> None:
 @both
 async def test_a_refresh_goes_on_and_changes_what_is_served(wire: Wire) -> None:
     world = two_rows()
-    async with serving(world, permit=PERMIT) as publisher:
+    async with serving(world, auth=AUTH) as publisher:
         async with raw(publisher, wire) as ann:
             said = await ann.connect(german(lasts=5))
             assert (said["expires"], 1 <= said["ttl"] <= 5) == (True, True)
@@ -288,7 +288,7 @@ async def test_a_refresh_goes_on_and_changes_what_is_served(wire: Wire) -> None:
 
 async def test_a_refresh_while_a_channel_is_joined_counts_for_it() -> None:
     world = two_rows()
-    async with serving(world, permit=PERMIT) as publisher, connected(publisher, german()) as ann:
+    async with serving(world, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         await ann.send(
             {"id": 2, "subscribe": {"channel": VIEW}}, {"id": 3, "refresh": {"token": french("ann")}}
         )
@@ -301,7 +301,7 @@ async def test_a_subscription_that_waits_is_looked_at_like_others() -> None:
     world = two_rows()
     query, id = Query.parse(VIEW, "c = 'DE'"), owned_id("ann")
     await world.reader.register(VIEW, query.id, query.text, id, 60_000, False)
-    async with serving(world, permit=PERMIT) as publisher, connected(publisher, german()) as ann:
+    async with serving(world, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         asked = {"channel": query.channel, "data": {"subscription": id}}
         assert (await ann.ask(2, subscribe=asked))["subscribe"]["data"] == {"op": "waiting"}
         assert "refresh" in await ann.ask(3, refresh={"token": german()})
@@ -314,7 +314,7 @@ async def test_a_subscription_that_waits_is_looked_at_like_others() -> None:
 async def test_time_and_revocation_end_what_is_open() -> None:
     world = two_rows()
     async with (
-        serving(world, permit=PERMIT) as publisher,
+        serving(world, auth=AUTH) as publisher,
         raw(publisher) as short,
         connected(publisher, german("bob")) as bob,
         connected(publisher, german("cid")) as cid,
@@ -346,8 +346,8 @@ async def text_of(reply: aiohttp.ClientResponse) -> bytes:
 
 
 async def test_a_grace_for_those_whose_token_is_just_over() -> None:
-    permit = Permit(hmac_secret=SECRET, leeway=60.0, revoked_ttl=0.0)
-    async with serving(two_rows(), permit=permit) as publisher, raw(publisher) as ann:
+    auth = Auth(hmac_secret=SECRET, leeway=60.0, revoked_ttl=0.0)
+    async with serving(two_rows(), auth=auth) as publisher, raw(publisher) as ann:
         assert (await ann.connect(german(lasts=-5)))["ttl"] == 1
         await publisher.door.roll.look()
         assert await keys_of(ann) == ["de"]
@@ -357,7 +357,7 @@ async def test_a_grace_for_those_whose_token_is_just_over() -> None:
 async def test_a_channel_with_a_token_of_its_own(wire: Wire) -> None:
     world = two_rows()
     world.put(("de2", {"c": "DE", "n": 5}))
-    async with serving(world, permit=PERMIT) as publisher, connected(publisher, german(), wire) as ann:
+    async with serving(world, auth=AUTH) as publisher, connected(publisher, german(), wire) as ann:
         # It can only take away.
         assert await keys_of(ann, token=token(rows="n = 5")) == ["de2"]
         own = {"channel": VIEW, "token": token(rows="n = 5", channel=VIEW)}
@@ -393,7 +393,7 @@ async def test_a_channel_with_a_token_of_its_own(wire: Wire) -> None:
 
 
 async def test_a_token_for_one_channel_does_not_connect() -> None:
-    async with serving(two_rows(), permit=PERMIT) as publisher, raw(publisher) as ann:
+    async with serving(two_rows(), auth=AUTH) as publisher, raw(publisher) as ann:
         await ann.send({"id": 1, "connect": {"token": token(channel=VIEW)}})
         assert (await ann.closed())[0] == 3500
 
@@ -405,7 +405,7 @@ async def test_the_limits_of_a_token() -> None:
     world = two_rows()
     limits = {"channels": 1, "queries": 2, "rate": 5}
     async with (
-        serving(world, permit=PERMIT) as publisher,
+        serving(world, auth=AUTH) as publisher,
         connected(publisher, token(limits=limits)) as one,
         connected(publisher, token(limits=limits)) as two,
         connected(publisher, token(limits=limits)) as three,
@@ -437,7 +437,7 @@ async def test_the_limits_of_a_token() -> None:
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/x-ndjson"])
 async def test_streams_have_the_own_rows_only(accept: str) -> None:
     world = two_rows()
-    async with serving(world, permit=PERMIT) as publisher, aiohttp.ClientSession() as http:
+    async with serving(world, auth=AUTH) as publisher, aiohttp.ClientSession() as http:
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events"
         shown: tuple[tuple[dict[str, str], dict[str, str], str], ...] = (
             ({"Authorization": f"Bearer {german()}"}, {}, "de"),
@@ -480,7 +480,7 @@ async def until_seen(stream: aiohttp.ClientResponse, what: bytes) -> bytes:
 
 async def test_a_stream_resumes_under_its_own_filter_only() -> None:
     world = two_rows()
-    async with serving(world, permit=PERMIT) as publisher, aiohttp.ClientSession() as http:
+    async with serving(world, auth=AUTH) as publisher, aiohttp.ClientSession() as http:
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events"
         async with http.get(url, params={"token": german()}) as stream:
             read = await until_seen(stream, b"event: ready")
@@ -500,7 +500,7 @@ async def test_a_stream_resumes_under_its_own_filter_only() -> None:
 
 
 async def test_what_is_said_of_the_whole_publisher() -> None:
-    async with serving(two_rows(), permit=PERMIT) as publisher, aiohttp.ClientSession() as http:
+    async with serving(two_rows(), auth=AUTH) as publisher, aiohttp.ClientSession() as http:
         base = publisher.addresses["http"]
         for path in ("/v1/stats", "/metrics"):
             for shown, status in (("", 401), (token(), 403), (token(operator="read"), 200)):
@@ -522,7 +522,7 @@ async def test_a_store_that_does_not_answer_lets_nobody_in_and_says_come_back(
 
     world = two_rows()
     monkeypatch.setattr(world.reader, "revoked", down)
-    async with serving(world, permit=PERMIT) as publisher, raw(publisher) as ann:
+    async with serving(world, auth=AUTH) as publisher, raw(publisher) as ann:
         error = (await ann.ask(1, connect={"token": german()}))["error"]
         assert (error["code"], error["temporary"]) == (100, True)
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events"
@@ -538,7 +538,7 @@ async def test_a_store_that_does_not_answer_lets_nobody_in_and_says_come_back(
 async def test_refusals_are_in_the_audit_log(tmp_path: Path) -> None:
     moves = Inlet((), World().reader, Taken().produce)
     async with (
-        serving(two_rows(), permit=PERMIT, data_dir=tmp_path, inlet=moves) as publisher,
+        serving(two_rows(), auth=AUTH, data_dir=tmp_path, inlet=moves) as publisher,
         aiohttp.ClientSession() as http,
     ):
         async with raw(publisher, WIRES[0]) as client:
@@ -563,7 +563,7 @@ async def test_refusals_are_in_the_audit_log(tmp_path: Path) -> None:
 
 async def test_who_took_too_much_processor_time_is_read_from_later_and_others_are_not() -> None:
     async with (
-        serving(World(), permit=PERMIT) as publisher,
+        serving(World(), auth=AUTH) as publisher,
         connected(publisher, token()) as ann,
         connected(publisher, token("bob")) as bob,
     ):
@@ -581,7 +581,7 @@ async def test_who_took_too_much_processor_time_is_read_from_later_and_others_ar
 
 
 async def test_stream_of_a_user_over_its_limits_is_refused_before_its_query_is_read() -> None:
-    async with serving(two_rows(), permit=PERMIT) as publisher, aiohttp.ClientSession() as http:
+    async with serving(two_rows(), auth=AUTH) as publisher, aiohttp.ClientSession() as http:
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events?where=no+filter+at+all"
         for limits, status in (({}, 400), ({"connections": 0}, 429)):
             headers = {"Authorization": f"Bearer {token(limits=limits)}"}

@@ -26,7 +26,7 @@ async def test_every_process_has_only_what_it_needs(feeding: Feeding) -> None:
         "store": {()},
         "reducers": {("SPARK_PLANTED",)},
         **{
-            part: {("DISTRIBUTARY_PERMIT_AUDIENCE",)}
+            part: {("DISTRIBUTARY_AUTH_AUDIENCE",)}
             for part in ("control", "gateway", "publisher-1", "publisher-2", "socketio")
         },
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.integration.publisher.serving import WAIT, serving
-from tests.integration.publisher.test_permission import KEY, PERMIT, french, german, two_rows
+from tests.integration.publisher.test_permission import AUTH, KEY, french, german, two_rows
 from tests.support.clock import LIMIT
 from tests.unit.publisher.world import VIEW, until
 
@@ -28,7 +28,7 @@ async def test_a_token_got_anew_keeps_a_connection() -> None:
         got.append(give("ann", lasts=2))
         return got[-1]
 
-    async with serving(world, permit=PERMIT) as publisher:
+    async with serving(world, auth=AUTH) as publisher:
         url = publisher.addresses["websocket"]
         async with (
             asyncio.timeout(3 * WAIT),
@@ -49,7 +49,7 @@ async def test_a_token_got_anew_keeps_a_connection() -> None:
 async def test_one_that_is_over_is_replaced_at_the_next_connection() -> None:
     world = two_rows()
     tokens = iter([german(lasts=-1), german()])
-    async with serving(world, permit=PERMIT) as publisher:
+    async with serving(world, auth=AUTH) as publisher:
         url = publisher.addresses["websocket"]
         async with distributary.subscribe(VIEW, url=url, get_token=lambda: next(tokens)) as it:
             assert set(it.rows) == {"de"}
@@ -64,14 +64,14 @@ async def test_one_that_is_over_is_replaced_at_the_next_connection() -> None:
     ],
 )
 async def test_who_is_not_let_in_is_told(shown: dict[str, Any], said: str) -> None:
-    async with serving(two_rows(), permit=PERMIT) as publisher:
+    async with serving(two_rows(), auth=AUTH) as publisher:
         with pytest.raises(SubscribeError, match=said):
             async with distributary.subscribe(VIEW, url=publisher.addresses["websocket"], **shown):
                 pass
 
 
 async def test_the_environment_says_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(two_rows(), permit=PERMIT) as publisher:
+    async with serving(two_rows(), auth=AUTH) as publisher:
         url = publisher.addresses["websocket"]
         monkeypatch.setenv("DISTRIBUTARY_API_KEY", KEY)
         async with distributary.subscribe(VIEW, url=url) as it:

@@ -56,15 +56,15 @@ def test_a_longer_text_is_not_cut_to_a_key() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("a", {"veiws": ["odds"]}, 'permit.keys.a.veiws: unknown key. Did you mean "views"?'),
-        ("a", {"sub": "ann"}, "permit.keys.a.sub: unknown key"),
-        ("a", {"views": 7}, 'permit.keys.a: "views" cannot be read'),
-        ("a", {"rows": "a ="}, "permit.keys.a: the filter of rows"),
-        ("A b", {}, "permit.keys.A b: not a name"),
-        ("a", {"user": "B c"}, "permit.keys.a.user: not a name"),
-        ("a", {"expires": "tomorrow"}, "permit.keys.a.expires: not a time"),
-        ("a", {"issued": 7}, "permit.keys.a.issued: not a time"),
-        ("a", {"admin": True}, "permit.keys.a.admin: unknown key"),
+        ("a", {"veiws": ["odds"]}, 'auth.keys.a.veiws: unknown key. Did you mean "views"?'),
+        ("a", {"sub": "ann"}, "auth.keys.a.sub: unknown key"),
+        ("a", {"views": 7}, 'auth.keys.a: "views" cannot be read'),
+        ("a", {"rows": "a ="}, "auth.keys.a: the filter of rows"),
+        ("A b", {}, "auth.keys.A b: not a name"),
+        ("a", {"user": "B c"}, "auth.keys.a.user: not a name"),
+        ("a", {"expires": "tomorrow"}, "auth.keys.a.expires: not a time"),
+        ("a", {"issued": 7}, "auth.keys.a.issued: not a time"),
+        ("a", {"admin": True}, "auth.keys.a.admin: unknown key"),
     ],
 )
 def test_settings_that_cannot_be_used_are_told(name: str, settings: dict[str, Any], said: str) -> None:
@@ -98,7 +98,7 @@ def test_keys_are_read_again_when_the_file_changes(tmp_path: Path) -> None:
 
     def write(**keys: str) -> None:
         lines = (f'{name} = {{ hash = "{json.loads(entry(key))["hash"]}" }}' for name, key in keys.items())
-        file.write_text("\n".join(["[permit.keys]", *lines]))
+        file.write_text("\n".join(["[auth.keys]", *lines]))
 
     write(a="one")
     keys = ApiKeys({"a": entry("one")}, file=file, clock=lambda: now)
@@ -120,7 +120,7 @@ def test_file_that_cannot_be_read_leaves_the_keys_as_they_were(
     file, now = tmp_path / "d.toml", 0.0
     file.write_text("")
     keys = ApiKeys({"a": entry("one")}, file=file, clock=lambda: now)
-    file.write_text("[permit.keys]\na = 7 # half written")
+    file.write_text("[auth.keys]\na = 7 # half written")
     now += LOOK
     assert keys.find("one").user == "key:a"
     assert "stay as they were" in caplog.text

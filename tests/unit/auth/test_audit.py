@@ -13,7 +13,7 @@ from tests.unit.auth.signed import claims, sign
 from distributary.auth import audit
 from distributary.auth.api_keys import make_key
 from distributary.auth.audit import BURST, WINDOW, Audit
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 
 
 class Written:
@@ -140,11 +140,11 @@ def test_log_is_where_the_configuration_says(tmp_path: Path, capfd: pytest.Captu
         ("logs/who.jsonl", tmp_path / "logs" / "who.jsonl"),
         (str(tmp_path / "x.log"), tmp_path / "x.log"),
     ):
-        permit = Permit(audit_log=name)
-        config = Config(data_dir=tmp_path / "data", path=tmp_path / "d.toml", permit=permit)
+        auth = Auth(audit_log=name)
+        config = Config(data_dir=tmp_path / "data", path=tmp_path / "d.toml", auth=auth)
         Audit.of("gateway", config).note("x", "ok", user="ann", address="::1")
         assert json.loads(path.read_text())["part"] == "gateway"
-    Audit.of("gateway", Config(permit=Permit(audit_log="-"))).note("x", "ok", user="ann", address="::1")
+    Audit.of("gateway", Config(auth=Auth(audit_log="-"))).note("x", "ok", user="ann", address="::1")
     assert json.loads(capfd.readouterr().err)["user"] == "ann"
 
 

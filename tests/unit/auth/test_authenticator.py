@@ -18,7 +18,7 @@ from distributary.auth.jwks import KeySet
 from distributary.auth.jwt_checks import verify
 from distributary.auth.revocations import token_name
 from distributary.auth.stack_token import make_token
-from distributary.config import Config, Permit, load
+from distributary.config import Auth, Config, load
 from distributary.errors import (
     AccessError,
     ConfigError,
@@ -39,14 +39,14 @@ def basic(password: str) -> str:
 class Case:
     """A gate over a store in memory and a key set that answers what a test says."""
 
-    def __init__(self, permit: Permit, path: Path | None = None, *, set: bool = False) -> None:
+    def __init__(self, auth: Auth, path: Path | None = None, *, set: bool = False) -> None:
         self.now = NOW
         self.store = MemoryStore(clock=lambda: self.now)
         self.answer: bytes | Exception = jwks()
         self.fetched = 0
         keys = KeySet(self._fetch, ttl=600, refetch=30, clock=lambda: self.now) if set else None
         self.gate = Gate(
-            Config(permit=permit, path=path), self.store.reader.revoked, keys=keys, clock=lambda: self.now
+            Config(auth=auth, path=path), self.store.reader.revoked, keys=keys, clock=lambda: self.now
         )
 
     async def _fetch(self) -> bytes:
@@ -62,15 +62,15 @@ class Case:
 
 
 def with_secret(**settings: Any) -> Case:
-    return Case(Permit(hmac_secret=SECRET, revoked_ttl=0.0, **settings))
+    return Case(Auth(hmac_secret=SECRET, revoked_ttl=0.0, **settings))
 
 
 def with_set(**settings: Any) -> Case:
-    return Case(Permit(jwks_url="https://login.example.com/keys", **settings), set=True)
+    return Case(Auth(jwks_url="https://login.example.com/keys", **settings), set=True)
 
 
 async def test_without_settings_everybody_is_let_in() -> None:
-    gate = Case(Permit()).gate
+    gate = Case(Auth()).gate
     assert not gate.on
     assert await gate.by_token("nonsense") is OPEN
     assert await gate.by_headers({}) is OPEN
@@ -96,13 +96,13 @@ async def test_one_of_the_settings_is_enough_to_close_the_stack(tmp_path: Path) 
     (tmp_path / "login.pem").write_bytes(pem(ec_key()))
     entry = {"a": json.dumps({"hash": HASH})}
     config = tmp_path / "distributary.toml"
-    for permit in (
-        Permit(hmac_secret=SECRET),
-        Permit(public_keys=("login.pem",)),
-        Permit(jwks_url="https://login.example.com/keys"),
-        Permit(keys=entry),
+    for auth in (
+        Auth(hmac_secret=SECRET),
+        Auth(public_keys=("login.pem",)),
+        Auth(jwks_url="https://login.example.com/keys"),
+        Auth(keys=entry),
     ):
-        case = Case(permit, config)
+        case = Case(auth, config)
         assert case.gate.on
         with pytest.raises(CredentialsMissing):
             await case.gate.by_headers({})
@@ -111,7 +111,7 @@ async def test_one_of_the_settings_is_enough_to_close_the_stack(tmp_path: Path) 
 async def test_files_of_public_keys(tmp_path: Path) -> None:
     (tmp_path / "a.pem").write_bytes(pem(ec_key()))
     (tmp_path / "b.pem").write_bytes(pem(rsa_key()))
-    case = Case(Permit(public_keys=("a.pem", str(tmp_path / "b.pem"))), tmp_path / "distributary.toml")
+    case = Case(Auth(public_keys=("a.pem", str(tmp_path / "b.pem"))), tmp_path / "distributary.toml")
     assert (await case.gate.by_token(sign(claims(), ec_key(), "ES256"))).user == "ann"
     assert (await case.gate.by_token(sign(claims(), rsa_key(), "RS256", kid="any"))).user == "ann"
     assert await case.reason(sign(claims(), rsa_key("other"), "RS256")) == "signature"
@@ -123,7 +123,7 @@ def test_files_that_cannot_be_used_are_told(tmp_path: Path, text: bytes | None, 
     if text is not None:
         (tmp_path / "a.pem").write_bytes(text)
     with pytest.raises(ConfigError, match=said):
-        Case(Permit(public_keys=("a.pem",)), tmp_path / "distributary.toml")
+        Case(Auth(public_keys=("a.pem",)), tmp_path / "distributary.toml")
 
 
 async def test_a_rotated_key_is_found_and_the_old_one_is_refused() -> None:
@@ -277,7 +277,7 @@ async def test_a_token_for_one_channel_opens_nothing_else() -> None:
 
 async def test_tokens_of_the_old_secret_count_while_it_is_replaced() -> None:
     new, old, older = "n" * 32, SECRET, "x" * 32
-    case = Case(Permit(hmac_secret=new, old_hmac_secrets=(old,), revoked_ttl=0.0))
+    case = Case(Auth(hmac_secret=new, old_hmac_secrets=(old,), revoked_ttl=0.0))
     for secret in (new, old):
         assert (await case.gate.by_token(sign(claims(), secret))).user == "ann"
     assert await case.reason(sign(claims(), older)) == "signature"
@@ -291,8 +291,8 @@ async def test_token_cannot_take_the_place_of_an_api_key() -> None:
 
 async def test_stacks_own_token_allows_everything_whether_permission_is_on_or_not(tmp_path: Path) -> None:
     token = make_token(tmp_path)
-    for permit in (Permit(), Permit(hmac_secret=SECRET)):
-        gate = Gate(Config(permit=permit, data_dir=tmp_path), MemoryStore().reader.revoked)
+    for auth in (Auth(), Auth(hmac_secret=SECRET)):
+        gate = Gate(Config(auth=auth, data_dir=tmp_path), MemoryStore().reader.revoked)
         assert await gate.by_token(token) is STACK
         assert await gate.by_headers({"Authorization": f"Bearer {token}"}) is STACK
         assert await gate.ended([STACK]) == []
@@ -344,12 +344,12 @@ async def test_api_key_that_was_made_after_a_revocation_counts() -> None:
 
 async def test_api_key_that_is_gone_from_the_file_ends_what_it_let_in(tmp_path: Path) -> None:
     file = tmp_path / "distributary.toml"
-    entry = f'[permit.keys.a]\nhash = "{HASH}"\n'
-    file.write_text(f'[permit]\nhmac_secret = "{SECRET}"\n{entry}')
+    entry = f'[auth.keys.a]\nhash = "{HASH}"\n'
+    file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n{entry}')
     gate = Gate(load(file, {}), MemoryStore().reader.revoked)
     grant = await gate.by_key(KEY)
     assert await gate.ended([grant]) == []
-    file.write_text(f'[permit]\nhmac_secret = "{SECRET}"\n')
+    file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
     gate._api_keys._looked -= LOOK
     assert [error.reason for _, error in await gate.ended([grant])] == ["api-key"]
     with pytest.raises(TokenRefused):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.auth.signed import SECRET
 
 from distributary.auth.bind_check import check_exposure, is_loopback
-from distributary.config import Config, Control, Gateway, Permit, Publisher
+from distributary.config import Auth, Config, Control, Gateway, Publisher
 from distributary.errors import ConfigError
 
 
@@ -29,14 +29,14 @@ def test_an_open_stack_may_not_listen_elsewhere(host: str) -> None:
         with pytest.raises(ConfigError) as caught:
             check_exposure(config)
         assert f'host = "{host}"' in caught.value.message
-        assert "permit.hmac_secret" in caught.value.hint
-    permit = Permit(hmac_secret=SECRET)
+        assert "auth.hmac_secret" in caught.value.hint
+    auth = Auth(hmac_secret=SECRET)
     check_exposure(
         Config(
             control=Control(host=host),
             publisher=Publisher(host=host),
             gateway=Gateway(host=host),
-            permit=permit,
+            auth=auth,
         )
     )
 
@@ -52,6 +52,6 @@ def test_open_stack_may_not_listen_to_pages_of_every_site(server: str) -> None:
     for origins in (("*",), ("https://app.example.com", "*")):
         with pytest.raises(ConfigError, match=f"{server}.origins") as caught:
             check_exposure(Config(**{server: kind(origins=origins)}))
-        assert "permit.hmac_secret" in caught.value.hint
+        assert "auth.hmac_secret" in caught.value.hint
     check_exposure(Config(**{server: kind(origins=("https://app.example.com",))}))
-    check_exposure(Config(**{server: kind(origins=("*",))}, permit=Permit(hmac_secret=SECRET)))
+    check_exposure(Config(**{server: kind(origins=("*",))}, auth=Auth(hmac_secret=SECRET)))

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 from tests.unit.auth.signed import ec_key, jwk, jwks
 
 from distributary.auth.jwks import MAX_BYTES, RETRY, KeySet, fetch
-from distributary.config import Permit
+from distributary.config import Auth
 from distributary.errors import KeysUnavailable
 
 
@@ -143,7 +143,7 @@ async def test_a_fetch_over_http() -> None:
         [web.get("/good", good), web.get("/large", large), web.get("/302", elsewhere), web.get("/slow", slow)]
     )
     async with TestServer(app) as server:
-        keys = KeySet.of(Permit(jwks_url=str(server.make_url("/good"))))
+        keys = KeySet.of(Auth(jwks_url=str(server.make_url("/good"))))
         assert [key.kid for key in await keys.keys()] == ["a"]
         for path, said in (("/large", "bytes"), ("/302", "HTTP 302"), ("/none", "HTTP 404")):
             with pytest.raises(ValueError, match=said):
@@ -153,7 +153,7 @@ async def test_a_fetch_over_http() -> None:
 
 
 async def test_the_log_does_not_show_the_address(caplog: pytest.LogCaptureFixture) -> None:
-    keys = KeySet.of(Permit(jwks_url="http://user:hunter2@127.0.0.1:9/keys", jwks_timeout=2.0))
+    keys = KeySet.of(Auth(jwks_url="http://user:hunter2@127.0.0.1:9/keys", jwks_timeout=2.0))
     with caplog.at_level(logging.DEBUG), pytest.raises(KeysUnavailable) as caught:
         await keys.keys()
     assert "cannot be fetched" in caplog.text

@@ -13,7 +13,7 @@ from tests.unit.auth.signed import NOW, SECRET, claims, ec_key, ed_key, forged, 
 
 from distributary.auth.jwt_checks import MAX_TOKEN, REASONS, Rules, check_times, read_header, verify
 from distributary.auth.verification_keys import VerifyingKey, of_pem, of_secret
-from distributary.config import Permit
+from distributary.config import Auth
 from distributary.errors import TokenExpired, TokenRefused
 
 P384, P521 = ec.SECP384R1(), ec.SECP521R1()
@@ -167,7 +167,7 @@ def test_without_a_key_for_it_an_algorithm_does_not_count() -> None:
 
 
 def test_what_may_be_left_out_by_setting() -> None:
-    free = Rules.of(Permit(require_expiry=False, leeway=0.0))
+    free = Rules.of(Auth(require_expiry=False, leeway=0.0))
     body = {"sub": "ann"}
     assert verify(sign(body), keys(), free, NOW) == body
     refused(sign(body | {"aud": "somebody"}), "audience", rules=free)
@@ -211,13 +211,13 @@ def test_times_against_their_definition(
     ],
 )
 def test_token_with_a_longer_life_than_allowed_is_refused(claims: dict[str, int], counts: bool) -> None:
-    rules = Rules.of(Permit(max_token_age=60.0, require_expiry=False))
+    rules = Rules.of(Auth(max_token_age=60.0, require_expiry=False))
     if counts:
         return check_times(claims, rules, 120)
     with pytest.raises(TokenRefused) as caught:
         check_times(claims, rules, 120)
     assert caught.value.reason == "too-long"
-    check_times(claims, Rules.of(Permit(require_expiry=False)), 120)
+    check_times(claims, Rules.of(Auth(require_expiry=False)), 120)
     return None
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from distributary.auth import OPEN, STACK, Grant, Limits, metering
 from distributary.auth.limiter import Limiter
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.config.limits_section import Limits as Settings
 from distributary.errors import LimitExceeded, TooManyRequests
 from distributary.store.memory_store import MemoryStore
@@ -13,7 +13,7 @@ ANN = Grant("ann")
 
 
 def limiter(store: MemoryStore | None = None, **settings: float) -> Limiter:
-    config = Config(limits=Settings(**settings), permit=Permit(hmac_secret="x" * 40))  # type: ignore[arg-type]
+    config = Config(limits=Settings(**settings), auth=Auth(hmac_secret="x" * 40))  # type: ignore[arg-type]
     return Limiter(config, (store or MemoryStore()).reader, patience=0)
 
 
@@ -172,5 +172,5 @@ async def test_arrivals_are_not_counted_where_permission_is_off_or_nobody_can_co
         async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
             raise ConnectionError
 
-    config = Config(limits=settings, permit=Permit(hmac_secret="x" * 40))
+    config = Config(limits=settings, auth=Auth(hmac_secret="x" * 40))
     assert await arrivals(Limiter(config, Dead(), patience=0), "10.0.0.1") == 100  # type: ignore[arg-type]

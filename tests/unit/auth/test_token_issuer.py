@@ -9,47 +9,47 @@ from tests.unit.auth.signed import NOW, SECRET
 from distributary.auth import STACK, Gate, Operator
 from distributary.auth.stack_token import make_token as make_stack_token
 from distributary.auth.token_issuer import make_token, own_headers
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.errors import TokenRefused, UsageError
 from distributary.store.memory_store import MemoryStore
 
-PERMIT = Permit(hmac_secret=SECRET)
+AUTH = Auth(hmac_secret=SECRET)
 
 
-def gate(permit: Permit, now: float | None = None) -> Gate:
+def gate(auth: Auth, now: float | None = None) -> Gate:
     words: dict[str, Any] = {} if now is None else {"clock": lambda: now}
-    return Gate(Config(permit=permit), MemoryStore().reader.revoked, **words)
+    return Gate(Config(auth=auth), MemoryStore().reader.revoked, **words)
 
 
 @pytest.mark.parametrize(
-    "permit",
+    "auth",
     [
-        PERMIT,
-        Permit(hmac_secret=SECRET, audience="a", issuer="i"),
-        Permit(hmac_secret=SECRET, claim="https://example.com/ours"),
+        AUTH,
+        Auth(hmac_secret=SECRET, audience="a", issuer="i"),
+        Auth(hmac_secret=SECRET, claim="https://example.com/ours"),
     ],
 )
-async def test_a_made_token_counts_by_the_same_settings(permit: Permit) -> None:
-    token, claims = make_token(permit, "ann", {"views": ["odds"], "rows": "a = 1"}, 60, NOW)
-    grant = await gate(permit, NOW + 59).by_token(token)
+async def test_a_made_token_counts_by_the_same_settings(auth: Auth) -> None:
+    token, claims = make_token(auth, "ann", {"views": ["odds"], "rows": "a = 1"}, 60, NOW)
+    grant = await gate(auth, NOW + 59).by_token(token)
     assert (grant.user, grant.views, grant.rows) == ("ann", ("odds",), (("*", "a = 1"),))
     assert claims["exp"] - claims["iat"] == 60
     with pytest.raises(TokenRefused):
-        await gate(permit, NOW + 90).by_token(token)
+        await gate(auth, NOW + 90).by_token(token)
 
 
 def test_no_token_is_made_that_would_be_refused() -> None:
     with pytest.raises(TokenRefused):
-        make_token(PERMIT, "ann", {"rows": "a ="}, 60)
+        make_token(AUTH, "ann", {"rows": "a ="}, 60)
     with pytest.raises(TokenRefused):
-        make_token(PERMIT, "", {}, 60)
+        make_token(AUTH, "", {}, 60)
     with pytest.raises(UsageError, match="hmac_secret is not set"):
-        make_token(Permit(), "ann", {}, 60)
+        make_token(Auth(), "ann", {}, 60)
 
 
 async def test_own_commands_show_the_stacks_token(tmp_path: Path) -> None:
-    for permit in (Permit(), PERMIT):
-        config = Config(data_dir=tmp_path, permit=permit)
+    for auth in (Auth(), AUTH):
+        config = Config(data_dir=tmp_path, auth=auth)
         made = make_stack_token(tmp_path)
         assert own_headers({}, config) == {"Authorization": f"Bearer {made}"}
         shown = await Gate(config, MemoryStore().reader.revoked).by_headers(own_headers({}, config))
@@ -58,13 +58,13 @@ async def test_own_commands_show_the_stacks_token(tmp_path: Path) -> None:
 
 
 async def test_own_commands_sign_for_themselves_where_there_is_a_secret_and_no_token(tmp_path: Path) -> None:
-    headers = own_headers({}, Config(data_dir=tmp_path, permit=PERMIT))
-    assert (await gate(PERMIT).by_headers(headers)).operator == Operator.ADMIN
+    headers = own_headers({}, Config(data_dir=tmp_path, auth=AUTH))
+    assert (await gate(AUTH).by_headers(headers)).operator == Operator.ADMIN
     assert own_headers({}, Config(data_dir=tmp_path)) == {}
 
 
 def test_the_environment_goes_first() -> None:
-    config = Config(permit=PERMIT)
+    config = Config(auth=AUTH)
     assert own_headers({"DISTRIBUTARY_TOKEN": "abc\n"}, config) == {"Authorization": "Bearer abc"}
     assert own_headers({"DISTRIBUTARY_API_KEY": "abc"}, config) == {"Authorization": "ApiKey abc"}
     both = {"DISTRIBUTARY_API_KEY": "abc", "DISTRIBUTARY_TOKEN": "def"}

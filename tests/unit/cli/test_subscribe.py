@@ -22,7 +22,7 @@ from tests.unit.subscriber.server import TinyPublisher
 from distributary.auth import Gate
 from distributary.cli.main import main
 from distributary.cli.subscribe import json_lines, own_token, people_lines
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.model.position import Position
 from distributary.store.memory_store import MemoryStore
 from distributary.subscriber.subscribed_change import SubscribedChange
@@ -154,10 +154,10 @@ async def test_the_own_stack_is_shown_a_token_that_its_secret_signed(
     file = tmp_path / "distributary.toml"
     file.touch()
     assert own_token(Namespace(url=None, config=file)) is None, "an open stack"
-    file.write_text(f'[permit]\nhmac_secret = "{SECRET}"\n')
+    file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
     get = own_token(Namespace(url=None, config=file))
     assert get is not None
-    gate = Gate(Config(permit=Permit(hmac_secret=SECRET)), MemoryStore().reader.revoked)
+    gate = Gate(Config(auth=Auth(hmac_secret=SECRET)), MemoryStore().reader.revoked)
     assert (await gate.by_token(get())).sees("odds")
     assert own_token(Namespace(url=["ws://elsewhere"], config=file)) is None, "it is for nobody else"
     monkeypatch.chdir(tmp_path)

@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DISTRIBUTARY_PERMIT_HMAC_SECRET", SECRET)
+    monkeypatch.setenv("DISTRIBUTARY_AUTH_HMAC_SECRET", SECRET)
 
 
 def make(capsys: Capture, *words: str) -> str:
@@ -55,7 +55,7 @@ def test_as_json(capsys: Capture) -> None:
 
 def test_a_token_that_does_not_count_is_explained(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     token = make(capsys, "--for", "1h")
-    monkeypatch.setenv("DISTRIBUTARY_PERMIT_HMAC_SECRET", "another " + SECRET)
+    monkeypatch.setenv("DISTRIBUTARY_AUTH_HMAC_SECRET", "another " + SECRET)
     monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))
     assert main(["token", "show", "-"]) == 1
     said = capsys.readouterr().out
@@ -80,8 +80,8 @@ def test_anything_may_be_shown(capsys: Capture, text: str) -> None:
         (["make", "--user", "ann", "--views", "Odds!"], 2, 'such a token would be refused: "views"'),
         (["make", "--user", "ann", "--for", "soon"], 2, "--for soon: expected a duration"),
         (["make", "--user", "ann", "--for", "0"], 2, "--for 0: too short"),
-        (["key", "Reports!"], 2, "permit.keys.Reports!: not a name"),
-        (["key", "a", "--rows", "a ="], 2, "permit.keys.a: the filter of rows"),
+        (["key", "Reports!"], 2, "auth.keys.Reports!: not a name"),
+        (["key", "a", "--rows", "a ="], 2, "auth.keys.a: the filter of rows"),
         ([], 2, "ACTION"),
     ],
 )
@@ -91,11 +91,11 @@ def test_mistakes_are_told(capsys: Capture, words: list[str], status: int, said:
 
 
 def test_without_a_secret_none_can_be_made(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DISTRIBUTARY_PERMIT_HMAC_SECRET")
+    monkeypatch.delenv("DISTRIBUTARY_AUTH_HMAC_SECRET")
     assert main(["token", "make", "--user", "ann"]) == 2
-    assert "permit.hmac_secret is not set" in capsys.readouterr().err
+    assert "auth.hmac_secret is not set" in capsys.readouterr().err
     assert main(["token", "show", "x"]) == 2
-    assert "[permit] is empty" in capsys.readouterr().err
+    assert "[auth] is empty" in capsys.readouterr().err
 
 
 def test_a_key_comes_with_the_lines_of_its_configuration(capsys: Capture, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_key_comes_with_the_lines_of_its_configuration(capsys: Capture, tmp_pa
     assert key not in lines
     tomllib.loads(lines)
     (tmp_path / "distributary.toml").write_text(lines)
-    grant = ApiKeys(load(env={}).permit.keys).find(key)
+    grant = ApiKeys(load(env={}).auth.keys).find(key)
     assert (grant.views, grant.rows) == (("odds",), (("*", "name = 'a \"b\"'"),))
     assert (grant.operator, grant.expires_at) == (Operator.READ, 4_105_036_800_000)
     assert grant.issued_at is not None

@@ -4,40 +4,40 @@ from collections.abc import Callable
 
 import pytest
 
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 
 HASH = "sha256:" + "0123456789abcdef" * 4
 SECRET = "hunter2 hunter2 hunter2 hunter2 hunter2"
 
 
 def test_the_section_is_read(load_text: Callable[..., Config]) -> None:
-    text = f"""[permit]
+    text = f"""[auth]
 hmac_secret = "{SECRET}"
 public_keys = ["a.pem"]
 leeway = "5 s"
-[permit.keys.reports]
+[auth.keys.reports]
 hash = "{HASH}"
 views = ["odds"]
 rows = {{ odds = "a = 1" }}
-[permit.keys]
+[auth.keys]
 "other.one" = {{ hash = "{HASH}", admin = true }}
 """
-    permit = load_text(text).permit
-    assert (permit.hmac_secret, permit.public_keys, permit.leeway) == (SECRET, ("a.pem",), 5.0)
-    assert permit.keys == {
+    auth = load_text(text).auth
+    assert (auth.hmac_secret, auth.public_keys, auth.leeway) == (SECRET, ("a.pem",), 5.0)
+    assert auth.keys == {
         "reports": f'{{"hash": "{HASH}", "views": ["odds"], "rows": {{"odds": "a = 1"}}}}',
         "other.one": f'{{"hash": "{HASH}", "admin": true}}',
     }
 
 
 def test_keys_of_the_environment_are_added(load_text: Callable[..., Config]) -> None:
-    text = f'[permit.keys.a]\nhash = "{HASH}"\n'
-    permit = load_text(text, {"DISTRIBUTARY_PERMIT_KEYS": f'{{"b": {{"hash": "{HASH}"}}}}'}).permit
-    assert set(permit.keys) == {"a", "b"}
+    text = f'[auth.keys.a]\nhash = "{HASH}"\n'
+    auth = load_text(text, {"DISTRIBUTARY_AUTH_KEYS": f'{{"b": {{"hash": "{HASH}"}}}}'}).auth
+    assert set(auth.keys) == {"a", "b"}
 
 
 def test_the_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
-    config = load_text(f'[permit]\nhmac_secret = "{SECRET}"\n')
+    config = load_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
     said = f"{config!r} {config.effective()}"
     assert "hunter2" not in said
     assert "'***'" in said
@@ -46,43 +46,43 @@ def test_the_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('hmac_secret = "hunter2"', "2: permit.hmac_secret: expected at least 32 bytes"),
-        ("hmac_secret = 7", "2: permit.hmac_secret: expected a text, got a int"),
+        ('hmac_secret = "hunter2"', "2: auth.hmac_secret: expected at least 32 bytes"),
+        ("hmac_secret = 7", "2: auth.hmac_secret: expected a text, got a int"),
         (
             'hmac_secret = "-----BEGIN PUBLIC KEY----- hunter2 hunter2 hunter2"',
-            "2: permit.hmac_secret: expected a secret of your own, not a PEM key",
+            "2: auth.hmac_secret: expected a secret of your own, not a PEM key",
         ),
-        ('jwks_url = "http://login.example.com"', "2: permit.jwks_url: expected an address such as https"),
-        ('jwks_url = "file:///etc/passwd"', "2: permit.jwks_url: expected an address"),
-        ('jwks_url = "https://u:hunter2@h:port"', "2: permit.jwks_url: expected an address"),
-        ('default_views = "some"', "2: permit.default_views: expected one of none, all"),
-        ("keys = { a = 7 }", '2: permit.keys.a: expected a table such as { hash = "sha256:…"'),
-        ("keys = { a = {} }", '2: permit.keys.a: expected hash = "sha256:" and 64 digits'),
-        ('keys = { a = { hash = "hunter2" } }', '2: permit.keys.a: expected hash = "sha256:"'),
+        ('jwks_url = "http://login.example.com"', "2: auth.jwks_url: expected an address such as https"),
+        ('jwks_url = "file:///etc/passwd"', "2: auth.jwks_url: expected an address"),
+        ('jwks_url = "https://u:hunter2@h:port"', "2: auth.jwks_url: expected an address"),
+        ('default_views = "some"', "2: auth.default_views: expected one of none, all"),
+        ("keys = { a = 7 }", '2: auth.keys.a: expected a table such as { hash = "sha256:…"'),
+        ("keys = { a = {} }", '2: auth.keys.a: expected hash = "sha256:" and 64 digits'),
+        ('keys = { a = { hash = "hunter2" } }', '2: auth.keys.a: expected hash = "sha256:"'),
         (
             f'keys = {{ a = {{ hash = "{HASH}", key = "dk_hunter2hunter2hunter2" }} }}',
-            "2: permit.keys.a: expected the hash of a key, and not the key itself",
+            "2: auth.keys.a: expected the hash of a key, and not the key itself",
         ),
         (
             f'keys = {{ a = {{ hash = "{HASH}", until = 12:00:00 }} }}',
-            "2: permit.keys.a: expected texts, numbers",
+            "2: auth.keys.a: expected texts, numbers",
         ),
     ],
 )
 def test_mistakes_are_told_without_their_secrets(
     refuse_text: Callable[..., list[str]], text: str, said: str
 ) -> None:
-    (line,) = refuse_text(f"[permit]\n{text}\n")
+    (line,) = refuse_text(f"[auth]\n{text}\n")
     assert line.startswith(f"distributary.toml:{said}")
     assert "hunter2" not in line
 
 
 def test_addresses_of_this_machine_may_be_plain(load_text: Callable[..., Config]) -> None:
     for url in ("http://127.0.0.1:9/keys", "http://localhost/keys", "https://login.example.com/keys"):
-        assert load_text(f'[permit]\njwks_url = "{url}"\n').permit.on
+        assert load_text(f'[auth]\njwks_url = "{url}"\n').auth.on
 
 
 def test_it_is_off_unless_something_is_set() -> None:
-    assert not Permit().on
-    assert not Permit(audience="a", issuer="b", default_views="all").on
-    assert Permit(keys={"a": "{}"}).on
+    assert not Auth().on
+    assert not Auth(audience="a", issuer="b", default_views="all").on
+    assert Auth(keys={"a": "{}"}).on

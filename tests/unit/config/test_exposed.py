@@ -16,10 +16,10 @@ url = "redis://:hunter2@h"
 "security.protocol" = "SASL_SSL"
 "sasl.password" = "hunter2"
 "client.note" = "who knows what"
-[permit]
+[auth]
 hmac_secret = "{"hunter2" * 5}"
 """
-KEYS = ("kafka.properties.sasl.password", "store.url", "permit.hmac_secret")
+KEYS = ("kafka.properties.sasl.password", "store.url", "auth.hmac_secret")
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def test_the_warning_says_what_to_do_and_no_secret(file: Path) -> None:
 
 def test_secrets_of_the_environment_are_not_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "distributary.toml"
-    path.write_text('[store]\nurl = "redis://h"\n[permit]\naudience = "x"\n')
+    path.write_text('[store]\nurl = "redis://h"\n[auth]\naudience = "x"\n')
     path.chmod(0o644)
-    config = load(path, env={"DISTRIBUTARY_PERMIT_HMAC_SECRET": "x" * 40})
+    config = load(path, env={"DISTRIBUTARY_AUTH_HMAC_SECRET": "x" * 40})
     assert exposed_warning(config) == ""
 
 

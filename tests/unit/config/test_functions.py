@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.config.functions import functions_of, unlisted_functions
 from distributary.model.view import View
 
@@ -21,9 +21,9 @@ def test_rules_are_no_functions() -> None:
         (Config(), ["folds:act", "folds:happen"]),
         (Config(views=(FOLDED,)), []),
         (Config(views=(PLAIN,)), ["folds:act", "folds:happen"]),
-        (Config(permit=Permit(functions=("folds:act",))), ["folds:happen"]),
-        (Config(permit=Permit(functions=("folds:*",))), []),
-        (Config(permit=Permit(functions=("os:*",))), ["folds:act", "folds:happen"]),
+        (Config(auth=Auth(functions=("folds:act",))), ["folds:happen"]),
+        (Config(auth=Auth(functions=("folds:*",))), []),
+        (Config(auth=Auth(functions=("os:*",))), ["folds:act", "folds:happen"]),
     ],
 )
 def test_functions_of_the_file_and_of_the_list_are_allowed(config: Config, unlisted: list[str]) -> None:

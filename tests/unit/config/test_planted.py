@@ -38,7 +38,7 @@ def test_every_marked_setting_is_planted_in() -> None:
 
 ADVERTISED = {"publisher.advertised_url", "gateway.advertised_url"}
 """Clients are given these addresses, so that they take no password."""
-FILES = {"permit.public_keys"}
+FILES = {"auth.public_keys"}
 """Names of files: hidden only where a key stands in place of one."""
 
 
@@ -106,9 +106,9 @@ def mistakes(plant: Plant) -> Iterator[str]:
     yield f"[{section}]\n{name} = {value}\nprot = 1\n[control]\nport = 0\n"
     yield f"[{section}]\n{name}.{name} = {value}\n"
     yield f"[store]\nurl = {text}\nshards = [{text}]\n"
-    yield f"[permit]\nkeys = {{ a = {{ hash = {text} }} }}\n"
+    yield f"[auth]\nkeys = {{ a = {{ hash = {text} }} }}\n"
     if "://" in plant.one:
-        yield f"[permit]\npublic_keys = [{text}]\n"
+        yield f"[auth]\npublic_keys = [{text}]\n"
     for other in ("port", "memory", "engine", "jwks_ttl", "queue_bytes", "default_views", "require_expiry"):
         for setting in SETTINGS:
             if setting.name == other and "://" in plant.one:
@@ -151,8 +151,8 @@ def test_refusals_of_the_environment_hide_secrets(plant: Plant) -> None:
 
 def test_private_key_in_place_of_a_file_is_refused_and_not_repeated() -> None:
     pem = f"-----BEGIN PRIVATE KEY-----\\n{MARK}\\n-----END PRIVATE KEY-----"
-    FILE.write_text(f'[permit]\npublic_keys = ["{pem}"]\n')
-    with pytest.raises(ConfigError, match=r"permit\.public_keys: expected the name of a file") as caught:
+    FILE.write_text(f'[auth]\npublic_keys = ["{pem}"]\n')
+    with pytest.raises(ConfigError, match=r"auth\.public_keys: expected the name of a file") as caught:
         load(FILE, {})
     assert MARK not in str(caught.value)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.config import Kafka, Permit, Spark, Store, load
+from distributary.config import Auth, Kafka, Spark, Store, load
 from distributary.config.secrets import is_secret, mask_property, mask_text
 from distributary.errors import ConfigError
 
@@ -73,7 +73,7 @@ def test_repr_of_sections_and_config_hides_secrets(tmp_path: Path) -> None:
     assert "hunter2" not in repr(Store(url="redis://:hunter2@h"))
     assert "hunter2" not in repr(Kafka(properties={"sasl.jaas.config": "x hunter2"}))
     assert "hunter2" not in repr(Spark(properties={"spark.a.password": "hunter2"}))
-    old = Permit(hmac_secret="hunter2" * 8, old_hmac_secrets=("hunter2" * 8,))
+    old = Auth(hmac_secret="hunter2" * 8, old_hmac_secrets=("hunter2" * 8,))
     assert "hunter2" not in repr(old)
     assert repr(old).count("***") == 2
     file = tmp_path / "d.toml"

@@ -14,7 +14,7 @@ from tests.unit.control.conftest import FEED, Announced, Api, check
 from distributary.auth import Need, challenge
 from distributary.auth.api_keys import make_key
 from distributary.auth.token_issuer import make_token
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.control import api_access
 from distributary.control.api_access import NEEDS
 from distributary.control.app_context import Context
@@ -26,7 +26,7 @@ from distributary.model.view import View
 from distributary.store.memory_store import MemoryReader, MemoryStore
 
 KEY, HASH = make_key()
-PERMIT = Permit(
+AUTH = Auth(
     hmac_secret="a secret of the tests, long enough for HS256",
     keys={"reports": json.dumps({"hash": HASH, "views": ["odds"], "operator": "read"})},
     revoked_ttl=0.0,
@@ -41,7 +41,7 @@ class Closed(Api):
         self.now = 1_000_000.0
         self.store = MemoryStore(clock=lambda: self.now)
         self.announced = Announced()
-        self.config = Config(feeds=(FEED,), data_dir=data_dir, permit=PERMIT)
+        self.config = Config(feeds=(FEED,), data_dir=data_dir, auth=AUTH)
         self.context = Context(self.config, self.store.reader, self.store.writer, self.announced)
         self.client = TestClient(TestServer(make_app(self.context)))
 
@@ -67,7 +67,7 @@ class Closed(Api):
 
 
 def bearer(user: str = "ann", **allowed: Any) -> dict[str, Any]:
-    token, _ = make_token(PERMIT, user, allowed, 600)
+    token, _ = make_token(AUTH, user, allowed, 600)
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -316,9 +316,9 @@ async def test_without_settings_all_is_open(api: Api) -> None:
 
 def test_keys_that_cannot_be_used_stop_the_start() -> None:
     store = MemoryStore()
-    permit = Permit(keys={"a": json.dumps({"hash": HASH, "rows": "a ="})})
-    with pytest.raises(ConfigError, match=r"permit\.keys\.a"):
-        make_app(Context(Config(permit=permit), store.reader, store.writer, Announced()))
+    auth = Auth(keys={"a": json.dumps({"hash": HASH, "rows": "a ="})})
+    with pytest.raises(ConfigError, match=r"auth\.keys\.a"):
+        make_app(Context(Config(auth=auth), store.reader, store.writer, Announced()))
 
 
 def test_the_challenge_tells_the_reason_and_nothing_else() -> None:
@@ -349,7 +349,7 @@ async def test_functions_are_for_admins_and_from_the_list(closed: Closed) -> Non
     assert "only admins define views with functions" in error["message"]
     _, error = await closed.ask("PUT", "/v1/views/more", 400, body=body, **bearer(operator="admin"))
     assert "os:system is not allowed" in error["message"]
-    closed.context.config = replace(closed.config, permit=replace(PERMIT, functions=("folds.*:*",)))
+    closed.context.config = replace(closed.config, auth=replace(AUTH, functions=("folds.*:*",)))
     await closed.ask("PUT", "/v1/views/more", 400, body=body, **bearer(operator="admin"))
     body["reduce"] = "folds.streaks:fold"
     await closed.ask("PUT", "/v1/views/more", 202, body=body, **bearer(operator="admin"))
@@ -440,5 +440,5 @@ async def test_audit_log_has_what_was_changed_and_what_was_refused(closed: Close
         ("", "GET /v1/views", "", "refused", "403"),
     ]
     assert {one["address"] for one in found} == {"127.0.0.1"}
-    for secret in ("abracadabra", boss["Authorization"].split()[1], PERMIT.hmac_secret):
+    for secret in ("abracadabra", boss["Authorization"].split()[1], AUTH.hmac_secret):
         assert secret not in text

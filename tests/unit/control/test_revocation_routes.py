@@ -15,8 +15,8 @@ async def test_a_user_is_revoked_by_the_clock_of_the_store(api: Api) -> None:
 
 async def test_revocation_is_forgotten_when_no_token_can_be_so_old(tmp_path: Path) -> None:
     api = Api(tmp_path)
-    permit = replace(api.config.permit, max_token_age=3600.0, leeway=30.0)
-    api.context.config = replace(api.config, permit=permit)
+    auth = replace(api.config.auth, max_token_age=3600.0, leeway=30.0)
+    api.context.config = replace(api.config, auth=auth)
     async with api.client:
         await api.post("/v1/users/ann/revoke")
         api.now += 86_400 + 3600 + 29

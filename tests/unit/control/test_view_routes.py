@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.control.conftest import FEED, VIEW, Api
 
-from distributary.config import Permit
+from distributary.config import Auth
 from distributary.model.build import Definition
 from distributary.store.log_tail import Build
 
@@ -85,7 +85,7 @@ async def test_one_name_is_one_feed(api: Api) -> None:
     error = await api.call("PUT", "/v1/views/more", body, 400)
     assert 'the feed "odds" is another one in the view "odds"' in error["message"]
     rules: dict[str, Any] = {"reduce": "m:f", "reduce_events": "m:g"}
-    api.context.config = replace(api.config, permit=Permit(functions=("m:*",)))
+    api.context.config = replace(api.config, auth=Auth(functions=("m:*",)))
     body = {"feed": {"name": "moves", "topic": "m"}, "events": {"name": "odds", "topic": "another"}, **rules}
     error = await api.call("PUT", "/v1/views/more", body, 400)
     assert 'the feed "odds" is another one in the view "odds"' in error["message"]

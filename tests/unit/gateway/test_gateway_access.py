@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from distributary.auth import Grant, Operator
 from distributary.auth.stack_token import make_token as make_stack_token
 from distributary.auth.token_issuer import make_token
-from distributary.config import Config, Gateway, Permit, Publisher
+from distributary.config import Auth, Config, Gateway, Publisher
 from distributary.docgen.rest_page import gateway_app, routes
 from distributary.errors import Forbidden
 from distributary.gateway.gateway_access import NEEDS, Need, demand, prefix_of
@@ -22,9 +22,9 @@ from distributary.gateway.gateway_app import make_app
 from distributary.model.feed import Feed
 from distributary.store.memory_store import MemoryStore
 
-PERMIT = Permit(hmac_secret="a secret of the tests, long enough for HS256")
+AUTH = Auth(hmac_secret="a secret of the tests, long enough for HS256")
 CONFIG = Config(
-    permit=PERMIT,
+    auth=AUTH,
     feeds=(Feed("odds", "sportsbook.odds"),),
     publisher=Publisher(origins=("https://page.example.com",)),
     gateway=Gateway(origins=("https://app.example.com",)),
@@ -38,7 +38,7 @@ async def client() -> AsyncIterator[TestClient[Any, Any]]:
 
 
 def bearer(user: str, **claims: Any) -> dict[str, str]:
-    return {"Authorization": f"Bearer {make_token(PERMIT, user, claims, 60)[0]}"}
+    return {"Authorization": f"Bearer {make_token(AUTH, user, claims, 60)[0]}"}
 
 
 def token(**claims: Any) -> dict[str, str]:
@@ -198,7 +198,7 @@ def test_the_prefix_is_that_of_the_advertised_address(url: str, prefix: str) -> 
 
 
 async def test_a_prefix_opens_nothing() -> None:
-    config = Config(permit=PERMIT, gateway=Gateway(advertised_url="http://k.example.com/rest"))
+    config = Config(auth=AUTH, gateway=Gateway(advertised_url="http://k.example.com/rest"))
     async with TestClient(TestServer(make_app(config, MemoryStore().reader))) as client:
         for path in ("/rest/topics/_x", "/rest/rest/topics/_x", "/rest/brokers"):
             assert (await client.get(path)).status == 401

@@ -9,7 +9,7 @@ from tests.unit.auth.signed import NOW, SECRET
 from tests.unit.publisher.world import until
 
 from distributary.auth import OPEN, Gate, Grant
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.errors import TokenRefused
 from distributary.publisher.access_control import Roll
 
@@ -37,8 +37,8 @@ class Case:
         self.now = NOW
         self.down = False
         self.revoked: dict[str, int] = {}
-        permit = Permit(hmac_secret=SECRET, leeway=10.0, revoked_ttl=0.0)
-        self.roll = Roll(Gate(Config(permit=permit), self._read, clock=lambda: self.now), every=0.001)
+        auth = Auth(hmac_secret=SECRET, leeway=10.0, revoked_ttl=0.0)
+        self.roll = Roll(Gate(Config(auth=auth), self._read, clock=lambda: self.now), every=0.001)
 
     async def _read(self, users: Sequence[str]) -> dict[str, int]:
         if self.down:

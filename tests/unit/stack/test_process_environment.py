@@ -37,7 +37,7 @@ HARMLESS = {
 }
 SETTINGS = {"DISTRIBUTARY_KAFKA_PORT": "1", "DISTRIBUTARY_SCHEMAS_URL": "http://s"}
 SPARKS = {"SPARK_LOCAL_DIRS": "/d", "PYSPARK_PYTHON": "/p", "HADOOP_CONF_DIR": "/h"}
-PERMISSION = {"DISTRIBUTARY_PERMIT_HMAC_SECRET": "hush", "DISTRIBUTARY_PERMIT_KEYS": "hush"}
+PERMISSION = {"DISTRIBUTARY_AUTH_HMAC_SECRET": "hush", "DISTRIBUTARY_AUTH_KEYS": "hush"}
 CALLERS = {"DISTRIBUTARY_TOKEN": "hush", "DISTRIBUTARY_API_KEY": "hush"}
 FOREIGN = {"AWS_SECRET_ACCESS_KEY": "hush", "GITHUB_TOKEN": "hush", "DATABASE_URL": "hush"}
 ALL = {**HARMLESS, **SETTINGS, **SPARKS, **PERMISSION, **CALLERS, **FOREIGN}
@@ -61,9 +61,7 @@ def test_reducers_get_no_secret_of_permission_and_what_the_user_names() -> None:
 
 
 def test_no_pattern_hands_out_what_signs_tokens() -> None:
-    assert (
-        of_service("reducers", ALL, ["*", "DISTRIBUTARY_PERMIT_*"]) == HARMLESS | SETTINGS | SPARKS | FOREIGN
-    )
+    assert of_service("reducers", ALL, ["*", "DISTRIBUTARY_AUTH_*"]) == HARMLESS | SETTINGS | SPARKS | FOREIGN
 
 
 async def test_what_is_started_gets_no_planted_secret(

@@ -86,7 +86,7 @@ def config(tmp_path: Path) -> Config:
         "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{free_port()}",
         "DISTRIBUTARY_KAFKA_START_TIMEOUT": "200 ms",
         "DISTRIBUTARY_STORE_START_TIMEOUT": "200 ms",
-        "DISTRIBUTARY_PERMIT_JWKS_TIMEOUT": "1 s",
+        "DISTRIBUTARY_AUTH_JWKS_TIMEOUT": "1 s",
     }
     return load(file, env)
 
@@ -101,8 +101,8 @@ async def test_gate_and_keys_hide_secrets(config: Config, seen: Seen) -> None:
     store = MemoryStore()
     gate = Gate(config, store.reader.revoked)
     keys = ApiKeys.of(config)
-    seen.add(gate, vars(gate)["_permit"], keys, KeySet.of(config.permit), vars(gate)["_own"])
-    secret = str(config.permit.hmac_secret)
+    seen.add(gate, vars(gate)["_auth"], keys, KeySet.of(config.auth), vars(gate)["_own"])
+    secret = str(config.auth.hmac_secret)
     for headers in (
         {"Authorization": f"Bearer {secret}"},
         {"Authorization": f"Bearer {secret}.{secret}.{secret}"},
@@ -115,19 +115,19 @@ async def test_gate_and_keys_hide_secrets(config: Config, seen: Seen) -> None:
             await gate.by_headers(headers)
         seen.add(refused.value)
     with pytest.raises(DistributaryError) as unfetched:
-        await KeySet.of(config.permit).keys()
+        await KeySet.of(config.auth).keys()
     seen.add(unfetched.value)
 
 
 @pytest.mark.parametrize(
-    "plant", [p for p in plants() if p.setting.key == "permit.jwks_url"], ids=lambda p: p.name
+    "plant", [p for p in plants() if p.setting.key == "auth.jwks_url"], ids=lambda p: p.name
 )
 async def test_key_set_that_cannot_be_fetched_hides_its_address(
     plant: object, config: Config, seen: Seen
 ) -> None:
     url = getattr(plant, "one", "")
     with pytest.raises(DistributaryError) as refused:
-        await KeySet.of(replace(config.permit, jwks_url=url)).keys()
+        await KeySet.of(replace(config.auth, jwks_url=url)).keys()
     seen.add(refused.value)
 
 
@@ -225,8 +225,8 @@ async def served(config: Config) -> AsyncIterator[TestClient]:  # type: ignore[t
 async def test_control_api_and_its_audit_log_hide_secrets(config: Config, seen: Seen) -> None:
     own = {"Authorization": f"Bearer {make_token(config.data_dir)}"}
     others = [
-        {"Authorization": f"Bearer {config.permit.hmac_secret}"},
-        {"X-API-Key": config.permit.hmac_secret},
+        {"Authorization": f"Bearer {config.auth.hmac_secret}"},
+        {"X-API-Key": config.auth.hmac_secret},
     ]
     async with served(config) as http:
         for path in (

@@ -14,11 +14,11 @@ OFTEN, SELDOM = 0.1, 1.0
 
 
 class Door:
-    """One for a process. Raises ConfigError when the keys of ``[permit]`` cannot be used."""
+    """One for a process. Raises ConfigError when the keys of ``[auth]`` cannot be used."""
 
     def __init__(self, config: Config, store: ReaderStore) -> None:
         self.gate = Gate(config, store.revoked)
-        every = min(SELDOM, max(OFTEN, config.permit.revoked_ttl))
+        every = min(SELDOM, max(OFTEN, config.auth.revoked_ttl))
         self.roll = Roll(self.gate, every=every)
         self.limits = config.limits
         self.limiter = Limiter(config, store)

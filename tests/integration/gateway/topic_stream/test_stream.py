@@ -20,7 +20,7 @@ from tests.support.topics import grow
 from tests.support.waiting import eventually
 
 from distributary.auth.token_issuer import make_token
-from distributary.config import Config, Permit
+from distributary.config import Auth, Config
 from distributary.gateway.topic_stream import topic_reader
 from distributary.kafka import librdkafka, topic_offsets
 
@@ -275,9 +275,9 @@ async def test_places_are_bounded_and_given_back(
 async def test_a_stream_does_not_outlive_its_token(
     start: Start, settings: Config, http: aiohttp.ClientSession, topic: str
 ) -> None:
-    permit = Permit(hmac_secret="a secret of the tests, long enough for HS256", leeway=0.0)
-    url = await start(replace(settings, permit=permit))
-    token, _ = make_token(permit, "ann", {"operator": "admin"}, 2)
+    auth = Auth(hmac_secret="a secret of the tests, long enough for HS256", leeway=0.0)
+    url = await start(replace(settings, auth=auth))
+    token, _ = make_token(auth, "ann", {"operator": "admin"}, 2)
     async with opened(http, url, topic, Authorization=f"Bearer {token}") as stream:
         assert (await stream.next()).name == "ready"
         name, _, data = await stream.next()

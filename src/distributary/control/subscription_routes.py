@@ -32,8 +32,8 @@ from distributary.model.command import Command
 from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
 from distributary.model.query import Query
+from distributary.model.query_plan import is_expensive
 from distributary.reducers.caps import caps_of
-from distributary.reducers.query_plan import is_expensive
 from distributary.store.contract import Subscription, ViewInfo
 from distributary.store.log_tail import Build
 

@@ -16,10 +16,10 @@ from distributary.errors import (
     TooManyRequests,
 )
 from distributary.model.query import Query
+from distributary.model.query_plan import is_expensive
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
 from distributary.publisher.hub.channel_query import Asked
-from distributary.reducers.query_plan import is_expensive
 
 
 def answer(error: DistributaryError, *, connected: bool = False) -> Refusal | Ending:

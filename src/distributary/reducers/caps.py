@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distributary.config.limits_section import Limits
 from distributary.model.query import Query
-from distributary.reducers.query_plan import is_expensive
+from distributary.model.query_plan import is_expensive
 from distributary.store.contract import Caps
 
 

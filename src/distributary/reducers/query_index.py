@@ -15,7 +15,7 @@ from distributary.model.filter.normal_form import Range
 from distributary.model.filter.row_view import Slot
 from distributary.model.filter.scalars import Scalar
 from distributary.model.query import Query
-from distributary.reducers.query_plan import Plan, place_of, plans, values_of
+from distributary.model.query_plan import Plan, place_of, plans, values_of
 from distributary.reducers.range_index import Bounds, nearest
 from distributary.reducers.row_json import Fields
 

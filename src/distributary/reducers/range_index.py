@@ -15,7 +15,7 @@ from typing import Any
 
 from distributary.model.filter import Row
 from distributary.model.filter.normal_form import Range
-from distributary.reducers.query_plan import Plan
+from distributary.model.query_plan import Plan
 
 _LARGEST = sys.float_info.max
 

@@ -11,7 +11,7 @@ from tests.unit.model.filter.made import numerals
 
 from distributary.model.filter import Row, compiled
 from distributary.model.filter.normal_form import Range
-from distributary.reducers.query_plan import Plan
+from distributary.model.query_plan import Plan
 from distributary.reducers.range_index import Bounds, nearest
 
 near = st.sampled_from(

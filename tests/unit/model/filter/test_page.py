@@ -10,7 +10,7 @@ from tests.support.blocks import ROOT, blocks
 from distributary.model.filter import lexer, parse
 from distributary.model.filter.parse import MAX_DEPTH, MAX_IN, MAX_LIKE, MAX_TERMS, MAX_TEXT
 from distributary.model.query import Query
-from distributary.reducers.query_plan import MAX_BRANCHES, plans
+from distributary.model.query_plan import MAX_BRANCHES, plans
 
 PAGE = "docs/how-to/filters.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")

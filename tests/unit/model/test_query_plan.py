@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distributary.model.query import Query
-from distributary.reducers.query_plan import MAX_BRANCHES, plans
+from distributary.model.query_plan import MAX_BRANCHES, plans
 
 
 @pytest.mark.parametrize(

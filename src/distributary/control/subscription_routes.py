@@ -33,8 +33,7 @@ from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.model.query_plan import is_expensive
-from distributary.reducers.caps import caps_of
-from distributary.store.contract import Subscription, ViewInfo
+from distributary.store.contract import Subscription, ViewInfo, caps_of
 from distributary.store.log_tail import Build
 
 log = logging.getLogger(__name__)

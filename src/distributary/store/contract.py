@@ -26,10 +26,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from distributary.config.limits_section import Limits
 from distributary.errors import BadQuery, LimitExceeded
 from distributary.model.change import Entry
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
+from distributary.model.query import Query
+from distributary.model.query_plan import is_expensive
 from distributary.store.log_tail import Build, TailEvent
 
 LOG_BYTES = 4 << 20
@@ -479,6 +482,11 @@ class Caps(NamedTuple):
 
 
 NO_CAPS = Caps()
+
+
+def caps_of(limits: Limits, query: Query) -> Caps:
+    """Return how many queries a view may have when this one is registered."""
+    return Caps(limits.queries_per_view, limits.expensive_queries_per_view, is_expensive(query))
 
 
 def registry_full(view: str, caps: Caps, *, expensive: bool) -> LimitExceeded:

@@ -37,8 +37,7 @@ from distributary.publisher.hub.lingering import Left, Lingering
 from distributary.publisher.hub.log_follower import Follower
 from distributary.publisher.hub.snapshot import Moved, Snapshot
 from distributary.publisher.hub.state_budget import Budget
-from distributary.reducers.caps import caps_of
-from distributary.store.contract import QueryState, ReaderStore, Registered
+from distributary.store.contract import QueryState, ReaderStore, Registered, caps_of
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from distributary.errors import KafkaUnavailable
 from distributary.gateway.gateway_app import make_app as gateway_app
 from distributary.gateway.registry.registry_requests import LOG
 from distributary.gateway.registry.schema_catalog import Book
-from distributary.gateway.rest_proxy import consumer_routes, metadata_routes, produce_v2
+from distributary.gateway.rest_proxy import consumer_routes, produce_v2, topic_routes
 from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -112,7 +112,7 @@ def _gateway(folder: Path) -> web.Application:
         feeds=(FEED,), data_dir=folder, kafka=Kafka(bootstrap_servers="127.0.0.1:1"), gateway=Gateway()
     )
     app = gateway_app(config, MemoryStore().reader)
-    for key in (LOG, metadata_routes.CLUSTER, produce_v2.WRITER, consumer_routes.INSTANCES):
+    for key in (LOG, topic_routes.CLUSTER, produce_v2.WRITER, consumer_routes.INSTANCES):
         app[key] = Log() if key is LOG else NoKafka()  # type: ignore[misc]
     return app
 
@@ -371,14 +371,14 @@ TARGETS = (
             "gateway.rest_proxy.consumer_routes",
             "gateway.rest_proxy.produce_v2",
             "gateway.rest_proxy.produce_v3",
-            "gateway.rest_proxy.metadata_routes",
+            "gateway.rest_proxy.topic_routes",
             "gateway.rest_proxy.simple_consumer_v1",
-            "gateway.rest_proxy.schema_lookup",
-            "gateway.rest_proxy.consumer_options",
+            "gateway.rest_proxy.record_schemas",
+            "gateway.rest_proxy.consumer_requests",
             "gateway.rest_proxy.subjects",
-            "gateway.registry.subject_routes",
+            "gateway.registry.registry_routes",
             "gateway.registry.schema_routes",
-            "gateway.registry.mode_routes",
+            "gateway.registry.compatibility_routes",
             "gateway.registry.registry_requests",
             "gateway.registry.schemas_topic_records",
             "gateway.topic_stream.topic_stream_routes",

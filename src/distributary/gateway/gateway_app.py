@@ -16,8 +16,8 @@ from distributary.config import Config
 from distributary.deadline import Deadline
 from distributary.gateway import gateway_health
 from distributary.gateway.gateway_access import CONFIG, GATE, LIMITER, RULES, attempt, permitted, prefix_of
-from distributary.gateway.registry import mode_routes, schema_routes
-from distributary.gateway.registry import subject_routes as schemas
+from distributary.gateway.registry import compatibility_routes, schema_routes
+from distributary.gateway.registry import registry_routes as schemas
 from distributary.gateway.registry.registry_requests import LOG, negotiated
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.registry.schemas_topic import SchemaLog
@@ -25,10 +25,10 @@ from distributary.gateway.request_fields import declared_only
 from distributary.gateway.response_bodies import one_shape
 from distributary.gateway.rest_proxy import (
     consumer_routes,
-    metadata_routes,
     produce_v2,
     produce_v3,
     simple_consumer_v1,
+    topic_routes,
 )
 from distributary.gateway.rest_proxy.consumer_pool import Instances
 from distributary.gateway.rest_proxy.metadata_client import Cluster
@@ -55,15 +55,15 @@ def make_app(config: Config, store: Store) -> web.Application:
     app[GATE] = Gate(config, store.revoked)
     app[LIMITER] = Limiter(config, store)
     app[LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
-    app[metadata_routes.CLUSTER] = Cluster(config.kafka)
+    app[topic_routes.CLUSTER] = Cluster(config.kafka)
     app[DEADLINE] = Deadline(config.gateway.schema_timeout, charge=metering.charge)
     app[produce_v2.WRITER] = TopicWriter(config.kafka, make_gate(config), deadline=app[DEADLINE])
     app[consumer_routes.INSTANCES] = Instances(config.kafka, config.gateway)
     app.cleanup_ctx.append(_closing)
     app[streams.OPEN] = set()
     app.on_shutdown.append(_stopping)
-    registry = [route for part in (schemas, schema_routes, mode_routes) for route in part.routes()]
-    proxy = (metadata_routes, produce_v2, produce_v3, consumer_routes, simple_consumer_v1, streams)
+    registry = [route for part in (schemas, schema_routes, compatibility_routes) for route in part.routes()]
+    proxy = (topic_routes, produce_v2, produce_v3, consumer_routes, simple_consumer_v1, streams)
     table = [
         *gateway_health.routes(),
         *(web.RouteDef(one.method, one.path, negotiated(one.handler), one.kwargs) for one in registry),

@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler
 
 from distributary.config.problems import nearest
 from distributary.errors import GatewayError
-from distributary.gateway.errors import BAD_REQUEST, refuse
+from distributary.gateway.error_codes import BAD_REQUEST, refuse
 
 H = TypeVar("H", bound=Callable[..., Any])
 

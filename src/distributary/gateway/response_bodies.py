@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler
 from distributary import errors
 from distributary.auth import challenge
 from distributary.errors import DistributaryError, GatewayError
-from distributary.gateway.errors import BAD_REQUEST, KAFKA, KAFKA_RETRY, TOPIC, refuse, status_of
+from distributary.gateway.error_codes import BAD_REQUEST, KAFKA, KAFKA_RETRY, TOPIC, refuse, status_of
 from distributary.gateway.request_fields import check_body
 
 log = logging.getLogger(__name__)

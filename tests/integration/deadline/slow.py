@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 from distributary.errors import TopicError
-from distributary.gateway.errors import refuse
+from distributary.gateway.error_codes import refuse
 
 
 def echo(value: Any) -> Any:

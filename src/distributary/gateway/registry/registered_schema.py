@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from distributary.gateway.errors import BAD_SCHEMA, refuse
+from distributary.gateway.error_codes import BAD_SCHEMA, refuse
 from distributary.gateway.registry import avro_compatibility as avro_pairs
 from distributary.gateway.registry import json_compatibility
 from distributary.gateway.registry.avro_canonical_form import normal

@@ -11,8 +11,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from distributary.control.accept import choose
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse
 from distributary.gateway.gateway_access import grant_of, user_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.schema_checker import DEADLINE, Checker
@@ -69,7 +69,7 @@ async def schema_by_address(request: web.Request) -> Schema:
         reads = grant_of(request).reads_subject
         if found is not None and any(reads(one.subject) for one in log.book.users(int(text), deleted=True)):
             return found
-    raise refuse(numbers.SCHEMA, f"there is no schema with the id {text[:40]!r}")
+    raise refuse(error_codes.SCHEMA, f"there is no schema with the id {text[:40]!r}")
 
 
 def subject_of(request: web.Request) -> str:

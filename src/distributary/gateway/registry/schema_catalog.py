@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse
 from distributary.gateway.registry import schemas_topic_records
 from distributary.gateway.registry.registered_schema import MODES, Schema, incompatible
 from distributary.gateway.registry.schemas_topic_records import EVERYWHERE, Entry, Record, Version
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
 class Book:
     """The registry's state. `apply` changes it; the other calls read it, or say what to write.
 
-    Reading calls raise GatewayError with the registry's numbers.
+    Reading calls raise GatewayError with the registry's error_codes.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Book:
         """List a subject's versions, oldest first."""
         found = self._versions(subject, deleted=deleted)
         if not found:
-            raise refuse(numbers.SUBJECT, f"there is no subject {subject!r}", "GET /subjects lists them")
+            raise refuse(error_codes.SUBJECT, f"there is no subject {subject!r}", "GET /subjects lists them")
         return found
 
     def version(self, subject: str, number: str, *, deleted: bool = False) -> Version:
@@ -174,7 +174,7 @@ class Book:
         self.versions(subject, deleted=deleted)
         found = self.has(subject, schema, deleted=deleted)
         if found is None:
-            raise refuse(numbers.SCHEMA, f"the subject {subject!r} does not have this schema")
+            raise refuse(error_codes.SCHEMA, f"the subject {subject!r} does not have this schema")
         return found
 
     def has(self, subject: str, schema: Schema, *, deleted: bool = False) -> Version | None:
@@ -189,7 +189,7 @@ class Book:
         levels = {name: said.get("compatibilityLevel") for name, said in self._configs.items()}
         if subject and exact and levels.get(subject) not in MODES:
             raise refuse(
-                numbers.NO_SUBJECT_CONFIG,
+                error_codes.NO_SUBJECT_CONFIG,
                 f"no compatibility is set for the subject {subject!r}",
                 "the global one counts: GET /config",
             )
@@ -200,7 +200,7 @@ class Book:
         """Say whether a subject can be written; ``exact``: only if it was said for it."""
         if subject and exact and subject not in self._write_modes:
             raise refuse(
-                numbers.NO_SUBJECT_MODE,
+                error_codes.NO_SUBJECT_MODE,
                 f"no mode is set for the subject {subject!r}",
                 "the global one counts: GET /mode",
             )
@@ -238,7 +238,7 @@ class Book:
             raise Outdated
         if verdict.problems:
             raise refuse(
-                numbers.INCOMPATIBLE,
+                error_codes.INCOMPATIBLE,
                 f"the schema does not get along with what the subject {subject!r} has "
                 f"({mode}): {'; '.join(verdict.problems[:5])}",
                 "change the schema, or the subject's compatibility",
@@ -255,7 +255,7 @@ class Book:
             users = self.referrers(one)
             if users:
                 raise refuse(
-                    numbers.REFERENCED,
+                    error_codes.REFERENCED,
                     f"version {one.number} of {one.subject!r} is referred to by the schema {users[0]}",
                     "delete that one first",
                 )
@@ -274,7 +274,7 @@ class Book:
         mode = self.write_mode(subject)
         if mode.startswith("READONLY") or (registering and mode != WRITABLE):
             raise refuse(
-                numbers.NOT_PERMITTED,
+                error_codes.NOT_PERMITTED,
                 f"the subject {subject!r} is in the mode {mode}",
                 "the registry that set it can change it",
             )
@@ -282,7 +282,7 @@ class Book:
         ruled = [name for name in ("metadata", "ruleSet") if last and last[0].rest.get(name)]
         if registering and ruled:
             raise refuse(
-                numbers.NOT_PERMITTED,
+                error_codes.NOT_PERMITTED,
                 f"the latest version of {subject!r} has {' and '.join(ruled)}, which a new one would lose",
                 "register it with the registry that wrote them",
             )
@@ -292,12 +292,12 @@ def _chosen(versions: list[Version], subject: str, number: str) -> Version:
     if number in LATEST:
         return versions[-1]
     if not (number.isascii() and number.isdigit() and 0 < int(number[:12]) < 2**31):
-        raise refuse(numbers.BAD_VERSION, f"{number[:40]!r} is no version", 'give a number, or "latest"')
+        raise refuse(error_codes.BAD_VERSION, f"{number[:40]!r} is no version", 'give a number, or "latest"')
     for one in versions:
         if one.number == int(number):
             return one
     raise refuse(
-        numbers.VERSION,
+        error_codes.VERSION,
         f"the subject {subject!r} has no version {number}",
         f"GET /subjects/{subject}/versions lists them",
     )

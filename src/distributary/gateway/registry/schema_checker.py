@@ -9,8 +9,8 @@ from typing import Any
 from aiohttp import web
 
 from distributary.deadline import Deadline
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse
 from distributary.gateway.registry.registered_schema import (
     Schema,
     comparing,
@@ -70,7 +70,9 @@ class Checker:
             except Outdated:
                 continue
         raise refuse(
-            numbers.REGISTRY_BUSY, f"the subject {subject!r} changes all the time", "try again in a moment"
+            error_codes.REGISTRY_BUSY,
+            f"the subject {subject!r} changes all the time",
+            "try again in a moment",
         )
 
     async def _unreadable(self, reader: Schema, writer: Schema) -> list[str]:

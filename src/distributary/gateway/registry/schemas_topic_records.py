@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from distributary.gateway.errors import BAD_SUBJECT, refuse
+from distributary.gateway.error_codes import BAD_SUBJECT, refuse
 from distributary.gateway.registry.registered_schema import MORE, Schema
 
 Record = tuple[bytes, bytes | None]

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaException
 
 from distributary.config.gateway_section import Gateway
 from distributary.config.sections import Kafka
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse, refused
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse, refused
 from distributary.gateway.rest_proxy.consumer_instance import Instance, Wish
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,9 @@ class Instances:
         name = wish.name or f"i-{uuid.uuid4().hex}"
         if (group, name) in self._entries:
             raise refuse(
-                numbers.INSTANCE_TAKEN, f"the group {group!r} has an instance {name!r}", "take another name"
+                error_codes.INSTANCE_TAKEN,
+                f"the group {group!r} has an instance {name!r}",
+                "take another name",
             )
         self._check_room()
         instance = Instance(self._kafka, group, name, wish)
@@ -117,7 +119,7 @@ class Instances:
                         entry.used = self._clock()
                     return
         raise refuse(
-            numbers.INSTANCE,
+            error_codes.INSTANCE,
             f"the group {group!r} has no instance {name!r} here",
             f"make one by POST /consumers/{group}; {self._settings.instance_timeout:g} s unused end it",
         )
@@ -194,7 +196,7 @@ class Instances:
     def _check_room(self) -> None:
         if len(self) >= self._settings.max_instances:
             raise refuse(
-                numbers.BUSY,
+                error_codes.BUSY,
                 f"there are {len(self)} consumer instances and streams, and no more are allowed",
                 "try again later, delete instances that are done with, or raise gateway.max_instances",
             )

@@ -13,21 +13,21 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
 
 from distributary.auth.metering import KAFKA_CLIENT, charge
 from distributary.errors import Forbidden, GatewayError
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse
 from distributary.gateway.gateway_access import CONFIG, LIMITER, check_consumes, grant_of, user_of
 from distributary.gateway.registry.registry_requests import LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.request_fields import takes
 from distributary.gateway.response_bodies import number, read_json
-from distributary.gateway.rest_proxy import metadata_routes, produce_requests
+from distributary.gateway.rest_proxy import produce_requests, topic_routes
 from distributary.gateway.rest_proxy.consumer_instance import Instance
-from distributary.gateway.rest_proxy.consumer_options import SETTINGS, base_uri, wish
 from distributary.gateway.rest_proxy.consumer_pool import Instances
+from distributary.gateway.rest_proxy.consumer_requests import SETTINGS, base_uri, wish
 from distributary.gateway.rest_proxy.converter import Converter
 from distributary.gateway.rest_proxy.media_types import Media, of_accept, of_body
 from distributary.gateway.rest_proxy.metadata_client import Cluster
-from distributary.gateway.rest_proxy.schema_lookup import finder
+from distributary.gateway.rest_proxy.record_schemas import finder
 
 INSTANCES: web.AppKey[Instances] = web.AppKey("instances", Instances)
 
@@ -62,12 +62,12 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
-@takes(body=SETTINGS, number=numbers.CONSUMER_CONFIG)
+@takes(body=SETTINGS, number=error_codes.CONSUMER_CONFIG)
 async def create(request: web.Request) -> web.Response:
     """Make a consumer instance in a group; gives ``instance_id`` and ``base_uri``, under which it is used."""
     group = request.match_info["group"]
     if len(group) > 255 or not group.isprintable():
-        raise refuse(numbers.CONSUMER_CONFIG, "the group is no name", "use at most 255 characters")
+        raise refuse(error_codes.CONSUMER_CONFIG, "the group is no name", "use at most 255 characters")
     wanted = wish(await read_json(request, empty={}))
     limiter, grant = request.app[LIMITER], grant_of(request)
     shares = limiter.consumer(grant)
@@ -87,7 +87,7 @@ async def create(request: web.Request) -> web.Response:
         scheme=request.scheme,
         headers=request.headers,
     )
-    return metadata_routes.reply(request, {"instance_id": made.name, "base_uri": said})
+    return topic_routes.reply(request, {"instance_id": made.name, "base_uri": said})
 
 
 async def delete(request: web.Request) -> web.Response:
@@ -104,12 +104,12 @@ async def read_topic(request: web.Request) -> web.Response:
     async with _instance(request) as instance:
         if instance.topics not in ((), (topic,)):
             raise refuse(
-                numbers.SUBSCRIBED,
+                error_codes.SUBSCRIBED,
                 f"the instance reads {', '.join(instance.topics)}",
                 "make another for this",
             )
         if not instance.topics:
-            await metadata_routes.ask(request, Cluster.check, topic)
+            await topic_routes.ask(request, Cluster.check, topic)
             await request.app[INSTANCES].run(instance.subscribe, [topic])
         return await _read(request, instance, 1)
 
@@ -120,7 +120,7 @@ async def read_records(request: web.Request) -> web.Response:
     async with _instance(request) as instance:
         if not await request.app[INSTANCES].run(instance.reads):
             raise refuse(
-                numbers.STATE,
+                error_codes.STATE,
                 "the instance has neither a subscription nor assignments",
                 "make one by POST …/subscription",
             )
@@ -131,7 +131,7 @@ async def _read(request: web.Request, instance: Instance, version: int) -> web.R
     wanted = of_accept(request.headers.get("Accept", "")).format or instance.wish.format
     if wanted != instance.wish.format:
         raise refuse(
-            numbers.FORMAT,
+            error_codes.FORMAT,
             f"the instance was made for {instance.wish.format}, not {wanted}",
             "accept its format, or make another",
         )
@@ -195,7 +195,7 @@ async def commit(request: web.Request) -> web.Response:
             for (topic, part), at in instance.consumed.items()
         ]
     version = of_body(request.headers.get("Content-Type", "")).version
-    return metadata_routes.reply(request, said if version == 1 else [])
+    return topic_routes.reply(request, said if version == 1 else [])
 
 
 @takes(body=("partitions",))
@@ -208,7 +208,7 @@ async def committed(request: web.Request) -> web.Response:
         {"topic": one.topic, "partition": one.partition, "offset": one.offset, "metadata": one.metadata or ""}
         for one in found
     ]
-    return metadata_routes.reply(request, {"offsets": said})
+    return topic_routes.reply(request, {"offsets": said})
 
 
 @takes(body=("topics", "topic_pattern"))
@@ -217,15 +217,15 @@ async def subscribe(request: web.Request) -> web.Response:
     body = await read_json(request)
     names, text = body.get("topics"), body.get("topic_pattern")
     if names is not None and text is not None:
-        raise refuse(numbers.STATE, "the body has both topics and topic_pattern", "send one of them")
+        raise refuse(error_codes.STATE, "the body has both topics and topic_pattern", "send one of them")
     pattern = None
     if isinstance(text, str) and text:
         pattern = topic_pattern(text)
     elif not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
-        raise refuse(numbers.UNPROCESSABLE, "the body names no topics", 'send {"topics": ["…"]}')
+        raise refuse(error_codes.UNPROCESSABLE, "the body names no topics", 'send {"topics": ["…"]}')
     check_consumes(request, names or ())
     for one in names or ():
-        await metadata_routes.ask(request, Cluster.check, one)
+        await topic_routes.ask(request, Cluster.check, one)
     async with _instance(request) as instance:
         if pattern is not None:
             await request.app[INSTANCES].run(instance.subscribe_pattern, _allowed(request, pattern))
@@ -258,7 +258,7 @@ def topic_pattern(text: str) -> Pattern:
     except (re2.error, UnicodeEncodeError) as error:
         why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
         raise refuse(
-            numbers.UNPROCESSABLE,
+            error_codes.UNPROCESSABLE,
             f"topic_pattern is no regular expression: {why}",
             "correct it; look-ahead and back-references are not served",
         ) from None
@@ -269,7 +269,7 @@ async def subscription(request: web.Request) -> web.Response:
     """Name the topics that are subscribed to."""
     async with _instance(request) as instance:
         found = await request.app[INSTANCES].run(instance.subscription)
-    return metadata_routes.reply(request, {"topics": found})
+    return topic_routes.reply(request, {"topics": found})
 
 
 async def unsubscribe(request: web.Request) -> web.Response:
@@ -285,7 +285,7 @@ async def assign(request: web.Request) -> web.Response:
     places = _partitions(await read_json(request))
     check_consumes(request, {topic for topic, _ in places})
     for place in places:
-        await metadata_routes.ask(request, Cluster.check, *place)
+        await topic_routes.ask(request, Cluster.check, *place)
     async with _instance(request) as instance:
         await request.app[INSTANCES].run(instance.assign, places)
     return web.Response(status=204)
@@ -295,7 +295,7 @@ async def assignment(request: web.Request) -> web.Response:
     """List the partitions that are read now."""
     async with _instance(request) as instance:
         found = await request.app[INSTANCES].run(instance.assignment)
-    return metadata_routes.reply(
+    return topic_routes.reply(
         request, {"partitions": [{"topic": topic, "partition": at} for topic, at in found]}
     )
 

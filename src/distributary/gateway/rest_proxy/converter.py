@@ -9,8 +9,8 @@ import msgspec
 
 from distributary.deadline import Deadline
 from distributary.errors import CheckFailed, ChecksBusy
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.rest_proxy import serialization
 from distributary.gateway.rest_proxy.serialization import KIND_OF, Known
@@ -62,10 +62,10 @@ class Converter:
                 decode_data, data, schema.kind, schema.text, where, what=where, owner=self._user
             )
         except ChecksBusy as error:
-            raise refuse(numbers.BUSY, error.message, error.hint) from None
+            raise refuse(error_codes.BUSY, error.message, error.hint) from None
         except CheckFailed as error:
             hint = "read it as binary, or begin behind it"
-            raise refuse(numbers.CONVERSION, error.message, hint) from None
+            raise refuse(error_codes.CONVERSION, error.message, hint) from None
         return msgspec.Raw(told)
 
 

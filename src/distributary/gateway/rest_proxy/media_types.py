@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from distributary.control.accept import choose
-from distributary.gateway.errors import FORMAT, refuse
+from distributary.gateway.error_codes import FORMAT, refuse
 
 FORMATS = ("binary", "json", "avro", "jsonschema")
 """How the keys and values of records are written in bodies."""

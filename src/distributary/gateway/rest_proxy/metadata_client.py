@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable
-from distributary.gateway.errors import PARTITION, TOPIC, refuse
+from distributary.gateway.error_codes import PARTITION, TOPIC, refuse
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.topic_offsets import Topic
 

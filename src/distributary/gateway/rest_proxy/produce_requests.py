@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from distributary.gateway.errors import BAD_REQUEST, UNPROCESSABLE, refuse
+from distributary.gateway.error_codes import BAD_REQUEST, UNPROCESSABLE, refuse
 from distributary.gateway.request_fields import check_entry, instead, unknown_field
 from distributary.gateway.rest_proxy.subjects import STRATEGIES
 

@@ -12,16 +12,16 @@ from aiohttp import web
 
 from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse
 from distributary.gateway.gateway_access import grant_of, user_of
 from distributary.gateway.registry.registry_requests import LOG, checker
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.request_fields import takes
-from distributary.gateway.rest_proxy import media_types, metadata_routes, produce_requests
+from distributary.gateway.rest_proxy import media_types, produce_requests, topic_routes
 from distributary.gateway.rest_proxy.converter import Converter
 from distributary.gateway.rest_proxy.metadata_client import Cluster
-from distributary.gateway.rest_proxy.schema_lookup import (
+from distributary.gateway.rest_proxy.record_schemas import (
     check_kind,
     known_by_id,
     parsed,
@@ -53,7 +53,7 @@ async def to_topic(request: web.Request) -> web.Response:
 @takes(body=produce_requests.Batch.__struct_fields__)
 async def to_partition(request: web.Request) -> web.Response:
     """Write records to one partition."""
-    return await _produce(request, *metadata_routes.place(request))
+    return await _produce(request, *topic_routes.place(request))
 
 
 async def _produce(request: web.Request, topic: str, partition: int | None) -> web.Response:
@@ -61,7 +61,7 @@ async def _produce(request: web.Request, topic: str, partition: int | None) -> w
     format = kind.format or "binary"
     body = produce_requests.batch(await request.read())
     if not body.records:
-        raise refuse(numbers.UNPROCESSABLE, "there are no records in the body", 'send {"records": [{…}]}')
+        raise refuse(error_codes.UNPROCESSABLE, "there are no records in the body", 'send {"records": [{…}]}')
     await _check_places(request, topic, partition, body)
     keys, values = await _schemas(request, topic, format, body)
     convert = Converter(request.app[DEADLINE], user_of(request))
@@ -92,7 +92,7 @@ async def _produce(request: web.Request, topic: str, partition: int | None) -> w
         "value_schema_id": values.id if values else None,
         "offsets": [_told(one) for one in sent],
     }
-    return metadata_routes.reply(request, said)
+    return topic_routes.reply(request, said)
 
 
 async def _check_places(
@@ -102,7 +102,7 @@ async def _check_places(
     if partition is not None:
         await check_place(request, topic, partition)
         if wanted - {partition}:
-            raise refuse(numbers.UNPROCESSABLE, "a record names another partition than the address does")
+            raise refuse(error_codes.UNPROCESSABLE, "a record names another partition than the address does")
         return
     for number in {min(wanted), max(wanted)} if wanted else {None}:
         await check_place(request, topic, number)
@@ -110,7 +110,7 @@ async def _check_places(
 
 async def check_place(request: web.Request, topic: str, partition: int | None) -> None:
     """Raise unless there are topic and partition; then records can be written there."""
-    await metadata_routes.ask(request, Cluster.check, topic, partition)
+    await topic_routes.ask(request, Cluster.check, topic, partition)
     if partition is not None:
         await request.app[WRITER].prepare(topic, partition)
 
@@ -122,7 +122,7 @@ async def _schemas(
         for name in produce_requests.SCHEMAS:
             if getattr(body, name) is not None:
                 raise refuse(
-                    numbers.UNPROCESSABLE,
+                    error_codes.UNPROCESSABLE,
                     f"the body has {name}, and {format} records have no schema",
                     "leave it out, or send application/vnd.kafka.avro.v2+json or …jsonschema.v2+json",
                 )
@@ -130,18 +130,24 @@ async def _schemas(
     log = request.app[LOG]
     found: list[Known | None] = []
     for name, number, text, given, missing in (
-        ("key", body.key_schema_id, body.key_schema, [one.key for one in body.records], numbers.KEY_SCHEMA),
+        (
+            "key",
+            body.key_schema_id,
+            body.key_schema,
+            [one.key for one in body.records],
+            error_codes.KEY_SCHEMA,
+        ),
         (
             "value",
             body.value_schema_id,
             body.value_schema,
             [one.value for one in body.records],
-            numbers.VALUE_SCHEMA,
+            error_codes.VALUE_SCHEMA,
         ),
     ):
         if number is not None and text is not None:
             raise refuse(
-                numbers.UNPROCESSABLE,
+                error_codes.UNPROCESSABLE,
                 f"the body has both {name}_schema and {name}_schema_id",
                 "send one of them",
             )

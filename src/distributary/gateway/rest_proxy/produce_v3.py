@@ -14,8 +14,8 @@ from aiohttp import web
 
 from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse, status_of
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse, status_of
 from distributary.gateway.gateway_access import CONFIG, grant_of, user_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import LOG, checker
@@ -23,10 +23,10 @@ from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.registry.schemas_topic_records import local_name
 from distributary.gateway.request_fields import takes
 from distributary.gateway.response_bodies import number_of
-from distributary.gateway.rest_proxy import metadata_routes, produce_requests
+from distributary.gateway.rest_proxy import produce_requests, topic_routes
 from distributary.gateway.rest_proxy.converter import Converter
 from distributary.gateway.rest_proxy.produce_v2 import WRITER, check_place, unfit
-from distributary.gateway.rest_proxy.schema_lookup import (
+from distributary.gateway.rest_proxy.record_schemas import (
     check_kind,
     known_by_id,
     parsed,
@@ -54,7 +54,7 @@ def routes() -> list[web.RouteDef]:
 @takes(body=produce_requests.Record.__struct_fields__)
 async def produce(request: web.Request) -> web.StreamResponse:
     """Write records, one JSON object after the other; each is answered when it is acknowledged."""
-    cluster, topic = await metadata_routes.this_cluster(request), request.match_info["topic"]
+    cluster, topic = await topic_routes.this_cluster(request), request.match_info["topic"]
     await check_place(request, topic, None)
     expect_stream(request, IDLE)
     reply: web.StreamResponse | None = None
@@ -66,7 +66,7 @@ async def produce(request: web.Request) -> web.StreamResponse:
             await reply.prepare(request)
         await reply.write(msgspec.json.encode(said) + b"\r\n")
     if reply is None:
-        raise refuse(numbers.BAD_REQUEST, "the body is empty", "send a JSON object a record")
+        raise refuse(error_codes.BAD_REQUEST, "the body is empty", "send a JSON object a record")
     await reply.write_eof()
     return reply
 
@@ -130,10 +130,10 @@ async def _sent(sending: asyncio.Future[Written], cluster: str, sizes: dict[str,
     try:
         sent = await sending
     except DistributaryError as error:
-        code = numbers.KAFKA_RETRY if error.retry else numbers.KAFKA
+        code = error_codes.KAFKA_RETRY if error.retry else error_codes.KAFKA
         return {"error_code": code, "message": error.message}
     if sent.reason:
-        return {"error_code": numbers.UNPROCESSABLE, "message": unfit(sent)}
+        return {"error_code": error_codes.UNPROCESSABLE, "message": unfit(sent)}
     moment = datetime.fromtimestamp(sent.timestamp / 1000, UTC)
     return {
         "error_code": 200,
@@ -167,7 +167,7 @@ async def _datum(
     else:
         wanted = ", ".join(("STRING", *_FORMATS))
         raise refuse(
-            numbers.UNPROCESSABLE, f"the {name}'s type {kind[:40]!r} is not known", f"it is {wanted}"
+            error_codes.UNPROCESSABLE, f"the {name}'s type {kind[:40]!r} is not known", f"it is {wanted}"
         )
     return data, {"type": kind, "size": len(data or b"")}
 
@@ -194,7 +194,7 @@ async def _schema(
         found = Known(version.id, version.schema)
     else:
         raise refuse(
-            numbers.UNPROCESSABLE,
+            error_codes.UNPROCESSABLE,
             f"neither the type nor the schema of the {part} is said",
             "give type, or schema_id, schema or schema_version",
         )
@@ -207,7 +207,7 @@ def _text(raw: msgspec.Raw, name: str) -> bytes | None:
     try:
         text = msgspec.json.decode(raw, type=str | None)
     except msgspec.MsgspecError:
-        raise refuse(numbers.BAD_REQUEST, f"the {name} is of the type STRING, but no text") from None
+        raise refuse(error_codes.BAD_REQUEST, f"the {name} is of the type STRING, but no text") from None
     return None if text is None else text.encode()
 
 
@@ -218,7 +218,7 @@ def _headers(record: produce_requests.Record) -> tuple[tuple[str, str | bytes | 
             for one in record.headers or ()
         )
     except (binascii.Error, ValueError):
-        raise refuse(numbers.BAD_REQUEST, "a header's value is not in base64") from None
+        raise refuse(error_codes.BAD_REQUEST, "a header's value is not in base64") from None
 
 
 def _moment(said: str | int | None) -> int:
@@ -229,5 +229,7 @@ def _moment(said: str | int | None) -> int:
     try:
         found = datetime.fromisoformat(said)
     except ValueError:
-        raise refuse(numbers.UNPROCESSABLE, f"{said[:40]!r} is no time", "write ISO 8601, or ms") from None
+        raise refuse(
+            error_codes.UNPROCESSABLE, f"{said[:40]!r} is no time", "write ISO 8601, or ms"
+        ) from None
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -17,8 +17,8 @@ import fastavro
 import fastavro.validation
 import msgspec
 
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse
 from distributary.gateway.registry import json_compatibility
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.kafka import avro
@@ -56,9 +56,9 @@ def encode(format: str, raw: bytes | msgspec.Raw, known: Known | None, where: st
         else:
             data = _to_avro(value, known.schema)
     except RecursionError:
-        raise refuse(numbers.CONVERSION, f"{where} is nested too deeply") from None
+        raise refuse(error_codes.CONVERSION, f"{where} is nested too deeply") from None
     except Exception as error:  # fastavro raises what the data happen to raise
-        raise refuse(numbers.CONVERSION, f"{where} does not fit its schema: {error}") from None
+        raise refuse(error_codes.CONVERSION, f"{where} does not fit its schema: {error}") from None
     return b"\0" + known.id.to_bytes(4, "big") + data
 
 
@@ -83,7 +83,7 @@ def decode(format: str, data: bytes | None, find: Callable[[int], Schema | None]
         return _checked(data[5:]) if format == "jsonschema" else _from_avro(data[5:], schema)
     except Exception as error:
         raise refuse(
-            numbers.CONVERSION,
+            error_codes.CONVERSION,
             f"{where} cannot be read as {format}: {error}",
             "read it as binary, or begin behind it",
         ) from None
@@ -107,7 +107,7 @@ def _from_base64(text: bytes, where: str) -> bytes:
         return base64.b64decode(value, validate=True)
     except (msgspec.MsgspecError, binascii.Error, ValueError):
         raise refuse(
-            numbers.BAD_REQUEST,
+            error_codes.BAD_REQUEST,
             f"{where} is not a text in base64",
             "encode it, or send another format such as application/vnd.kafka.json.v2+json",
         ) from None

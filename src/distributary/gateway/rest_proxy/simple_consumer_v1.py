@@ -10,11 +10,11 @@ from aiohttp import web
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from distributary.config.sections import Kafka
-from distributary.gateway.errors import UNPROCESSABLE, refuse, refused
+from distributary.gateway.error_codes import UNPROCESSABLE, refuse, refused
 from distributary.gateway.gateway_access import CONFIG
 from distributary.gateway.request_fields import takes
 from distributary.gateway.response_bodies import number
-from distributary.gateway.rest_proxy import metadata_routes
+from distributary.gateway.rest_proxy import topic_routes
 from distributary.gateway.rest_proxy.consumer_instance import size
 from distributary.gateway.rest_proxy.consumer_routes import INSTANCES, records_reply, told
 from distributary.gateway.rest_proxy.media_types import Media, of_accept
@@ -33,12 +33,12 @@ def routes() -> list[web.RouteDef]:
 @takes(query=("offset", "count"))
 async def read(request: web.Request) -> web.Response:
     """Read a partition from ``offset``, at most ``count`` records; what is there now, without waiting."""
-    topic, partition = metadata_routes.place(request)
+    topic, partition = topic_routes.place(request)
     if "offset" not in request.query:
         raise refuse(UNPROCESSABLE, "the parameter offset is missing")
     offset, count = number(request, "offset", 0), number(request, "count", 1, low=1, high=MAX_COUNT)
     format = of_accept(request.headers.get("Accept", "")).format or "binary"
-    first, end = await metadata_routes.ask(request, Cluster.offsets, topic, partition)
+    first, end = await topic_routes.ask(request, Cluster.offsets, topic, partition)
     if not first <= offset <= end:
         raise refuse(
             UNPROCESSABLE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.gateway.errors import BAD_REQUEST, SERIALIZATION, refuse
+from distributary.gateway.error_codes import BAD_REQUEST, SERIALIZATION, refuse
 from distributary.gateway.registry.registered_schema import Schema
 
 TOPIC_NAME = "TOPIC_NAME"

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from multidict import MultiMapping
 
-from distributary.gateway.errors import BAD_REQUEST, refuse
+from distributary.gateway.error_codes import BAD_REQUEST, refuse
 from distributary.gateway.rest_proxy.media_types import FORMATS
 
 _ID = re.compile(r"([0-9]{1,9}:[0-9]{1,18}(?:,[0-9]{1,9}:[0-9]{1,18})*)(?:@([A-Za-z0-9_-]{1,64}))?")

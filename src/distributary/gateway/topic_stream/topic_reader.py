@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from distributary.config.sections import Kafka
 from distributary.errors import DistributaryError, GatewayError, KafkaUnavailable, TopicMissing
-from distributary.gateway.errors import refused
+from distributary.gateway.error_codes import refused
 from distributary.gateway.rest_proxy.consumer_instance import SLICE
 from distributary.gateway.rest_proxy.metadata_client import Cluster
 from distributary.gateway.topic_stream.stream_cursor import Asked, begin, local_id

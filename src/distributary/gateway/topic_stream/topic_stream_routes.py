@@ -26,11 +26,11 @@ from distributary.gateway.registry.registry_requests import LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.request_fields import takes
 from distributary.gateway.response_bodies import number_of
-from distributary.gateway.rest_proxy import metadata_routes
+from distributary.gateway.rest_proxy import topic_routes
 from distributary.gateway.rest_proxy.consumer_routes import INSTANCES
 from distributary.gateway.rest_proxy.converter import Converter
 from distributary.gateway.rest_proxy.metadata_client import Cluster, no_partition
-from distributary.gateway.rest_proxy.schema_lookup import finder
+from distributary.gateway.rest_proxy.record_schemas import finder
 from distributary.gateway.rest_proxy.serialization import KIND_OF
 from distributary.gateway.topic_stream import stream_cursor
 from distributary.gateway.topic_stream.topic_reader import Follow, Gap
@@ -57,7 +57,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
     """Push a topic's records as they come, by server-sent events or WebSocket."""
     topic = request.match_info["topic"]
     asked = stream_cursor.asked(request.query, request.headers.get("Last-Event-ID", ""))
-    count = await metadata_routes.ask(request, Cluster.check, topic)
+    count = await topic_routes.ask(request, Cluster.check, topic)
     for number in asked.partitions:
         if number >= count:
             raise no_partition(topic, number)
@@ -68,7 +68,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
     shares = [*limiter.connection(grant, client_of(request)), *limiter.consumer(grant)]
     async with limiter.usage.using(shares), instances.place():
         charge(KAFKA_CLIENT)
-        cluster = request.app[metadata_routes.CLUSTER]
+        cluster = request.app[topic_routes.CLUSTER]
         follow = await instances.run(Follow, request.app[CONFIG].kafka, cluster, topic, asked)
         request.app[OPEN].add(task)
         try:

@@ -6,8 +6,8 @@ from typing import Any
 
 from aiohttp import web
 
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse
 from distributary.gateway.gateway_access import grant_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import (
@@ -129,13 +129,13 @@ async def delete_subject(request: web.Request) -> web.Response:
         live = [one for one in found if not one.deleted]
         if permanent and live:
             raise refuse(
-                numbers.SUBJECT_NOT_DELETED,
+                error_codes.SUBJECT_NOT_DELETED,
                 f"the subject {subject!r} was not deleted before",
                 "delete it without permanent=true first",
             )
         if not permanent and not live:
             raise refuse(
-                numbers.SUBJECT_DELETED,
+                error_codes.SUBJECT_DELETED,
                 f"the subject {subject!r} is deleted already",
                 "permanent=true deletes it for good",
             )
@@ -156,13 +156,13 @@ async def delete_version(request: web.Request) -> web.Response:
         found = book.version(subject, number, deleted=permanent or not latest)
         if permanent and not found.deleted:
             raise refuse(
-                numbers.VERSION_NOT_DELETED,
+                error_codes.VERSION_NOT_DELETED,
                 f"version {found.number} of {subject!r} was not deleted before",
                 "delete it without permanent=true first",
             )
         if not permanent and found.deleted:
             raise refuse(
-                numbers.VERSION_DELETED,
+                error_codes.VERSION_DELETED,
                 f"version {found.number} of {subject!r} is deleted already",
                 "permanent=true deletes it for good",
             )

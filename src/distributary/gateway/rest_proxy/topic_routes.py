@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from distributary.gateway.errors import PARTITION, refuse
+from distributary.gateway.error_codes import PARTITION, refuse
 from distributary.gateway.gateway_access import grant_of
 from distributary.gateway.rest_proxy.media_types import reply_type
 from distributary.gateway.rest_proxy.metadata_client import Cluster

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from distributary.gateway.errors import CONSUMER_CONFIG, refuse
+from distributary.gateway.error_codes import CONSUMER_CONFIG, refuse
 from distributary.gateway.rest_proxy.consumer_instance import Wish
 from distributary.gateway.rest_proxy.media_types import FORMATS
 

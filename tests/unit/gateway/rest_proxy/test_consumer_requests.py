@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.gateway.refusals import refusal
 
 from distributary.gateway.rest_proxy.consumer_instance import Wish
-from distributary.gateway.rest_proxy.consumer_options import base_uri, wish
+from distributary.gateway.rest_proxy.consumer_requests import base_uri, wish
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from distributary.gateway import errors as numbers
-from distributary.gateway.errors import refuse
+from distributary.gateway import error_codes
+from distributary.gateway.error_codes import refuse
 from distributary.gateway.registry.registered_schema import MODES
 from distributary.gateway.registry.registry_requests import LOG, reply, subject_or_all
 from distributary.gateway.registry.schema_catalog import Book
@@ -59,7 +59,9 @@ async def set_mode(request: web.Request) -> web.Response:
     mode = (await read_json(request)).get("compatibility")
     if not isinstance(mode, str) or mode.upper() not in MODES:
         raise refuse(
-            numbers.BAD_MODE, f"{str(mode)[:40]!r} is no compatibility", f"it is one of {', '.join(MODES)}"
+            error_codes.BAD_MODE,
+            f"{str(mode)[:40]!r} is no compatibility",
+            f"it is one of {', '.join(MODES)}",
         )
     chosen, subject = mode.upper(), subject_or_all(request)
     await request.app[LOG].change(lambda book: (None, book.set_mode(subject, chosen)))

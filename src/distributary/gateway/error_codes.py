@@ -1,9 +1,12 @@
-"""The numbers that clients of the REST proxy and of the schema registry know errors by.
+"""Error codes, as clients of Kafka REST proxies and of Confluent's schema registry know them.
 
-A number's first three digits are the HTTP status. The two services give some numbers different meanings.
+The first three digits of a code are the HTTP status. The two services share some numbers with different
+meanings, so each has an enum.
 """
 
 from __future__ import annotations
+
+from enum import IntEnum
 
 from confluent_kafka import KafkaError
 
@@ -12,66 +15,73 @@ from distributary.errors import GatewayError
 BAD_REQUEST = 400
 UNPROCESSABLE = 422
 
-# --- the REST proxy ---
-TOPIC = 40401
-PARTITION = 40402
-INSTANCE = 40403
-LEADER = 40404
-FORMAT = 40601
-SUBSCRIBED = 40901
-INSTANCE_TAKEN = 40902
-STATE = 40903
-KEY_SCHEMA = 42201
-VALUE_SCHEMA = 42202
-CONVERSION = 42203
-CONSUMER_CONFIG = 42204
-PROXY_SCHEMA = 42205
-SERIALIZATION = 42207
-KAFKA = 50002
-KAFKA_RETRY = 50003
-BUSY = 50301
 
-# --- the schema registry ---
-SUBJECT = 40401
-VERSION = 40402
-SCHEMA = 40403
-SUBJECT_DELETED = 40404
-SUBJECT_NOT_DELETED = 40405
-VERSION_DELETED = 40406
-VERSION_NOT_DELETED = 40407
-NO_SUBJECT_CONFIG = 40408
-NO_SUBJECT_MODE = 40409
-INCOMPATIBLE = 409
-BAD_SCHEMA = 42201
-BAD_VERSION = 42202
-BAD_MODE = 42203
-NOT_PERMITTED = 42205
-REFERENCED = 42206
-BAD_SUBJECT = 42208
-REGISTRY_BUSY = 50003
+class RestCode(IntEnum):
+    """Codes of the REST proxy."""
+
+    FORBIDDEN = 40301
+    TOPIC_NOT_FOUND = 40401
+    PARTITION_NOT_FOUND = 40402
+    CONSUMER_INSTANCE_NOT_FOUND = 40403
+    CONSUMER_FORMAT_MISMATCH = 40601
+    CONSUMER_ALREADY_SUBSCRIBED = 40901
+    CONSUMER_ALREADY_EXISTS = 40902
+    ILLEGAL_STATE = 40903
+    KEY_SCHEMA_MISSING = 42201
+    VALUE_SCHEMA_MISSING = 42202
+    CONVERSION_FAILED = 42203
+    INVALID_CONSUMER_CONFIG = 42204
+    INVALID_SCHEMA = 42205
+    SERIALIZATION_FAILED = 42207
+    KAFKA_ERROR = 50002
+    KAFKA_RETRIABLE_ERROR = 50003
+    NO_CONSUMER_AVAILABLE = 50301
 
 
-def refuse(number: int, message: str, hint: str = "") -> GatewayError:
-    """Make the error of a number."""
+class RegistryCode(IntEnum):
+    """Codes of the schema registry."""
+
+    INCOMPATIBLE_SCHEMA = 409
+    SUBJECT_NOT_FOUND = 40401
+    VERSION_NOT_FOUND = 40402
+    SCHEMA_NOT_FOUND = 40403
+    SUBJECT_SOFT_DELETED = 40404
+    SUBJECT_NOT_SOFT_DELETED = 40405
+    VERSION_SOFT_DELETED = 40406
+    VERSION_NOT_SOFT_DELETED = 40407
+    SUBJECT_COMPATIBILITY_NOT_CONFIGURED = 40408
+    SUBJECT_MODE_NOT_CONFIGURED = 40409
+    INVALID_SCHEMA = 42201
+    INVALID_VERSION = 42202
+    INVALID_COMPATIBILITY_LEVEL = 42203
+    OPERATION_NOT_PERMITTED = 42205
+    REFERENCE_EXISTS = 42206
+    INVALID_SUBJECT = 42208
+    REGISTRY_BUSY = 50003
+
+
+def api_error(code: int, message: str, hint: str = "") -> GatewayError:
+    """Create the error of a code."""
     error = GatewayError(message, hint=hint)
-    error.number = number
+    error.number = int(code)
     return error
 
 
-def status_of(number: int) -> int:
-    """Give the HTTP status that goes with a number."""
-    return number if number < 1000 else number // 100
+def status_of(code: int) -> int:
+    """Return the HTTP status that belongs to a code."""
+    return code if code < 1000 else code // 100
 
 
 def refused(error: KafkaError, where: str) -> GatewayError:
-    """Say what Kafka said, with a number that tells whether to try again."""
+    """Translate an error of Kafka; the code tells whether a retry may help."""
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
-        return refuse(
-            STATE,
-            f"{where}: the group has no offset here, and auto.offset.reset is none",
-            "commit or seek to one",
+        return api_error(
+            RestCode.ILLEGAL_STATE,
+            f"{where}: the group has no committed offset, and auto.offset.reset is none",
+            "commit or seek to an offset",
         )
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-        return refuse(TOPIC, f"{where}: there is no such topic")
-    number = KAFKA_RETRY if error.retriable() or error.code() < 0 else KAFKA
-    return refuse(number, f"{where}: {error.str()}")
+        return api_error(RestCode.TOPIC_NOT_FOUND, f"{where}: topic not found")
+    retriable = error.retriable() or error.code() < 0
+    code = RestCode.KAFKA_RETRIABLE_ERROR if retriable else RestCode.KAFKA_ERROR
+    return api_error(code, f"{where}: {error.str()}")

@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler
 
 from distributary.config.problems import nearest
 from distributary.errors import GatewayError
-from distributary.gateway.error_codes import BAD_REQUEST, refuse
+from distributary.gateway.error_codes import BAD_REQUEST, api_error
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -85,7 +85,7 @@ def check_entry(entry: Mapping[str, Any], known: Collection[str], where: str) ->
 
 def unknown_field(name: str, known: Collection[str], where: str) -> GatewayError:
     """Make the error of a field that ``where`` does not take; its hint has the nearest that it takes."""
-    return refuse(BAD_REQUEST, f"{where} has an unknown field {name[:80]!r}", instead(name, known))
+    return api_error(BAD_REQUEST, f"{where} has an unknown field {name[:80]!r}", instead(name, known))
 
 
 def instead(name: str, known: Collection[str]) -> str:
@@ -101,8 +101,8 @@ def _check(name: str, value: Any, known: tuple[str, ...], declared: Takes, unkno
     if name in declared.idle:
         if value in _NOTHING:
             return
-        raise refuse(declared.number, f"{name} is not supported here", "leave it out")
-    raise refuse(declared.number, f"{unknown} {name[:80]!r}", instead(name, known))
+        raise api_error(declared.number, f"{name} is not supported here", "leave it out")
+    raise api_error(declared.number, f"{unknown} {name[:80]!r}", instead(name, known))
 
 
 def _plain(text: str) -> str | int | None:

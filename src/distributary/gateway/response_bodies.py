@@ -13,15 +13,15 @@ from aiohttp.typedefs import Handler
 from distributary import errors
 from distributary.auth import challenge
 from distributary.errors import DistributaryError, GatewayError
-from distributary.gateway.error_codes import BAD_REQUEST, KAFKA, KAFKA_RETRY, TOPIC, refuse, status_of
+from distributary.gateway.error_codes import BAD_REQUEST, RestCode, api_error, status_of
 from distributary.gateway.request_fields import check_body
 
 log = logging.getLogger(__name__)
 
 NUMBERS: tuple[tuple[type[DistributaryError], int], ...] = (
-    (errors.TopicMissing, TOPIC),
-    (errors.TopicError, KAFKA),
-    (errors.KafkaUnavailable, KAFKA_RETRY),
+    (errors.TopicMissing, RestCode.TOPIC_NOT_FOUND),
+    (errors.TopicError, RestCode.KAFKA_ERROR),
+    (errors.KafkaUnavailable, RestCode.KAFKA_RETRIABLE_ERROR),
     (errors.KafkaRefused, 40301),
     (errors.OriginRefused, 40301),
     (errors.HostRefused, 42101),
@@ -70,21 +70,23 @@ async def one_shape(request: web.Request, handler: Handler) -> web.StreamRespons
         return error_reply(_http(request, error))
     except (TimeoutError, ConnectionError) as error:
         log.info("%s %s: %s", request.method, request.rel_url.raw_path, error or type(error).__name__)
-        return error_reply(refuse(503, "what answers behind the gateway does not", "try again in a moment"))
+        return error_reply(
+            api_error(503, "what answers behind the gateway does not", "try again in a moment")
+        )
     except Exception:
         log.exception("%s %s failed", request.method, request.rel_url.raw_path)  # no line ends in it
-        return error_reply(refuse(500, f"{request.method} {request.path} failed", "see the gateway's log"))
+        return error_reply(api_error(500, f"{request.method} {request.path} failed", "see the gateway's log"))
 
 
 def _http(request: web.Request, error: web.HTTPException) -> GatewayError:
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
-        return refuse(405, f"{request.path} does not take {request.method}", f"it takes {allowed}")
+        return api_error(405, f"{request.path} does not take {request.method}", f"it takes {allowed}")
     if error.status == 404:
-        return refuse(404, f"there is no {request.path}", "see docs/reference/rest.md for what there is")
+        return api_error(404, f"there is no {request.path}", "see docs/reference/rest.md for what there is")
     if error.status == 413:
-        return refuse(413, "the body is too large", "send less at a time, or raise gateway.max_body")
-    return refuse(error.status, error.reason.lower())
+        return api_error(413, "the body is too large", "send less at a time, or raise gateway.max_body")
+    return api_error(error.status, error.reason.lower())
 
 
 async def read_json(request: web.Request, *, empty: Any = None) -> Any:
@@ -96,16 +98,16 @@ async def read_json(request: web.Request, *, empty: Any = None) -> Any:
     if not raw.strip():
         if empty is not None:
             return empty
-        raise refuse(BAD_REQUEST, "the body is empty", "send a JSON object")
+        raise api_error(BAD_REQUEST, "the body is empty", "send a JSON object")
     try:
         body = json.loads(raw)
     except json.JSONDecodeError as error:
         where = f"{error.msg} at line {error.lineno} column {error.colno}"
-        raise refuse(BAD_REQUEST, f"the body is not JSON: {where}") from None
+        raise api_error(BAD_REQUEST, f"the body is not JSON: {where}") from None
     except (ValueError, RecursionError):
-        raise refuse(BAD_REQUEST, "the body is not usable JSON", "send UTF-8, not nested deeply") from None
+        raise api_error(BAD_REQUEST, "the body is not usable JSON", "send UTF-8, not nested deeply") from None
     if not isinstance(body, dict):
-        raise refuse(BAD_REQUEST, "the body is no JSON object")
+        raise api_error(BAD_REQUEST, "the body is no JSON object")
     check_body(request, body)
     return body
 
@@ -114,7 +116,7 @@ def flag(request: web.Request, name: str) -> bool:
     """Read a parameter that is true or false (the usual)."""
     text = request.query.get(name, "false").lower()
     if text not in ("true", "false"):
-        raise refuse(BAD_REQUEST, f"{name}={text[:40]!r} is neither true nor false")
+        raise api_error(BAD_REQUEST, f"{name}={text[:40]!r} is neither true nor false")
     return text == "true"
 
 
@@ -124,5 +126,5 @@ def number(request: web.Request, name: str, usual: int, *, low: int = 0, high: i
     if text is None:
         return usual
     if not (text.lstrip("-").isdigit() and text.isascii() and len(text) < 20 and low <= int(text) <= high):
-        raise refuse(BAD_REQUEST, f"{name}={text[:40]!r} is no number from {low} to {high}")
+        raise api_error(BAD_REQUEST, f"{name}={text[:40]!r} is no number from {low} to {high}")
     return int(text)

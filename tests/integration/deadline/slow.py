@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 from distributary.errors import TopicError
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import api_error
 
 
 def echo(value: Any) -> Any:
@@ -38,7 +38,7 @@ def fail(kind: str) -> None:
         case "value":
             raise ValueError("it does not fit")
         case "gateway":
-            raise refuse(42203, "it is refused", "send another")
+            raise api_error(42203, "it is refused", "send another")
         case "topic":
             raise TopicError("no topic", hint="make one")
         case "memory":

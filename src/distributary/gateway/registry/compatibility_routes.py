@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.registry.registered_schema import MODES
 from distributary.gateway.registry.registry_requests import LOG, reply, subject_or_all
 from distributary.gateway.registry.schema_catalog import Book
@@ -58,8 +57,8 @@ async def set_mode(request: web.Request) -> web.Response:
     """Set the compatibility: ``{"compatibility": "FULL"}``."""
     mode = (await read_json(request)).get("compatibility")
     if not isinstance(mode, str) or mode.upper() not in MODES:
-        raise refuse(
-            error_codes.BAD_MODE,
+        raise api_error(
+            RegistryCode.INVALID_COMPATIBILITY_LEVEL,
             f"{str(mode)[:40]!r} is no compatibility",
             f"it is one of {', '.join(MODES)}",
         )

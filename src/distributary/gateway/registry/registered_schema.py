@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from distributary.gateway.error_codes import BAD_SCHEMA, refuse
+from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.registry import avro_compatibility as avro_pairs
 from distributary.gateway.registry import json_compatibility
 from distributary.gateway.registry.avro_canonical_form import normal
@@ -73,11 +73,21 @@ def parse(text: Any, kind: Any = None, references: Any = None) -> Schema:
     """Read what was sent to be registered or looked up; raises GatewayError (422)."""
     kind = "AVRO" if kind is None else kind
     if kind not in KINDS:
-        raise refuse(BAD_SCHEMA, f"schemaType {str(kind)[:40]!r} is not known", f"it is {' or '.join(KINDS)}")
+        raise api_error(
+            RegistryCode.INVALID_SCHEMA,
+            f"schemaType {str(kind)[:40]!r} is not known",
+            f"it is {' or '.join(KINDS)}",
+        )
     if references:
-        raise refuse(BAD_SCHEMA, "schemas cannot refer to others here", "write what they share into each")
+        raise api_error(
+            RegistryCode.INVALID_SCHEMA,
+            "schemas cannot refer to others here",
+            "write what they share into each",
+        )
     if not isinstance(text, str) or not text.strip():
-        raise refuse(BAD_SCHEMA, "the schema is missing", 'send it as a text: {"schema": "…"}')
+        raise api_error(
+            RegistryCode.INVALID_SCHEMA, "the schema is missing", 'send it as a text: {"schema": "…"}'
+        )
     schema = Schema(kind, text)
     try:
         text.encode()  # half of a surrogate pair, which JSON lets pass, cannot be kept
@@ -88,7 +98,7 @@ def parse(text: Any, kind: Any = None, references: Any = None) -> Schema:
         else:
             schema.json()
     except ValueError as error:
-        raise refuse(BAD_SCHEMA, f"the {kind} schema cannot be read: {error}") from None
+        raise api_error(RegistryCode.INVALID_SCHEMA, f"the {kind} schema cannot be read: {error}") from None
     return schema
 
 

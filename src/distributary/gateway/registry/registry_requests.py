@@ -11,8 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from distributary.control.accept import choose
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.gateway_access import grant_of, user_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.schema_checker import DEADLINE, Checker
@@ -69,14 +68,16 @@ async def schema_by_address(request: web.Request) -> Schema:
         reads = grant_of(request).reads_subject
         if found is not None and any(reads(one.subject) for one in log.book.users(int(text), deleted=True)):
             return found
-    raise refuse(error_codes.SCHEMA, f"there is no schema with the id {text[:40]!r}")
+    raise api_error(RegistryCode.SCHEMA_NOT_FOUND, f"there is no schema with the id {text[:40]!r}")
 
 
 def subject_of(request: web.Request) -> str:
     """Read the subject of an address."""
     subject = local_name(request.match_info["subject"])
     if len(subject) > MAX_SUBJECT or not subject.isprintable():
-        raise refuse(422, "the subject is no name", f"use at most {MAX_SUBJECT} characters that can be seen")
+        raise api_error(
+            422, "the subject is no name", f"use at most {MAX_SUBJECT} characters that can be seen"
+        )
     return subject
 
 
@@ -131,11 +132,11 @@ def negotiated(handler: Handler) -> Handler:
         accepted = choose(request.headers.get("Accept", ""), TYPES)
         if accepted is None:
             asked = request.headers["Accept"][:120]
-            raise refuse(406, f"no type of {asked!r} is offered", f"accept {', '.join(TYPES)}")
+            raise api_error(406, f"no type of {asked!r} is offered", f"accept {', '.join(TYPES)}")
         # Read by hand: Python's parser of headers recurses for each parenthesis.
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() or _GENERIC
         if request.body_exists and kind not in (*TYPES, _GENERIC):
-            raise refuse(415, f"bodies of the type {kind[:80]!r} are not read", f"send {', '.join(TYPES)}")
+            raise api_error(415, f"bodies of the type {kind[:80]!r} are not read", f"send {', '.join(TYPES)}")
         found = await handler(request)
         found.content_type = accepted
         return found

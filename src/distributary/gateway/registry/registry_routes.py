@@ -6,8 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.gateway_access import grant_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import (
@@ -128,14 +127,14 @@ async def delete_subject(request: web.Request) -> web.Response:
         found = book.versions(subject, deleted=True)
         live = [one for one in found if not one.deleted]
         if permanent and live:
-            raise refuse(
-                error_codes.SUBJECT_NOT_DELETED,
+            raise api_error(
+                RegistryCode.SUBJECT_NOT_SOFT_DELETED,
                 f"the subject {subject!r} was not deleted before",
                 "delete it without permanent=true first",
             )
         if not permanent and not live:
-            raise refuse(
-                error_codes.SUBJECT_DELETED,
+            raise api_error(
+                RegistryCode.SUBJECT_SOFT_DELETED,
                 f"the subject {subject!r} is deleted already",
                 "permanent=true deletes it for good",
             )
@@ -155,14 +154,14 @@ async def delete_version(request: web.Request) -> web.Response:
         latest = number in LATEST
         found = book.version(subject, number, deleted=permanent or not latest)
         if permanent and not found.deleted:
-            raise refuse(
-                error_codes.VERSION_NOT_DELETED,
+            raise api_error(
+                RegistryCode.VERSION_NOT_SOFT_DELETED,
                 f"version {found.number} of {subject!r} was not deleted before",
                 "delete it without permanent=true first",
             )
         if not permanent and found.deleted:
-            raise refuse(
-                error_codes.VERSION_DELETED,
+            raise api_error(
+                RegistryCode.VERSION_SOFT_DELETED,
                 f"version {found.number} of {subject!r} is deleted already",
                 "permanent=true deletes it for good",
             )

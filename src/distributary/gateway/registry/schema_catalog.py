@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.registry import schemas_topic_records
 from distributary.gateway.registry.registered_schema import MODES, Schema, incompatible
 from distributary.gateway.registry.schemas_topic_records import EVERYWHERE, Entry, Record, Version
@@ -135,7 +134,9 @@ class Book:
         """List a subject's versions, oldest first."""
         found = self._versions(subject, deleted=deleted)
         if not found:
-            raise refuse(error_codes.SUBJECT, f"there is no subject {subject!r}", "GET /subjects lists them")
+            raise api_error(
+                RegistryCode.SUBJECT_NOT_FOUND, f"there is no subject {subject!r}", "GET /subjects lists them"
+            )
         return found
 
     def version(self, subject: str, number: str, *, deleted: bool = False) -> Version:
@@ -174,7 +175,9 @@ class Book:
         self.versions(subject, deleted=deleted)
         found = self.has(subject, schema, deleted=deleted)
         if found is None:
-            raise refuse(error_codes.SCHEMA, f"the subject {subject!r} does not have this schema")
+            raise api_error(
+                RegistryCode.SCHEMA_NOT_FOUND, f"the subject {subject!r} does not have this schema"
+            )
         return found
 
     def has(self, subject: str, schema: Schema, *, deleted: bool = False) -> Version | None:
@@ -188,8 +191,8 @@ class Book:
         """Say what new versions of a subject must get along with; ``exact``: only if it was said for it."""
         levels = {name: said.get("compatibilityLevel") for name, said in self._configs.items()}
         if subject and exact and levels.get(subject) not in MODES:
-            raise refuse(
-                error_codes.NO_SUBJECT_CONFIG,
+            raise api_error(
+                RegistryCode.SUBJECT_COMPATIBILITY_NOT_CONFIGURED,
                 f"no compatibility is set for the subject {subject!r}",
                 "the global one counts: GET /config",
             )
@@ -199,8 +202,8 @@ class Book:
     def write_mode(self, subject: str = "", *, exact: bool = False) -> str:
         """Say whether a subject can be written; ``exact``: only if it was said for it."""
         if subject and exact and subject not in self._write_modes:
-            raise refuse(
-                error_codes.NO_SUBJECT_MODE,
+            raise api_error(
+                RegistryCode.SUBJECT_MODE_NOT_CONFIGURED,
                 f"no mode is set for the subject {subject!r}",
                 "the global one counts: GET /mode",
             )
@@ -237,8 +240,8 @@ class Book:
         if verdict[:2] != (mode, older):
             raise Outdated
         if verdict.problems:
-            raise refuse(
-                error_codes.INCOMPATIBLE,
+            raise api_error(
+                RegistryCode.INCOMPATIBLE_SCHEMA,
                 f"the schema does not get along with what the subject {subject!r} has "
                 f"({mode}): {'; '.join(verdict.problems[:5])}",
                 "change the schema, or the subject's compatibility",
@@ -254,8 +257,8 @@ class Book:
             self._check_writable(one.subject)
             users = self.referrers(one)
             if users:
-                raise refuse(
-                    error_codes.REFERENCED,
+                raise api_error(
+                    RegistryCode.REFERENCE_EXISTS,
                     f"version {one.number} of {one.subject!r} is referred to by the schema {users[0]}",
                     "delete that one first",
                 )
@@ -273,16 +276,16 @@ class Book:
         """Raise where another registry has set a mode, or written what a new version would lose."""
         mode = self.write_mode(subject)
         if mode.startswith("READONLY") or (registering and mode != WRITABLE):
-            raise refuse(
-                error_codes.NOT_PERMITTED,
+            raise api_error(
+                RegistryCode.OPERATION_NOT_PERMITTED,
                 f"the subject {subject!r} is in the mode {mode}",
                 "the registry that set it can change it",
             )
         last = self._versions(subject)[-1:]
         ruled = [name for name in ("metadata", "ruleSet") if last and last[0].rest.get(name)]
         if registering and ruled:
-            raise refuse(
-                error_codes.NOT_PERMITTED,
+            raise api_error(
+                RegistryCode.OPERATION_NOT_PERMITTED,
                 f"the latest version of {subject!r} has {' and '.join(ruled)}, which a new one would lose",
                 "register it with the registry that wrote them",
             )
@@ -292,12 +295,14 @@ def _chosen(versions: list[Version], subject: str, number: str) -> Version:
     if number in LATEST:
         return versions[-1]
     if not (number.isascii() and number.isdigit() and 0 < int(number[:12]) < 2**31):
-        raise refuse(error_codes.BAD_VERSION, f"{number[:40]!r} is no version", 'give a number, or "latest"')
+        raise api_error(
+            RegistryCode.INVALID_VERSION, f"{number[:40]!r} is no version", 'give a number, or "latest"'
+        )
     for one in versions:
         if one.number == int(number):
             return one
-    raise refuse(
-        error_codes.VERSION,
+    raise api_error(
+        RegistryCode.VERSION_NOT_FOUND,
         f"the subject {subject!r} has no version {number}",
         f"GET /subjects/{subject}/versions lists them",
     )

@@ -9,8 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from distributary.deadline import Deadline
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.registry.registered_schema import (
     Schema,
     comparing,
@@ -69,8 +68,8 @@ class Checker:
                 )
             except Outdated:
                 continue
-        raise refuse(
-            error_codes.REGISTRY_BUSY,
+        raise api_error(
+            RegistryCode.REGISTRY_BUSY,
             f"the subject {subject!r} changes all the time",
             "try again in a moment",
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from distributary.gateway.error_codes import BAD_SUBJECT, refuse
+from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.registry.registered_schema import MORE, Schema
 
 Record = tuple[bytes, bytes | None]
@@ -128,8 +128,8 @@ def local_name(subject: str) -> str:
     """Give the name that a subject has here; raises GatewayError for one of another context."""
     found = local(subject)
     if found is None or found == EVERYWHERE:
-        raise refuse(
-            BAD_SUBJECT,
+        raise api_error(
+            RegistryCode.INVALID_SUBJECT,
             f"{subject[:80]!r} is a subject of the context {context_of(subject)!r}",
             "only subjects of the default context are kept here",
         )

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from distributary.config.sections import Kafka
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse, refused
+from distributary.gateway.error_codes import RestCode, api_error, refused
 from distributary.kafka import librdkafka
 
 _FULL = 500
@@ -116,7 +115,9 @@ class Instance:
 
     def _check_unassigned(self) -> None:
         if self._assigned:
-            raise refuse(error_codes.STATE, "the instance has assignments", "use another for subscriptions")
+            raise api_error(
+                RestCode.ILLEGAL_STATE, "the instance has assignments", "use another for subscriptions"
+            )
 
     def _join(self, topics: Iterable[str]) -> None:
         names = tuple(topics)
@@ -136,7 +137,9 @@ class Instance:
     def assign(self, places: Iterable[Place]) -> None:
         """Read these partitions, whoever else does; from what the group committed, else by ``reset``."""
         if self.topics or self.pattern is not None:
-            raise refuse(error_codes.STATE, "the instance has a subscription", "use another for assignments")
+            raise api_error(
+                RestCode.ILLEGAL_STATE, "the instance has a subscription", "use another for assignments"
+            )
         self._consumer.assign([TopicPartition(*place) for place in places])
         self._assigned = True
         self._forget(None)
@@ -150,8 +153,8 @@ class Instance:
         held = set(self.assignment())
         for topic, partition, offset in offsets:
             if (topic, partition) not in held:
-                raise refuse(
-                    error_codes.STATE,
+                raise api_error(
+                    RestCode.ILLEGAL_STATE,
                     f"partition {partition} of {topic!r} is not assigned to the instance",
                     "assign it, or read until the group has given it out",
                 )

@@ -16,8 +16,7 @@ from confluent_kafka import KafkaException
 
 from distributary.config.gateway_section import Gateway
 from distributary.config.sections import Kafka
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse, refused
+from distributary.gateway.error_codes import RestCode, api_error, refused
 from distributary.gateway.rest_proxy.consumer_instance import Instance, Wish
 
 log = logging.getLogger(__name__)
@@ -79,8 +78,8 @@ class Instances:
         """
         name = wish.name or f"i-{uuid.uuid4().hex}"
         if (group, name) in self._entries:
-            raise refuse(
-                error_codes.INSTANCE_TAKEN,
+            raise api_error(
+                RestCode.CONSUMER_ALREADY_EXISTS,
                 f"the group {group!r} has an instance {name!r}",
                 "take another name",
             )
@@ -118,8 +117,8 @@ class Instances:
                     finally:
                         entry.used = self._clock()
                     return
-        raise refuse(
-            error_codes.INSTANCE,
+        raise api_error(
+            RestCode.CONSUMER_INSTANCE_NOT_FOUND,
             f"the group {group!r} has no instance {name!r} here",
             f"make one by POST /consumers/{group}; {self._settings.instance_timeout:g} s unused end it",
         )
@@ -195,8 +194,8 @@ class Instances:
 
     def _check_room(self) -> None:
         if len(self) >= self._settings.max_instances:
-            raise refuse(
-                error_codes.BUSY,
+            raise api_error(
+                RestCode.NO_CONSUMER_AVAILABLE,
                 f"there are {len(self)} consumer instances and streams, and no more are allowed",
                 "try again later, delete instances that are done with, or raise gateway.max_instances",
             )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from distributary.gateway.error_codes import CONSUMER_CONFIG, refuse
+from distributary.gateway.error_codes import RestCode, api_error
 from distributary.gateway.rest_proxy.consumer_instance import Wish
 from distributary.gateway.rest_proxy.media_types import FORMATS
 
@@ -38,20 +38,28 @@ def wish(body: Mapping[str, Any]) -> Wish:
     """Read the `SETTINGS` of a new instance."""
     name = body.get("name") or body.get("id") or ""
     if not isinstance(name, str) or (name and not _NAME.fullmatch(name)):
-        raise refuse(CONSUMER_CONFIG, f"{str(name)[:80]!r} is no name", "use letters, digits, . _ and -")
+        raise api_error(
+            RestCode.INVALID_CONSUMER_CONFIG,
+            f"{str(name)[:80]!r} is no name",
+            "use letters, digits, . _ and -",
+        )
     format = _text(body, "format", "binary")
     if format not in FORMATS:
-        raise refuse(
-            CONSUMER_CONFIG, f"the format {format[:40]!r} is not known", f"it is {', '.join(FORMATS)}"
+        raise api_error(
+            RestCode.INVALID_CONSUMER_CONFIG,
+            f"the format {format[:40]!r} is not known",
+            f"it is {', '.join(FORMATS)}",
         )
     reset = _text(body, "auto.offset.reset", "latest")
     if reset not in RESETS:
-        raise refuse(
-            CONSUMER_CONFIG, f"auto.offset.reset = {reset[:40]!r} is not known", f"it is {', '.join(RESETS)}"
+        raise api_error(
+            RestCode.INVALID_CONSUMER_CONFIG,
+            f"auto.offset.reset = {reset[:40]!r} is not known",
+            f"it is {', '.join(RESETS)}",
         )
     commit = str(body.get("auto.commit.enable", "true")).lower()
     if commit not in ("true", "false"):
-        raise refuse(CONSUMER_CONFIG, "auto.commit.enable is neither true nor false")
+        raise api_error(RestCode.INVALID_CONSUMER_CONFIG, "auto.commit.enable is neither true nor false")
     wait = _number(body, "consumer.request.timeout.ms", 0, 60_000)
     least = _number(body, "fetch.min.bytes", -1, MAX_MIN_BYTES)
     return Wish(
@@ -72,7 +80,7 @@ def _number(body: Mapping[str, Any], name: str, low: int, high: int) -> int | No
     text = str(found)
     good = isinstance(found, int | str) and re.fullmatch("-?[0-9]{1,18}", text, re.ASCII)
     if not good or not low <= int(text) <= high:
-        raise refuse(CONSUMER_CONFIG, f"{name} is no number from {low} to {high}")
+        raise api_error(RestCode.INVALID_CONSUMER_CONFIG, f"{name} is no number from {low} to {high}")
     return int(text)
 
 

@@ -13,8 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
 
 from distributary.auth.metering import KAFKA_CLIENT, charge
 from distributary.errors import Forbidden, GatewayError
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.gateway_access import CONFIG, LIMITER, check_consumes, grant_of, user_of
 from distributary.gateway.registry.registry_requests import LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
@@ -62,12 +61,14 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
-@takes(body=SETTINGS, number=error_codes.CONSUMER_CONFIG)
+@takes(body=SETTINGS, number=RestCode.INVALID_CONSUMER_CONFIG)
 async def create(request: web.Request) -> web.Response:
     """Make a consumer instance in a group; gives ``instance_id`` and ``base_uri``, under which it is used."""
     group = request.match_info["group"]
     if len(group) > 255 or not group.isprintable():
-        raise refuse(error_codes.CONSUMER_CONFIG, "the group is no name", "use at most 255 characters")
+        raise api_error(
+            RestCode.INVALID_CONSUMER_CONFIG, "the group is no name", "use at most 255 characters"
+        )
     wanted = wish(await read_json(request, empty={}))
     limiter, grant = request.app[LIMITER], grant_of(request)
     shares = limiter.consumer(grant)
@@ -103,8 +104,8 @@ async def read_topic(request: web.Request) -> web.Response:
     check_consumes(request, [topic])
     async with _instance(request) as instance:
         if instance.topics not in ((), (topic,)):
-            raise refuse(
-                error_codes.SUBSCRIBED,
+            raise api_error(
+                RestCode.CONSUMER_ALREADY_SUBSCRIBED,
                 f"the instance reads {', '.join(instance.topics)}",
                 "make another for this",
             )
@@ -119,8 +120,8 @@ async def read_records(request: web.Request) -> web.Response:
     """Read what is subscribed or assigned (version 2). Parameters: ``timeout`` in ms, ``max_bytes``."""
     async with _instance(request) as instance:
         if not await request.app[INSTANCES].run(instance.reads):
-            raise refuse(
-                error_codes.STATE,
+            raise api_error(
+                RestCode.ILLEGAL_STATE,
                 "the instance has neither a subscription nor assignments",
                 "make one by POST …/subscription",
             )
@@ -130,8 +131,8 @@ async def read_records(request: web.Request) -> web.Response:
 async def _read(request: web.Request, instance: Instance, version: int) -> web.Response:
     wanted = of_accept(request.headers.get("Accept", "")).format or instance.wish.format
     if wanted != instance.wish.format:
-        raise refuse(
-            error_codes.FORMAT,
+        raise api_error(
+            RestCode.CONSUMER_FORMAT_MISMATCH,
             f"the instance was made for {instance.wish.format}, not {wanted}",
             "accept its format, or make another",
         )
@@ -217,12 +218,14 @@ async def subscribe(request: web.Request) -> web.Response:
     body = await read_json(request)
     names, text = body.get("topics"), body.get("topic_pattern")
     if names is not None and text is not None:
-        raise refuse(error_codes.STATE, "the body has both topics and topic_pattern", "send one of them")
+        raise api_error(
+            RestCode.ILLEGAL_STATE, "the body has both topics and topic_pattern", "send one of them"
+        )
     pattern = None
     if isinstance(text, str) and text:
         pattern = topic_pattern(text)
     elif not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
-        raise refuse(error_codes.UNPROCESSABLE, "the body names no topics", 'send {"topics": ["…"]}')
+        raise api_error(UNPROCESSABLE, "the body names no topics", 'send {"topics": ["…"]}')
     check_consumes(request, names or ())
     for one in names or ():
         await topic_routes.ask(request, Cluster.check, one)
@@ -257,8 +260,8 @@ def topic_pattern(text: str) -> Pattern:
         found: Pattern = re2.compile(text, options)
     except (re2.error, UnicodeEncodeError) as error:
         why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
-        raise refuse(
-            error_codes.UNPROCESSABLE,
+        raise api_error(
+            UNPROCESSABLE,
             f"topic_pattern is no regular expression: {why}",
             "correct it; look-ahead and back-references are not served",
         ) from None

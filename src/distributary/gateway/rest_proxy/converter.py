@@ -9,8 +9,7 @@ import msgspec
 
 from distributary.deadline import Deadline
 from distributary.errors import CheckFailed, ChecksBusy
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import RestCode, api_error
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.rest_proxy import serialization
 from distributary.gateway.rest_proxy.serialization import KIND_OF, Known
@@ -62,10 +61,10 @@ class Converter:
                 decode_data, data, schema.kind, schema.text, where, what=where, owner=self._user
             )
         except ChecksBusy as error:
-            raise refuse(error_codes.BUSY, error.message, error.hint) from None
+            raise api_error(RestCode.NO_CONSUMER_AVAILABLE, error.message, error.hint) from None
         except CheckFailed as error:
             hint = "read it as binary, or begin behind it"
-            raise refuse(error_codes.CONVERSION, error.message, hint) from None
+            raise api_error(RestCode.CONVERSION_FAILED, error.message, hint) from None
         return msgspec.Raw(told)
 
 

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from distributary.control.accept import choose
-from distributary.gateway.error_codes import FORMAT, refuse
+from distributary.gateway.error_codes import RestCode, api_error
 
 FORMATS = ("binary", "json", "avro", "jsonschema")
 """How the keys and values of records are written in bodies."""
@@ -34,7 +34,7 @@ def of_body(header: str) -> Media:
         return Media()
     found = _media(kind)
     if found is None:
-        raise refuse(
+        raise api_error(
             415,
             f"bodies of the type {kind[:80]!r} are not read",
             f"send application/vnd.kafka.FORMAT.v2+json, FORMAT being {', '.join(FORMATS)}",
@@ -48,8 +48,8 @@ def of_accept(header: str) -> Media:
     known = [kind for kind in kinds if _media(kind) is not None]
     best = choose(header, [*known, "application/json"])
     if best is None:
-        raise refuse(
-            FORMAT,
+        raise api_error(
+            RestCode.CONSUMER_FORMAT_MISMATCH,
             f"no type of {header[:120]!r} is offered",
             f"accept application/vnd.kafka.FORMAT.v2+json, FORMAT being {', '.join(FORMATS)}",
         )

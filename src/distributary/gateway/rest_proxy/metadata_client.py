@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable
-from distributary.gateway.error_codes import PARTITION, TOPIC, refuse
+from distributary.gateway.error_codes import RestCode, api_error
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.topic_offsets import Topic
 
@@ -123,12 +123,18 @@ class Cluster:
 
 def missing(name: str) -> Exception:
     """Make the error of a topic that is not there."""
-    return refuse(TOPIC, f"there is no topic {name[:249]!r}", "create it, or correct the name")
+    return api_error(
+        RestCode.TOPIC_NOT_FOUND, f"there is no topic {name[:249]!r}", "create it, or correct the name"
+    )
 
 
 def no_partition(name: str, number: int) -> Exception:
     """Make the error of a partition that is not there."""
-    return refuse(PARTITION, f"the topic {name!r} has no partition {number}", f"see GET /topics/{name}")
+    return api_error(
+        RestCode.PARTITION_NOT_FOUND,
+        f"the topic {name!r} has no partition {number}",
+        f"see GET /topics/{name}",
+    )
 
 
 def _possible(name: str) -> bool:

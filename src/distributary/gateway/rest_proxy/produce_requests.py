@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from distributary.gateway.error_codes import BAD_REQUEST, UNPROCESSABLE, refuse
+from distributary.gateway.error_codes import BAD_REQUEST, UNPROCESSABLE, api_error
 from distributary.gateway.request_fields import check_entry, instead, unknown_field
 from distributary.gateway.rest_proxy.subjects import STRATEGIES
 
@@ -109,14 +109,14 @@ def _check_datum(datum: Datum, part: str) -> None:
     for group in (_SCHEMAS, _SUBJECTS):
         double = [name for name in group if name in given]
         if len(double) > 1:
-            raise refuse(BAD_REQUEST, f"the {part} has {' and '.join(double)}", "give one of them")
+            raise api_error(BAD_REQUEST, f"the {part} has {' and '.join(double)}", "give one of them")
     if given and datum.type.upper() in PLAIN:
         said = f"the {part} has {given[0]}, and the type {datum.type.upper()} has no schema"
-        raise refuse(BAD_REQUEST, said, f"leave out {given[0]}, or the type")
+        raise api_error(BAD_REQUEST, said, f"leave out {given[0]}, or the type")
     strategy = datum.subject_name_strategy
     if strategy is not None and strategy not in STRATEGIES:
         said = f"the {part}'s subject_name_strategy {strategy[:40]!r} is not known"
-        raise refuse(BAD_REQUEST, said, instead(strategy, STRATEGIES))
+        raise api_error(BAD_REQUEST, said, instead(strategy, STRATEGIES))
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
@@ -129,15 +129,15 @@ def _decoded(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
             known = _PARTS[part] if part else decoder.type
             where = f"the body, at {part}{rest}," if part else "the body"
             raise unknown_field(name, known.__struct_fields__, where) from None
-        raise refuse(UNPROCESSABLE, f"the body is not what is taken: {error}") from None
+        raise api_error(UNPROCESSABLE, f"the body is not what is taken: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refuse(BAD_REQUEST, f"the body is not JSON: {error}") from None
+        raise api_error(BAD_REQUEST, f"the body is not JSON: {error}") from None
 
 
 def id_of(given: int | str) -> int:
     """Read a schema's id, which may be a text; raises GatewayError."""
     if isinstance(given, str) and not (given.isascii() and given.isdigit() and len(given) < 11):
-        raise refuse(UNPROCESSABLE, f"{given[:40]!r} is no schema id", "give its number")
+        raise api_error(UNPROCESSABLE, f"{given[:40]!r} is no schema id", "give its number")
     return int(given)
 
 
@@ -162,12 +162,12 @@ class Splitter:
                 if not self._bytes:
                     return
                 if self._bytes[0] != ord("{"):
-                    raise refuse(BAD_REQUEST, "the body is not a sequence of JSON objects")
+                    raise api_error(BAD_REQUEST, "the body is not a sequence of JSON objects")
             if not self._ended():
                 if last:
-                    raise refuse(BAD_REQUEST, "the body ends within an object, or is not JSON")
+                    raise api_error(BAD_REQUEST, "the body ends within an object, or is not JSON")
                 if len(self._bytes) > self._limit:
-                    raise refuse(
+                    raise api_error(
                         413, "a record is too large", "send less at a time, or raise gateway.max_body"
                     )
                 return
@@ -191,7 +191,7 @@ class Splitter:
                 continue
             self._depth += 1 if mark in b"{[" else -1
             if self._depth > _DEPTH:
-                raise refuse(BAD_REQUEST, "the body is nested too deeply")
+                raise api_error(BAD_REQUEST, "the body is nested too deeply")
             if not self._depth:
                 return True
 
@@ -215,7 +215,7 @@ def places(body: dict[str, Any], name: str, fields: tuple[str, ...]) -> list[Pla
     """Read the list ``name`` of a consumer's request, each entry of which has ``fields``."""
     found = body.get(name)
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise refuse(UNPROCESSABLE, f'"{name}" is missing or no list', f'send {{"{name}": [{{…}}]}}')
+        raise api_error(UNPROCESSABLE, f'"{name}" is missing or no list', f'send {{"{name}": [{{…}}]}}')
     return [_place(one, fields, f"the body, at {name}[{at}],") for at, one in enumerate(found)]
 
 
@@ -225,7 +225,7 @@ def _place(entry: dict[str, Any], fields: tuple[str, ...], where: str) -> Place:
     good = isinstance(topic, str) and topic and isinstance(note, str | None)
     if not good or not all(_whole(entry.get(field)) for field in fields if field in ("partition", "offset")):
         wanted = ", ".join(field for field in fields if field != "metadata")
-        raise refuse(UNPROCESSABLE, f"each entry has {wanted}; this one has not: {str(entry)[:120]}")
+        raise api_error(UNPROCESSABLE, f"each entry has {wanted}; this one has not: {str(entry)[:120]}")
     return Place(str(topic), entry["partition"], entry.get("offset", 0), note or "")
 
 

@@ -12,8 +12,7 @@ from aiohttp import web
 
 from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.gateway_access import grant_of, user_of
 from distributary.gateway.registry.registry_requests import LOG, checker
 from distributary.gateway.registry.schema_checker import DEADLINE
@@ -61,7 +60,7 @@ async def _produce(request: web.Request, topic: str, partition: int | None) -> w
     format = kind.format or "binary"
     body = produce_requests.batch(await request.read())
     if not body.records:
-        raise refuse(error_codes.UNPROCESSABLE, "there are no records in the body", 'send {"records": [{…}]}')
+        raise api_error(UNPROCESSABLE, "there are no records in the body", 'send {"records": [{…}]}')
     await _check_places(request, topic, partition, body)
     keys, values = await _schemas(request, topic, format, body)
     convert = Converter(request.app[DEADLINE], user_of(request))
@@ -102,7 +101,7 @@ async def _check_places(
     if partition is not None:
         await check_place(request, topic, partition)
         if wanted - {partition}:
-            raise refuse(error_codes.UNPROCESSABLE, "a record names another partition than the address does")
+            raise api_error(UNPROCESSABLE, "a record names another partition than the address does")
         return
     for number in {min(wanted), max(wanted)} if wanted else {None}:
         await check_place(request, topic, number)
@@ -121,8 +120,8 @@ async def _schemas(
     if format not in KIND_OF:
         for name in produce_requests.SCHEMAS:
             if getattr(body, name) is not None:
-                raise refuse(
-                    error_codes.UNPROCESSABLE,
+                raise api_error(
+                    UNPROCESSABLE,
                     f"the body has {name}, and {format} records have no schema",
                     "leave it out, or send application/vnd.kafka.avro.v2+json or …jsonschema.v2+json",
                 )
@@ -135,19 +134,19 @@ async def _schemas(
             body.key_schema_id,
             body.key_schema,
             [one.key for one in body.records],
-            error_codes.KEY_SCHEMA,
+            RestCode.KEY_SCHEMA_MISSING,
         ),
         (
             "value",
             body.value_schema_id,
             body.value_schema,
             [one.value for one in body.records],
-            error_codes.VALUE_SCHEMA,
+            RestCode.VALUE_SCHEMA_MISSING,
         ),
     ):
         if number is not None and text is not None:
-            raise refuse(
-                error_codes.UNPROCESSABLE,
+            raise api_error(
+                UNPROCESSABLE,
                 f"the body has both {name}_schema and {name}_schema_id",
                 "send one of them",
             )
@@ -161,7 +160,7 @@ async def _schemas(
             subject = subject_of(topic, name, schema)
             found.append(await registered(checker(request), log, subject, schema, grant_of(request)))
         elif any(bytes(one) != b"null" for one in given):
-            raise refuse(
+            raise api_error(
                 missing, f"there are {name}s, but no {name}_schema", f"send {name}_schema or {name}_schema_id"
             )
         else:

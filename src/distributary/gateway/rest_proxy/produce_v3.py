@@ -14,8 +14,7 @@ from aiohttp import web
 
 from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse, status_of
+from distributary.gateway.error_codes import BAD_REQUEST, UNPROCESSABLE, RestCode, api_error, status_of
 from distributary.gateway.gateway_access import CONFIG, grant_of, user_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import LOG, checker
@@ -66,7 +65,7 @@ async def produce(request: web.Request) -> web.StreamResponse:
             await reply.prepare(request)
         await reply.write(msgspec.json.encode(said) + b"\r\n")
     if reply is None:
-        raise refuse(error_codes.BAD_REQUEST, "the body is empty", "send a JSON object a record")
+        raise api_error(BAD_REQUEST, "the body is empty", "send a JSON object a record")
     await reply.write_eof()
     return reply
 
@@ -130,10 +129,10 @@ async def _sent(sending: asyncio.Future[Written], cluster: str, sizes: dict[str,
     try:
         sent = await sending
     except DistributaryError as error:
-        code = error_codes.KAFKA_RETRY if error.retry else error_codes.KAFKA
+        code = RestCode.KAFKA_RETRIABLE_ERROR if error.retry else RestCode.KAFKA_ERROR
         return {"error_code": code, "message": error.message}
     if sent.reason:
-        return {"error_code": error_codes.UNPROCESSABLE, "message": unfit(sent)}
+        return {"error_code": UNPROCESSABLE, "message": unfit(sent)}
     moment = datetime.fromtimestamp(sent.timestamp / 1000, UTC)
     return {
         "error_code": 200,
@@ -166,9 +165,7 @@ async def _datum(
         (data,) = await convert.encode(_FORMATS[kind], [bytes(datum.data)], known, [f"the {name}"])
     else:
         wanted = ", ".join(("STRING", *_FORMATS))
-        raise refuse(
-            error_codes.UNPROCESSABLE, f"the {name}'s type {kind[:40]!r} is not known", f"it is {wanted}"
-        )
+        raise api_error(UNPROCESSABLE, f"the {name}'s type {kind[:40]!r} is not known", f"it is {wanted}")
     return data, {"type": kind, "size": len(data or b"")}
 
 
@@ -193,8 +190,8 @@ async def _schema(
         version = (await log.caught_up()).version(subject(None), str(datum.schema_version))
         found = Known(version.id, version.schema)
     else:
-        raise refuse(
-            error_codes.UNPROCESSABLE,
+        raise api_error(
+            UNPROCESSABLE,
             f"neither the type nor the schema of the {part} is said",
             "give type, or schema_id, schema or schema_version",
         )
@@ -207,7 +204,7 @@ def _text(raw: msgspec.Raw, name: str) -> bytes | None:
     try:
         text = msgspec.json.decode(raw, type=str | None)
     except msgspec.MsgspecError:
-        raise refuse(error_codes.BAD_REQUEST, f"the {name} is of the type STRING, but no text") from None
+        raise api_error(BAD_REQUEST, f"the {name} is of the type STRING, but no text") from None
     return None if text is None else text.encode()
 
 
@@ -218,7 +215,7 @@ def _headers(record: produce_requests.Record) -> tuple[tuple[str, str | bytes | 
             for one in record.headers or ()
         )
     except (binascii.Error, ValueError):
-        raise refuse(error_codes.BAD_REQUEST, "a header's value is not in base64") from None
+        raise api_error(BAD_REQUEST, "a header's value is not in base64") from None
 
 
 def _moment(said: str | int | None) -> int:
@@ -229,7 +226,5 @@ def _moment(said: str | int | None) -> int:
     try:
         found = datetime.fromisoformat(said)
     except ValueError:
-        raise refuse(
-            error_codes.UNPROCESSABLE, f"{said[:40]!r} is no time", "write ISO 8601, or ms"
-        ) from None
+        raise api_error(UNPROCESSABLE, f"{said[:40]!r} is no time", "write ISO 8601, or ms") from None
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -8,8 +8,7 @@ from confluent_kafka import Message
 
 from distributary.auth import Grant
 from distributary.errors import Forbidden, GatewayError
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import schema_of
 from distributary.gateway.registry.schema_checker import Checker
@@ -21,7 +20,9 @@ async def schema_by_id(log: SchemaLog, number: int) -> Schema:
     """Find a registered schema by its id; raises 42207."""
     found = await schema_of(log, number) if 0 <= number < 2**31 else None
     if found is None:
-        raise refuse(error_codes.SERIALIZATION, f"there is no schema with the id {number}", "send the schema")
+        raise api_error(
+            RestCode.SERIALIZATION_FAILED, f"there is no schema with the id {number}", "send the schema"
+        )
     return found
 
 
@@ -31,8 +32,8 @@ async def known_by_id(log: SchemaLog, subject: str, number: int, schema: Schema)
     The schema of another subject would bypass this one's compatibility.
     """
     if log.book.has(subject, schema) is None and (await log.caught_up()).has(subject, schema) is None:
-        raise refuse(
-            error_codes.SERIALIZATION,
+        raise api_error(
+            RestCode.SERIALIZATION_FAILED,
             f"the schema {number} is not registered under the subject {subject!r}",
             "register it there, or send the schema itself",
         )
@@ -44,7 +45,7 @@ async def parsed(checker: Checker, text: str, format: str) -> Schema:
     try:
         return await checker.parse(text, KIND_OF[format])
     except GatewayError as error:
-        raise refuse(error_codes.PROXY_SCHEMA, error.message, error.hint) from None
+        raise api_error(RestCode.INVALID_SCHEMA, error.message, error.hint) from None
 
 
 async def registered(checker: Checker, log: SchemaLog, subject: str, schema: Schema, grant: Grant) -> Known:
@@ -65,9 +66,7 @@ async def registered(checker: Checker, log: SchemaLog, subject: str, schema: Sch
 def check_kind(schema: Schema, format: str, where: str) -> None:
     """Raise 422 unless a schema is of the kind that a format has."""
     if schema.kind != KIND_OF[format]:
-        raise refuse(
-            error_codes.UNPROCESSABLE, f"the schema of the {where} is {schema.kind}, not {KIND_OF[format]}"
-        )
+        raise api_error(UNPROCESSABLE, f"the schema of the {where} is {schema.kind}, not {KIND_OF[format]}")
 
 
 async def finder(log: SchemaLog, messages: Iterable[Message]) -> Callable[[int], Schema | None]:

@@ -17,8 +17,7 @@ import fastavro
 import fastavro.validation
 import msgspec
 
-from distributary.gateway import error_codes
-from distributary.gateway.error_codes import refuse
+from distributary.gateway.error_codes import BAD_REQUEST, RestCode, api_error
 from distributary.gateway.registry import json_compatibility
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.kafka import avro
@@ -56,9 +55,9 @@ def encode(format: str, raw: bytes | msgspec.Raw, known: Known | None, where: st
         else:
             data = _to_avro(value, known.schema)
     except RecursionError:
-        raise refuse(error_codes.CONVERSION, f"{where} is nested too deeply") from None
+        raise api_error(RestCode.CONVERSION_FAILED, f"{where} is nested too deeply") from None
     except Exception as error:  # fastavro raises what the data happen to raise
-        raise refuse(error_codes.CONVERSION, f"{where} does not fit its schema: {error}") from None
+        raise api_error(RestCode.CONVERSION_FAILED, f"{where} does not fit its schema: {error}") from None
     return b"\0" + known.id.to_bytes(4, "big") + data
 
 
@@ -82,8 +81,8 @@ def decode(format: str, data: bytes | None, find: Callable[[int], Schema | None]
             raise ValueError(f"its schema is of the kind {schema.kind}")
         return _checked(data[5:]) if format == "jsonschema" else _from_avro(data[5:], schema)
     except Exception as error:
-        raise refuse(
-            error_codes.CONVERSION,
+        raise api_error(
+            RestCode.CONVERSION_FAILED,
             f"{where} cannot be read as {format}: {error}",
             "read it as binary, or begin behind it",
         ) from None
@@ -106,8 +105,8 @@ def _from_base64(text: bytes, where: str) -> bytes:
         value = msgspec.json.decode(text, type=str)
         return base64.b64decode(value, validate=True)
     except (msgspec.MsgspecError, binascii.Error, ValueError):
-        raise refuse(
-            error_codes.BAD_REQUEST,
+        raise api_error(
+            BAD_REQUEST,
             f"{where} is not a text in base64",
             "encode it, or send another format such as application/vnd.kafka.json.v2+json",
         ) from None

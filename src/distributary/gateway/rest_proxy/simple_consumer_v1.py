@@ -10,7 +10,7 @@ from aiohttp import web
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from distributary.config.sections import Kafka
-from distributary.gateway.error_codes import UNPROCESSABLE, refuse, refused
+from distributary.gateway.error_codes import UNPROCESSABLE, api_error, refused
 from distributary.gateway.gateway_access import CONFIG
 from distributary.gateway.request_fields import takes
 from distributary.gateway.response_bodies import number
@@ -35,12 +35,12 @@ async def read(request: web.Request) -> web.Response:
     """Read a partition from ``offset``, at most ``count`` records; what is there now, without waiting."""
     topic, partition = topic_routes.place(request)
     if "offset" not in request.query:
-        raise refuse(UNPROCESSABLE, "the parameter offset is missing")
+        raise api_error(UNPROCESSABLE, "the parameter offset is missing")
     offset, count = number(request, "offset", 0), number(request, "count", 1, low=1, high=MAX_COUNT)
     format = of_accept(request.headers.get("Accept", "")).format or "binary"
     first, end = await topic_routes.ask(request, Cluster.offsets, topic, partition)
     if not first <= offset <= end:
-        raise refuse(
+        raise api_error(
             UNPROCESSABLE,
             f"offset {offset} is out of range",
             f"partition {partition} of {topic!r} has records from {first} up to {end}",

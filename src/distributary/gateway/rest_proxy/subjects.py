@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.gateway.error_codes import BAD_REQUEST, SERIALIZATION, refuse
+from distributary.gateway.error_codes import BAD_REQUEST, RestCode, api_error
 from distributary.gateway.registry.registered_schema import Schema
 
 TOPIC_NAME = "TOPIC_NAME"
@@ -18,15 +18,15 @@ def subject_of(topic: str, part: str, schema: Schema | None, strategy: str = TOP
     if strategy == TOPIC_NAME:
         return f"{topic}-{part}"
     if schema is None:
-        raise refuse(
+        raise api_error(
             BAD_REQUEST,
             f"subject_name_strategy {strategy} needs the schema of the {part}",
             "give schema or schema_id, or name the subject",
         )
     name = _record_name(schema)
     if not name:
-        raise refuse(
-            SERIALIZATION,
+        raise api_error(
+            RestCode.SERIALIZATION_FAILED,
             f"subject_name_strategy {strategy} needs a {part} schema with a record's name",
             "use an Avro record, or a JSON Schema with a title",
         )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from distributary.gateway.error_codes import PARTITION, refuse
+from distributary.gateway.error_codes import RestCode, api_error
 from distributary.gateway.gateway_access import grant_of
 from distributary.gateway.rest_proxy.media_types import reply_type
 from distributary.gateway.rest_proxy.metadata_client import Cluster
@@ -79,7 +79,7 @@ async def this_cluster(request: web.Request) -> str:
     """Give the id of the cluster of a version 3 address; raises 404 for another's."""
     known = await ask(request, Cluster.id)
     if request.match_info["cluster"] != known:
-        raise refuse(404, "there is no cluster of that id", "GET /v3/clusters tells it")
+        raise api_error(404, "there is no cluster of that id", "GET /v3/clusters tells it")
     return known
 
 
@@ -96,7 +96,7 @@ def place(request: web.Request) -> tuple[str, int]:
     """Read the topic and partition of an address."""
     topic, text = request.match_info["topic"], request.match_info["partition"]
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise refuse(PARTITION, f"{text[:40]!r} is no partition", "give its number")
+        raise api_error(RestCode.PARTITION_NOT_FOUND, f"{text[:40]!r} is no partition", "give its number")
     return topic, int(text)
 
 

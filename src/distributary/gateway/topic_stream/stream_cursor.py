@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from multidict import MultiMapping
 
-from distributary.gateway.error_codes import BAD_REQUEST, refuse
+from distributary.gateway.error_codes import BAD_REQUEST, api_error
 from distributary.gateway.rest_proxy.media_types import FORMATS
 
 _ID = re.compile(r"([0-9]{1,9}:[0-9]{1,18}(?:,[0-9]{1,9}:[0-9]{1,18})*)(?:@([A-Za-z0-9_-]{1,64}))?")
@@ -53,7 +53,9 @@ def read(text: str) -> tuple[dict[int, int], str]:
     """Read an id: the offsets, and the topic's id, "" for one that does not say; raises GatewayError."""
     found = _ID.fullmatch(text)
     if found is None:
-        raise refuse(BAD_REQUEST, f"{text[:80]!r} is no position", "write partition:offset,partition:offset")
+        raise api_error(
+            BAD_REQUEST, f"{text[:80]!r} is no position", "write partition:offset,partition:offset"
+        )
     pairs = [part.split(":") for part in found[1].split(",")]
     return {int(partition): int(offset) for partition, offset in pairs}, found[2] or ""
 
@@ -62,13 +64,13 @@ def asked(query: MultiMapping[str], last_event_id: str = "") -> Asked:
     """Read a request: the id of the last event stands over where the address says to begin."""
     starts = [name for name in STARTS if name in query]
     if len(starts) > 1:
-        raise refuse(BAD_REQUEST, f"{' and '.join(starts)} are given", "say once where to begin")
+        raise api_error(BAD_REQUEST, f"{' and '.join(starts)} are given", "say once where to begin")
     word = query.get("from", "latest")
     if word not in ("earliest", "latest"):
-        raise refuse(BAD_REQUEST, f"from={word[:40]!r} is no start", "it is earliest or latest")
+        raise api_error(BAD_REQUEST, f"from={word[:40]!r} is no start", "it is earliest or latest")
     format = query.get("format", "json")
     if format not in FORMATS:
-        raise refuse(BAD_REQUEST, f"format={format[:40]!r} is not known", f"it is {', '.join(FORMATS)}")
+        raise api_error(BAD_REQUEST, f"format={format[:40]!r} is not known", f"it is {', '.join(FORMATS)}")
     numbers = [_whole("partition", text) for text in query.getall("partition", [])]
     partitions = frozenset(numbers)
     resumed = last_event_id or query.get("last_event_id", "")
@@ -120,7 +122,7 @@ def begin(
 
 def _whole(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise refuse(BAD_REQUEST, f"{name}={text[:40]!r} is no number")
+        raise api_error(BAD_REQUEST, f"{name}={text[:40]!r} is no number")
     return int(text)
 
 
@@ -132,7 +134,7 @@ def _moment(text: str) -> int:
         # A plus sign in an address is a space unless it is escaped.
         moment = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
     except ValueError:
-        raise refuse(
+        raise api_error(
             BAD_REQUEST, f"time={text[:40]!r} is no time", "write 2026-01-31T08:00:00Z, or ms since 1970"
         ) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

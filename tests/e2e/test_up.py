@@ -46,7 +46,7 @@ FAIL = "import sys; print('the reason stands here', file=sys.stderr); sys.exit(1
 DRIVER = """
 import sys
 from pathlib import Path
-from distributary.cli.up import up
+from distributary.cli.up_command import up
 from distributary.config import load
 from distributary.errors import DistributaryError
 from distributary.stack.process_keeper import Policy

@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from distributary.cli.status import read_status
+from distributary.cli.status_command import read_status
 from distributary.kafka import topic_offsets
 from tests.support.clock import LIMIT
 from tests.support.load import KEYS, Load, Watcher

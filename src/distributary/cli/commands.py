@@ -39,39 +39,61 @@ class Command:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("up", "run the whole stack on this machine, or connect it to yours", "distributary.cli.up"),
-    Command("demo", "run the stack with a live example feed and page", "distributary.cli.demo"),
+    Command(
+        "up", "run the whole stack on this machine, or connect it to yours", "distributary.cli.up_command"
+    ),
+    Command("demo", "run the stack with a live example feed and page", "distributary.cli.demo_command"),
     Command(
         "gateway", "serve Kafka over HTTP and a schema registry, beside any Kafka", "distributary.cli.gateway"
     ),
-    Command("status", "show what runs, how far behind it is, and what is wrong", "distributary.cli.status"),
-    Command("view", "list, show, apply and remove views", "distributary.cli.views"),
-    Command("subscribe", "follow a view's rows in the terminal", "distributary.cli.subscribe"),
-    Command("token", "make, explain and revoke tokens, and make API keys", "distributary.cli.token"),
-    Command("tls", "make a CA and certificates for development", "distributary.cli.tls"),
-    Command("topics", "make, list, describe, change and delete topics", "distributary.cli.topics"),
-    Command("produce", "write lines as records to a topic", "distributary.cli.produce"),
-    Command("consume", "print the records of a topic", "distributary.cli.consume"),
-    Command("groups", "list, describe, set back and delete consumer groups", "distributary.cli.groups"),
-    Command("quotas", "list, set and delete quotas of users and client ids", "distributary.cli.quotas"),
-    Command("configs", "show and change settings of topics, brokers and groups", "distributary.cli.configs"),
-    Command("acls", "list, add and remove access control lists", "distributary.cli.acls"),
     Command(
-        "users", "list, add and delete users that log in with a password (SCRAM)", "distributary.cli.users"
+        "status", "show what runs, how far behind it is, and what is wrong", "distributary.cli.status_command"
     ),
-    Command("records", "delete the oldest records of a topic", "distributary.cli.records"),
-    Command("reassign", "move replicas between brokers", "distributary.cli.reassign"),
+    Command("view", "list, show, apply and remove views", "distributary.cli.view_command"),
+    Command("subscribe", "follow a view's rows in the terminal", "distributary.cli.subscribe_command"),
+    Command("token", "make, explain and revoke tokens, and make API keys", "distributary.cli.token_command"),
+    Command("tls", "make a CA and certificates for development", "distributary.cli.tls_command"),
+    Command("topics", "make, list, describe, change and delete topics", "distributary.cli.topics_command"),
+    Command("produce", "write lines as records to a topic", "distributary.cli.produce_command"),
+    Command("consume", "print the records of a topic", "distributary.cli.consume_command"),
     Command(
-        "worker", "run a function for every record of a topic, scale it, stop it", "distributary.cli.worker"
+        "groups", "list, describe, set back and delete consumer groups", "distributary.cli.groups_command"
     ),
-    Command("plan", "reckon how many partitions and brokers a topic needs", "distributary.cli.plan"),
-    Command("socketio", "run the socket.io gateway before a stack's publishers", "distributary.cli.socketio"),
+    Command(
+        "quotas", "list, set and delete quotas of users and client ids", "distributary.cli.quotas_command"
+    ),
+    Command(
+        "configs",
+        "show and change settings of topics, brokers and groups",
+        "distributary.cli.configs_command",
+    ),
+    Command("acls", "list, add and remove access control lists", "distributary.cli.acls_command"),
+    Command(
+        "users",
+        "list, add and delete users that log in with a password (SCRAM)",
+        "distributary.cli.users_command",
+    ),
+    Command("records", "delete the oldest records of a topic", "distributary.cli.records_command"),
+    Command("reassign", "move replicas between brokers", "distributary.cli.reassign_command"),
+    Command(
+        "worker",
+        "run a function for every record of a topic, scale it, stop it",
+        "distributary.cli.worker_command",
+    ),
+    Command("plan", "reckon how many partitions and brokers a topic needs", "distributary.cli.plan_command"),
+    Command(
+        "socketio",
+        "run the socket.io gateway before a stack's publishers",
+        "distributary.cli.server_commands",
+    ),
     Command("config", "check the configuration and print the settings in force", "distributary.cli.config"),
     Command("setup", "fetch what the embedded stack needs", "distributary.setup.__main__", main=True),
     Command(
-        "completion", "print what bash, zsh or fish needs to complete commands", "distributary.cli.completion"
+        "completion",
+        "print what bash, zsh or fish needs to complete commands",
+        "distributary.cli.setup_commands",
     ),
-    Command("help", "explain a command, a section or a setting", "distributary.cli.help"),
+    Command("help", "explain a command, a section or a setting", "distributary.cli.settings_commands"),
 )
 
 BY_NAME = {command.name: command for command in COMMANDS}

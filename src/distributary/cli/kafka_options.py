@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from distributary.cli.command_line import add_common
 from distributary.cli.output import config_of
-from distributary.cli.parsers import add_common
 from distributary.errors import StackNotRunning, UsageError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from distributary.cli.command_line import PROGRAM, command_parser, program_parser
 from distributary.cli.commands import BY_NAME, Command, load
-from distributary.cli.parsers import PROGRAM, command_parser, program_parser
 from distributary.errors import CommandMissing, ConfigError, DistributaryError, UsageError
 
 OK, FAILED, USAGE, INTERRUPTED, PIPE = 0, 1, 2, 130, 141

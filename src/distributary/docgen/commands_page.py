@@ -6,8 +6,8 @@ import contextlib
 import io
 import os
 
+from distributary.cli.command_line import help_text, program_parser
 from distributary.cli.commands import COMMANDS, Command, load
-from distributary.cli.parsers import help_text, program_parser
 from distributary.errors import CommandMissing
 
 WIDTH = 96

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.cli import demo as command
+from distributary.cli import demo_command as command
 from distributary.demo import demo_run
 from distributary.demo.demo_run import Options
 from distributary.errors import UsageError

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from distributary.cli.command_line import add_common
 from distributary.cli.output import columns, print_json
-from distributary.cli.parsers import add_common
 
 if TYPE_CHECKING:
     from distributary.control.api_client import ControlClient
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(client: ControlClient, *, as_json: bool) -> int:
-    from distributary.cli.status import views_text
+    from distributary.cli.status_command import views_text
 
     views = client.get("/v1/views")["views"]
     if as_json:

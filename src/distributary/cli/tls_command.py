@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from distributary.cli.command_line import add_common
 from distributary.cli.output import config_of, print_json
-from distributary.cli.parsers import add_common
 
 if TYPE_CHECKING:
     from distributary.config import Config

@@ -8,9 +8,9 @@ import time
 import uuid
 from typing import Any
 
+from distributary.cli.command_line import add_common
 from distributary.cli.kafka_options import add_kafka, cluster_of
 from distributary.cli.output import columns, config_of, print_json
-from distributary.cli.parsers import add_common
 from distributary.errors import UsageError
 
 NAME = "worker"

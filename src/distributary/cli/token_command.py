@@ -12,8 +12,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from distributary.cli.command_line import add_common
 from distributary.cli.output import columns, config_of, print_json
-from distributary.cli.parsers import add_common
 
 if TYPE_CHECKING:
     from distributary.auth import Grant

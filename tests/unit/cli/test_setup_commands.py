@@ -9,8 +9,8 @@ import pytest
 from tests.support.clock import LIMIT
 
 from distributary.cli.commands import COMMANDS
-from distributary.cli.completion import candidates
 from distributary.cli.main import main
+from distributary.cli.setup_commands import candidates
 
 
 def test_every_command_is_offered() -> None:

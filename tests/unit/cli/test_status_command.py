@@ -65,7 +65,7 @@ def test_watching_ends_at_ctrl_c(
         if next(turns, "end") == "end":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("distributary.cli.status.time.sleep", sleep)
+    monkeypatch.setattr("distributary.cli.status_command.time.sleep", sleep)
     assert main(["status", "--watch"]) == 0
     assert capsys.readouterr().out.count("no alarms") == 3
 

@@ -10,7 +10,7 @@ from tests.unit.control.conftest import FEED, VIEW
 from tests.unit.control.threaded import ThreadedApi
 
 from distributary.cli.main import main
-from distributary.cli.views import wait_for
+from distributary.cli.view_command import wait_for
 from distributary.control.api_client import ControlClient
 
 TOML = """
@@ -116,7 +116,7 @@ def building(lag: int | None) -> dict[str, Any]:
 
 @pytest.fixture
 def no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distributary.cli.views._POLL", 0)
+    monkeypatch.setattr("distributary.cli.view_command._POLL", 0)
 
 
 @pytest.mark.usefixtures("no_sleep")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from distributary.cli.command_line import help_text, program_parser
 from distributary.cli.commands import BY_NAME, load
-from distributary.cli.parsers import help_text, program_parser
 from distributary.errors import UsageError
 
 NAME = "help"

@@ -21,7 +21,7 @@ from tests.unit.subscriber.server import TinyPublisher
 
 from distributary.auth import Gate
 from distributary.cli.main import main
-from distributary.cli.subscribe import json_lines, own_token, people_lines
+from distributary.cli.subscribe_command import json_lines, own_token, people_lines
 from distributary.config import Auth, Config
 from distributary.model.position import Position
 from distributary.store.memory_store import MemoryStore

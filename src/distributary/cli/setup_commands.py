@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from distributary.cli.command_line import command_parser
 from distributary.cli.commands import BY_NAME, COMMANDS, load
-from distributary.cli.parsers import command_parser
 from distributary.errors import CommandMissing, UsageError
 
 NAME = "completion"

@@ -38,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM."""
-    from distributary.cli.subscribe import publishers
+    from distributary.cli.subscribe_command import publishers
     from distributary.socketio_gateway.__main__ import publishers_of, serve
     from distributary.subscriber.discovery import websocket_url
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "distributary"
 TESTS = ROOT / "tests"
 
-BASE = ("errors", "heartbeat", "deadline", "model", "config")
+BASE = ("errors", "service", "deadline", "model", "config")
 STAGES = (
     "setup",
     "httpd",

@@ -20,10 +20,10 @@ from distributary.control.control_app import make_app
 from distributary.control.kafka_monitor import KafkaEye
 from distributary.control.monitor import Monitor
 from distributary.errors import DistributaryError
-from distributary.heartbeat import Heartbeat
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import Listener
 from distributary.kafka.commands_topic import CommandsProducer
+from distributary.service import Heartbeat
 from distributary.store.store_factory import open_reader, open_writer
 
 log = logging.getLogger("distributary.control")

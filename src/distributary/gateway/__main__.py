@@ -18,9 +18,9 @@ from distributary.config import Config, load
 from distributary.config.embedded_defaults import with_embedded
 from distributary.errors import DistributaryError
 from distributary.gateway.gateway_app import make_app
-from distributary.heartbeat import Heartbeat
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import Listener
+from distributary.service import Heartbeat
 from distributary.store.store_factory import open_reader
 
 _STOP_SECONDS = 2.0

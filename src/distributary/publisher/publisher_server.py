@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from distributary.config import Config
 from distributary.config.sections import Publisher as Settings
-from distributary.heartbeat import Heartbeat
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.listener import callable_host
@@ -24,6 +23,7 @@ from distributary.publisher.hub.hub import Announce, Hub
 from distributary.publisher.hub.maintenance import Upkeep
 from distributary.publisher.websocket.client_publish import Inlet
 from distributary.publisher.websocket.websocket_server import PATH, WebSocketServer
+from distributary.service import Heartbeat
 from distributary.store.contract import ReaderStore
 
 log = logging.getLogger(__name__)

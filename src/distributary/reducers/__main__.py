@@ -11,12 +11,12 @@ import sys
 
 from distributary.config import load
 from distributary.errors import DistributaryError
-from distributary.heartbeat import Heartbeat
 from distributary.kafka.topic_offsets import wait_for_kafka
 from distributary.reducers.daemon_watch import DaemonWatch
 from distributary.reducers.driver import Driver
 from distributary.reducers.engine import spark_session
 from distributary.reducers.jvm_watch import JvmLost
+from distributary.service import Heartbeat
 from distributary.setup.jars import ensure
 from distributary.store.embedded_server import wait_for_stores
 from distributary.store.store_factory import settle

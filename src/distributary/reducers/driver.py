@@ -16,7 +16,6 @@ from redis.exceptions import RedisError
 from distributary.config import Config
 from distributary.config.secrets import mask_text
 from distributary.errors import DistributaryError, Superseded
-from distributary.heartbeat import Heartbeat
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.model.build import Definition, load_definition
 from distributary.reducers import engine
@@ -26,6 +25,7 @@ from distributary.reducers.job import Job
 from distributary.reducers.jvm_watch import Jvm
 from distributary.reducers.rekey import internal_topic
 from distributary.reducers.slots import Slots
+from distributary.service import Heartbeat
 from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 

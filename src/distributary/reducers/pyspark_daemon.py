@@ -25,8 +25,8 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 import distributary.reducers.spark_task  # noqa: F401
-from distributary.heartbeat import Heartbeat
 from distributary.reducers.daemon_watch import ENV
+from distributary.service import Heartbeat
 
 
 def flatten_struct(batch: pa.RecordBatch, column_index: int = 0) -> pa.RecordBatch:

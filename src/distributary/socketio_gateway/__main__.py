@@ -15,9 +15,9 @@ import uvloop
 from distributary.auth import check_exposure
 from distributary.config import Config, load
 from distributary.errors import CommandMissing, DistributaryError
-from distributary.heartbeat import Heartbeat
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import callable_host
+from distributary.service import Heartbeat
 from distributary.subscriber.discovery import websocket_url
 
 NEEDS = CommandMissing(

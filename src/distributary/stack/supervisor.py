@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from distributary.heartbeat import Heartbeat
+from distributary.service import Heartbeat
 from distributary.stack import processes, stack_file
 from distributary.stack.part import Event, Listener, Part, guarded
 from distributary.stack.process_keeper import Keeper, Policy

@@ -7,7 +7,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from distributary.heartbeat import ENV, Heartbeat
+from distributary.service import ENV, Heartbeat
 
 
 def test_a_beat_moves_the_time_of_the_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 from distributary.cli.output import config_of
 
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     overrides = {name: value for name, value in given.items() if value is not None}
     config = with_embedded(config_of(args, overrides, required=False))
 
-    def say(addresses: dict[str, str]) -> None:
+    def say(addresses: Mapping[str, str]) -> None:
         print(
             f"gateway ready at {addresses['http']}, for Kafka at {config.kafka.bootstrap_servers}", flush=True
         )

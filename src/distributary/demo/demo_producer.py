@@ -7,9 +7,7 @@ sportsbook soon stands still: nothing is dropped, and nothing is hurried afterwa
 from __future__ import annotations
 
 import argparse
-import json
 import logging
-import signal
 import sys
 import threading
 import time
@@ -20,6 +18,7 @@ from typing import Any, Protocol
 
 from distributary.demo.sportsbook import Event, Sportsbook, encode, events
 from distributary.errors import DistributaryError
+from distributary.service import ExitCode, fail, log_to_stderr, on_stop_signal, print_ready
 
 log = logging.getLogger(__name__)
 
@@ -144,25 +143,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--matches", type=int, default=MATCHES, help="matches on the board")
     parser.add_argument("--seed", type=int, default=SEED, help="the same seed gives the same matches")
     args = parser.parse_args(argv)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr()
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    on_stop_signal(stop.set)
     try:
         config = load()
         producer = librdkafka.producer(config.kafka, client_id="sportsbook", **_PATIENT)
     except DistributaryError as error:
-        print(error, file=sys.stderr)
-        return 78  # starting it again would not help
+        return fail(error, ExitCode.FINAL)
     send = KafkaSender(producer, stop.is_set)
     book = Sportsbook(Random(args.seed), datetime.now(UTC), matches=args.matches)
-    print(json.dumps({"ready": True, "part": "producer", "addresses": {}}), flush=True)
+    print_ready("producer", {})
     sent = play(events(book, args.rate), send, stop.wait)
     for event in book.close():
         send(event)
     lost = send.finish()
     log.info("sent %d changes, %d not acknowledged", sent, lost)
-    return 1 if lost else 0
+    return ExitCode.FAILED if lost else ExitCode.OK
 
 
 if __name__ == "__main__":

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import gc
-import json
 import logging
-import os
-import signal
 import sys
-
-import uvloop
 
 from distributary.auth import check_exposure
 from distributary.config import Config, load
@@ -24,6 +16,7 @@ from distributary.kafka.topic_writer import TopicWriter
 from distributary.publisher.access.door import Door
 from distributary.publisher.publisher_server import Publisher
 from distributary.publisher.websocket.client_publish import Inlet
+from distributary.service import Service, collect_garbage_rarely, run_service
 from distributary.store.store_factory import open_reader
 
 
@@ -33,11 +26,14 @@ def _writer(config: Config) -> TopicWriter:
 
 
 async def serve(config: Config) -> None:
-    """Run a publisher until it is told to stop."""
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    """Run a publisher until SIGTERM or SIGINT."""
+    if not config.store.addresses:
+        raise DistributaryError(
+            "the publisher has no store",
+            hint="set DISTRIBUTARY_STORE_URL, or start it with: distributary up",
+        )
+    check_exposure(config)
+    service = Service("publisher")
     store = open_reader(config.store.addresses)
     commands = CommandsProducer(config.kafka) if config.kafka.bootstrap_servers else None
     records = _writer(config) if config.kafka.bootstrap_servers else None
@@ -53,15 +49,7 @@ async def serve(config: Config) -> None:
     try:
         await publisher.start()
         reload_on_hangup(publisher.certificates)
-        said = {"ready": True, "part": "publisher", "addresses": publisher.addresses}
-        print(json.dumps(said), flush=True)
-        serving = asyncio.create_task(publisher.run())
-        waiting = asyncio.create_task(stopping.wait())
-        await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        serving.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
+        await service.run(publisher.addresses, publisher.run())
     finally:
         await publisher.stop()
         if commands is not None:
@@ -72,29 +60,10 @@ async def serve(config: Config) -> None:
 
 
 def main() -> int:
-    """Read the configuration and serve; errors are one line."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    """Run; returns the exit code."""
     logging.getLogger("picows").setLevel(logging.CRITICAL)  # a line for every connection otherwise
-    try:
-        config = load(env=os.environ)
-        if not config.store.addresses:
-            raise DistributaryError(
-                "the publisher has no store",
-                hint="set DISTRIBUTARY_STORE_URL, or start it with: distributary up",
-            )
-        check_exposure(config)
-        # Rows and frames hold no cycles: looking for them at every few hundred slows first states down.
-        gc.freeze()
-        gc.set_threshold(100_000, 20, 20)
-        uvloop.run(serve(config))
-    except DistributaryError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        pass
-    return 0
+    collect_garbage_rarely()
+    return run_service(lambda: serve(load()))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from distributary.publisher.hub.hub import Announce, Hub
 from distributary.publisher.hub.maintenance import Upkeep
 from distributary.publisher.websocket.client_publish import Inlet
 from distributary.publisher.websocket.websocket_server import PATH, WebSocketServer
-from distributary.service import Heartbeat
 from distributary.store.contract import ReaderStore
 
 log = logging.getLogger(__name__)
@@ -98,7 +97,6 @@ class Publisher:
             group.create_task(self.door.roll.run())
             group.create_task(self.door.limiter.usage.run())
             group.create_task(self._beat())
-            group.create_task(Heartbeat.of_process().run())
 
     async def stop(self) -> None:
         """Tell all subscribers to come back, and close."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
-import signal
 import sys
 
 from distributary.config import load
@@ -16,19 +14,15 @@ from distributary.reducers.daemon_watch import DaemonWatch
 from distributary.reducers.driver import Driver
 from distributary.reducers.engine import spark_session
 from distributary.reducers.jvm_watch import JvmLost
-from distributary.service import Heartbeat
+from distributary.service import ExitCode, Heartbeat, fail, log_to_stderr, on_stop_signal, print_ready
 from distributary.setup.jars import ensure
 from distributary.store.embedded_server import wait_for_stores
 from distributary.store.store_factory import settle
 
-SUPERSEDED, LOST = 3, 4
-
 
 def main() -> int:
-    """Run until SIGTERM; exit 3 when a newer driver took over, 4 when Spark's JVM is gone, 5 if it hangs."""
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    """Run until SIGTERM; returns an `ExitCode`, FINAL when a newer driver took over."""
+    log_to_stderr()
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         config = load()
@@ -46,26 +40,18 @@ def main() -> int:
         for line in settle(config.store.addresses):
             logging.warning(line)
     except DistributaryError as error:
-        print(f"distributary reducers: {error}", file=sys.stderr)
-        return 1
-    driver = Driver(config, spark, Heartbeat.of_process(), daemon)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: driver.stop())
+        return fail(error)
+    driver = Driver(config, spark, Heartbeat.from_environment(), daemon)
+    on_stop_signal(driver.stop)
     try:
-        driver.run(_announce)
+        driver.run(lambda: print_ready("reducers", {}))
     except JvmLost as error:
-        print(f"distributary reducers: {error}", file=sys.stderr, flush=True)
         # Nothing can be stopped in order any more, and what would try waits for a JVM that is not there.
-        os._exit(LOST)
+        os._exit(fail(error, ExitCode.JVM_LOST))
     spark.stop()
     if driver.superseded is not None:
-        print(f"distributary reducers: {driver.superseded}", file=sys.stderr)
-        return SUPERSEDED
-    return 0
-
-
-def _announce() -> None:
-    print(json.dumps({"ready": True, "part": "reducers", "addresses": {}}), flush=True)
+        return fail(driver.superseded, ExitCode.FINAL)
+    return ExitCode.OK
 
 
 if __name__ == "__main__":

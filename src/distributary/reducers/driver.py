@@ -103,7 +103,7 @@ class Driver:
         """Give a sign of life, which passes through the JVM; raises JvmLost when that is gone."""
         self._jvm.check()
         self._watchdog.turn()
-        self._heartbeat.beat()
+        self._heartbeat.touch()
 
     def _look(self, address: str, *, beat: bool) -> None:
         """Keep the jobs of one server's views in step with it; one that is down keeps no other waiting."""

@@ -7,11 +7,12 @@ import os
 import threading
 from collections.abc import Callable
 
+from distributary.service import ExitCode
+
 log = logging.getLogger(__name__)
 
 HUNG = 9.0
 """Seconds; less than `distributary up` waits, which could not say why."""
-EXIT_HUNG = 5
 _STEP = 0.5
 
 
@@ -58,5 +59,5 @@ class Watchdog:
             if silent >= self._hung:
                 log.critical("%s for %g s: this process ends, to be started again", self._why(), silent)
                 self._last()
-                self._leave(EXIT_HUNG)
+                self._leave(ExitCode.JVM_HUNG)
                 return

@@ -43,7 +43,7 @@ class BeatingPoll:
 
     def __init__(self, heartbeat: Heartbeat) -> None:
         self._poll = select.poll()
-        self._beat = heartbeat.beat
+        self._beat = heartbeat.touch
         self.register = self._poll.register
         self.unregister = self._poll.unregister
 
@@ -56,7 +56,7 @@ class BeatingPoll:
 def beat_in_the_loop(prefix: str) -> None:
     """Have the daemon of this process move the time of a file, whose name ends with who it is."""
     heartbeat = Heartbeat(Path(f"{prefix}-{os.getpid()}"))
-    heartbeat.beat()
+    heartbeat.touch()
     names = {name: getattr(select, name) for name in ("POLLIN", "POLLHUP", "select")}
     setattr(pyspark.daemon, "select", SimpleNamespace(poll=lambda: BeatingPoll(heartbeat), **names))  # noqa: B010
 

@@ -14,7 +14,7 @@ from distributary.config.sections import Kafka
 from distributary.errors import KafkaRefused, KafkaUnavailable
 from distributary.kafka import topic_offsets
 from distributary.kafka.embedded_broker import Broker
-from distributary.service import ENV
+from distributary.service import HEARTBEAT_FILE
 from distributary.stack import liveness
 from distributary.stack.part import Launch, Part, Started
 from distributary.store.embedded_server import Server
@@ -93,7 +93,7 @@ def service_part(service: Service, env: Mapping[str, str], log: Path, limit: flo
         if file is None:
             return Launch(service.argv, env, nice=service.nice)
         file.unlink(missing_ok=True)  # that of the process before says nothing of the next
-        return Launch(service.argv, {**env, ENV: str(file)}, nice=service.nice)
+        return Launch(service.argv, {**env, HEARTBEAT_FILE: str(file)}, nice=service.nice)
 
     async def ready(started: Started) -> Mapping[str, str]:
         return await started.line

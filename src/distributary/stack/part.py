@@ -13,9 +13,6 @@ from distributary.stack.liveness import Sign
 
 log = logging.getLogger(__name__)
 
-EXIT_FINAL = 3
-"""A part that exits with this must not be started again: a newer one has taken over its work."""
-
 
 @dataclass(frozen=True)
 class Launch:

@@ -13,9 +13,10 @@ from typing import Any
 
 from distributary.errors import DistributaryError, PartFailed
 from distributary.model.exitcode import describe_exit
+from distributary.service import ExitCode
 from distributary.stack import atomic_files, processes
 from distributary.stack.child_process import Child, run_before
-from distributary.stack.part import EXIT_FINAL, Event, Kind, Listener, Part, Started
+from distributary.stack.part import Event, Kind, Listener, Part, Started
 from distributary.stack.stack_file import PartState
 
 
@@ -178,7 +179,7 @@ class Keeper:
                 self._hung = True
                 return False, watching.result()
             code = ending.result()
-            return code == EXIT_FINAL, describe_exit(code)
+            return code == ExitCode.FINAL, describe_exit(code)
         finally:
             ending.cancel()
             watching.cancel()

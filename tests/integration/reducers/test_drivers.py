@@ -60,7 +60,7 @@ async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
             await feed_until("second driver", 1)
         assert older.returncode == SUPERSEDED
         said = drivers.log(0).read_text()
-        assert "distributary reducers: view bets: another driver has taken over" in said
+        assert "error: view bets: another driver has taken over" in said
         assert "Traceback" not in said.splitlines()[-1]
         await feed_until("rows by the second driver", 2)
         deadline = time.monotonic() + 60 * LIMIT

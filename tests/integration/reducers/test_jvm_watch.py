@@ -18,8 +18,7 @@ from tests.support.drivers import REDUCERS, Drivers
 from tests.support.stack import RunningStack
 from tests.support.waiting import eventually
 
-from distributary.reducers.__main__ import LOST
-from distributary.reducers.driver_watchdog import EXIT_HUNG
+from distributary.service import ExitCode
 from distributary.stack.processes import wait_gone
 from distributary.store.redis import RedisWriter
 
@@ -46,8 +45,8 @@ async def running(driver: subprocess.Popen[bytes], store: RedisWriter) -> psutil
 @pytest.mark.parametrize(
     ("number", "program", "code", "within", "words"),
     [
-        (signal.SIGKILL, SELDOM, LOST, 4, "was killed by SIGKILL"),
-        (signal.SIGSTOP, REDUCERS, EXIT_HUNG, 14, "has not answered for 9 s"),
+        (signal.SIGKILL, SELDOM, ExitCode.JVM_LOST, 4, "was killed by SIGKILL"),
+        (signal.SIGSTOP, REDUCERS, ExitCode.JVM_HUNG, 14, "has not answered for 9 s"),
     ],
 )
 async def test_a_driver_ends_with_its_jvm(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from distributary.reducers.driver_watchdog import EXIT_HUNG, Watchdog
+from distributary.reducers.driver_watchdog import Watchdog
+from distributary.service import ExitCode
 
 
 def test_a_loop_that_hangs_ends_the_process() -> None:
@@ -19,7 +20,7 @@ def test_a_loop_that_hangs_ends_the_process() -> None:
     dog = Watchdog(lambda: "the JVM", lambda: left.append("killed"), hung=1.0, leave=leave).start()
     dog.turn()
     assert ended.wait(10)
-    assert left == ["killed", EXIT_HUNG], "what it was waiting for ends first"
+    assert left == ["killed", ExitCode.JVM_HUNG], "what it was waiting for ends first"
 
 
 def test_a_loop_that_turns_lives_and_one_that_was_stopped_is_not_watched() -> None:

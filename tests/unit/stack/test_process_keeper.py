@@ -19,8 +19,9 @@ from tests.support.processes import suspend
 from tests.unit.stack.fakes import DEAF, FAIL, QUICK, READY, SERVE, Heard, part
 
 from distributary.errors import PartFailed, StoreUnavailable
+from distributary.service import ExitCode
 from distributary.stack import liveness, processes
-from distributary.stack.part import EXIT_FINAL, Launch, Part, Started
+from distributary.stack.part import Launch, Part, Started
 from distributary.stack.process_keeper import Keeper, Policy, with_last_words
 
 
@@ -100,7 +101,7 @@ async def test_one_that_served_once_is_never_given_up(tmp_path: Path) -> None:
 
 async def test_one_that_says_a_restart_is_of_no_use_is_not_restarted(tmp_path: Path) -> None:
     heard = Heard()
-    kept = keeper(part(tmp_path, "a", READY + f"raise SystemExit({EXIT_FINAL})"), heard)
+    kept = keeper(part(tmp_path, "a", READY + f"raise SystemExit({ExitCode.FINAL:d})"), heard)
     await heard.wait(lambda: bool(heard.of("failed")))
     assert len(heard.of("starting")) == 1
     await kept.stop(1)

@@ -8,14 +8,13 @@ from random import Random
 
 from multidict import CIMultiDict, MultiDict
 
-from distributary.auth import PageRules
-from distributary.auth.origin_policy import origin_allowed
 from distributary.config.sections import Publisher
-from distributary.control.accept import choose
 from distributary.control.query_params import read_asked
 from distributary.errors import DistributaryError
 from distributary.gateway.rest_proxy import media_types
 from distributary.gateway.topic_stream import stream_cursor as stream_position
+from distributary.httpd.content_negotiation import choose
+from distributary.httpd.cors import PageRules, origin_allowed
 from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
 from distributary.model.position import Mark, Position
@@ -229,8 +228,8 @@ TARGETS = (
             b"Host: [::1]:8000\nOrigin: null\nAccept: application/vnd.kafka.json.v2+json",
         ],
         (
-            "auth.origin_policy",
-            "control.accept",
+            "httpd.cors",
+            "httpd.content_negotiation",
             "gateway.rest_proxy.media_types",
             "publisher.http.stream_encodings",
         ),

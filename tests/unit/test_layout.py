@@ -16,11 +16,11 @@ TESTS = ROOT / "tests"
 BASE = ("errors", "service", "deadline", "model", "config")
 STAGES = (
     "setup",
-    "httpd",
     "kafka",
     "client",
     "store",
     "auth",
+    "httpd",
     "reducers",
     "publisher",
     "subscriber",
@@ -31,9 +31,8 @@ BESIDE = ("control", "gateway", "stack", "workers", "demo", "cli", "docgen")
 SEES = {
     **{name: set(BASE) for name in BASE},
     **{stage: {*BASE, *STAGES[:at]} for at, stage in enumerate(STAGES)},
-    "httpd": set(BASE),
     "control": {*BASE, *STAGES, "stack"},
-    "gateway": {*BASE, *STAGES, "control"},
+    "gateway": {*BASE, *STAGES},
     "stack": {*BASE, *STAGES, "control"},
     "workers": {*BASE, *STAGES, "stack"},
     "demo": {*BASE, *STAGES, "control", "stack"},

@@ -9,8 +9,6 @@ from distributary.auth.authenticator import Gate
 from distributary.auth.bind_check import check_exposure
 from distributary.auth.grant import OPEN, STACK, Grant, Limits, Operator
 from distributary.auth.grant_set import EVERYTHING, Held, owned_id
-from distributary.auth.origin_policy import PageRules
-from distributary.auth.requirements import Need, challenge, demand
 from distributary.auth.told import Told, told
 
 __all__ = [
@@ -21,13 +19,9 @@ __all__ = [
     "Grant",
     "Held",
     "Limits",
-    "Need",
     "Operator",
-    "PageRules",
     "Told",
-    "challenge",
     "check_exposure",
-    "demand",
     "owned_id",
     "told",
 ]

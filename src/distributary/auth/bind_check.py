@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
-
+from distributary.auth.client_address import is_loopback
 from distributary.config import Config, Control, Gateway, Publisher
 from distributary.config.socketio_section import Socketio
 from distributary.errors import ConfigError
@@ -37,14 +36,3 @@ def check_exposure(config: Config) -> None:
             hint="Name the origins of your pages, or set auth.hmac_secret, auth.public_keys, "
             "auth.jwks_url or auth.keys",
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches what listens on an address; a name may mean any but localhost."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        return False
-    return address.is_loopback

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 
+from distributary.auth.client_security import Trust
 from distributary.auth.verification_keys import VerifyingKey, of_jwks
 from distributary.config import Auth
 from distributary.errors import KeysUnavailable
-from distributary.httpd.client_security import Trust
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from distributary.auth import usage_counts
+from distributary.auth.client_address import client_name
 from distributary.auth.grant import STACK, Grant
 from distributary.auth.metering import REQUEST, metered
 from distributary.auth.rate_budgets import PATIENCE, Spending
@@ -17,7 +18,6 @@ from distributary.auth.rate_budgets import Store as Budgets
 from distributary.auth.usage_counts import Share, Usage
 from distributary.config import Config
 from distributary.errors import StoreUnavailable
-from distributary.httpd.connection_limits import client_name
 
 # No user's name has a control character in it.
 _ADDRESS, _ALL = "\x1faddress:", "\x1fall"

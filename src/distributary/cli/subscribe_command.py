@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distributary.httpd.client_security import Trust
+    from distributary.auth.client_security import Trust
     from distributary.subscriber.subscribed_change import SubscribedChange
 
 NAME = "subscribe"
@@ -134,8 +134,8 @@ def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
 
 def own_trust(args: argparse.Namespace) -> Trust:
     """Say which servers are believed: also the stack that the command line means, by its certificate."""
+    from distributary.auth.client_security import Trust
     from distributary.control.api_client import stack_config
-    from distributary.httpd.client_security import Trust
 
     if args.url or (args.config is None and os.environ.get("DISTRIBUTARY_CONTROL_URL")):
         return Trust()

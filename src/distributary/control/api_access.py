@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.auth import OPEN, Gate, Grant, Held, Need, Operator, challenge, demand
-from distributary.auth.audited import Attempt, route_of
+from distributary.auth import OPEN, Gate, Grant, Held, Operator
 from distributary.auth.limiter import Limiter
 from distributary.auth.metering import measured
 from distributary.control.responses import error_reply
 from distributary.errors import AccessError, Forbidden
+from distributary.httpd.authorization import Need, challenge, demand
 from distributary.httpd.listener import client_of
+from distributary.httpd.request_audit import Attempt, route_of
 from distributary.model.field_mask import Fields
 from distributary.model.position import Position
 from distributary.model.query import Query

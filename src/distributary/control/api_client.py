@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from distributary.auth.client_security import Trust, tls_hint
 from distributary.auth.token_issuer import own_headers
 from distributary.config import Config, load
 from distributary.errors import DistributaryError, RequestError, StackNotRunning
-from distributary.httpd.client_security import Trust, tls_hint
 from distributary.httpd.redirects import opener
 from distributary.stack import running_stacks
 from distributary.stack.stack_file import running

@@ -12,10 +12,10 @@ from urllib.parse import quote, urlsplit
 from aiohttp import web
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from distributary.auth import PageRules
 from distributary.config import Config
 from distributary.control.monitor import Monitor
 from distributary.httpd.connection_limits import Connections
+from distributary.httpd.cors import PageRules
 from distributary.model.command import Command
 from distributary.store.contract import ReaderStore, WriterStore
 from distributary.subscriber.discovery import websocket_url

@@ -9,7 +9,6 @@ from aiohttp import web
 
 from distributary.auth import Gate
 from distributary.auth.audit import Audit
-from distributary.auth.audited import audited
 from distributary.auth.limiter import Limiter
 from distributary.control import (
     health_routes,
@@ -25,6 +24,7 @@ from distributary.control.cors import same_site
 from distributary.control.responses import MAX_BODY, one_shape
 from distributary.control.result_cache import Results
 from distributary.control.sweep import sweep_forever
+from distributary.httpd.request_audit import audited
 from distributary.httpd.response_headers import add_safe_headers
 
 

@@ -11,7 +11,6 @@ from email.utils import formatdate
 from aiohttp import web
 
 from distributary.config.sections import Control
-from distributary.control.accept import choose
 from distributary.control.api_access import grant_of, narrowed, shown, told
 from distributary.control.app_context import CONTEXT, Context
 from distributary.control.consistent_read import ATTEMPTS, read
@@ -20,6 +19,7 @@ from distributary.control.result_cache import Result, Results, tag_of
 from distributary.control.row_formats import FORMATS, Format, Part
 from distributary.control.view_routes import require_view
 from distributary.errors import BadRequest, FormatNotOffered, PageGone, ViewBuilding, ViewBusy
+from distributary.httpd.content_negotiation import choose
 from distributary.model.query import Query
 from distributary.publisher.hub.log_follower import is_stale, stale_after
 from distributary.publisher.hub.snapshot import Moved

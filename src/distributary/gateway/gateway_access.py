@@ -12,14 +12,15 @@ from enum import Enum
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.auth import OPEN, Gate, Grant, Operator, PageRules
-from distributary.auth.audited import Attempt, route_of
+from distributary.auth import OPEN, Gate, Grant, Operator
 from distributary.auth.limiter import Limiter
 from distributary.auth.metering import measured
 from distributary.config import Config
 from distributary.errors import Forbidden
 from distributary.gateway.registry.schemas_topic_records import local_name
+from distributary.httpd.cors import PageRules
 from distributary.httpd.listener import client_of
+from distributary.httpd.request_audit import Attempt, route_of
 
 CONFIG: web.AppKey[Config] = web.AppKey("config", Config)
 GATE: web.AppKey[Gate] = web.AppKey("gate", Gate)

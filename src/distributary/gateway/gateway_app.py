@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from distributary.auth import Gate, PageRules, metering
+from distributary.auth import Gate, metering
 from distributary.auth.audit import Audit
-from distributary.auth.audited import audited
 from distributary.auth.limiter import Limiter
 from distributary.config import Config
 from distributary.deadline import Deadline
@@ -33,6 +32,8 @@ from distributary.gateway.rest_proxy import (
 from distributary.gateway.rest_proxy.consumer_pool import Instances
 from distributary.gateway.rest_proxy.metadata_client import Cluster
 from distributary.gateway.topic_stream import topic_stream_routes as streams
+from distributary.httpd.cors import PageRules
+from distributary.httpd.request_audit import audited
 from distributary.httpd.response_headers import add_safe_headers
 from distributary.kafka.record_router import make_gate
 from distributary.kafka.topic_writer import TopicWriter

@@ -11,10 +11,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from distributary import errors
-from distributary.auth import challenge
 from distributary.errors import DistributaryError, GatewayError
 from distributary.gateway.error_codes import BAD_REQUEST, RestCode, api_error, status_of
 from distributary.gateway.request_fields import check_body
+from distributary.httpd.authorization import challenge
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
+from distributary.auth.client_address import Address, client_name, parse_address
 from distributary.config.listening import Listening
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-_IPV6_PREFIX = 64
-"""A client of IPv6 has a network of its own, and so as many addresses as it likes."""
 
 
 class Headers(Protocol):
@@ -77,14 +73,14 @@ class Connections:
         found = peer
         forwarded = ",".join(headers.getall("X-Forwarded-For", []))
         for name in reversed([part.strip() for part in forwarded.split(",") if part.strip()]):
-            if not self.is_proxy(found) or _parsed(name) is None:
+            if not self.is_proxy(found) or parse_address(name) is None:
                 break
             found = name
         return found
 
     def is_proxy(self, peer: str) -> bool:
         """Say whether an address is that of a trusted proxy."""
-        address = _parsed(peer) if self._proxies else None
+        address = parse_address(peer) if self._proxies else None
         return address is not None and _within(address, self._proxies)
 
     def _count(self, client: str) -> bool:
@@ -103,31 +99,6 @@ class Connections:
 
     def _client(self, peer: str) -> str:
         return client_name(peer, exempt_loopback=self._exempt_loopback)
-
-
-def client_name(peer: str, *, exempt_loopback: bool = True) -> str:
-    """Name what is counted of an address; "" when nothing is: this machine's own are not counted."""
-    address = _parsed(peer)
-    if address is None:
-        return peer
-    if address.is_loopback and exempt_loopback:
-        return ""
-    if isinstance(address, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((address, _IPV6_PREFIX), strict=False))
-    return str(address)
-
-
-def _parsed(text: str) -> Address | None:
-    """Read an address; some proxies write a port after it. One of IPv4 may be written as one of IPv6."""
-    bare = text[1:].partition("]")[0] if text.startswith("[") else text
-    if bare.count(":") == 1:
-        bare = bare.partition(":")[0]
-    try:
-        address = ipaddress.ip_address(bare.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = getattr(address, "ipv4_mapped", None)
-    return mapped or address
 
 
 def _within(address: Address, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:

@@ -12,10 +12,10 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from distributary.auth.client_security import Trust
 from distributary.config import Config
 from distributary.config.secrets import mask_text
 from distributary.errors import BadView, SchemasUnavailable
-from distributary.httpd.client_security import Trust
 from distributary.httpd.redirects import opener
 from distributary.reducers.confluent_framing import Known
 

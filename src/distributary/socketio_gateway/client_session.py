@@ -11,8 +11,8 @@ from typing import Any
 
 import aiohttp
 
+from distributary.auth.client_security import Trust
 from distributary.config.secrets import mask_text
-from distributary.httpd.client_security import Trust
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal
 from distributary.socketio_gateway.outbox import Outbox

@@ -14,12 +14,12 @@ import socketio
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from distributary.auth import PageRules
+from distributary.auth.client_security import Trust
 from distributary.config.sections import Publisher
 from distributary.config.socketio_section import Socketio
 from distributary.errors import HostRefused, OriginRefused
 from distributary.httpd.certificates import Certificates
-from distributary.httpd.client_security import Trust
+from distributary.httpd.cors import PageRules
 from distributary.httpd.listener import Listener
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending

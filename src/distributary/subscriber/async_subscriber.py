@@ -16,8 +16,8 @@ from typing import Any, Self
 
 import aiohttp
 
+from distributary.auth.client_security import Trust, tls_hint
 from distributary.errors import DistributaryError, StackNotRunning, SubscribeError
-from distributary.httpd.client_security import Trust, tls_hint
 from distributary.model.channel_name import encode_channel
 from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of

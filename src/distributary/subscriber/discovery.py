@@ -9,8 +9,8 @@ from pathlib import Path
 
 import aiohttp
 
+from distributary.auth.client_security import Trust, tls_hint
 from distributary.errors import StackNotRunning
-from distributary.httpd.client_security import Trust, tls_hint
 
 CONTROL_URL = "DISTRIBUTARY_CONTROL_URL"
 PATH = "/connection/websocket"

@@ -11,7 +11,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from distributary.httpd.client_security import Trust
+from distributary.auth.client_security import Trust
 from distributary.model.position import Position
 from distributary.subscriber.async_subscriber import Changes, subscribe
 from distributary.subscriber.subscribed_change import Followed, Row, SubscribedChange

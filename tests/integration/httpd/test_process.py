@@ -17,8 +17,8 @@ from tests.integration.httpd.serving import WAIT
 from tests.support.servers import StoreServer, free_port
 from tests.unit.publisher.world import VIEW, World
 
+from distributary.auth.client_security import Trust
 from distributary.httpd import dev_certificates
-from distributary.httpd.client_security import Trust
 from distributary.setup.store_server import bundled
 from distributary.store.redis import RedisWriter
 from distributary.subscriber.async_subscriber import subscribe

@@ -22,6 +22,7 @@ from tests.integration.publisher.serving import serving
 from tests.support.waiting import eventually
 from tests.unit.publisher.world import World
 
+from distributary.auth.client_security import Trust
 from distributary.config import Config, Control, Gateway, Kafka, Publisher
 from distributary.config.socketio_section import Socketio
 from distributary.control.__main__ import listener_of
@@ -31,7 +32,6 @@ from distributary.errors import StackNotRunning
 from distributary.gateway.__main__ import listen
 from distributary.gateway.gateway_app import make_app
 from distributary.httpd import dev_certificates
-from distributary.httpd.client_security import Trust
 from distributary.socketio_gateway.socketio_server import Gateway as Relay
 from distributary.store.memory_store import MemoryStore
 from distributary.subscriber.async_subscriber import subscribe

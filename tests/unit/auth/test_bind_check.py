@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.auth.signed import SECRET
 
-from distributary.auth.bind_check import check_exposure, is_loopback
+from distributary.auth.bind_check import check_exposure
+from distributary.auth.client_address import is_loopback
 from distributary.config import Auth, Config, Control, Gateway, Publisher
 from distributary.errors import ConfigError
 

@@ -11,7 +11,6 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.support.groups import change, group
 from tests.unit.control.conftest import FEED, Announced, Api, check
 
-from distributary.auth import Need, challenge
 from distributary.auth.api_keys import make_key
 from distributary.auth.token_issuer import make_token
 from distributary.config import Auth, Config
@@ -21,6 +20,7 @@ from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
 from distributary.docgen.rest_page import control_app, routes
 from distributary.errors import ConfigError, CredentialsMissing, Forbidden, TokenExpired
+from distributary.httpd.authorization import Need, challenge
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.store.memory_store import MemoryReader, MemoryStore

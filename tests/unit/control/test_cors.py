@@ -3,10 +3,10 @@ from __future__ import annotations
 from aiohttp.test_utils import TestClient, TestServer
 from tests.unit.control.conftest import Api, check
 
-from distributary.auth import PageRules
 from distributary.config import Config, Control, Publisher
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
+from distributary.httpd.cors import PageRules
 
 
 async def test_a_page_of_another_site_is_refused(api: Api) -> None:

@@ -19,11 +19,11 @@ from tests.unit.control.conftest import Api, check
 from tests.unit.publisher.world import World
 from yarl import URL
 
-from distributary.auth import PageRules
 from distributary.config import Control
 from distributary.control import consistent_read
 from distributary.control import row_routes as rows_module
 from distributary.control.row_routes import RESULTS
+from distributary.httpd.cors import PageRules
 from distributary.publisher.hub.snapshot import Moved
 
 PATH = "/v1/views/odds"

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.control.accept import choose
 from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.gateway_access import grant_of, user_of
 from distributary.gateway.registry.registered_schema import Schema
@@ -18,6 +17,7 @@ from distributary.gateway.registry.schema_checker import DEADLINE, Checker
 from distributary.gateway.registry.schemas_topic import SchemaLog
 from distributary.gateway.registry.schemas_topic_records import DEFAULT, Version, local_name
 from distributary.gateway.response_bodies import flag, number, read_json
+from distributary.httpd.content_negotiation import choose
 
 LOG: web.AppKey[SchemaLog] = web.AppKey("schemas", SchemaLog)
 

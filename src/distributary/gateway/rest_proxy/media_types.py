@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from distributary.control.accept import choose
 from distributary.gateway.error_codes import RestCode, api_error
+from distributary.httpd.content_negotiation import choose
 
 FORMATS = ("binary", "json", "avro", "jsonschema")
 """How the keys and values of records are written in bodies."""

@@ -13,14 +13,14 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.auth import PageRules
-from distributary.auth.audited import audited
 from distributary.config import Config
 from distributary.config.sections import Publisher
 from distributary.errors import HostRefused, OriginRefused
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
+from distributary.httpd.cors import PageRules
 from distributary.httpd.listener import Listener
+from distributary.httpd.request_audit import audited
 from distributary.httpd.response_headers import add_safe_headers
 from distributary.publisher import metrics
 from distributary.publisher.access.door import Door

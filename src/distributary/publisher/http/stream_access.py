@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.auth import EVERYTHING, Gate, Grant, Held, Need, challenge, demand
-from distributary.auth.audited import Attempt, route_of
+from distributary.auth import EVERYTHING, Gate, Grant, Held
 from distributary.auth.jwt_checks import refuse
 from distributary.errors import AccessError, DistributaryError, Forbidden, StoreUnavailable, TooManyRequests
+from distributary.httpd.authorization import Need, challenge, demand
 from distributary.httpd.listener import client_of
+from distributary.httpd.request_audit import Attempt, route_of
 from distributary.publisher import errors
 from distributary.publisher.access.door import Door
 from distributary.publisher.codec.websocket_frames import encode

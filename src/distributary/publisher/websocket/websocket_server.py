@@ -8,12 +8,12 @@ from http import HTTPStatus
 
 from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
 
-from distributary.auth import PageRules
 from distributary.config import Config
 from distributary.config.sections import Publisher
 from distributary.errors import HostRefused, OriginRefused, PortTaken
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
+from distributary.httpd.cors import PageRules
 from distributary.httpd.listener import tls_arguments
 from distributary.publisher.access.door import Door
 from distributary.publisher.codec import codes

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.auth import OPEN, STACK, Grant, Need, Operator, demand
+from distributary.auth import OPEN, STACK, Grant, Operator
 from distributary.errors import Forbidden
+from distributary.httpd.authorization import Need, demand
 
 READER = Grant("ann", views=("odds",))
 WATCHER = Grant("eve", operator=Operator.READ)

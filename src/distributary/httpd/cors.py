@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
-from distributary.auth.bind_check import is_loopback
+from distributary.auth.client_address import is_loopback
 from distributary.errors import HostRefused, OriginRefused
 
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from distributary.auth.client_security import Trust
 from distributary.errors import ConfigError
 from distributary.httpd import dev_certificates
-from distributary.httpd.client_security import Trust
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ by a loopback address demands exactly that one, under whatever name it was made 
 from __future__ import annotations
 
 import functools
-import ipaddress
 import json
 import os
 import ssl
@@ -16,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from distributary.auth.client_address import is_loopback
 from distributary.errors import ConfigError
 
 CA = "DISTRIBUTARY_TLS_CA"
@@ -60,7 +60,7 @@ class Trust:
         parts = urlsplit(url)
         if parts.scheme not in ("https", "wss"):
             return None
-        ours = _is_loopback(parts.hostname or "") and (self._ports is None or parts.port in self._ports)
+        ours = is_loopback(parts.hostname or "") and (self._ports is None or parts.port in self._ports)
         leaves = "".join(filter(None, map(_leaf, self._pinned))) if ours else ""
         files = (self._ca, self._certificate, self._key)
         return _context(*files, leaves, tuple(map(_changed, files)))
@@ -130,10 +130,3 @@ def _changed(file: str) -> int:
         return os.stat(file).st_mtime_ns if file else 0
     except OSError:
         return 0
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return host == "localhost"

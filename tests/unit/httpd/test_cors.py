@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from distributary.auth.origin_policy import PageRules, origin_allowed
 from distributary.config import Control, Publisher
 from distributary.errors import HostRefused, OriginRefused
+from distributary.httpd.cors import PageRules, origin_allowed
 
 LISTED = ["https://app.example.com", "https://*.games.example.com", "http://*.local.example.com:8080"]
 

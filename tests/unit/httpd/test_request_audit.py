@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from distributary.auth.audit import Audit
-from distributary.auth.audited import Attempt, audited, route_of
+from distributary.httpd.request_audit import Attempt, audited, route_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.control.accept import choose
 from distributary.control.row_formats import ARROW, CSV, FORMATS, JSON, NDJSON
+from distributary.httpd.content_negotiation import choose
 
 OFFERED = list(FORMATS)
 

@@ -51,7 +51,7 @@ OURS = {
     "kafka.reassignment": "reads a file of the user at the terminal",
     "kafka.offset_spec": "reads options of the user at the terminal",
     "kafka.record_router": "reads settings",
-    "kafka.sasl": "reads replies of the Kafka brokers that we log in to",
+    "kafka.broker_request": "reads replies of the Kafka brokers that we log in to",
     "model.change": "reads changes that reducers wrote",
     "model.command": "reads commands that the control API wrote",
     "model.build": "reads definitions of the store",

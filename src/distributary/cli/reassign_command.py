@@ -131,7 +131,7 @@ def _now(cluster: Cluster, topics: list[str]) -> Plan:
 
 
 def _spread(now: Plan, brokers: list[int], replication: int | None) -> Plan:
-    from distributary.kafka.replica_placement import spread
+    from distributary.kafka.reassignment import spread
 
     return {
         topic: spread(places, brokers, replication or max(map(len, places.values())))

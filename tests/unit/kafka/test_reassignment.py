@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import UsageError
-from distributary.kafka.replica_placement import spread
+from distributary.kafka.reassignment import spread
 
 layouts = st.dictionaries(
     st.integers(0, 30), st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True), min_size=1

@@ -10,7 +10,7 @@ from pathlib import Path
 from distributary.config import Config
 from distributary.config.embedded_defaults import SUPER_USER, kafka_secret, new_password, scram_login
 from distributary.config.private_files import read_secret, secret_file
-from distributary.kafka import admin, service_acls
+from distributary.kafka import admin, broker_security
 from distributary.kafka.embedded_broker import Broker
 from distributary.kafka.topic_offsets import wait_for_kafka
 
@@ -23,7 +23,7 @@ _SECONDS = 20.0
 
 def users() -> tuple[str, ...]:
     """All that `up` makes."""
-    return SUPER_USER, *map(service_acls.user_of, service_acls.PARTS)
+    return SUPER_USER, *map(broker_security.user_of, broker_security.PARTS)
 
 
 def make_logins(data_dir: Path, *, secure: bool) -> None:
@@ -45,7 +45,7 @@ def part_login(data_dir: Path, part: str, *, tls: bool = False) -> Mapping[str, 
     kind = part.partition("-")[0]  # publisher-2
     if kind in _WITHOUT:
         return {}
-    user = service_acls.user_of(kind) if kind in service_acls.PARTS else SUPER_USER
+    user = broker_security.user_of(kind) if kind in broker_security.PARTS else SUPER_USER
     return scram_login(user, read_secret(kafka_secret(data_dir, user)) or "", tls=tls)
 
 
@@ -55,8 +55,8 @@ def let_in(broker: Broker, config: Config) -> None:
     Java's clients give up at the first refusal, so it must have arrived before a part connects.
     """
     passwords = {user: read_secret(kafka_secret(config.data_dir, user)) or "" for user in users()}
-    wanted = service_acls.rights(config.kafka.commands_topic, config.gateway.schemas_topic)
-    service_acls.provide(admin.connect(broker.own, _SECONDS), wanted, passwords)
+    wanted = broker_security.rights(config.kafka.commands_topic, config.gateway.schemas_topic)
+    broker_security.provide(admin.connect(broker.own, _SECONDS), wanted, passwords)
 
     def check(user: str) -> None:
         login = scram_login(user, passwords[user], tls=bool(config.kafka.tls_certificate))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.kafka.service_acls import PARTS, rights, user_of
+from distributary.kafka.broker_security import PARTS, rights, user_of
 
 FOUND = rights("commands", "schemas")
 

@@ -37,7 +37,7 @@ def _shares(item: pytest.Item) -> bool:
 
 SETTINGS = """
 [spark]
-batch = "15 s"
+batch_duration = "15 s"
 memory = "1g"
 
 [publisher]

@@ -58,7 +58,7 @@ async def store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
     if request.param == "memory":
-        memory = MemoryStore(log_keep=50)
+        memory = MemoryStore(log_length=50)
         yield Faces(memory.writer, memory.reader, lambda: memory.writer, memory.restart)
         return
     names = ("valkey", "another") if request.param == "shards" else (request.param,)
@@ -66,13 +66,13 @@ async def store(
     addresses = [server.url for server in behind]
     for server in behind:
         server.flush()
-    writers = [open_writer(addresses, log_keep=50)]
+    writers = [open_writer(addresses, log_length=50)]
     # These tests give way to others: a time-out may be over before the process has looked at its sockets.
     monkeypatch.setattr(reader_module, "CONNECT", reader_module.CONNECT * LIMIT)
     reader = open_reader(addresses)
 
     def another() -> Any:
-        writers.append(open_writer(addresses, log_keep=50))
+        writers.append(open_writer(addresses, log_length=50))
         return writers[-1]
 
     def restart() -> None:

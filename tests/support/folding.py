@@ -17,8 +17,8 @@ from distributary.store.redis import RedisWriter
 class Folding:
     """The real reducer of one partition, fed by hand."""
 
-    def __init__(self, url: str, definition: Definition, *, log_keep: int = 100_000) -> None:
-        self.store = RedisWriter(url, log_keep=log_keep)
+    def __init__(self, url: str, definition: Definition, *, log_length: int = 100_000) -> None:
+        self.store = RedisWriter(url, log_length=log_length)
         self.build = Build(definition.view.name, definition.build)
         self._definition = definition
         self._offset = 0

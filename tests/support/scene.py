@@ -20,7 +20,7 @@ from tests.support.up import Up
 
 SETTINGS = """
 [spark]
-batch = "60 s"
+batch_duration = "60 s"
 
 [publisher]
 processes = 2

@@ -57,7 +57,7 @@ class Gate:
         self._own = own_keys(config)
         self._set = keys or (KeySet.of(auth) if auth.jwks_url else None)
         self._api_keys = ApiKeys.of(config)
-        self._revocations = Revocations(revoked, ttl=auth.revoked_ttl)
+        self._revocations = Revocations(revoked, ttl=auth.revocation_delay)
         self._clock = clock
         self._verified: OrderedDict[str, tuple[float, Grant]] = OrderedDict()  # by token: when
 
@@ -178,7 +178,7 @@ def own_keys(config: Config) -> tuple[VerifyingKey, ...]:
     """Read the keys that need no fetching; raises ConfigError with the file that cannot be used."""
     auth = config.auth
     folder = config.path.parent if config.path else Path()
-    keys = [of_secret(secret) for secret in (auth.hmac_secret, *auth.old_hmac_secrets) if secret]
+    keys = [of_secret(secret) for secret in (auth.hmac_secret, *auth.previous_hmac_secrets) if secret]
     for name in auth.public_keys:
         file = folder / Path(name).expanduser()
         try:

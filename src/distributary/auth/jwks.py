@@ -57,7 +57,7 @@ class KeySet:
         return cls(
             lambda: fetch(auth.jwks_url, auth.jwks_timeout),
             ttl=auth.jwks_ttl,
-            refetch=auth.jwks_refetch,
+            refetch=auth.jwks_min_interval,
             max_age=auth.jwks_max_age,
         )
 

@@ -128,7 +128,7 @@ class Limiter:
             return []
         own = grant.limits.queries
         most = self._limits.queries_per_user if own is None else own
-        cost = self._limits.expensive_query if expensive else 1
+        cost = self._limits.expensive_query_cost if expensive else 1
         said = "at a time" + (f", of which one without an index counts as {cost}" if expensive else "")
         user = f"queries of one user {said}"
         shares = [_share(f"queries:user:{grant.user}", cost, most, user, exact=own)]

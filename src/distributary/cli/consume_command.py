@@ -155,7 +155,7 @@ def _as_member(
     from distributary.kafka.group_admin import check_free
 
     if not args.force:
-        print_note(args, check_free(cluster, args.group, args.client_id, config.names.groups))
+        print_note(args, check_free(cluster, args.group, args.client_id, config.naming.groups))
     consumer = _consumer(args, cluster, args.group)
     consumer.subscribe([args.topic])
     yield from _polled(args, consumer, set(ends), ends, cluster.servers, commit=True)

@@ -86,7 +86,7 @@ def _create(args: argparse.Namespace) -> int:
 
     config = config_of(args, required=False)
     names, settings = names_of(args, "topic"), settings_of(args.set)
-    notes = [check_topic(name, ANY if args.force else config.names.topics) for name in names]
+    notes = [check_topic(name, ANY if args.force else config.naming.topics) for name in names]
     print_note(args, next(filter(None, notes), ""))
     if args.partitions is not None and args.partitions < 1:
         raise UsageError(f"--partitions {args.partitions}: a topic has at least one")

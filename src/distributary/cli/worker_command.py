@@ -128,7 +128,7 @@ def _run(args: argparse.Namespace) -> int:
         config.data_dir,
         args.name or group,
         lambda line: print(f"{args.name or group}: {line}", file=sys.stderr, flush=True),
-        convention=config.names.groups,
+        convention=config.naming.groups,
         force=args.force,
     )
     if args.json:

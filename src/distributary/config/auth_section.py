@@ -87,7 +87,7 @@ class Auth(Section):
         hidden=True,
         check=secret,
     )
-    old_hmac_secrets: tuple[str, ...] = setting(
+    previous_hmac_secrets: tuple[str, ...] = setting(
         (),
         "Secrets before `hmac_secret`, with which tokens may still be signed while it is replaced.",
         hidden=True,
@@ -111,7 +111,7 @@ class Auth(Section):
     jwks_ttl: float = setting(
         600.0, "How long a fetched key set counts before it is fetched again.", unit="s", low=1, example="60"
     )
-    jwks_refetch: float = setting(
+    jwks_min_interval: float = setting(
         30.0,
         "Least time between two fetches, however many tokens name a key that is not known.",
         unit="s",
@@ -161,7 +161,7 @@ class Auth(Section):
         choices=("none", "all"),
         example='"all"',
     )
-    revoked_ttl: float = setting(
+    revocation_delay: float = setting(
         1.0,
         "How long it may take until a revocation counts everywhere.",
         unit="s",
@@ -195,5 +195,5 @@ class Auth(Section):
     def on(self) -> bool:
         """Whether anybody must show a token or a key."""
         return bool(
-            self.hmac_secret or self.old_hmac_secrets or self.public_keys or self.jwks_url or self.keys
+            self.hmac_secret or self.previous_hmac_secrets or self.public_keys or self.jwks_url or self.keys
         )

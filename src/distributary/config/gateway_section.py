@@ -62,7 +62,7 @@ class Gateway(Listening):
         high=60,
         example='"500 ms"',
     )
-    poll_wait: float = setting(
+    poll_timeout: float = setting(
         1.0,
         "How long a read waits for records when the request does not say.",
         unit="s",

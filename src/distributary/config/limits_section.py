@@ -46,11 +46,11 @@ class Limits(Section):
     queries_per_user: int = setting(
         20,
         "Subscriptions of one user at a time, and as many that wait for a lost client to come back; one that "
-        "no index can help counts as `expensive_query`.",
+        "no index can help counts as `expensive_query_cost`.",
         low=0,
         example="100",
     )
-    expensive_query: int = setting(
+    expensive_query_cost: int = setting(
         5,
         "What a query costs of `queries_per_user` that no index can help: each change of its view is "
         "checked against it.",

@@ -67,7 +67,7 @@ class Listening(Section):
         high=10_000_000,
         example="100",
     )
-    head_timeout: float = setting(
+    header_timeout: float = setting(
         10.0,
         "How long a client may take to send the head of a request, from connecting or from the first byte of "
         "a further request.",

@@ -19,7 +19,7 @@ from distributary.config.document_reader import Draft, Origin, Reader
 from distributary.config.effective import Effective, effective
 from distributary.config.gateway_section import Gateway
 from distributary.config.limits_section import Limits
-from distributary.config.names import Names
+from distributary.config.names import Naming
 from distributary.config.problems import Problem, Problems, nearest
 from distributary.config.schemas import Schemas
 from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
@@ -74,7 +74,7 @@ class Config:
     auth: Auth = field(default_factory=Auth)
     limits: Limits = field(default_factory=Limits)
     socketio: Socketio = field(default_factory=Socketio)
-    names: Names = field(default_factory=Names)
+    naming: Naming = field(default_factory=Naming)
     topics: tuple[Topic, ...] = ()
     feeds: tuple[Feed, ...] = ()
     views: tuple[View, ...] = ()
@@ -158,7 +158,7 @@ def load(
         auth=Auth(**sections["auth"].values),
         limits=Limits(**sections["limits"].values),
         socketio=Socketio(**sections["socketio"].values),
-        names=Names(**sections["names"].values),
+        naming=Naming(**sections["naming"].values),
         topics=tuple(Topic(**topic.values) for topic in topics),
         feeds=tuple(Feed(**feed.values) for feed in feeds),
         views=tuple(View(**view.values) for view in views),

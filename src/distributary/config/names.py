@@ -1,4 +1,4 @@
-"""The section ``[names]``."""
+"""The section ``[naming]``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _pattern(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Names(Section):
+class Naming(Section):
     """The naming convention, for commands that create topics and groups. Not set: any name, with a note."""
 
     topics: str | None = setting(

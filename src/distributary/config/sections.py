@@ -96,7 +96,7 @@ class Store(Section):
         check=validators.shard,
     )
     port: int = listen_port(6379, "Port of the embedded server; when it is busy a free one is taken.")
-    log_keep: int = setting(
+    log_length: int = setting(
         100_000,
         "Changes kept for resuming, for each view; who was away for longer gets a snapshot.",
         unit="changes",
@@ -148,7 +148,7 @@ class Spark(Section):
         choices=ENGINES,
         example='"microbatch"',
     )
-    batch: float = setting(
+    batch_duration: float = setting(
         300.0,
         "Length of a Real-Time Mode batch. Each end costs a short pause; Spark wants 5 s or more.",
         unit="s",
@@ -214,7 +214,9 @@ class Publisher(Listening):
         high=1 << 40,
         example='"1 GiB"',
     )
-    ping: float = setting(25.0, "Time between two pings to a connection.", unit="s", low=1, example='"10 s"')
+    ping_interval: float = setting(
+        25.0, "Time between two pings to a connection.", unit="s", low=1, example='"10 s"'
+    )
     max_frame: int = setting(
         65_536,
         "Largest frame accepted from a subscriber.",
@@ -227,7 +229,7 @@ class Publisher(Listening):
     max_channels: int = setting(
         128, "Most channels that one connection may subscribe to.", low=1, example="512"
     )
-    max_rate: int = setting(
+    max_command_rate: int = setting(
         1_000,
         "Commands that one connection may send in a second. Beside them it may send one for each channel.",
         unit="commands/s",
@@ -235,14 +237,14 @@ class Publisher(Listening):
         high=1_000_000,
         example="50",
     )
-    kept_rows: int = setting(
+    max_materialized_rows: int = setting(
         100_000,
         "Most rows of one query that are kept in memory for subscribers with an order or a pace.",
         low=1,
         high=10_000_000,
         example="20_000",
     )
-    top_rows: int = setting(
+    max_limit: int = setting(
         1_000, "Most rows that a subscriber may ask for with `limit`.", low=1, high=100_000, example="100"
     )
     auth_timeout: float = setting(
@@ -275,7 +277,7 @@ class Control(Listening):
         high=86_400,
         example='"5 s"',
     )
-    cache_stale: float = setting(
+    cache_stale_while_revalidate: float = setting(
         5.0,
         "For how long after that caches may serve them while they ask; whole seconds, 0 for not at all.",
         unit="s",

@@ -9,7 +9,7 @@ from distributary.config import validators
 from distributary.config.auth_section import Auth
 from distributary.config.gateway_section import Gateway
 from distributary.config.limits_section import Limits
-from distributary.config.names import Names
+from distributary.config.names import Naming
 from distributary.config.schemas import Schemas
 from distributary.config.sections import ENGINES, Control, Kafka, Publisher, Spark, Store
 from distributary.config.setting_field import Note, Section, Setting, describe
@@ -30,7 +30,7 @@ SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
         "auth": Auth,
         "limits": Limits,
         "socketio": Socketio,
-        "names": Names,
+        "naming": Naming,
     }
 )
 

@@ -207,7 +207,7 @@ def _stores(sight: Sight) -> Iterator[Alarm]:
         if store.limit and store.used > store.limit * FULL:
             share = store.used / store.limit
             text = f"the store at {store.address} uses {share:.0%} of its {store.limit / 2**20:,.0f} MiB"
-            hint = "Raise maxmemory, lower store.log_keep, or give views a ttl"
+            hint = "Raise maxmemory, lower store.log_length, or give views a ttl"
             yield Alarm("store-nearly-full", store.address, text, hint)
 
 
@@ -271,7 +271,7 @@ def _build(sight: Sight, name: str, view: Definition, build: BuildInfo, lag: Lag
     kept = build.seq - build.floor
     if lag.changes and kept / lag.changes < HORIZON and build.floor > 0:
         text = f"view {name}: its log reaches back {kept / lag.changes:.0f} s at this rate"
-        yield Alarm("log-short", name, text, "Raise store.log_keep")
+        yield Alarm("log-short", name, text, "Raise store.log_length")
 
 
 def _views(sight: Sight) -> Iterator[Alarm]:

@@ -154,8 +154,8 @@ def _headers(request: web.Request, part: Part, format: Format, now: int, config:
     text = f"{result.tag} {part.at} {part.limit} {format.name} {part.stale} {part.incomplete} {fields}"
     text += f" {part.position and part.position.epoch}"
     control = f"public, max-age={int(config.cache_max_age)}"
-    if config.cache_stale >= 1:
-        control += f", stale-while-revalidate={int(config.cache_stale)}"
+    if config.cache_stale_while_revalidate >= 1:
+        control += f", stale-while-revalidate={int(config.cache_stale_while_revalidate)}"
     headers = {
         "ETag": f'"{hashlib.sha256(text.encode()).hexdigest()[:24]}"',
         "Last-Modified": formatdate(min(_modified(result), now // 1000), usegmt=True),

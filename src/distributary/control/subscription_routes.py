@@ -47,8 +47,8 @@ async def create(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     body = await read_object(request, FIELDS)
     query, fields = narrowed(request, read_query(body)), read_fields(body)
-    if query.order is not None and query.order.limit > context.config.publisher.top_rows:
-        most = context.config.publisher.top_rows
+    if query.order is not None and query.order.limit > context.config.publisher.max_limit:
+        most = context.config.publisher.max_limit
         raise BadRequest(f'"limit" is {query.order.limit:,}', hint=f"give at most {most:,}")
     grant = grant_of(request)
     await _servable(context, query.view, await require_view(context, query.view, grant))

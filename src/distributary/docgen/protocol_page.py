@@ -123,13 +123,13 @@ is begun the reply's data is `{{"op": "waiting"}}`; then come the snapshot's pag
 | queries of one user in a process | the token's `queries` | error 106 |
 | `publish`, `rpc` and refreshes under way | {pending} for each connection | error 111 |
 | `history` under way | 1 for each connection | error 111 |
-| commands a second | `publisher.max_rate` or the token's `rate`, and one a channel | error 111, then 3013 |
+| commands a second | `publisher.max_command_rate` or its token's, plus 1 a channel | error 111, 3013 |
 | what waits for a reader | `publisher.queue_bytes` | closed with 3008; with a pace: the newest rows |
 | first rows and resumes over 64 KiB that are being sent | `publisher.state_bytes` in a process | error 111 |
 | a reader that has such rows to take | {progress:,} bytes in {stall:g} s, at least | closed with 3008 |
-| `limit` of an order | `publisher.top_rows` | error 107 |
-| rows of a query with an order or a pace | `publisher.kept_rows` | error 106 |
-| an unanswered ping | until the next, `publisher.ping` later | closed with 3012 |
+| `limit` of an order | `publisher.max_limit` | error 107 |
+| rows of a query with an order or a pace | `publisher.max_materialized_rows` | error 106 |
+| an unanswered ping | until the next, `publisher.ping_interval` later | closed with 3012 |
 
 ### Error codes
 

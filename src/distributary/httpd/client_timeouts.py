@@ -69,7 +69,7 @@ class Deadlines:
         self._waiting = waiting
         if now - self._taken > self._settings.write_timeout:
             return "write"
-        if self._head_since is not None and now - self._head_since > self._settings.head_timeout:
+        if self._head_since is not None and now - self._head_since > self._settings.header_timeout:
             return "head"
         if self._idle is not None:
             return "body" if now - self._heard > self._idle else ""

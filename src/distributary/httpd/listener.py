@@ -114,7 +114,7 @@ class Listener:
     async def _sweep(self) -> None:
         """Look at all connections again and again: cheaper than timers that every request would move."""
         limits = self._settings
-        step = min(_LOOK, limits.head_timeout / 4, limits.body_timeout / 4, limits.write_timeout / 4)
+        step = min(_LOOK, limits.header_timeout / 4, limits.body_timeout / 4, limits.write_timeout / 4)
         while True:
             await asyncio.sleep(step)
             for handler in list(self._open):
@@ -163,7 +163,7 @@ def tls_arguments(certificates: Certificates, settings: Listening) -> dict[str, 
         return {}
     return {
         "ssl": certificates.context,
-        "ssl_handshake_timeout": settings.head_timeout,
+        "ssl_handshake_timeout": settings.header_timeout,
         "ssl_shutdown_timeout": min(settings.write_timeout, _FAREWELL),
     }
 

@@ -2,7 +2,7 @@
 
 By convention a name is words joined by dots: its owner, then what it is (``sportsbook.odds``). A word is a
 lower-case letter, then lower-case letters, digits and hyphens. Nobody has to follow it: other names get a
-note. ``names.topics`` and ``names.groups`` set a convention that is enforced, by regular expression. A
+note. ``naming.topics`` and ``naming.groups`` set a convention that is enforced, by regular expression. A
 client's application is the first word of its client id: ``sportsbook-7`` belongs to ``sportsbook``.
 """
 
@@ -25,7 +25,7 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 def check_topic(name: str, pattern: str | None = None) -> str:
     """Check a new topic's name; returns a note for the user, or "".
 
-    ``pattern`` is ``names.topics``. None accepts any name, and the note is on one that does not follow the
+    ``pattern`` is ``naming.topics``. None accepts any name, and the note is on one that does not follow the
     convention. Raises NameRefused for a name that does not match the pattern, or that Kafka does not accept.
     """
     if not _KAFKA.fullmatch(name) or name in (".", ".."):
@@ -38,7 +38,7 @@ def check_topic(name: str, pattern: str | None = None) -> str:
 
 
 def check_group(name: str, pattern: str | None = None) -> str:
-    """As `check_topic`, for a consumer group and ``names.groups``; Kafka accepts any but an empty name."""
+    """As `check_topic`, for a consumer group and ``naming.groups``; Kafka accepts any but an empty name."""
     if not name.strip():
         raise NameRefused(
             "a group needs a name", hint="Name it after its application and purpose: shop.billing"
@@ -71,11 +71,11 @@ def _check(kind: str, name: str, pattern: str | None) -> str:
     if not pattern:
         return (
             f"{kind} {name!r} does not follow the naming convention: lower-case words joined by dots, "
-            f"such as {near or 'sportsbook.odds'}. To enforce a convention, set names.{kind}s in "
-            f'distributary.toml; names.{kind}s = "{ANY}" turns this note off'
+            f"such as {near or 'sportsbook.odds'}. To enforce a convention, set naming.{kind}s in "
+            f'distributary.toml; naming.{kind}s = "{ANY}" turns this note off'
         )
     call = f"Call it {near!r}" if near and re.fullmatch(pattern, near) else "Choose a name that matches it"
     raise NameRefused(
-        f"{kind} {name!r} does not follow the convention {pattern} (names.{kind}s)",
+        f"{kind} {name!r} does not follow the convention {pattern} (naming.{kind}s)",
         hint=f"{call}, or give --force",
     )

@@ -56,8 +56,8 @@ class Publisher:
             stats=self.stats,
             announce=announce,
             replay=replay,
-            kept_rows=settings.kept_rows,
-            top_rows=settings.top_rows,
+            max_materialized_rows=settings.max_materialized_rows,
+            max_limit=settings.max_limit,
             state_bytes=settings.state_bytes,
             limits=self.door.limits,
         )

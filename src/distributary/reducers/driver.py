@@ -49,7 +49,7 @@ class Driver:
         self._daemon = daemon
         self._watchdog = Watchdog(lambda: f"{self._jvm.name} has not answered", self._jvm.kill)
         self._stores = {
-            at: RedisWriter(at, log_keep=config.store.log_keep, timeout=STORE_ANSWERS)
+            at: RedisWriter(at, log_length=config.store.log_length, timeout=STORE_ANSWERS)
             for at in config.store.addresses
         }
         self._silent: set[str] = set()
@@ -169,7 +169,7 @@ class Driver:
             self._drop(build, store)
         for build, definition in wanted.items():
             if build not in self._jobs:
-                own = RedisWriter(address, log_keep=self._config.store.log_keep)
+                own = RedisWriter(address, log_length=self._config.store.log_length)
                 job = Job(self._spark, self._config, build, definition, own, self._slots, self._give_up)
                 self._jobs[build] = job
                 job.start()

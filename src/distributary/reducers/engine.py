@@ -368,7 +368,7 @@ def start(config: Config, writer: Any, engine: Engine, name: str) -> Running:
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
     writer = writer.option("checkpointLocation", folder.as_uri()).queryName(name)
     if engine == "realtime":
-        writer = writer.outputMode("update").trigger(realTime=f"{config.spark.batch:.0f} seconds")
+        writer = writer.outputMode("update").trigger(realTime=f"{config.spark.batch_duration:.0f} seconds")
     elif engine == "catch-up":
         writer = writer.outputMode("append").trigger(availableNow=True)
     else:

@@ -434,7 +434,7 @@ class Job(threading.Thread):
                     self.build,
                     self._progress.claim,
                     self._config.store.address_of(view.name),
-                    self._config.store.log_keep,
+                    self._config.store.log_length,
                     self._config.kafka,
                     feed.topic,
                     plan.projection,

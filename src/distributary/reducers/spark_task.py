@@ -71,7 +71,7 @@ class Task:
     build: Build
     claim: Claim
     store_url: str
-    log_keep: int
+    log_length: int
     kafka: Kafka
     topic: str
     projection: Projection
@@ -431,7 +431,7 @@ class Pump:
 
     def _connect(self) -> RedisWriter:
         if self._store is None:
-            self._store = RedisWriter(self._task.store_url, log_keep=self._task.log_keep)
+            self._store = RedisWriter(self._task.store_url, log_length=self._task.log_length)
         return self._store
 
     def _open(self, partition: int) -> None:

@@ -76,7 +76,7 @@ class Gateway:
             cors_allowed_origins=lambda origin, environ: True,  # what is refused does not come so far
             cors_credentials=False,
             max_http_buffer_size=limits.max_frame,
-            ping_interval=limits.ping,
+            ping_interval=limits.ping_interval,
         )
         self._sio.eio.create_queue = Outbox
         self._sio.on("connect", self._connected)

@@ -277,7 +277,7 @@ def create_topics(config: Config) -> None:
 
 def apply(config: Config) -> list[str]:
     """Write the configuration's views into the store, where the other parts find them; say what was done."""
-    writer = open_writer(config.store.addresses, log_keep=config.store.log_keep)
+    writer = open_writer(config.store.addresses, log_length=config.store.log_length)
     try:
         audit = Audit.of("up", config)
         user = f"uid {os.getuid()}"

@@ -117,8 +117,8 @@ class _View:
 class MemoryStore:
     """One store with two faces: ``writer`` for reducers, ``reader`` for publishers."""
 
-    def __init__(self, *, log_keep: int = 100_000, clock: Callable[[], float] = time.time) -> None:
-        self.keep = log_keep
+    def __init__(self, *, log_length: int = 100_000, clock: Callable[[], float] = time.time) -> None:
+        self.keep = log_length
         self.clock = clock
         self.run_id = fresh_epoch()
         self.all: dict[str, _View] = {}

@@ -45,10 +45,10 @@ REWRITE = 60.0
 class RedisWriter:
     """Implements ``WriterStore`` on Redis or Valkey."""
 
-    def __init__(self, url: str, *, log_keep: int = 100_000, timeout: float = 30.0) -> None:
+    def __init__(self, url: str, *, log_length: int = 100_000, timeout: float = 30.0) -> None:
         self._url = url
         self._timeout = timeout
-        self._keep = log_keep
+        self._keep = log_length
         self._shas: dict[str, str] = {}
 
     @cached_property

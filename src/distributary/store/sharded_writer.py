@@ -30,9 +30,9 @@ from distributary.store.redis_writer import RedisWriter
 class ShardedWriter:
     """Implements ``WriterStore`` on several servers."""
 
-    def __init__(self, addresses: Sequence[str], *, log_keep: int = 100_000) -> None:
+    def __init__(self, addresses: Sequence[str], *, log_length: int = 100_000) -> None:
         self._addresses = tuple(addresses)
-        self._shards = {address: RedisWriter(address, log_keep=log_keep) for address in addresses}
+        self._shards = {address: RedisWriter(address, log_length=log_length) for address in addresses}
 
     def close(self) -> None:
         """Give all connections back."""

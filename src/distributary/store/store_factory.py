@@ -15,11 +15,11 @@ from distributary.store.sharded_reader import ShardedReader, latest
 from distributary.store.sharded_writer import ShardedWriter
 
 
-def open_writer(addresses: Sequence[str], *, log_keep: int = 100_000) -> RedisWriter | ShardedWriter:
+def open_writer(addresses: Sequence[str], *, log_length: int = 100_000) -> RedisWriter | ShardedWriter:
     """Make the blocking client of a store."""
     if len(addresses) == 1:
-        return RedisWriter(addresses[0], log_keep=log_keep)
-    return ShardedWriter(addresses, log_keep=log_keep)
+        return RedisWriter(addresses[0], log_length=log_length)
+    return ShardedWriter(addresses, log_length=log_length)
 
 
 def open_reader(addresses: Sequence[str]) -> RedisReader | ShardedReader:

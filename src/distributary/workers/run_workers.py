@@ -48,7 +48,7 @@ def run(
 ) -> pool_state.CrewState:
     """Work until SIGINT or SIGTERM, and say what was done.
 
-    ``convention`` is ``names.groups``; ``force`` skips it, and the check for members of other applications.
+    ``convention`` is ``naming.groups``; ``force`` skips it, and the check for members of other applications.
     Raises BadFunction, TopicMissing, NameRefused, GroupBusy, WorkerBusy, WorkerFailed.
     """
     look_here()

@@ -118,7 +118,7 @@ def made(user: str, **allowed: Any) -> str:
 
 def test_each_sees_its_own_rows_until_it_is_revoked(start: Start, store: StoreServer) -> None:
     fill(store)
-    process = start(auth_hmac_secret=SECRET, auth_revoked_ttl="0")
+    process = start(auth_hmac_secret=SECRET, auth_revocation_delay="0")
     with pytest.raises(CredentialsMissing):
         client(process).get("/v1/views/odds")
     token = made("ann", views=["odds"], rows="country = 'DE'")
@@ -146,7 +146,7 @@ def test_each_sees_its_own_rows_until_it_is_revoked(start: Start, store: StoreSe
 
 def test_keys_are_fetched_rotated_and_kept(start: Start, store: StoreServer, key_server: KeyServer) -> None:
     fill(store)
-    process = start(auth_jwks_url=key_server.url, auth_jwks_refetch="1 s")
+    process = start(auth_jwks_url=key_server.url, auth_jwks_min_interval="1 s")
     now = int(time.time())
     body = {"sub": "ann", "views": ["odds"], "iat": now, "exp": now + 600}
     old = client(process, sign(body, rsa_key(), "RS256", kid="old"))

@@ -82,7 +82,7 @@ def test_what_is_refused(run: Run, filled: str, tmp_path: Path) -> None:
     run("consume", filled, "--show", "colour").bad("colour", "timestamp", status=2)
     run("consume", filled, "--property", "x=1").bad("print.key", status=2)
     run("consume", filled, "--group", "g", "--from", "earliest").bad("groups reset", status=2)
-    (tmp_path / "distributary.toml").write_text("[names]\ngroups = 'shop\\.[a-z]+'\n")
+    (tmp_path / "distributary.toml").write_text("[naming]\ngroups = 'shop\\.[a-z]+'\n")
     run("consume", filled, "--group", "Bad Group").bad("convention", "--force")
     run("consume").bad("which topic?", status=2)
 
@@ -92,7 +92,7 @@ def test_a_group_of_any_name_is_accepted_with_a_note(run: Run, filled: str) -> N
     words = ("consume", filled, "--group", group, "--max-messages", "1")
     done = run(*words).good()
     assert f"note: group '{group}' does not follow the naming convention" in done.err
-    assert "names.groups" in done.err
+    assert "naming.groups" in done.err
     assert len(done.out.splitlines()) == 1
     assert "note:" not in run(*words).good().err, "it exists by now"
     assert run("consume", filled, "--group", group + "-2", "--max-messages", "1", "--json").good().err == ""

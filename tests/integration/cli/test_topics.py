@@ -83,7 +83,7 @@ def test_names_of_first_examples_are_accepted_with_a_note(run: Run, name: str) -
         done = run("topics", "create", name).good()
         assert (done.out, done.err.count("note:")) == ("", 1)
         assert f"topic '{name}' does not follow the naming convention" in done.err
-        assert "names.topics" in done.err
+        assert "naming.topics" in done.err
         assert f"topic {name}: created" in done.err
     finally:
         run("topics", "delete", name).good()
@@ -95,22 +95,22 @@ def test_the_note_on_names_can_be_silenced(run: Run, topic: str, tmp_path: Path)
     assert (done.json["created"], done.err) == ([name], "")
     assert "note:" in run("topics", "create", name, name + "-2", "--dry-run").good().err
     assert "note:" not in run("topics", "create", name, "--dry-run", "--force").good().err
-    (tmp_path / "distributary.toml").write_text('[names]\ntopics = ".*"\n')
+    (tmp_path / "distributary.toml").write_text('[naming]\ntopics = ".*"\n')
     assert "note:" not in run("topics", "create", name, "--dry-run").good().err
 
 
 def test_names_follow_the_convention_that_is_set(run: Run, topic: str, tmp_path: Path) -> None:
     run("topics", "create", "two words").bad("249")
     run("topics", "create", "two words", "--force").bad("249")
-    (tmp_path / "distributary.toml").write_text(f"[names]\ntopics = '{CONVENTION}'\n")
+    (tmp_path / "distributary.toml").write_text(f"[naming]\ntopics = '{CONVENTION}'\n")
     bad = "Sports_Book." + topic.removeprefix("test.")
     run("topics", "create", bad).bad("does not follow the convention", "sports-book.", "--force")
     run("topics", "create", bad, "--force").good()
     run("topics", "delete", bad).good()
-    (tmp_path / "distributary.toml").write_text("[names]\ntopics = 'shop\\.[a-z]+'\n")
+    (tmp_path / "distributary.toml").write_text("[naming]\ntopics = 'shop\\.[a-z]+'\n")
     run("topics", "create", topic).bad("shop")
-    (tmp_path / "distributary.toml").write_text("[names]\ntopics = '('\n")
-    run("topics", "create", topic).bad("names.topics", "regular expression", status=2)
+    (tmp_path / "distributary.toml").write_text("[naming]\ntopics = '('\n")
+    run("topics", "create", topic).bad("naming.topics", "regular expression", status=2)
 
 
 def test_a_dry_run_changes_nothing(run: Run, topic: str) -> None:

@@ -24,7 +24,9 @@ Start = Callable[..., Awaitable[str]]
 def settings(stack: RunningStack) -> Config:
     """A configuration with a schemas topic of the test's own, and groups that are quick."""
     Calls.own = stack.own
-    gateway = replace(stack.config.gateway, schemas_topic=f"schemas-{uuid.uuid4().hex[:10]}", poll_wait=0.5)
+    gateway = replace(
+        stack.config.gateway, schemas_topic=f"schemas-{uuid.uuid4().hex[:10]}", poll_timeout=0.5
+    )
     # Members of a group hear at their next heartbeat that it shares anew, every 3 s unless it is said.
     kafka = replace(
         stack.config.kafka, properties={"heartbeat.interval.ms": "200", "fetch.max.wait.ms": "100"}

@@ -34,7 +34,7 @@ async def trickle(writer: asyncio.StreamWriter, data: bytes, pause: float) -> No
 
 @on_uvloop
 async def test_a_head_that_never_ends_is_answered_with_408_and_closed() -> None:
-    async with serving(head_timeout=0.3) as listener, connected(listener) as (reader, writer):
+    async with serving(header_timeout=0.3) as listener, connected(listener) as (reader, writer):
         sending = asyncio.create_task(trickle(writer, HEAD + b"X-Padding: " + b"x" * 10_000, 0.05))
         assert (await rest(reader)).startswith(b"HTTP/1.1 408 ")
         sending.cancel()
@@ -44,14 +44,14 @@ async def test_a_head_that_never_ends_is_answered_with_408_and_closed() -> None:
 
 @on_uvloop
 async def test_a_client_that_says_nothing_is_closed() -> None:
-    async with serving(head_timeout=0.3) as listener, connected(listener) as (reader, _):
+    async with serving(header_timeout=0.3) as listener, connected(listener) as (reader, _):
         assert await rest(reader) == b""
         assert listener.tally.timed_out == {"head": 1}
 
 
 @on_uvloop
 async def test_the_head_of_a_further_request_has_its_deadline_from_its_first_byte() -> None:
-    async with serving(head_timeout=0.3) as listener, connected(listener) as (reader, writer):
+    async with serving(header_timeout=0.3) as listener, connected(listener) as (reader, writer):
         writer.write(HEAD + b"\r\n")
         await reply(reader)
         await asyncio.sleep(0.6)  # idle is not slow
@@ -170,7 +170,7 @@ async def test_a_slow_reader_gets_everything() -> None:
 @on_uvloop
 async def test_a_websocket_may_be_silent_for_longer_than_any_request() -> None:
     limits: dict[str, Any] = {
-        "head_timeout": 0.2,
+        "header_timeout": 0.2,
         "body_timeout": 0.2,
         "write_timeout": 0.2,
         "keepalive_timeout": 0.2,

@@ -248,7 +248,7 @@ def tls_of(folder: Path) -> dict[str, Any]:
 
 @on_uvloop
 async def test_a_handshake_that_never_ends_is_closed(folder: Path) -> None:
-    limits = tls_of(folder) | {"head_timeout": 0.3}
+    limits = tls_of(folder) | {"header_timeout": 0.3}
     async with serving(World(), **limits) as publisher, asyncio.timeout(WAIT):
         for port in (publisher.websocket.port, publisher.http.port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -260,7 +260,7 @@ async def test_a_handshake_that_never_ends_is_closed(folder: Path) -> None:
 
 @on_uvloop
 async def test_a_head_that_never_ends_is_closed_by_tls_too(folder: Path) -> None:
-    limits = tls_of(folder) | {"head_timeout": 0.3}
+    limits = tls_of(folder) | {"header_timeout": 0.3}
     context = ssl.create_default_context(cafile=folder / "ca.pem")
     async with serving(World(), **limits) as publisher, asyncio.timeout(WAIT):
         for port in (publisher.websocket.port, publisher.http.port):

@@ -17,7 +17,7 @@ from tests.unit.publisher.world import VIEW, until
 
 from distributary.config import Auth
 
-AUTH = Auth(hmac_secret=SECRET, revoked_ttl=0.0)
+AUTH = Auth(hmac_secret=SECRET, revocation_delay=0.0)
 """With the usual grace: clients get a new token when the old one ends, not before."""
 
 

@@ -259,7 +259,7 @@ async def test_python_calls_and_publishes(protobuf: bool) -> None:
 
 @protobuf
 async def test_python_answers_pings(protobuf: bool) -> None:
-    async with serving(World(), ping=0.2) as publisher:
+    async with serving(World(), ping_interval=0.2) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf, max_server_ping_delay=5)
         await client.connect()
         await client.ready()
@@ -281,7 +281,7 @@ async def test_node(protobuf: bool) -> None:
     world.put(("a", {"n": 0}))
     taken = Taken()
     inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, taken.produce)
-    async with serving(world, inlet=inlet, ping=1.0) as publisher:
+    async with serving(world, inlet=inlet, ping_interval=1.0) as publisher:
         process = await asyncio.create_subprocess_exec(
             "node",
             str(NODE / "follow.mjs"),

@@ -47,7 +47,7 @@ async def test_connections_over_the_total_get_503_and_both_ports_count() -> None
 
 
 async def test_connections_before_their_handshake_count_and_end_in_time() -> None:
-    async with serving(World(), head_timeout=0.3, max_connections=1) as publisher:
+    async with serving(World(), header_timeout=0.3, max_connections=1) as publisher:
         async with silent(publisher) as reader:
             await until(lambda: publisher.tally.open == 1)
             async with asyncio.timeout(WAIT):

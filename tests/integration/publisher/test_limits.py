@@ -115,7 +115,10 @@ async def test_names() -> None:
 
 @both
 async def test_commands_beyond_the_rate_are_refused_and_a_flood_is_closed(wire: Wire) -> None:
-    async with serving(World(), max_rate=1, max_channels=5) as publisher, raw(publisher, wire) as client:
+    async with (
+        serving(World(), max_command_rate=1, max_channels=5) as publisher,
+        raw(publisher, wire) as client,
+    ):
         await client.connect()
         await client.send(*({"id": n, "unsubscribe": {"channel": "x"}} for n in range(2, 9)))
         codes = [(await client.next()).get("error", {}).get("code", 0) for _ in range(7)]
@@ -126,7 +129,7 @@ async def test_commands_beyond_the_rate_are_refused_and_a_flood_is_closed(wire: 
 
 @both
 async def test_whoever_subscribes_to_all_it_may_is_no_flood(wire: Wire) -> None:
-    async with serving(World(), max_rate=1) as publisher, raw(publisher, wire) as client:
+    async with serving(World(), max_command_rate=1) as publisher, raw(publisher, wire) as client:
         await client.send(
             {"id": 1, "connect": {}},
             *({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 130)),

@@ -119,7 +119,7 @@ async def test_some_fields_of_the_first_rows_and_of_the_newest(wire: Wire) -> No
 async def test_orders_and_paces_that_are_refused() -> None:
     world = World()
     world.put(("a", {"n": 1}), ("b", {"n": 2}))
-    async with serving(world, kept_rows=1, top_rows=5) as publisher, raw(publisher) as client:
+    async with serving(world, max_materialized_rows=1, max_limit=5) as publisher, raw(publisher) as client:
         await client.connect()
         for id, (channel, data, code, said) in enumerate(
             (

@@ -30,7 +30,7 @@ from distributary.publisher.websocket.client_publish import Inlet
 
 KEY, HASH = make_key()
 ENTRY = {"hash": HASH, "views": [VIEW], "rows": "c = 'DE'"}
-AUTH = Auth(hmac_secret=SECRET, keys={"reports": json.dumps(ENTRY)}, leeway=0.0, revoked_ttl=0.0)
+AUTH = Auth(hmac_secret=SECRET, keys={"reports": json.dumps(ENTRY)}, leeway=0.0, revocation_delay=0.0)
 
 both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
 
@@ -346,7 +346,7 @@ async def text_of(reply: aiohttp.ClientResponse) -> bytes:
 
 
 async def test_a_grace_for_those_whose_token_is_just_over() -> None:
-    auth = Auth(hmac_secret=SECRET, leeway=60.0, revoked_ttl=0.0)
+    auth = Auth(hmac_secret=SECRET, leeway=60.0, revocation_delay=0.0)
     async with serving(two_rows(), auth=auth) as publisher, raw(publisher) as ann:
         assert (await ann.connect(german(lasts=-5)))["ttl"] == 1
         await publisher.door.roll.look()

@@ -276,7 +276,7 @@ async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(wire: Wire
 
 @both
 async def test_recover_flag_and_history(wire: Wire) -> None:
-    world = World(log_keep=3)
+    world = World(log_length=3)
     async with serving(world) as publisher, raw(publisher, wire) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": VIEW}})
@@ -323,7 +323,7 @@ async def test_a_message_in_pieces() -> None:
 @both
 async def test_pings_are_answered_or_the_connection_is_closed(wire: Wire) -> None:
     world = World()
-    async with serving(world, ping=0.2) as publisher, raw(publisher, wire) as client:
+    async with serving(world, ping_interval=0.2) as publisher, raw(publisher, wire) as client:
         await client.connect()
         pings = [await client.socket.recv(decode=False) for _ in range(3) if await pong(client)]
         assert pings == [wire.ping] * 3

@@ -90,7 +90,7 @@ async def test_nobody_waits_for_the_next_record_nor_for_a_batch_to_end(feeding: 
 
         # An end is stored, for what was filtered out (R12). The first one runs code that the JVM has not run
         # before, as nothing does in a stack that has been up for minutes: the second must be short.
-        batch = feeding.stack.config.spark.batch
+        batch = feeding.stack.config.spark.batch_duration
         for end in (1, 2):
             known = store.hget(meta, "e:0")
             await asyncio.sleep(max(0.0, batch * end - 5 - (time.monotonic() - began)))

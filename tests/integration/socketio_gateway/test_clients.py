@@ -69,8 +69,8 @@ async def test_the_rest_of_the_protocol() -> None:
     taken = Taken()
     inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, taken.produce)
     async with (
-        serving(world, inlet=inlet, ping=1.0) as publisher,
-        gateway([publisher.addresses["websocket"]], ping=1.0) as one,
+        serving(world, inlet=inlet, ping_interval=1.0) as publisher,
+        gateway([publisher.addresses["websocket"]], ping_interval=1.0) as one,
         node(one.port, "--websocket") as client,
     ):
         await client.ask("subscribe", {"view": VIEW})

@@ -32,7 +32,7 @@ def server(tmp_path: Path) -> Iterator[StoreServer]:
 
 def test_the_log_is_given_up_before_rows_are_refused(server: StoreServer) -> None:
     admin = redis.Redis(port=server.port)
-    writer = RedisWriter(server.url, log_keep=10**9)
+    writer = RedisWriter(server.url, log_length=10**9)
     writer.define("v", "b", "{}")
     claimed = writer.claim(B, "t", 1)
     opened = writer.open(B, 0, claimed.claim)

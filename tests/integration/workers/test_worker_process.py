@@ -230,7 +230,7 @@ def test_bad_input(make_crew: Callable[[int], Crew], words: tuple[str, ...], sai
     crew = make_crew(1)
     given = [word.replace("TOPIC", crew.topic) for word in words]
     servers = crew.stack.config.kafka.bootstrap_servers
-    (crew.folder / "distributary.toml").write_text("[names]\ngroups = '[A-Z]+'\n")
+    (crew.folder / "distributary.toml").write_text("[naming]\ngroups = '[A-Z]+'\n")
     done = subprocess.run(
         [sys.executable, "-m", "distributary.cli", "worker", "run", *given, "--bootstrap-server", servers],
         cwd=crew.folder,

@@ -62,7 +62,7 @@ class Case:
 
 
 def with_secret(**settings: Any) -> Case:
-    return Case(Auth(hmac_secret=SECRET, revoked_ttl=0.0, **settings))
+    return Case(Auth(hmac_secret=SECRET, revocation_delay=0.0, **settings))
 
 
 def with_set(**settings: Any) -> Case:
@@ -277,7 +277,7 @@ async def test_a_token_for_one_channel_opens_nothing_else() -> None:
 
 async def test_tokens_of_the_old_secret_count_while_it_is_replaced() -> None:
     new, old, older = "n" * 32, SECRET, "x" * 32
-    case = Case(Auth(hmac_secret=new, old_hmac_secrets=(old,), revoked_ttl=0.0))
+    case = Case(Auth(hmac_secret=new, previous_hmac_secrets=(old,), revocation_delay=0.0))
     for secret in (new, old):
         assert (await case.gate.by_token(sign(claims(), secret))).user == "ann"
     assert await case.reason(sign(claims(), older)) == "signature"

@@ -50,7 +50,7 @@ async def test_consumers_of_one_user_are_bounded_by_the_configuration_or_the_tok
 
 
 async def test_query_without_an_index_costs_more() -> None:
-    one = limiter(queries_per_user=10, expensive_query=4)
+    one = limiter(queries_per_user=10, expensive_query_cost=4)
     assert await count_queries(one, ANN, expensive=True) == 2
     assert await count_queries(one, ANN) == 2, "what is left"
 

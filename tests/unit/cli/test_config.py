@@ -37,14 +37,16 @@ def test_settings_with_their_origins(folder: Path, capsys: Captured, monkeypatch
 
 
 def test_json(folder: Path, capsys: Captured) -> None:
-    Path("other.toml").write_text('[store]\nurl = "redis://:hunter2@h"\n[publisher]\nping = "10 s"\n')
+    Path("other.toml").write_text(
+        '[store]\nurl = "redis://:hunter2@h"\n[publisher]\nping_interval = "10 s"\n'
+    )
     assert main(["config", "--json", "--config", "other.toml"]) == 0
     out = capsys.readouterr().out
     assert "hunter2" not in out
     body = json.loads(out)
     assert body["file"] == str(folder / "other.toml")
     rows = {row.pop("key"): row for row in body["settings"]}
-    assert rows["publisher.ping"] == {"value": 10.0, "from": "file", "place": "other.toml:4"}
+    assert rows["publisher.ping_interval"] == {"value": 10.0, "from": "file", "place": "other.toml:4"}
     assert rows["kafka.port"] == {"value": 9092, "from": "default", "place": ""}
 
 

@@ -41,7 +41,7 @@ def test_every_kind_of_value(load_text: Load) -> None:
         memory = "1G"
         start_timeout = "2 minutes"
         [spark]
-        batch = 60
+        batch_duration = 60
         engine = "microbatch"
         [spark.properties]
         spark.ui.enabled = false
@@ -66,7 +66,7 @@ def test_every_kind_of_value(load_text: Load) -> None:
     )
     assert config.data_dir == Path.cwd() / "state"
     assert (config.kafka.memory, config.kafka.start_timeout) == ("1g", 120.0)
-    assert (config.spark.batch, config.spark.engine) == (60.0, "microbatch")
+    assert (config.spark.batch_duration, config.spark.engine) == (60.0, "microbatch")
     assert config.spark.properties == {"spark.ui.enabled": "false", "spark.task.maxFailures": "3"}
     assert config.publisher.queue_bytes == 2 << 20
     assert config.publisher.origins == ("https://a.example", "*")
@@ -181,7 +181,7 @@ def test_origins(load_text: Load) -> None:
     assert rows["control.port"].origin == Origin("option", "control.port")
     assert rows["publisher.port"].origin == Origin("default")
     assert rows["feeds.odds.topic"].origin == Origin("file", "distributary.toml:8")
-    assert (rows["publisher.ping"].text, rows["publisher.ping"].value) == ('"25 s"', 25.0)
+    assert (rows["publisher.ping_interval"].text, rows["publisher.ping_interval"].value) == ('"25 s"', 25.0)
 
 
 def test_parse_views_toml_and_json_alike() -> None:

@@ -53,7 +53,7 @@ BY_KEY = {
     "reduce_events": "m:g",
     "broker_id": "103",
     "hmac_secret": "0123456789abcdef0123456789abcdef",
-    "old_hmac_secrets": "0123456789abcdef0123456789abcdef",
+    "previous_hmac_secrets": "0123456789abcdef0123456789abcdef",
     "jwks_url": "https://h/keys",
     "routes": '{"a": "n > 1"}',
     "spark.environment": "AWS_*,X",

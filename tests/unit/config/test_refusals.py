@@ -31,7 +31,7 @@ def test_the_message_of_the_brief(refuse_text: Refuse) -> None:
         ("[kafak]", '1: kafak: unknown section (did you mean "kafka"?)'),
         ("[[view]]", '1: view: unknown section (did you mean "views"?)'),
         ('datadir = "x"', '1: datadir: unknown key (did you mean "data_dir"?)'),
-        ("[names]\nxyz = 1", "2: names.xyz: unknown key (there are topics, groups)"),
+        ("[naming]\nxyz = 1", "2: naming.xyz: unknown key (there are topics, groups)"),
         ("kafka = 1", "1: kafka: expected a section: [kafka]"),
         ("[views]\nname = 1", "1: views: expected tables: write [[views]]"),
         ('[kafka]\nport = "1"', '2: kafka.port: expected an integer, got the text "1"'),
@@ -179,7 +179,7 @@ def test_long_word_is_compared_with_none() -> None:
 
 @pytest.mark.parametrize("pattern", ["(" * 5_000, "a{99999999999999999999}"])
 def test_pattern_that_is_too_much_is_refused(refuse_text: Refuse, pattern: str) -> None:
-    (line,) = refuse_text(f'[names]\ntopics = "{pattern}"\n')
+    (line,) = refuse_text(f'[naming]\ntopics = "{pattern}"\n')
     assert "expected a regular expression" in line
 
 

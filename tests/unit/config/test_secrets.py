@@ -73,7 +73,7 @@ def test_repr_of_sections_and_config_hides_secrets(tmp_path: Path) -> None:
     assert "hunter2" not in repr(Store(url="redis://:hunter2@h"))
     assert "hunter2" not in repr(Kafka(properties={"sasl.jaas.config": "x hunter2"}))
     assert "hunter2" not in repr(Spark(properties={"spark.a.password": "hunter2"}))
-    old = Auth(hmac_secret="hunter2" * 8, old_hmac_secrets=("hunter2" * 8,))
+    old = Auth(hmac_secret="hunter2" * 8, previous_hmac_secrets=("hunter2" * 8,))
     assert "hunter2" not in repr(old)
     assert repr(old).count("***") == 2
     file = tmp_path / "d.toml"

@@ -29,7 +29,7 @@ KEY, HASH = make_key()
 AUTH = Auth(
     hmac_secret="a secret of the tests, long enough for HS256",
     keys={"reports": json.dumps({"hash": HASH, "views": ["odds"], "operator": "read"})},
-    revoked_ttl=0.0,
+    revocation_delay=0.0,
 )
 BETS = View("bets", "odds", key="id")
 

@@ -125,7 +125,7 @@ async def test_a_known_state_is_brought_up_to_date_without_pages() -> None:
 
 
 async def test_a_state_that_the_log_does_not_reach_is_read_anew() -> None:
-    world = World(log_keep=1)
+    world = World(log_length=1)
     world.put(("a", {"n": 1}))
     known = await read(world.reader, world.build, Query(VIEW), most=MOST)
     for n in range(5):

@@ -264,7 +264,7 @@ async def test_head(rows: Rows) -> None:
 
 
 async def test_the_configuration_says_how_long_rows_may_be_kept(rows: Rows) -> None:
-    control = replace(rows.api.config.control, cache_max_age=30.9, cache_stale=0.0)
+    control = replace(rows.api.config.control, cache_max_age=30.9, cache_stale_while_revalidate=0.0)
     rows.api.context.config = replace(rows.api.config, control=control)
     assert (await rows.ask())[0].headers["Cache-Control"] == "public, max-age=30"
 

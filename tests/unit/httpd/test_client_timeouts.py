@@ -3,7 +3,7 @@ from __future__ import annotations
 from distributary.config import Control
 from distributary.httpd.client_timeouts import LEAST_RATE, Deadlines
 
-SETTINGS = Control(head_timeout=10, body_timeout=20, write_timeout=60)
+SETTINGS = Control(header_timeout=10, body_timeout=20, write_timeout=60)
 
 
 def missed(deadlines: Deadlines, now: float, *, waiting: int = 0, paused: bool = False) -> str:

@@ -30,7 +30,7 @@ def test_names_by_the_convention_get_no_note(name: str) -> None:
 def test_without_a_set_convention_other_names_get_a_note(name: str) -> None:
     for kind, note in (("topic", check_topic(name)), ("group", check_group(name))):
         assert f"{kind} {name!r} does not follow the naming convention" in note
-        assert f'names.{kind}s = ".*"' in note
+        assert f'naming.{kind}s = ".*"' in note
         assert (suggestion(name) or "sportsbook.odds") in note
 
 
@@ -46,7 +46,7 @@ def test_without_a_set_convention_other_names_get_a_note(name: str) -> None:
 )
 def test_a_set_convention_refuses_other_names_with_a_suggestion(name: str, near: str) -> None:
     assert suggestion(name) == near
-    for check, key in ((check_topic, "names.topics"), (check_group, "names.groups")):
+    for check, key in ((check_topic, "naming.topics"), (check_group, "naming.groups")):
         with pytest.raises(NameRefused, match=key) as refused:
             check(name, CONVENTION)
         assert near in refused.value.hint

@@ -37,7 +37,7 @@ class Case:
         self.now = NOW
         self.down = False
         self.revoked: dict[str, int] = {}
-        auth = Auth(hmac_secret=SECRET, leeway=10.0, revoked_ttl=0.0)
+        auth = Auth(hmac_secret=SECRET, leeway=10.0, revocation_delay=0.0)
         self.roll = Roll(Gate(Config(auth=auth), self._read, clock=lambda: self.now), every=0.001)
 
     async def _read(self, users: Sequence[str]) -> dict[str, int]:

@@ -33,14 +33,14 @@ class World:
     def __init__(
         self,
         *,
-        log_keep: int = 100_000,
+        log_length: int = 100_000,
         stale_after: float | None = None,
         live: bool = True,
         writer: WriterStore | None = None,
         exact: bool = False,
     ) -> None:
         self.exact = exact
-        self.store = MemoryStore(log_keep=log_keep)
+        self.store = MemoryStore(log_length=log_length)
         self.reader = self.store.reader
         self.writer: WriterStore = writer or self.store.writer
         self.build = Build(VIEW, "b1")

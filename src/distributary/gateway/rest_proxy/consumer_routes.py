@@ -137,7 +137,7 @@ async def _read(request: web.Request, instance: Instance, version: int) -> web.R
             "accept its format, or make another",
         )
     settings = request.app[CONFIG].gateway
-    usual = settings.poll_wait if instance.wish.wait is None else instance.wish.wait
+    usual = settings.poll_timeout if instance.wish.wait is None else instance.wish.wait
     wait = number(request, "timeout", -1, low=-1, high=MAX_WAIT)
     limit = number(request, "max_bytes", settings.max_body, low=-1)
     await request.app[INSTANCES].run_until(instance.fetch, usual if wait < 0 else wait / 1000)

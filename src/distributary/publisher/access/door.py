@@ -18,7 +18,7 @@ class Door:
 
     def __init__(self, config: Config, store: ReaderStore) -> None:
         self.gate = Gate(config, store.revoked)
-        every = min(SELDOM, max(OFTEN, config.auth.revoked_ttl))
+        every = min(SELDOM, max(OFTEN, config.auth.revocation_delay))
         self.roll = Roll(self.gate, every=every)
         self.limits = config.limits
         self.limiter = Limiter(config, store)

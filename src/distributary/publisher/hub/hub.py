@@ -92,8 +92,8 @@ class Hub:
         stats: Stats,
         announce: Announce | None = None,
         replay: Touched | None = None,
-        kept_rows: int = KEPT_ROWS,
-        top_rows: int = TOP_ROWS,
+        max_materialized_rows: int = KEPT_ROWS,
+        max_limit: int = TOP_ROWS,
         state_bytes: int = STATE_BYTES,
         limits: Limits | None = None,
     ) -> None:
@@ -102,8 +102,8 @@ class Hub:
         self.states = Budget(state_bytes)
         self.ttl_ms = int(ttl * 1000)
         self._hold_bytes = hold_bytes
-        self._kept_rows = kept_rows
-        self._top_rows = top_rows
+        self._max_materialized_rows = max_materialized_rows
+        self._max_limit = max_limit
         self._limits = limits or Limits()
         self._announce = announce
         self._replay = replay
@@ -247,8 +247,8 @@ class Hub:
             query = Query.load(view, row.text) if row is not None else None
             if query is None or not wish.held.covers(query):
                 raise Refused(codes.unknown("no such query is registered, or it has lapsed"))
-        if query.order is not None and query.order.limit > self._top_rows:
-            why = f"limit is {query.order.limit:,}, and may be {self._top_rows:,}"
+        if query.order is not None and query.order.limit > self._max_limit:
+            why = f"limit is {query.order.limit:,}, and may be {self._max_limit:,}"
             raise Refused(codes.bad_request(why))
         return query, begun
 
@@ -287,7 +287,7 @@ class Hub:
         channel = follower.channel(state.number, query)
         joining = Joining(follower.epoch, follower.seq, limit=self._hold_bytes)
         if member.pace is not None or query.order is not None:
-            channel.keep(member, joining, self._kept_rows)
+            channel.keep(member, joining, self._max_materialized_rows)
         else:
             channel.hold(member, joining)
 
@@ -297,7 +297,7 @@ class Hub:
             return False  # it left while it was waiting: it never had a state
         if member.channel is not None and member in member.channel.keepers:
             if wish.position is None or not await materialized_query.recover(
-                self.store, member, wish.position, self._kept_rows
+                self.store, member, wish.position, self._max_materialized_rows
             ):
                 return False
             self.stats.joins["recovered"] += 1
@@ -333,7 +333,7 @@ class Hub:
         """Read the state until it is not older than the hold. Raises Moved."""
         channel, joining = member.channel, member.joining
         if channel is not None and member in channel.keepers:
-            return await materialized_query.state(self.store, member, self._kept_rows), ()
+            return await materialized_query.state(self.store, member, self._max_materialized_rows), ()
         while channel is not None and joining is not None and not member.lost():
             snapshot = await store_reads.shared(self.store, member.follower.build, channel)
             held = None if member.lost() else joining.settle(snapshot.epoch, snapshot.seq)

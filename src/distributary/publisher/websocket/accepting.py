@@ -34,7 +34,7 @@ class CountedProtocol(internals.WSProtocol):  # type: ignore[misc, name-defined]
     def __init__(self, accept: Accept, settings: Publisher, tally: Connections) -> None:
         super().__init__(
             *(None, None, False, self._asked, _quiet, True),
-            min(settings.auth_timeout, settings.head_timeout),
+            min(settings.auth_timeout, settings.header_timeout),
             *(False, _PINGS, _PINGS, WSAutoPingStrategy.PING_WHEN_IDLE, True),
             *(settings.max_frame, None, _READ_BUFFER),
         )

@@ -64,7 +64,7 @@ class Visitor:
         self._taken = shares
         self._become(grant)
         channels, limit = self.channels, grant.limits.rate
-        rate = settings.max_rate if limit is None else limit
+        rate = settings.max_command_rate if limit is None else limit
         return session.admitted(gate.ttl(grant), max_channels=channels, rate=Rate(rate, rate + channels))
 
     @property

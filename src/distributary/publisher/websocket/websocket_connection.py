@@ -76,10 +76,10 @@ class Connection(WSListener):
         self.session = Session(
             str(uuid.uuid4()),
             version=distributary.__version__,
-            ping=max(1, math.ceil(settings.ping)),
+            ping=max(1, math.ceil(settings.ping_interval)),
             max_channels=settings.max_channels,
             wire=wire,
-            rate=Rate(settings.max_rate, settings.max_rate + settings.max_channels),
+            rate=Rate(settings.max_command_rate, settings.max_command_rate + settings.max_channels),
             asks=server.door.gate.on,
         )
         self._wire = wire

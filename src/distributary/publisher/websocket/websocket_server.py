@@ -76,7 +76,7 @@ class WebSocketServer:
         """Ping the connections, a portion at a time."""
         slice_ = 0
         while True:
-            await asyncio.sleep(self.settings.ping / SLICES)
+            await asyncio.sleep(self.settings.ping_interval / SLICES)
             slice_ = (slice_ + 1) % SLICES
             for connection in [c for c in self.connections if c.number % SLICES == slice_]:
                 connection.ping()

@@ -131,7 +131,7 @@ async def test_from_a_position_before_the_query_was_known(seed: int, query: Quer
 @pytest.mark.parametrize("seed", range(10))
 async def test_replay_where_the_log_does_not_reach_back(seed: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(catch_up, "ROWS", 4)
-    chance, world = random.Random(seed), Written(log_keep=40)
+    chance, world = random.Random(seed), Written(log_length=40)
     now = world.store.now()
     world.store.clock = lambda: now / 1000
     await registered(world, WHOLE)
@@ -174,7 +174,7 @@ async def test_what_is_not_exact_is_not_replayed(view: View, query: Query) -> No
 
 async def away(view: View = REPLAYED, query: Query = WHOLE) -> tuple[Written, Position]:
     """A subscriber that was away for longer than the log reaches back."""
-    world = Written(view, log_keep=3)
+    world = Written(view, log_length=3)
     await registered(world, query)
     world.put(("a", {"s": "f"}))
     world.writer.place(world.build, 1, 10)

@@ -132,7 +132,7 @@ async def test_state_changes_and_resume_are_cut_and_a_filter_may_use_other_field
 
 
 async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_resumes() -> None:
-    world = World(log_keep=50, exact=True)
+    world = World(log_length=50, exact=True)
     world.put(("a", {"n": 1, "z": 0}))
     async with hub_of(world) as hub:
         sink, all_ = ChosenSink(parse_fields("n")), ChosenSink(None, "other")
@@ -198,7 +198,7 @@ def test_a_bad_list_names_the_character(listed: str) -> None:
 async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
     """Writes, joins, losses, resumes at random: every sink ends with its query's rows, cut to its fields."""
     chance = random.Random(seed)
-    world = World(log_keep=30, exact=bool(seed))
+    world = World(log_length=30, exact=bool(seed))
     wishes = [asked("n"), asked("o.x", "s%20%3D%20'f'"), asked("s,o"), channel_query.parse(VIEW)]
     async with hub_of(world) as hub:
         sinks = [(ChosenSink(wishes[n % 4].fields, str(n % 3)), wishes[n % 4]) for n in range(8)]

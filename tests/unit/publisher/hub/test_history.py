@@ -58,7 +58,7 @@ def test_against_brute_force(
     before: int, groups: list[list[bool]], keep: int, since: int | None, limit: int, reverse: bool
 ) -> None:
     async def run() -> None:
-        world = World(log_keep=keep)
+        world = World(log_length=keep)
         for n in range(before):
             world.put((f"old{n}", {"s": "f"}))
         await registered(world)
@@ -143,7 +143,7 @@ async def cut_while_reading(world: World, reads: int, *, reverse: bool) -> Found
 
 
 async def test_a_log_that_is_cut_meanwhile_ends_there_backwards() -> None:
-    world = World(log_keep=12)
+    world = World(log_length=12)
     found = await cut_while_reading(world, 2, reverse=True)
     state = await world.reader.query_state(VIEW, QUERY.id)
     assert state is not None
@@ -154,7 +154,7 @@ async def test_a_log_that_is_cut_meanwhile_ends_there_backwards() -> None:
 
 async def test_a_log_that_is_cut_meanwhile_has_moved_forwards() -> None:
     with pytest.raises(Moved):
-        await cut_while_reading(World(log_keep=12), 1, reverse=False)
+        await cut_while_reading(World(log_length=12), 1, reverse=False)
 
 
 async def test_what_comes_meanwhile_is_not_told() -> None:

@@ -137,7 +137,7 @@ async def test_resume_at_another_publisher() -> None:
 
 
 async def test_a_resume_beyond_the_log_gets_the_state() -> None:
-    world = World(log_keep=3)
+    world = World(log_length=3)
     async with hub_of(world) as hub:
         sink = FoldingSink()
         member = await hub.join(Wish(F), sink)
@@ -156,7 +156,7 @@ async def test_a_resume_beyond_the_log_gets_the_state() -> None:
 
 
 async def test_a_quiet_subscriber_resumes_though_the_log_was_cut() -> None:
-    world = World(log_keep=3)
+    world = World(log_length=3)
     async with hub_of(world) as hub:
         sink = FoldingSink()
         member = await hub.join(Wish(F), sink)
@@ -393,7 +393,7 @@ async def test_a_registered_channel_without_a_subscription_is_one_step() -> None
 async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
     """Writes, joins, losses, resumes and crashes at random: every sink ends with exactly its query's rows."""
     chance = random.Random(seed)
-    world = World(log_keep=30)
+    world = World(log_length=30)
     wishes = [
         ALL,
         F,

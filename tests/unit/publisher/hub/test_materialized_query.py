@@ -195,7 +195,7 @@ async def test_a_resume_gives_the_newest_of_what_was_missed() -> None:
 
 
 async def test_a_resume_beyond_the_log_gets_the_state() -> None:
-    world = World(log_keep=3)
+    world = World(log_length=3)
     async with hub_of(world) as hub:
         sink = LenientSink()
         hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
@@ -283,7 +283,7 @@ async def test_notices_reach_everybody_once() -> None:
 async def test_too_many_rows_are_refused_and_later_end_it() -> None:
     world = World()
     world.put(("k0", {"n": 0}), ("k1", {"n": 1}), ("k2", {"n": 2}))
-    async with hub_of(world, kept_rows=3, top_rows=2) as hub:
+    async with hub_of(world, max_materialized_rows=3, max_limit=2) as hub:
         sink, plain = LenientSink(), FoldingSink()
         await hub.join(Wish(ALL, pace=SOON), sink)
         await hub.join(Wish(ALL), plain)

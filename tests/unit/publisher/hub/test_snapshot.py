@@ -110,7 +110,7 @@ async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
 
 
 async def test_a_log_that_is_cut_too_fast_is_given_up() -> None:
-    world = World(log_keep=1)
+    world = World(log_length=1)
     for n in range(10):
         world.put((f"k{n}", {"n": n}))
 

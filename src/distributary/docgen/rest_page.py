@@ -16,7 +16,7 @@ from distributary.config.sections import Publisher
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
 from distributary.gateway.gateway_app import make_app as make_gateway
-from distributary.gateway.request_fields import taken
+from distributary.gateway.request_fields import accepted_fields
 from distributary.publisher.counters import Stats
 from distributary.publisher.http.http_server import HttpServer
 from distributary.publisher.hub.hub import Hub
@@ -130,7 +130,7 @@ def gateway_app() -> web.Application:
 
 def _of_gateway(name: str, handler: Any) -> dict[str, str]:
     """What an address of the gateway takes, as its handler declares it."""
-    declared = taken(handler)
+    declared = accepted_fields(handler)
     parts = [OF_GATEWAY.get(name, "")]
     if declared.query and "Parameters:" not in parts[0]:
         parts.append(f"Parameters: {', '.join(f'`{one}`' for one in declared.query)}.")

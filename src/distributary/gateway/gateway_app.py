@@ -20,7 +20,7 @@ from distributary.gateway.registry import registry_routes as schemas
 from distributary.gateway.registry.registry_requests import LOG, negotiated
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.registry.schemas_topic import SchemaLog
-from distributary.gateway.request_fields import declared_only
+from distributary.gateway.request_fields import reject_undeclared
 from distributary.gateway.response_bodies import one_shape
 from distributary.gateway.rest_proxy import (
     consumer_routes,
@@ -48,7 +48,7 @@ def make_app(config: Config, store: Store) -> web.Application:
     """
     noted = audited(Audit.of("gateway", config), attempt)
     app = web.Application(
-        middlewares=[noted, one_shape, permitted, declared_only], client_max_size=config.gateway.max_body
+        middlewares=[noted, one_shape, permitted, reject_undeclared], client_max_size=config.gateway.max_body
     )
     app.on_response_prepare.append(add_safe_headers)
     app[CONFIG] = config

@@ -20,7 +20,7 @@ from tests.support.stack import Feeding, RunningStack
 
 from distributary.config import Config
 from distributary.docgen.rest_page import gateway_app, routes
-from distributary.gateway.request_fields import Takes, taken
+from distributary.gateway.request_fields import RequestFields, accepted_fields
 from distributary.gateway.rest_proxy import produce_requests
 from distributary.kafka import librdkafka, topic_offsets
 
@@ -34,7 +34,10 @@ def name_of(handler: Any) -> str:
 
 def declared() -> dict[str, set[str]]:
     """Every name that has an effect, by where it is said."""
-    found = {name_of(handler): {*taken(handler).query, *taken(handler).body} for _, handler in ROUTES}
+    found = {
+        name_of(handler): {*accepted_fields(handler).query, *accepted_fields(handler).body}
+        for _, handler in ROUTES
+    }
     parts = {
         "Item": produce_requests.Item,
         "Header": produce_requests.Header,
@@ -132,13 +135,13 @@ async def test_every_other_name_is_refused(world: World) -> None:
     }
     for address, handler in ROUTES:
         method, _, path = address.partition(" ")
-        takes: Takes = taken(handler)
-        body: Any = {} if takes.body else None
-        for odd in ("nonsense", *takes.idle):
+        fields: RequestFields = accepted_fields(handler)
+        body: Any = {} if fields.body else None
+        for odd in ("nonsense", *fields.ignored):
             refused = await world.ask(method, f"{path}?{odd}=x", body)
             assert refused.status // 100 == 4, (address, odd, refused)
             assert odd in refused.body["message"], (address, odd, refused)
-            if takes.body:
+            if fields.body:
                 sent = await world.ask(method, path, {odd: "x"}, JSON)
                 assert sent.status // 100 == 4, (address, odd, sent)
                 assert odd in sent.body["message"], (address, odd, sent)

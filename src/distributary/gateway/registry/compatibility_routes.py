@@ -9,7 +9,7 @@ from distributary.gateway.registry.registered_schema import MODES
 from distributary.gateway.registry.registry_requests import LOG, reply, subject_or_all
 from distributary.gateway.registry.schema_catalog import Book
 from distributary.gateway.registry.schemas_topic_records import Record
-from distributary.gateway.request_fields import takes
+from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import flag, read_json
 
 _IDLE = (
@@ -43,7 +43,7 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
-@takes(query=("defaultToGlobal",))
+@accepts(query=("defaultToGlobal",))
 async def show_mode(request: web.Request) -> web.Response:
     """Show the compatibility that counts for all subjects, or is set for one (``defaultToGlobal=true``)."""
     book = await request.app[LOG].caught_up()
@@ -52,7 +52,7 @@ async def show_mode(request: web.Request) -> web.Response:
     return reply({"compatibilityLevel": mode})
 
 
-@takes(body=("compatibility",), idle=_IDLE)
+@accepts(body=("compatibility",), ignored=_IDLE)
 async def set_mode(request: web.Request) -> web.Response:
     """Set the compatibility: ``{"compatibility": "FULL"}``."""
     mode = (await read_json(request)).get("compatibility")
@@ -77,7 +77,7 @@ async def unset_mode(request: web.Request) -> web.Response:
     return reply({"compatibilityLevel": await request.app[LOG].change(decide)})
 
 
-@takes(query=("defaultToGlobal",))
+@accepts(query=("defaultToGlobal",))
 async def show_write_mode(request: web.Request) -> web.Response:
     """Say whether schemas can be written: READWRITE, unless another registry has set less in the topic."""
     book = await request.app[LOG].caught_up()

@@ -26,7 +26,7 @@ from distributary.gateway.registry.registry_requests import (
 )
 from distributary.gateway.registry.schema_catalog import LATEST, Book
 from distributary.gateway.registry.schemas_topic_records import Record, Version
-from distributary.gateway.request_fields import takes
+from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import flag
 
 _SCHEMA = ("schema", "schemaType", "references")
@@ -59,7 +59,7 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
-@takes(query=("deleted", *DELETED_ONLY, "subjectPrefix", *PAGE))
+@accepts(query=("deleted", *DELETED_ONLY, "subjectPrefix", *PAGE))
 async def list_subjects(request: web.Request) -> web.Response:
     """Name all subjects, in order."""
     book = await request.app[LOG].caught_up()
@@ -71,14 +71,14 @@ async def list_subjects(request: web.Request) -> web.Response:
     return reply(page(request, [name for name in found if name.startswith(prefix) and name not in live]))
 
 
-@takes(query=("normalize",), body=_SCHEMA, idle=(*_IDLE, "format", "force"))
+@accepts(query=("normalize",), body=_SCHEMA, ignored=(*_IDLE, "format", "force"))
 async def register(request: web.Request) -> web.Response:
     """Register a schema as the subject's next version, unless it has it; gives ``id``."""
     subject, schema = subject_of(request), await sent_schema(request)
     return reply({"id": await checker(request).register(request.app[LOG], subject, schema)})
 
 
-@takes(query=("deleted", "normalize"), body=_SCHEMA, idle=(*_IDLE, "format"))
+@accepts(query=("deleted", "normalize"), body=_SCHEMA, ignored=(*_IDLE, "format"))
 async def look_up(request: web.Request) -> web.Response:
     """Find the version under which the subject has a schema."""
     schema = await sent_schema(request)
@@ -86,7 +86,7 @@ async def look_up(request: web.Request) -> web.Response:
     return reply(_shown(book.lookup(subject_of(request), schema, deleted=flag(request, "deleted"))))
 
 
-@takes(query=("deleted", *DELETED_ONLY, "deletedAsNegative", *PAGE))
+@accepts(query=("deleted", *DELETED_ONLY, "deletedAsNegative", *PAGE))
 async def list_versions(request: web.Request) -> web.Response:
     """List the numbers of the subject's versions."""
     book, subject = await request.app[LOG].caught_up(), subject_of(request)
@@ -98,19 +98,19 @@ async def list_versions(request: web.Request) -> web.Response:
     return reply(page(request, [one.number for one in found if one.deleted or not only]))
 
 
-@takes(query=("deleted",), idle=("format", "referenceFormat", "reference_format", "findTags"))
+@accepts(query=("deleted",), ignored=("format", "referenceFormat", "reference_format", "findTags"))
 async def show_version(request: web.Request) -> web.Response:
     """Show a version: its number, ``latest`` or ``-1``."""
     return reply(_shown(await version_of(request)))
 
 
-@takes(query=("deleted",), idle=("format",))
+@accepts(query=("deleted",), ignored=("format",))
 async def show_version_schema(request: web.Request) -> web.Response:
     """Show only the schema of a version."""
     return reply_text((await version_of(request)).schema)
 
 
-@takes(query=("deleted", *PAGE))
+@accepts(query=("deleted", *PAGE))
 async def referenced_by(request: web.Request) -> web.Response:
     """List the ids of schemas that refer to a version; only another registry writes such ones."""
     found = await version_of(request)
@@ -118,7 +118,7 @@ async def referenced_by(request: web.Request) -> web.Response:
     return reply(page(request, users))
 
 
-@takes(query=("permanent",))
+@accepts(query=("permanent",))
 async def delete_subject(request: web.Request) -> web.Response:
     """Hide all versions of the subject or, with ``permanent=true`` after that, delete them for good."""
     subject, permanent = subject_of(request), flag(request, "permanent")
@@ -144,7 +144,7 @@ async def delete_subject(request: web.Request) -> web.Response:
     return reply(await request.app[LOG].change(decide))
 
 
-@takes(query=("permanent",))
+@accepts(query=("permanent",))
 async def delete_version(request: web.Request) -> web.Response:
     """Hide one version or, with ``permanent=true`` after that, delete it for good."""
     subject, number = subject_of(request), request.match_info["version"]
@@ -170,7 +170,7 @@ async def delete_version(request: web.Request) -> web.Response:
     return reply(await request.app[LOG].change(decide))
 
 
-@takes(query=("verbose", "normalize"), body=_SCHEMA, idle=_IDLE)
+@accepts(query=("verbose", "normalize"), body=_SCHEMA, ignored=_IDLE)
 async def test_all(request: web.Request) -> web.Response:
     """Say whether a schema may become the subject's next version; ``verbose=true`` says why not."""
     schema = await sent_schema(request)
@@ -178,7 +178,7 @@ async def test_all(request: web.Request) -> web.Response:
     return await _judged(request, schema, *book.compared(subject_of(request)))
 
 
-@takes(query=("verbose", "normalize"), body=_SCHEMA, idle=_IDLE)
+@accepts(query=("verbose", "normalize"), body=_SCHEMA, ignored=_IDLE)
 async def test_one(request: web.Request) -> web.Response:
     """Say whether a schema gets along with one version, by the subject's compatibility."""
     schema = await sent_schema(request)

@@ -16,7 +16,7 @@ from distributary.gateway.registry.registry_requests import (
     schema_by_address,
 )
 from distributary.gateway.registry.schemas_topic_records import Version, local_name
-from distributary.gateway.request_fields import takes
+from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import flag
 
 _IDLE = ("format", "referenceFormat", "reference_format", "findTags", "fetchMaxId")
@@ -38,27 +38,27 @@ async def list_types(request: web.Request) -> web.Response:
     return reply(list(KINDS))
 
 
-@takes(query=("subject",), idle=_IDLE)
+@accepts(query=("subject",), ignored=_IDLE)
 async def show_schema(request: web.Request) -> web.Response:
     """Show the schema of an id."""
     _check_context(request)
     return reply(about(await schema_by_address(request)))
 
 
-@takes(query=("subject",), idle=_IDLE)
+@accepts(query=("subject",), ignored=_IDLE)
 async def show_schema_text(request: web.Request) -> web.Response:
     """Show only the schema's own text."""
     _check_context(request)
     return reply_text(await schema_by_address(request))
 
 
-@takes(query=("subject", "deleted", *PAGE))
+@accepts(query=("subject", "deleted", *PAGE))
 async def list_subjects(request: web.Request) -> web.Response:
     """Name the subjects that have the schema of an id."""
     return reply(page(request, sorted({one.subject for one in await _users(request)})))
 
 
-@takes(query=("subject", "deleted", *PAGE))
+@accepts(query=("subject", "deleted", *PAGE))
 async def list_versions(request: web.Request) -> web.Response:
     """List subjects and versions that have the schema of an id."""
     found = await _users(request)

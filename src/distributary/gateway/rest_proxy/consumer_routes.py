@@ -17,7 +17,7 @@ from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.gateway_access import CONFIG, LIMITER, check_consumes, grant_of, user_of
 from distributary.gateway.registry.registry_requests import LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
-from distributary.gateway.request_fields import takes
+from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import number, read_json
 from distributary.gateway.rest_proxy import produce_requests, topic_routes
 from distributary.gateway.rest_proxy.consumer_instance import Instance
@@ -61,7 +61,7 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
-@takes(body=SETTINGS, number=RestCode.INVALID_CONSUMER_CONFIG)
+@accepts(body=SETTINGS, error_code=RestCode.INVALID_CONSUMER_CONFIG)
 async def create(request: web.Request) -> web.Response:
     """Make a consumer instance in a group; gives ``instance_id`` and ``base_uri``, under which it is used."""
     group = request.match_info["group"]
@@ -97,7 +97,7 @@ async def delete(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
-@takes(query=("timeout", "max_bytes"))
+@accepts(query=("timeout", "max_bytes"))
 async def read_topic(request: web.Request) -> web.Response:
     """Read a topic (version 1): the first read subscribes to it. Waits for records; ``[]`` if none came."""
     topic = request.match_info["topic"]
@@ -115,7 +115,7 @@ async def read_topic(request: web.Request) -> web.Response:
         return await _read(request, instance, 1)
 
 
-@takes(query=("timeout", "max_bytes"))
+@accepts(query=("timeout", "max_bytes"))
 async def read_records(request: web.Request) -> web.Response:
     """Read what is subscribed or assigned (version 2). Parameters: ``timeout`` in ms, ``max_bytes``."""
     async with _instance(request) as instance:
@@ -177,7 +177,7 @@ def records_reply(records: list[dict[str, Any]], media: Media) -> web.Response:
     return web.Response(body=msgspec.json.encode(records), content_type=media.text)
 
 
-@takes(body=("offsets",))
+@accepts(body=("offsets",))
 async def commit(request: web.Request) -> web.Response:
     """Commit what replies took, or what the body says: ``offsets`` with ``topic, partition, offset``."""
     body = await read_json(request, empty={})
@@ -199,7 +199,7 @@ async def commit(request: web.Request) -> web.Response:
     return topic_routes.reply(request, said if version == 1 else [])
 
 
-@takes(body=("partitions",))
+@accepts(body=("partitions",))
 async def committed(request: web.Request) -> web.Response:
     """Give what the group committed for the ``partitions`` of the body."""
     places = _partitions(await read_json(request))
@@ -212,7 +212,7 @@ async def committed(request: web.Request) -> web.Response:
     return topic_routes.reply(request, {"offsets": said})
 
 
-@takes(body=("topics", "topic_pattern"))
+@accepts(body=("topics", "topic_pattern"))
 async def subscribe(request: web.Request) -> web.Response:
     """Subscribe to ``topics``, or to those whose whole name a ``topic_pattern`` matches, now and later."""
     body = await read_json(request)
@@ -282,7 +282,7 @@ async def unsubscribe(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
-@takes(body=("partitions",))
+@accepts(body=("partitions",))
 async def assign(request: web.Request) -> web.Response:
     """Read the ``partitions`` of the body, outside of the group's giving out."""
     places = _partitions(await read_json(request))
@@ -303,21 +303,21 @@ async def assignment(request: web.Request) -> web.Response:
     )
 
 
-@takes(body=("offsets",))
+@accepts(body=("offsets",))
 async def seek(request: web.Request) -> web.Response:
     """Read on from ``offsets``: each with ``topic``, ``partition`` and ``offset``."""
     found = produce_requests.places(await read_json(request), "offsets", produce_requests.OFFSET)
     return await _seek(request, [(one.topic, one.partition, one.offset) for one in found])
 
 
-@takes(body=("partitions",))
+@accepts(body=("partitions",))
 async def seek_to_beginning(request: web.Request) -> web.Response:
     """Read the ``partitions`` of the body from their first record."""
     places = _partitions(await read_json(request))
     return await _seek(request, [(*place, OFFSET_BEGINNING) for place in places])
 
 
-@takes(body=("partitions",))
+@accepts(body=("partitions",))
 async def seek_to_end(request: web.Request) -> web.Response:
     """Read the ``partitions`` of the body from what comes next."""
     places = _partitions(await read_json(request))

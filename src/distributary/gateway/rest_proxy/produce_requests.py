@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from distributary.gateway.error_codes import BAD_REQUEST, UNPROCESSABLE, api_error
-from distributary.gateway.request_fields import check_entry, instead, unknown_field
+from distributary.gateway.request_fields import check_entry, suggestion, unknown_field
 from distributary.gateway.rest_proxy.subjects import STRATEGIES
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -116,7 +116,7 @@ def _check_datum(datum: Datum, part: str) -> None:
     strategy = datum.subject_name_strategy
     if strategy is not None and strategy not in STRATEGIES:
         said = f"the {part}'s subject_name_strategy {strategy[:40]!r} is not known"
-        raise api_error(BAD_REQUEST, said, instead(strategy, STRATEGIES))
+        raise api_error(BAD_REQUEST, said, suggestion(strategy, STRATEGIES))
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:

@@ -16,7 +16,7 @@ from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.gateway_access import grant_of, user_of
 from distributary.gateway.registry.registry_requests import LOG, checker
 from distributary.gateway.registry.schema_checker import DEADLINE
-from distributary.gateway.request_fields import takes
+from distributary.gateway.request_fields import accepts
 from distributary.gateway.rest_proxy import media_types, produce_requests, topic_routes
 from distributary.gateway.rest_proxy.converter import Converter
 from distributary.gateway.rest_proxy.metadata_client import Cluster
@@ -43,13 +43,13 @@ def routes() -> list[web.RouteDef]:
     ]
 
 
-@takes(body=produce_requests.Batch.__struct_fields__)
+@accepts(body=produce_requests.Batch.__struct_fields__)
 async def to_topic(request: web.Request) -> web.Response:
     """Write records to a topic; each may say its ``partition``, else its key chooses one."""
     return await _produce(request, request.match_info["topic"], None)
 
 
-@takes(body=produce_requests.Batch.__struct_fields__)
+@accepts(body=produce_requests.Batch.__struct_fields__)
 async def to_partition(request: web.Request) -> web.Response:
     """Write records to one partition."""
     return await _produce(request, *topic_routes.place(request))

@@ -20,7 +20,7 @@ from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import LOG, checker
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.registry.schemas_topic_records import local_name
-from distributary.gateway.request_fields import takes
+from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import number_of
 from distributary.gateway.rest_proxy import produce_requests, topic_routes
 from distributary.gateway.rest_proxy.converter import Converter
@@ -50,7 +50,7 @@ def routes() -> list[web.RouteDef]:
     return [web.post("/v3/clusters/{cluster}/topics/{topic}/records", produce)]
 
 
-@takes(body=produce_requests.Record.__struct_fields__)
+@accepts(body=produce_requests.Record.__struct_fields__)
 async def produce(request: web.Request) -> web.StreamResponse:
     """Write records, one JSON object after the other; each is answered when it is acknowledged."""
     cluster, topic = await topic_routes.this_cluster(request), request.match_info["topic"]

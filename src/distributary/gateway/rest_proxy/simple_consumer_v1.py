@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from distributary.config.sections import Kafka
 from distributary.gateway.error_codes import UNPROCESSABLE, api_error, refused
 from distributary.gateway.gateway_access import CONFIG
-from distributary.gateway.request_fields import takes
+from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import number
 from distributary.gateway.rest_proxy import topic_routes
 from distributary.gateway.rest_proxy.consumer_instance import size
@@ -30,7 +30,7 @@ def routes() -> list[web.RouteDef]:
     return [web.get("/topics/{topic}/partitions/{partition}/messages", read)]
 
 
-@takes(query=("offset", "count"))
+@accepts(query=("offset", "count"))
 async def read(request: web.Request) -> web.Response:
     """Read a partition from ``offset``, at most ``count`` records; what is there now, without waiting."""
     topic, partition = topic_routes.place(request)

@@ -24,7 +24,7 @@ from distributary.gateway.gateway_access import CONFIG, LIMITER, grant_of, still
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
-from distributary.gateway.request_fields import takes
+from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import number_of
 from distributary.gateway.rest_proxy import topic_routes
 from distributary.gateway.rest_proxy.consumer_routes import INSTANCES
@@ -52,7 +52,7 @@ def routes() -> list[web.RouteDef]:
     return [web.get("/v1/topics/{topic}/stream", stream, allow_head=False)]
 
 
-@takes(query=stream_cursor.PARAMETERS)
+@accepts(query=stream_cursor.PARAMETERS)
 async def stream(request: web.Request) -> web.StreamResponse:
     """Push a topic's records as they come, by server-sent events or WebSocket."""
     topic = request.match_info["topic"]

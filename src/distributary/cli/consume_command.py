@@ -189,7 +189,7 @@ def _polled(
     """Poll until the wanted end: ``left`` has the partitions that were not read to their end yet."""
     from confluent_kafka import KafkaError, KafkaException
 
-    from distributary.kafka import errors
+    from distributary.kafka import kafka_errors
 
     what = f"topic {args.topic}, group {args.group or GROUP}"
     count, last = 0, time.monotonic()
@@ -206,7 +206,7 @@ def _polled(
                     left.discard(message.partition())
                     continue
                 if error.fatal() or not error.retriable():
-                    raise errors.named(error, what, servers)
+                    raise kafka_errors.named(error, what, servers)
                 continue
             last = time.monotonic()
             number = message.partition()
@@ -220,7 +220,7 @@ def _polled(
             if commit:
                 consumer.commit(message, asynchronous=False)
     except KafkaException as error:
-        raise errors.named(error, what, servers) from None
+        raise kafka_errors.named(error, what, servers) from None
     finally:
         consumer.close()
 

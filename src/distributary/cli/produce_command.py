@@ -140,7 +140,7 @@ class _Writer:
         """Write one line; raises what is wrong with it, or with one before it."""
         from confluent_kafka import KafkaException
 
-        from distributary.kafka import errors
+        from distributary.kafka import kafka_errors
         from distributary.kafka.draft import Draft
 
         try:
@@ -168,7 +168,7 @@ class _Writer:
             if error is None:
                 self._note(draft, message.partition())
             elif self._failure is None:
-                self._failure = errors.named(error, what, self._servers)
+                self._failure = kafka_errors.named(error, what, self._servers)
 
         while True:
             try:
@@ -185,7 +185,7 @@ class _Writer:
             except BufferError:
                 self._serve(self._producer.poll, 0.1)
             except KafkaException as error:  # refused before it was sent: too large, above all
-                raise errors.named(error, what, self._servers) from None
+                raise kafka_errors.named(error, what, self._servers) from None
         self._serve(self._producer.poll, 0)
         self._raise()
 
@@ -220,12 +220,12 @@ class _Writer:
     def _serve(self, call: Callable[[float], int], seconds: float) -> int:
         from confluent_kafka import KafkaException
 
-        from distributary.kafka import errors, librdkafka
+        from distributary.kafka import kafka_errors, librdkafka
 
         try:
             return librdkafka.serve(call, seconds)
         except KafkaException as error:  # nothing more can be written, whatever else failed meanwhile
-            self._failure = errors.named(error, f"writing to {self._topic}", self._servers)
+            self._failure = kafka_errors.named(error, f"writing to {self._topic}", self._servers)
             return 0
 
     def _raise(self) -> None:

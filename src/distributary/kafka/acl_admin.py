@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its exports
 
 from distributary.config.problems import nearest
 from distributary.errors import KafkaRefused, UsageError
-from distributary.kafka import config_admin, errors
+from distributary.kafka import config_admin, kafka_errors
 from distributary.kafka.admin import Cluster
 
 OPERATIONS = tuple(
@@ -59,7 +59,7 @@ class Wanted(NamedTuple):
 
 def listing(cluster: Cluster, wanted: Wanted) -> list[Acl]:
     """The lines that are wanted, sorted."""
-    asked = cluster.admin.describe_acls(_filter(wanted), request_timeout=errors.LIMIT)
+    asked = cluster.admin.describe_acls(_filter(wanted), request_timeout=kafka_errors.LIMIT)
     found = sorted(map(_acl, cluster.ask(asked, "the ACLs")))
     if not found:
         _check_authorizer(cluster)
@@ -68,7 +68,7 @@ def listing(cluster: Cluster, wanted: Wanted) -> list[Acl]:
 
 def add(cluster: Cluster, acls: Iterable[Acl]) -> None:
     """Add lines; one that is there already stays."""
-    asked = cluster.admin.create_acls([_binding(one) for one in acls], request_timeout=errors.LIMIT)
+    asked = cluster.admin.create_acls([_binding(one) for one in acls], request_timeout=kafka_errors.LIMIT)
     for binding, future in asked.items():
         cluster.ask(future, f"the ACL of {binding.principal} on {binding.name}")
 
@@ -76,7 +76,7 @@ def add(cluster: Cluster, acls: Iterable[Acl]) -> None:
 def remove(cluster: Cluster, wanted: Wanted) -> list[Acl]:
     """Take the wanted lines away and give them."""
     chosen = _filter(wanted)
-    asked = cluster.admin.delete_acls([chosen], request_timeout=errors.LIMIT)
+    asked = cluster.admin.delete_acls([chosen], request_timeout=kafka_errors.LIMIT)
     return sorted(map(_acl, cluster.ask(asked[chosen], "the ACLs")))
 
 
@@ -102,20 +102,22 @@ def principal(text: str) -> str:
 def _check_authorizer(cluster: Cluster) -> None:
     """Raise KafkaRefused where the brokers keep no lists or do not show them: librdkafka gives none then."""
     may = cluster.ask(
-        cluster.admin.describe_cluster(include_authorized_operations=True, request_timeout=errors.LIMIT),
+        cluster.admin.describe_cluster(
+            include_authorized_operations=True, request_timeout=kafka_errors.LIMIT
+        ),
         "the cluster",
     ).authorized_operations
     if AclOperation.DESCRIBE not in (may or []):
         denied = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-        raise errors.named(denied, "the ACLs", cluster.servers)
-    broker = min(cluster.admin.list_topics(timeout=errors.LIMIT).brokers)
+        raise kafka_errors.named(denied, "the ACLs", cluster.servers)
+    broker = min(cluster.admin.list_topics(timeout=kafka_errors.LIMIT).brokers)
     try:
         settings = {one.name: one.value for one in config_admin.describe(cluster, "broker", str(broker))}
     except KafkaRefused:  # who may not read settings is not told by them
         return
     if not settings.get("authorizer.class.name", "unknown"):
         none = KafkaError(KafkaError.SECURITY_DISABLED, "No Authorizer is configured")
-        raise errors.named(none, "the ACLs", cluster.servers)
+        raise kafka_errors.named(none, "the ACLs", cluster.servers)
 
 
 def _binding(one: Acl) -> Any:

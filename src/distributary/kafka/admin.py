@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from distributary.config.sections import Kafka
-from distributary.kafka import errors, librdkafka
+from distributary.kafka import kafka_errors, librdkafka
 from distributary.kafka.topic_offsets import wait_for_kafka
 
 
@@ -28,11 +28,11 @@ class Cluster:
 
     def ask(self, future: Future[Any], what: str) -> Any:
         """Wait for one answer; a refusal is an error that begins with ``what``."""
-        return errors.result(future, what, self.servers)
+        return kafka_errors.result(future, what, self.servers)
 
     def ask_group(self, make: Callable[[], Future[Any]], what: str) -> Any:
         """As `ask`, for what a group's coordinator answers, which may not be there yet."""
-        return errors.group_result(make, what, self.servers)
+        return kafka_errors.group_result(make, what, self.servers)
 
     def ask_each(self, futures: Mapping[Any, Future[Any]], what: str) -> dict[Any, Any]:
         """Wait for the answers to all; the error of the first refusal names its key."""

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its exports
 
 from distributary.config.problems import nearest
 from distributary.errors import KafkaRefused, UsageError
-from distributary.kafka import errors
+from distributary.kafka import kafka_errors
 from distributary.kafka.admin import Cluster
 from distributary.kafka.topic_offsets import list_topics
 
@@ -45,7 +45,7 @@ def describe(cluster: Cluster, kind: str, name: str) -> list[Value]:
     if kind == "broker" and not name.isdigit():
         raise UsageError(f"broker {name!r}: a broker is named by its id", hint="As in: broker 101")
     resource = ConfigResource(KINDS[kind], name)
-    asked = cluster.admin.describe_configs([resource], request_timeout=errors.LIMIT)
+    asked = cluster.admin.describe_configs([resource], request_timeout=kafka_errors.LIMIT)
     rows = cluster.ask(asked[resource], f"the settings of {kind} {name}")
     return [_value(row, kind) for row in sorted(rows.values(), key=lambda row: str(row.name))]
 
@@ -66,10 +66,10 @@ def alter(
     changes += [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in removed]
     resource = ConfigResource(KINDS[kind], name, incremental_configs=changes)
     asked = cluster.admin.incremental_alter_configs(
-        [resource], validate_only=validate_only, request_timeout=errors.LIMIT
+        [resource], validate_only=validate_only, request_timeout=kafka_errors.LIMIT
     )
     try:
-        asked[resource].result(errors.LIMIT + 5)
+        asked[resource].result(kafka_errors.LIMIT + 5)
     except KafkaException as error:
         raise refused(cluster, error, f"the settings of {kind} {name}", [*values, *removed], kind) from None
 
@@ -86,14 +86,14 @@ def refused(
                 near = nearest(name, known)
                 hint = f'Did you mean "{near}"?' if near else "List them with: distributary configs describe"
                 return KafkaRefused(f'{what}: there is no setting "{name}"', hint=hint)
-    return errors.named(error, what, cluster.servers)
+    return kafka_errors.named(error, what, cluster.servers)
 
 
 def known_names(cluster: Cluster, kind: str = "topic") -> list[str]:
     """The names of all settings of topics, learnt from one that is there; empty where there is none."""
     if kind != "topic":
         return []
-    metadata = cluster.admin.list_topics(timeout=errors.LIMIT).topics
+    metadata = cluster.admin.list_topics(timeout=kafka_errors.LIMIT).topics
     found = list_topics(cluster.admin) or sorted(metadata)
     return [row.name for row in describe(cluster, "topic", found[0])] if found else []
 

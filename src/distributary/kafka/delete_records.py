@@ -8,7 +8,7 @@ from typing import NamedTuple
 from confluent_kafka import TopicPartition
 
 from distributary.errors import KafkaRefused, TopicMissing
-from distributary.kafka import errors, offset_spec
+from distributary.kafka import kafka_errors, offset_spec
 from distributary.kafka.admin import Cluster
 from distributary.kafka.offset_spec import Whence
 
@@ -57,6 +57,8 @@ def check(cluster: Cluster, given: Iterable[tuple[str, int, int]]) -> list[Cut]:
 def delete(cluster: Cluster, wanted: Iterable[Cut]) -> None:
     """Delete; what is gone does not come back."""
     places = [TopicPartition(one.topic, one.partition, one.before) for one in wanted]
-    asked = cluster.admin.delete_records(places, request_timeout=errors.LIMIT, operation_timeout=errors.LIMIT)
+    asked = cluster.admin.delete_records(
+        places, request_timeout=kafka_errors.LIMIT, operation_timeout=kafka_errors.LIMIT
+    )
     for place, future in asked.items():
         cluster.ask(future, f"topic {place.topic}, partition {place.partition}")

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from distributary.errors import GroupBusy, GroupMissing, TopicMissing
-from distributary.kafka import errors, naming, offset_spec, topic_offsets
+from distributary.kafka import kafka_errors, naming, offset_spec, topic_offsets
 from distributary.kafka.admin import Cluster
 from distributary.kafka.offset_spec import Whence
 
@@ -73,7 +73,7 @@ def listing(cluster: Cluster) -> list[tuple[str, str]]:
     """All groups with their states, by name."""
     admin = cluster.admin
     found = cluster.ask_group(
-        lambda: admin.list_consumer_groups(request_timeout=errors.LIMIT), "the groups cannot be listed"
+        lambda: admin.list_consumer_groups(request_timeout=kafka_errors.LIMIT), "the groups cannot be listed"
     )
     return sorted((one.group_id, one.state.name.lower()) for one in found.valid)
 
@@ -83,7 +83,7 @@ def describe(cluster: Cluster, name: str) -> Group:
     admin = cluster.admin
     try:
         seen = cluster.ask_group(
-            lambda: admin.describe_consumer_groups([name], request_timeout=errors.LIMIT)[name],
+            lambda: admin.describe_consumer_groups([name], request_timeout=kafka_errors.LIMIT)[name],
             f"group {name}",
         )
     except GroupMissing:
@@ -132,7 +132,7 @@ def offsets(cluster: Cluster, name: str) -> dict[Place, int]:
     describe(cluster, name)
     admin, asked = cluster.admin, [ConsumerGroupTopicPartitions(name)]
     found = cluster.ask_group(
-        lambda: admin.list_consumer_group_offsets(asked, request_timeout=errors.LIMIT)[name],
+        lambda: admin.list_consumer_group_offsets(asked, request_timeout=kafka_errors.LIMIT)[name],
         f"the offsets of group {name}",
     )
     return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
@@ -166,17 +166,17 @@ def reset(cluster: Cluster, name: str, moves: Iterable[Move]) -> None:
     """Commit the offsets of a plan. Kafka refuses it when somebody has joined meanwhile."""
     places = [TopicPartition(one.topic, one.partition, one.after) for one in moves]
     asked = cluster.admin.alter_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(name, places)], request_timeout=errors.LIMIT
+        [ConsumerGroupTopicPartitions(name, places)], request_timeout=kafka_errors.LIMIT
     )
     answered = cluster.ask(asked[name], f"group {name}")
     for one in answered.topic_partitions:
         if one.error is not None:
-            raise errors.named(one.error, f"group {name}, {one.topic}-{one.partition}", cluster.servers)
+            raise kafka_errors.named(one.error, f"group {name}, {one.topic}-{one.partition}", cluster.servers)
 
 
 def delete(cluster: Cluster, name: str) -> None:
     """Forget a group and its offsets; raises GroupBusy while it has members, GroupMissing."""
-    asked = cluster.admin.delete_consumer_groups([name], request_timeout=errors.LIMIT)
+    asked = cluster.admin.delete_consumer_groups([name], request_timeout=kafka_errors.LIMIT)
     cluster.ask(asked[name], f"group {name}")
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from distributary.errors import KafkaRefused, TopicMissing
-from distributary.kafka import config_admin, errors, topic_offsets
+from distributary.kafka import config_admin, kafka_errors, topic_offsets
 from distributary.kafka.admin import Cluster
 
 
@@ -63,10 +63,13 @@ def create(
     """
     wanted = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
     asked = cluster.admin.create_topics(
-        [wanted], validate_only=validate_only, request_timeout=errors.LIMIT, operation_timeout=errors.LIMIT
+        [wanted],
+        validate_only=validate_only,
+        request_timeout=kafka_errors.LIMIT,
+        operation_timeout=kafka_errors.LIMIT,
     )
     try:
-        asked[name].result(errors.LIMIT + 5)
+        asked[name].result(kafka_errors.LIMIT + 5)
     except KafkaException as error:
         raise config_admin.refused(cluster, error, f"topic {name}", settings) from None
     if not validate_only:
@@ -77,9 +80,9 @@ def create(
 def listing(cluster: Cluster, *, internal: bool = False) -> list[Detail]:
     """All topics with their partitions, by name; those of Kafka itself only where asked for."""
     try:
-        names = sorted(cluster.admin.list_topics(timeout=errors.LIMIT).topics)
+        names = sorted(cluster.admin.list_topics(timeout=kafka_errors.LIMIT).topics)
     except KafkaException as error:
-        raise errors.named(error, "the topics cannot be listed", cluster.servers) from None
+        raise kafka_errors.named(error, "the topics cannot be listed", cluster.servers) from None
     found = _described(cluster, names) if names else {}
     return [one for one in found.values() if internal or not one.internal]
 
@@ -104,7 +107,7 @@ def describe(cluster: Cluster, names: Sequence[str]) -> list[Detail]:
 
 def add_partitions(cluster: Cluster, name: str, count: int) -> None:
     """Raise a topic's count of partitions."""
-    asked = cluster.admin.create_partitions([NewPartitions(name, count)], request_timeout=errors.LIMIT)
+    asked = cluster.admin.create_partitions([NewPartitions(name, count)], request_timeout=kafka_errors.LIMIT)
     cluster.ask(asked[name], f"topic {name}: {count} partitions")
     with contextlib.suppress(KafkaRefused):
         topic_offsets.wait_for_topic(cluster.admin, name, count)
@@ -113,7 +116,7 @@ def add_partitions(cluster: Cluster, name: str, count: int) -> None:
 def delete(cluster: Cluster, names: Iterable[str], *, if_exists: bool = False) -> list[str]:
     """Delete topics with their records; give the names of those that were there."""
     asked = cluster.admin.delete_topics(
-        list(names), request_timeout=errors.LIMIT, operation_timeout=errors.LIMIT
+        list(names), request_timeout=kafka_errors.LIMIT, operation_timeout=kafka_errors.LIMIT
     )
     done = []
     for name, future in asked.items():
@@ -127,7 +130,7 @@ def delete(cluster: Cluster, names: Iterable[str], *, if_exists: bool = False) -
 
 
 def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Detail]:
-    asked = cluster.admin.describe_topics(TopicCollection(list(names)), request_timeout=errors.LIMIT)
+    asked = cluster.admin.describe_topics(TopicCollection(list(names)), request_timeout=kafka_errors.LIMIT)
     found = {}
     for name, future in asked.items():
         seen = cluster.ask(future, f"topic {name}")

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its exports
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaRefused, KafkaUnavailable, TopicError, TopicMissing
-from distributary.kafka import availability, errors, librdkafka
+from distributary.kafka import availability, kafka_errors, librdkafka
 
 TIMEOUT = 20.0
 """How long one request may take, in seconds."""
@@ -84,18 +84,18 @@ def wait_for_kafka(
             heard.append(error.args[0])
         handle.poll(0)  # brings on_error what librdkafka met meanwhile
         over = deadline - time.monotonic() <= 0
-        barred = next((error for error in heard if errors.barred(error)), None)
+        barred = next((error for error in heard if kafka_errors.barred(error)), None)
         if barred is not None and (over or not patient):
-            raise errors.named(barred, "connecting", kafka.bootstrap_servers)
+            raise kafka_errors.named(barred, "connecting", kafka.bootstrap_servers)
         if over:
             security = kafka.properties.get("security.protocol")
             # A broker that is starting may hang up too: who waits for it wants no guess.
             if not patient and (wants := availability.look(kafka.bootstrap_servers, security)):
-                raise errors.wrong_protocol(wants, "connecting", kafka.bootstrap_servers)
+                raise kafka_errors.wrong_protocol(wants, "connecting", kafka.bootstrap_servers)
             best = _best([error.str() for error in heard])
             raise KafkaUnavailable(
                 f"Kafka at {kafka.bootstrap_servers} did not answer within {limit:g} s ({best})",
-                hint=errors.SILENT_HINT,
+                hint=kafka_errors.SILENT_HINT,
             )
         if not said:
             said = True
@@ -313,14 +313,14 @@ def _results(admin: AdminClient, name: str, spec: Any, only: Collection[int] | N
 def _named(error: KafkaException, what: str) -> TopicError | KafkaUnavailable | KafkaRefused:
     cause = error.args[0]
     if cause.code() in _NO_LEADER_YET or _UNKNOWN_LEADER in cause.str():
-        return KafkaUnavailable(f"{what}: {cause.str()}", hint=errors.NO_LEADER)
+        return KafkaUnavailable(f"{what}: {cause.str()}", hint=kafka_errors.NO_LEADER)
     if cause.code() in _NO_BROKER:
         return KafkaUnavailable(f"{what}: Kafka does not answer ({cause.str()})", hint="Check that it runs")
     if cause.code() in _NO_TOPIC:
         return TopicMissing(f"{what}: there is no such topic")
     if cause.code() in _DENIED:
-        return KafkaRefused(f"{what}: {cause.str()}", hint=errors.hint_for(cause))
-    return TopicError(f"{what}: {cause.str()}", hint=errors.hint_for(cause))
+        return KafkaRefused(f"{what}: {cause.str()}", hint=kafka_errors.hint_for(cause))
+    return TopicError(f"{what}: {cause.str()}", hint=kafka_errors.hint_for(cause))
 
 
 def _best(trouble: list[str]) -> str:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its exports
     UserScramCredentialUpsertion,
 )
 
-from distributary.kafka import errors
+from distributary.kafka import kafka_errors
 from distributary.kafka.admin import Cluster
 
 MECHANISMS = {
@@ -36,7 +36,9 @@ class User(NamedTuple):
 def listing(cluster: Cluster, names: Iterable[str] = ()) -> list[User]:
     """The users of these names, or all, sorted; names without a credential are left out."""
     wanted = list(dict.fromkeys(names))
-    asked: Any = cluster.admin.describe_user_scram_credentials(wanted or None, request_timeout=errors.LIMIT)
+    asked: Any = cluster.admin.describe_user_scram_credentials(
+        wanted or None, request_timeout=kafka_errors.LIMIT
+    )
     if not wanted:
         found = cluster.ask(asked, "the users").values()
     else:
@@ -60,7 +62,7 @@ def put(
     changes: list[Any] = [
         UserScramCredentialUpsertion(name, info, text.encode()) for name, text in passwords.items()
     ]
-    asked = cluster.admin.alter_user_scram_credentials(changes, request_timeout=errors.LIMIT)
+    asked = cluster.admin.alter_user_scram_credentials(changes, request_timeout=kafka_errors.LIMIT)
     cluster.ask_each(asked, "user")
 
 
@@ -68,14 +70,14 @@ def delete(cluster: Cluster, users: Iterable[User]) -> None:
     """Take credentials away. Connections that are open stay so until they authenticate again."""
     for one in users:
         change = UserScramCredentialDeletion(one.name, MECHANISMS[one.mechanism])
-        asked = cluster.admin.alter_user_scram_credentials([change], request_timeout=errors.LIMIT)
+        asked = cluster.admin.alter_user_scram_credentials([change], request_timeout=kafka_errors.LIMIT)
         cluster.ask_each(asked, "user")
 
 
 def _described(cluster: Cluster, future: Any, name: str) -> Any:
     try:
-        return future.result(errors.LIMIT + 1)
+        return future.result(kafka_errors.LIMIT + 1)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.RESOURCE_NOT_FOUND:
             return None
-        raise errors.named(error.args[0], f"user {name}", cluster.servers) from None
+        raise kafka_errors.named(error.args[0], f"user {name}", cluster.servers) from None

@@ -9,7 +9,7 @@ import pytest
 from tests.support.broker import RunningBroker
 
 from distributary.errors import KafkaUnavailable
-from distributary.kafka import errors, group_admin, librdkafka, topic_offsets
+from distributary.kafka import group_admin, librdkafka, topic_offsets
 from distributary.kafka.admin import Cluster
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def test_every_read_raises_while_the_broker_hangs(
     for read in reads.values():
         read()
     monkeypatch.setattr(topic_offsets, "TIMEOUT", 1.0)
-    monkeypatch.setattr(errors, "LIMIT", 1.0)
+    monkeypatch.setattr(kafka_errors, "LIMIT", 1.0)
     broker.pause()
     answered = {}
     try:

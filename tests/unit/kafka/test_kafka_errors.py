@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from distributary import errors
-from distributary.kafka.errors import barred, named
+from distributary.kafka.kafka_errors import barred, named
 
 CODES = sorted(
     value for name, value in vars(KafkaError).items() if name.lstrip("_").isupper() and isinstance(value, int)

@@ -50,7 +50,7 @@ subscription_ttl = "3 s"
 port = 8003
 
 [auth]
-functions = ["tests.support.folds:*", "examples.arena.rules:*"]
+functions = ["tests.support.fold_functions:*", "examples.arena.rules:*"]
 """
 
 PLANTED = {

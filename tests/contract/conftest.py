@@ -14,9 +14,9 @@ from distributary.setup.store_server import bundled
 from distributary.store import redis_reader as reader_module
 from distributary.store.memory_store import MemoryStore
 from distributary.store.store_factory import open_reader, open_writer
-from tests.support.acl import documented_acl
 from tests.support.clock import LIMIT
 from tests.support.servers import StoreServer
+from tests.support.store_acl import documented_acl
 
 KINDS = ("memory", "valkey", "redis", "shards", "limited")
 """``limited``: a user with no more rights than the documentation says."""

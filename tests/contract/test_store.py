@@ -16,7 +16,7 @@ from distributary.store.contract import LOG_BYTES, SWEEP_BATCH, Behind, Fenced, 
 from distributary.store.log_tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed
 from distributary.store.row_index import entry
 from tests.contract.conftest import Faces
-from tests.support.groups import change, group
+from tests.support.store_groups import change, group
 
 B = Build("odds", "b1")
 

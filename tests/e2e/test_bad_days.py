@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from tests import support
 from tests.support.clock import LIMIT
-from tests.support.scene import SETTINGS, Scene
-from tests.support.up import Up
+from tests.support.stack_under_load import SETTINGS, Scene
+from tests.support.up_command import Up
 
 from distributary.kafka import librdkafka, topic_offsets
 

@@ -22,10 +22,10 @@ import aiohttp
 import pytest
 import redis
 from confluent_kafka import KafkaException
-from tests.support.acl import documented_acl
 from tests.support.clock import LIMIT
 from tests.support.servers import free_port
-from tests.support.up import Up
+from tests.support.store_acl import documented_acl
+from tests.support.up_command import Up
 
 from distributary.config.embedded_defaults import kafka_secret, scram_login
 from distributary.config.private_files import read_secret

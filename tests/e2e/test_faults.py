@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from tests.support.clock import LIMIT
 from tests.support.load import Load
-from tests.support.scene import SETTINGS, Flow, Scene
 from tests.support.stack import Feeding
-from tests.support.up import Up
+from tests.support.stack_under_load import SETTINGS, Flow, Scene
+from tests.support.up_command import Up
 
 from distributary.kafka import librdkafka
 

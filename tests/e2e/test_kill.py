@@ -17,9 +17,9 @@ import psutil
 import pytest
 from tests.support.clock import LIMIT
 from tests.support.load import Load, Watcher
-from tests.support.scene import SETTINGS
 from tests.support.stack import AttachedStack, Feeding
-from tests.support.up import Up
+from tests.support.stack_under_load import SETTINGS
+from tests.support.up_command import Up
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400 * LIMIT)]
 

@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 import pytest
 from tests.support.clock import LIMIT
-from tests.support.planted import MARK, whole
+from tests.support.planted_secrets import MARK, whole
 from tests.support.servers import StoreServer, free_port
 from tests.support.stack import AttachedStack
-from tests.support.up import Up
+from tests.support.up_command import Up
 
 from distributary.auth.stack_token import FILE as TOKEN_FILE
 from distributary.setup.store_server import bundled

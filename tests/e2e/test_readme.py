@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.blocks import ROOT, Block, blocks, missing
 from tests.support.clock import LIMIT
+from tests.support.doc_blocks import ROOT, Block, blocks, missing
 
 from distributary.stack import leftovers, processes, stack_file
 

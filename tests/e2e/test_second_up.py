@@ -12,7 +12,7 @@ import pytest
 from tests.support.clock import LIMIT
 from tests.support.processes import suspend
 from tests.support.stack import AttachedStack, Feeding
-from tests.support.up import Up
+from tests.support.up_command import Up
 
 from distributary.stack import processes
 

@@ -25,8 +25,8 @@ from distributary.socketio_gateway.packets import Packet
 from distributary.socketio_gateway.publisher_session import Upstream
 from tests.fuzz.engine import Run, Target, simply
 from tests.fuzz.mutate import any_json, any_text
-from tests.unit.publisher.wires import WIRES, write
-from tests.unit.publisher.world import World
+from tests.support.fake_view import World
+from tests.support.wire_formats import WIRES, write
 
 CHANNELS = (
     "odds",

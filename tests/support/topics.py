@@ -6,7 +6,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 
 from distributary.kafka import topic_offsets
 from tests.support.clock import LIMIT
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 
 async def grow(admin: AdminClient, name: str, count: int) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.integration.publisher.serving import Raw, raw, serving
-from tests.unit.auth.signed import SECRET, sign
-from tests.unit.publisher.world import VIEW, World
+from tests.support.fake_view import VIEW, World
+from tests.support.serving_publisher import Raw, raw, serving
+from tests.support.signed_tokens import SECRET, sign
 
 from distributary.auth.audit import FILE
 from distributary.config import Auth, Config, Control, Gateway

@@ -19,10 +19,10 @@ import msgspec
 import pyarrow as pa
 import pytest
 from tests.integration.auth.test_every_path import Stand, french, german, hers, row, standing
-from tests.integration.publisher.serving import WAIT
 from tests.integration.publisher.test_permission import token
-from tests.unit.publisher.wires import WIRES
-from tests.unit.publisher.world import VIEW
+from tests.support.fake_view import VIEW
+from tests.support.serving_publisher import WAIT
+from tests.support.wire_formats import WIRES
 
 from distributary.control import query_params, subscription_routes
 from distributary.control.row_formats import ARROW, FORMATS

@@ -21,11 +21,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestServer
-from tests.integration.publisher.serving import WAIT, Raw, raw, serving
 from tests.integration.publisher.test_permission import AUTH, keys_of, token
+from tests.support.fake_view import VIEW, Taken, World
+from tests.support.serving_publisher import WAIT, Raw, raw, serving
+from tests.support.wire_formats import WIRES
 from tests.unit.control.conftest import Announced
-from tests.unit.publisher.wires import WIRES
-from tests.unit.publisher.world import VIEW, Taken, World
 
 from distributary.config import Config
 from distributary.control.app_context import Context

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 from tests.support.clock import LIMIT
-from tests.support.folding import Folding
 from tests.support.processes import Process
+from tests.support.reducer_harness import Folding
 from tests.support.servers import StoreServer, free_port
-from tests.unit.auth.signed import SECRET, ec_key, jwk, jwks, rsa_key, sign
+from tests.support.signed_tokens import SECRET, ec_key, jwk, jwks, rsa_key, sign
 
 from distributary.auth.token_issuer import make_token
 from distributary.config import Auth

@@ -6,8 +6,8 @@ import shlex
 import subprocess
 
 from tests.integration.cli.conftest import Run
-from tests.support.blocks import blocks, missing
 from tests.support.clock import LIMIT
+from tests.support.doc_blocks import blocks, missing
 
 PAGE = "docs/how-to/operate-kafka.md"
 

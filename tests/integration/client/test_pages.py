@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.integration.client.conftest import Configurations
-from tests.support.blocks import blocks
+from tests.support.doc_blocks import blocks
 from tests.support.stack import RunningStack
 
 from distributary.kafka import topic_offsets

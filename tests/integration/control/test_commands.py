@@ -11,7 +11,7 @@ from tests.integration.control.conftest import Start, client_of
 from tests.integration.control.test_process import ODDS
 from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
-from tests.support.folding import Folding
+from tests.support.reducer_harness import Folding
 from tests.support.servers import StoreServer
 
 from distributary.kafka import librdkafka

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.integration.control.conftest import Start, client_of
 from tests.support.clock import LIMIT
-from tests.support.folding import Folding
+from tests.support.reducer_harness import Folding
 from tests.support.servers import StoreServer
 
 from distributary.errors import NotReady, StoreUnavailable, ViewBuilding

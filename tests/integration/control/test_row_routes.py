@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
-from tests.support.folding import Folding
+from tests.support.reducer_harness import Folding
 from tests.support.servers import StoreServer
 
 from distributary.config import Config

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.control.conftest import Start
 from tests.integration.control.test_process import ODDS
 from tests.support.clock import LIMIT
-from tests.support.folding import Folding
+from tests.support.reducer_harness import Folding
 from tests.support.servers import StoreServer
 
 from distributary.control.api_client import ControlClient

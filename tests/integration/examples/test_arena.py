@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from examples.arena import rules
-from tests.support.blocks import ROOT
 from tests.support.clock import LIMIT
+from tests.support.doc_blocks import ROOT
 from tests.support.stack import Feeding
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.config import load
 from distributary.reducers.reduce_rules import Event

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.rest_proxy.calls import Calls
-from tests.integration.publisher.serving import raw, serving
+from tests.support.fake_view import World
+from tests.support.serving_publisher import raw, serving
 from tests.support.stack import Feeding, RunningStack
-from tests.unit.publisher.world import World
 
 from distributary.cli.main import main
 from distributary.config import Config

@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.rest_proxy.calls import Calls
+from tests.support.fake_view import until
 from tests.support.stack import Feeding, RunningStack
-from tests.support.waiting import eventually
-from tests.unit.publisher.world import until
+from tests.support.wait import eventually
 
 from distributary.auth.token_issuer import make_token
 from distributary.config import Auth, Config

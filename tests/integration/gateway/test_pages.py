@@ -7,8 +7,8 @@ import shutil
 import sys
 
 import pytest
-from tests.support.blocks import blocks, missing
 from tests.support.clock import LIMIT
+from tests.support.doc_blocks import blocks, missing
 from tests.support.stack import Feeding, RunningStack
 
 from distributary.kafka import topic_offsets

@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import aiohttp.web
 import pytest
-from tests.integration.httpd.serving import WAIT, connected, on_uvloop, reply, rest, serving
-from tests.support.waiting import eventually
+from tests.support.serving_http import WAIT, connected, on_uvloop, reply, rest, serving
+from tests.support.wait import eventually
 
 from distributary.errors import PortTaken
 from distributary.httpd.listener import Listener

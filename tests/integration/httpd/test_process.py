@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.integration.httpd.serving import WAIT
+from tests.support.fake_view import VIEW, World
 from tests.support.servers import StoreServer, free_port
-from tests.unit.publisher.world import VIEW, World
+from tests.support.serving_http import WAIT
 
 from distributary.auth.client_security import Trust
 from distributary.httpd import dev_certificates

@@ -16,11 +16,11 @@ import aiohttp
 import pytest
 import socketio
 import websockets
-from tests.integration.httpd.serving import WAIT, on_uvloop
-from tests.integration.httpd.serving import serving as listening
-from tests.integration.publisher.serving import serving
-from tests.support.waiting import eventually
-from tests.unit.publisher.world import World
+from tests.support.fake_view import World
+from tests.support.serving_http import WAIT, on_uvloop
+from tests.support.serving_http import serving as listening
+from tests.support.serving_publisher import serving
+from tests.support.wait import eventually
 
 from distributary.auth.client_security import Trust
 from distributary.config import Config, Control, Gateway, Kafka, Publisher

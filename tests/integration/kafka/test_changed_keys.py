@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka, topic_offsets

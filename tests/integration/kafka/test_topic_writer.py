@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from confluent_kafka.admin import AdminClient
 from tests.support.topics import grow
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.config.sections import Kafka
 from distributary.errors import TopicError

@@ -7,8 +7,8 @@ import uuid
 from typing import Any
 
 import websockets
-from tests.integration.publisher.serving import Raw
 from tests.support.clock import LIMIT
+from tests.support.serving_publisher import Raw
 from tests.support.stack import Feeding
 
 from distributary.publisher.codec.protobuf_codec import PROTOBUF

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from centrifuge import Client, ReplyError, StreamPosition, SubscriptionEventHandler
-from tests.integration.publisher.serving import WAIT, serving
-from tests.unit.publisher.world import VIEW, Taken, World, until
+from tests.support.fake_view import VIEW, Taken, World, until
+from tests.support.serving_publisher import WAIT, serving
 
 from distributary.model.feed import Feed
 from distributary.model.query import Query

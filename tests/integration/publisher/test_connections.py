@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 import websockets
-from tests.integration.publisher.serving import WAIT, raw, serving
-from tests.unit.publisher.world import World, until
+from tests.support.fake_view import World, until
+from tests.support.serving_publisher import WAIT, raw, serving
 
 from distributary.httpd.connection_limits import Connections
 from distributary.publisher.metrics import describe

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.integration.publisher.serving import WAIT, raw, serving
-from tests.unit.publisher.wires import WIRES, write
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.fake_view import VIEW, World, until
+from tests.support.serving_publisher import WAIT, raw, serving
+from tests.support.wire_formats import WIRES, write
 
 from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.json_codec import JSON

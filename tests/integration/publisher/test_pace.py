@@ -12,12 +12,12 @@ from typing import Any
 import aiohttp
 import pytest
 from centrifuge import Client
-from tests.integration.publisher.serving import WAIT, Raw, raw, serving
 from tests.integration.publisher.test_clients import Notes, packed
 from tests.integration.publisher.test_sse import stream, unread
+from tests.support.fake_view import VIEW, World, until
 from tests.support.servers import StoreServer
-from tests.unit.publisher.wires import WIRES
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.serving_publisher import WAIT, Raw, raw, serving
+from tests.support.wire_formats import WIRES
 
 import distributary
 from distributary.publisher.codec.codec import Wire

@@ -13,10 +13,10 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.integration.publisher.serving import WAIT, Raw, raw, serving
-from tests.unit.auth.signed import SECRET, sign
-from tests.unit.publisher.wires import WIRES
-from tests.unit.publisher.world import VIEW, Taken, World, until
+from tests.support.fake_view import VIEW, Taken, World, until
+from tests.support.serving_publisher import WAIT, Raw, raw, serving
+from tests.support.signed_tokens import SECRET, sign
+from tests.support.wire_formats import WIRES
 
 from distributary.auth import Grant, owned_id
 from distributary.auth.api_keys import make_key

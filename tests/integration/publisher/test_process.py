@@ -16,9 +16,9 @@ from typing import Any
 import aiohttp
 import pytest
 import websockets
-from tests.integration.publisher.serving import WAIT, Raw
+from tests.support.fake_view import VIEW, World
 from tests.support.servers import StoreServer, free_port
-from tests.unit.publisher.world import VIEW, World
+from tests.support.serving_publisher import WAIT, Raw
 
 from distributary.setup.store_server import bundled
 from distributary.store.redis import RedisReader, RedisWriter

@@ -12,9 +12,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.integration.publisher.serving import WAIT, serving
-from tests.support.events import Event, Stream
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.fake_view import VIEW, World, until
+from tests.support.serving_publisher import WAIT, serving
+from tests.support.sse_reader import Event, Stream
 from yarl import URL
 
 from distributary.model.query import Query

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from centrifuge import Client
 from centrifuge.filter import Filter
-from tests.integration.publisher.serving import WAIT, serving
 from tests.integration.publisher.test_clients import NODE, Notes, protobuf
+from tests.support.fake_view import VIEW, World, until
+from tests.support.serving_publisher import WAIT, serving
 from tests.unit.publisher.codec.test_client_commands import PROTOCOL
-from tests.unit.publisher.world import VIEW, World, until
 
 from distributary.publisher.codec.client_commands import UNSERVED
 from distributary.publisher.metrics import describe

@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 import websockets
-from tests.integration.publisher.serving import WAIT, Raw, raw, serving
-from tests.unit.publisher.wires import WIRES
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.fake_view import VIEW, World, until
+from tests.support.serving_publisher import WAIT, Raw, raw, serving
+from tests.support.wire_formats import WIRES
 
 from distributary.errors import PortTaken
 from distributary.model.query import Query

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from confluent_kafka import Message, TopicPartition
-from tests.integration.publisher.serving import raw, serving
 from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
-from tests.unit.publisher.world import World
+from tests.support.fake_view import World
+from tests.support.serving_publisher import raw, serving
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable, TopicError

@@ -16,9 +16,9 @@ import pytest
 from tests.integration.conftest import Database
 from tests.support.clock import LIMIT
 from tests.support.processes import Process
-from tests.support.spark import SparkCluster
+from tests.support.spark_cluster import SparkCluster
 from tests.support.stack import RunningStack
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.kafka import topic_offsets
 from distributary.model.build import Definition

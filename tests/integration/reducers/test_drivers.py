@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.integration.conftest import Database
 from tests.support.clock import LIMIT
-from tests.support.drivers import Drivers
+from tests.support.reducer_drivers import Drivers
 from tests.support.stack import RunningStack
 
 from distributary.kafka import topic_offsets

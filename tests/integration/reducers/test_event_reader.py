@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.kafka import topic_offsets
 from distributary.reducers.event_reader import EventReader, EventsLost

@@ -15,7 +15,10 @@ from tests.support.stack import Feeding
 import distributary
 from distributary.kafka import topic_offsets
 
-RULES: dict[str, Any] = {"reduce": "tests.support.folds:act", "reduce_events": "tests.support.folds:happen"}
+RULES: dict[str, Any] = {
+    "reduce": "tests.support.fold_functions:act",
+    "reduce_events": "tests.support.fold_functions:happen",
+}
 
 
 def row(actions: int, total: int, events: int, bonus: int) -> dict[str, int]:

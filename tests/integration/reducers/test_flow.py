@@ -121,7 +121,7 @@ async def test_a_record_that_gives_several_rows(feeding: Feeding) -> None:
 
 
 async def test_a_python_function(feeding: Feeding) -> None:
-    view = await feeding.view(reduce="tests.support.folds:longest")
+    view = await feeding.view(reduce="tests.support.fold_functions:longest")
     feeding.produce(
         [
             ("a", {"text": "one"}),

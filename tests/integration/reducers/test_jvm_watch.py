@@ -14,9 +14,9 @@ import psutil
 import pytest
 from tests.integration.conftest import Database
 from tests.support.clock import LIMIT
-from tests.support.drivers import REDUCERS, Drivers
+from tests.support.reducer_drivers import REDUCERS, Drivers
 from tests.support.stack import RunningStack
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.service import ExitCode
 from distributary.stack.processes import wait_gone

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 from tests.integration.conftest import Database
 from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
-from tests.support.drivers import Drivers
+from tests.support.reducer_drivers import Drivers
 
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.model.build import Definition

@@ -24,7 +24,10 @@ from distributary.store.redis import RedisWriter
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * LIMIT)]
 
 SIX = range(6)
-RULES: dict[str, Any] = {"reduce": "tests.support.folds:act", "reduce_events": "tests.support.folds:happen"}
+RULES: dict[str, Any] = {
+    "reduce": "tests.support.fold_functions:act",
+    "reduce_events": "tests.support.fold_functions:happen",
+}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from tests.integration.conftest import Database
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.model.feed import Feed

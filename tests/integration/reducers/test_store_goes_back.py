@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.support.clock import LIMIT
-from tests.support.drivers import Drivers
+from tests.support.reducer_drivers import Drivers
 from tests.support.servers import StoreServer
 from tests.support.stack import RunningStack
 

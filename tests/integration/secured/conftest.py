@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.integration.cli.conftest import Run, caller
-from tests.support.guarded import PASSWORDS, GuardedCluster
+from tests.support.secured_kafka import PASSWORDS, GuardedCluster
 
 Properties = dict[str, Any]
 As = Callable[[Properties], tuple[str, ...]]

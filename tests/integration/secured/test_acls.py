@@ -8,7 +8,7 @@ import pytest
 from tests.integration.cli.conftest import Done, Run
 from tests.integration.secured.conftest import As, with_password
 from tests.support.clock import LIMIT
-from tests.support.guarded import GuardedCluster
+from tests.support.secured_kafka import GuardedCluster
 
 
 def rows(text: str) -> list[list[str]]:

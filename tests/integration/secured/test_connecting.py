@@ -10,7 +10,7 @@ import pytest
 from tests.integration.cli.conftest import Run
 from tests.integration.secured.conftest import As, Properties, by_tls, with_password
 from tests.support.clock import LIMIT
-from tests.support.guarded import GuardedCluster
+from tests.support.secured_kafka import GuardedCluster
 
 from distributary.client import AsyncProducer, Consumer, Producer
 from distributary.errors import KafkaRefused

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from tests.integration.cli.conftest import Run
 from tests.integration.secured.conftest import with_password
-from tests.support.guarded import GuardedCluster
+from tests.support.secured_kafka import GuardedCluster
 
 from distributary.config import load
 from distributary.gateway.__main__ import listen

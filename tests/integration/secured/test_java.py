@@ -10,7 +10,7 @@ from tests.integration.cli.conftest import Run
 from tests.integration.client.conftest import CLASSES, java_map
 from tests.integration.secured.conftest import by_tls, by_tls_with_password, with_password
 from tests.support.clock import LIMIT
-from tests.support.guarded import GuardedCluster
+from tests.support.secured_kafka import GuardedCluster
 
 from distributary.client import Consumer, Producer, read_configuration
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.integration.cli.conftest import Run
 from tests.support.clock import LIMIT
-from tests.support.guarded import GuardedCluster
+from tests.support.secured_kafka import GuardedCluster
 
 from distributary.client import Consumer, Producer
 from distributary.errors import KafkaUnavailable, ProducerFenced

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.integration.publisher.serving import serving
 from tests.integration.socketio_gateway.gateways import gateway, needs_node, node
-from tests.unit.publisher.world import VIEW, Taken, World, until
+from tests.support.fake_view import VIEW, Taken, World, until
+from tests.support.serving_publisher import serving
 
 from distributary.model.feed import Feed
 from distributary.publisher.metrics import describe

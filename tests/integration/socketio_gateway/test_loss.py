@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 import websockets
-from tests.integration.publisher.serving import serving
 from tests.integration.socketio_gateway.gateways import WAIT, gateway, needs_node, node
+from tests.support.fake_view import VIEW, World, until
 from tests.support.servers import StoreServer, free_port
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.serving_publisher import serving
 
 from distributary.store.redis import RedisReader, RedisWriter
 

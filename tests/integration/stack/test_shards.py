@@ -14,7 +14,7 @@ import pytest
 from tests.support.clock import LIMIT
 from tests.support.servers import StoreServer
 from tests.support.stack import Feeding, RunningStack
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 import distributary
 from distributary.kafka import topic_offsets

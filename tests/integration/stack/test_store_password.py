@@ -8,7 +8,7 @@ import psutil
 import pytest
 import redis
 from tests.support.clock import LIMIT
-from tests.unit.stack.fakes import Heard
+from tests.support.fake_components import Heard
 
 from distributary.config import Config, Kafka, Store
 from distributary.config.embedded_defaults import store_secret

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import redis
-from tests.support.acl import documented_acl
 from tests.support.clock import LIMIT
 from tests.support.servers import free_port
+from tests.support.store_acl import documented_acl
 
 from distributary.errors import StoreUnavailable
 from distributary.setup.store_server import bundled

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import redis
+from tests.support.fake_view import VIEW, World
 from tests.support.servers import StoreServer
-from tests.unit.publisher.world import VIEW, World
 
 from distributary.store.contract import LOG_BYTES
 from distributary.store.follow import FEW

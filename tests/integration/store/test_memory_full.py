@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import redis
 from redis.exceptions import OutOfMemoryError
-from tests.support.groups import change, group
 from tests.support.servers import StoreServer
+from tests.support.store_groups import change, group
 
 from distributary.errors import StoreUnsuitable
 from distributary.model.position import Mark

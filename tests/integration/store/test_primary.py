@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import redis
 from redis.exceptions import ConnectionError as LinkError
-from tests.support.balancer import Balancer
 from tests.support.clock import LIMIT
+from tests.support.fake_hub import ALL
+from tests.support.fake_view import VIEW, World, until
+from tests.support.folding_sink import FoldingSink
 from tests.support.servers import StoreServer, free_port
-from tests.support.waiting import eventually
-from tests.unit.publisher.hubs import ALL
-from tests.unit.publisher.sinks import FoldingSink
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.tcp_balancer import Balancer
+from tests.support.wait import eventually
 
 from distributary.publisher.counters import Stats
 from distributary.publisher.hub.hub import Hub, Wish

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import redis
 from redis.exceptions import ConnectionError, ReadOnlyError
-from tests.support.groups import change, group
 from tests.support.servers import StoreServer
-from tests.support.waiting import eventually
+from tests.support.store_groups import change, group
+from tests.support.wait import eventually
 
 from distributary.model.position import Mark
 from distributary.setup.store_server import bundled

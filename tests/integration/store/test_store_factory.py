@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from redis.exceptions import RedisError
 from tests.support.clock import LIMIT
-from tests.support.groups import change, group
 from tests.support.servers import StoreServer, free_port
+from tests.support.store_groups import change, group
 
 from distributary.errors import StoreUnavailable, StoreUnsuitable
 from distributary.model.sharding import shard_of

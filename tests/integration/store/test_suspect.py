@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 from tests.integration.conftest import Database
-from tests.support.groups import change, group
+from tests.support.store_groups import change, group
 
 from distributary.model.position import Mark
 from distributary.store.contract import Suspect

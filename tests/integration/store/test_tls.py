@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import redis
-from tests.integration.publisher.serving import serving
 from tests.support.clock import LIMIT
+from tests.support.fake_view import VIEW, World
 from tests.support.servers import free_port
-from tests.unit.publisher.world import VIEW, World
+from tests.support.serving_publisher import serving
 
 from distributary.errors import StoreUnavailable
 from distributary.httpd import dev_certificates

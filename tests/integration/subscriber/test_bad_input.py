@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import websockets
 from tests.integration.conftest import Database
-from tests.integration.publisher.serving import Raw
 from tests.integration.subscriber.conftest import Start
-from tests.support.counting import COUNTED, VIEW
-from tests.support.folding import Folding
+from tests.support.counted_view import COUNTED, VIEW
+from tests.support.reducer_harness import Folding
+from tests.support.serving_publisher import Raw
 
 from distributary.store.redis import RedisWriter
 

@@ -10,10 +10,10 @@ import pytest
 from centrifuge import Client
 from tests.integration.subscriber.conftest import Start
 from tests.integration.subscriber.test_survival import Counted, producing, whole
-from tests.support.balancer import Balancer
-from tests.support.events import Stream
+from tests.support.fake_view import until
+from tests.support.sse_reader import Stream
 from tests.support.stack import Feeding
-from tests.unit.publisher.world import until
+from tests.support.tcp_balancer import Balancer
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.support.blocks import blocks
 from tests.support.clock import LIMIT
+from tests.support.doc_blocks import blocks
 from tests.support.stack import Feeding
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 PAGE = "docs/how-to/change-streams.md"
 

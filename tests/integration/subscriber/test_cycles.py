@@ -10,7 +10,7 @@ from bench.ask import connect
 from bench.held import Held
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * LIMIT)]
 

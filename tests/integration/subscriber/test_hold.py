@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from tests.integration.conftest import Database
 from tests.integration.subscriber.conftest import Start
-from tests.integration.subscriber.joining import GROUPED, KEYED, WHOLE, Joiners, wanted_at
+from tests.integration.subscriber.joiners import GROUPED, KEYED, WHOLE, Joiners, wanted_at
 from tests.support.clock import LIMIT
-from tests.support.counting import COUNTED, VIEW, rows_at
+from tests.support.counted_view import COUNTED, VIEW, rows_at
 
 from distributary.config.sections import Publisher as Settings
 from distributary.publisher.codec.websocket_frames import Pub
@@ -36,7 +36,7 @@ async def counting(database: Database, rate: int) -> AsyncIterator[Callable[[], 
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "tests.support.counting",
+        "tests.support.counted_view",
         database.url,
         str(rate),
         env=env,

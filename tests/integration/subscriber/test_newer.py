@@ -10,7 +10,7 @@ import pytest
 from tests.integration.subscriber.test_resume import begin, events
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 import distributary
 from distributary.store.log_tail import Build

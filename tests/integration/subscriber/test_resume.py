@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 from tests.integration.conftest import Database
 from tests.integration.subscriber.conftest import Start
-from tests.support.counting import COUNTED, VIEW
-from tests.support.events import Event, Stream
-from tests.support.folding import Folding
+from tests.support.counted_view import COUNTED, VIEW
+from tests.support.reducer_harness import Folding
+from tests.support.sse_reader import Event, Stream
 from tests.support.stack import Feeding
 
 from distributary.store.redis import RedisWriter

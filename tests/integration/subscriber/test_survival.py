@@ -14,10 +14,10 @@ import pytest
 from centrifuge import Client, SubscriptionEventHandler
 from tests.integration.subscriber.conftest import Start
 from tests.support.clock import LIMIT
+from tests.support.fake_view import until
 from tests.support.processes import Process
 from tests.support.servers import free_port
 from tests.support.stack import Feeding
-from tests.unit.publisher.world import until
 
 import distributary
 

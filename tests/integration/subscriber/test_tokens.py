@@ -9,10 +9,10 @@ import sys
 from typing import Any
 
 import pytest
-from tests.integration.publisher.serving import WAIT, serving
 from tests.integration.publisher.test_permission import AUTH, KEY, french, german, two_rows
 from tests.support.clock import LIMIT
-from tests.unit.publisher.world import VIEW, until
+from tests.support.fake_view import VIEW, until
+from tests.support.serving_publisher import WAIT, serving
 
 import distributary
 from distributary.errors import SubscribeError

@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 import redis
 import websockets
-from tests.integration.publisher.serving import Raw
 from tests.support.clock import LIMIT
+from tests.support.serving_publisher import Raw
 from tests.support.stack import Feeding, RunningStack
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.kafka.commands_topic import CommandsReader
 from distributary.model.command import Command

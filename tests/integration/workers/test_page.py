@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.support.blocks import blocks, missing
 from tests.support.clock import LIMIT
+from tests.support.doc_blocks import blocks, missing
 from tests.support.stack import RunningStack
 
 from distributary.kafka import topic_offsets

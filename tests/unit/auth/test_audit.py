@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.auth.signed import claims, sign
+from tests.support.signed_tokens import claims, sign
 
 from distributary.auth import audit
 from distributary.auth.api_keys import make_key

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from multidict import CIMultiDict
-from tests.unit.auth.signed import NOW, SECRET, claims, ec_key, jwk, jwks, pem, rsa_key, sign
+from tests.support.signed_tokens import NOW, SECRET, claims, ec_key, jwk, jwks, pem, rsa_key, sign
 
 from distributary.auth import OPEN, STACK, Gate, Grant
 from distributary.auth import authenticator as gate_module

@@ -5,7 +5,7 @@ import ipaddress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.auth.signed import SECRET
+from tests.support.signed_tokens import SECRET
 
 from distributary.auth.bind_check import check_exposure
 from distributary.auth.client_address import is_loopback

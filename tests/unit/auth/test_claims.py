@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.auth.signed import claims
+from tests.support.signed_tokens import claims
 
 from distributary.auth import Grant, Limits, Operator
 from distributary.auth.claims import CLAIMS, PATTERNS, of_claims, of_token

@@ -6,7 +6,7 @@ import logging
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from tests.unit.auth.signed import ec_key, jwk, jwks
+from tests.support.signed_tokens import ec_key, jwk, jwks
 
 from distributary.auth.jwks import MAX_BYTES, RETRY, KeySet, fetch
 from distributary.config import Auth

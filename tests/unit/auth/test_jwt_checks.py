@@ -9,7 +9,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.auth.signed import NOW, SECRET, claims, ec_key, ed_key, forged, pem, rsa_key, segment, sign
+from tests.support.signed_tokens import (
+    NOW,
+    SECRET,
+    claims,
+    ec_key,
+    ed_key,
+    forged,
+    pem,
+    rsa_key,
+    segment,
+    sign,
+)
 
 from distributary.auth.jwt_checks import MAX_TOKEN, REASONS, Rules, check_times, read_header, verify
 from distributary.auth.verification_keys import VerifyingKey, of_pem, of_secret

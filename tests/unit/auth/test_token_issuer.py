@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.auth.signed import NOW, SECRET
+from tests.support.signed_tokens import NOW, SECRET
 
 from distributary.auth import STACK, Gate, Operator
 from distributary.auth.stack_token import make_token as make_stack_token

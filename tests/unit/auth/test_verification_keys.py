@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 from jwt.algorithms import RSAAlgorithm
-from tests.unit.auth.signed import SECRET, ec_key, ed_key, jwk, jwks, pem, rsa_key
+from tests.support.signed_tokens import SECRET, ec_key, ed_key, jwk, jwks, pem, rsa_key
 
 from distributary.auth.verification_keys import MAX_KEYS, VerifyingKey, of_jwks, of_pem, of_secret
 

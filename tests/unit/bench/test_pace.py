@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from bench.child import BenchError
 from bench.pace import Others
-from tests.integration.publisher.serving import WAIT, serving
-from tests.unit.publisher.world import VIEW, World
+from tests.support.fake_view import VIEW, World
+from tests.support.serving_publisher import WAIT, serving
 
 
 async def test_the_others_subscribe_and_say_when_they_are_closed() -> None:

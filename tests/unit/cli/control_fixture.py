@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.control.threaded import ThreadedApi
+from tests.support.threaded_api import ThreadedApi
 
 from distributary.auth.stack_token import make_token
 

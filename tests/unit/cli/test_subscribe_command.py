@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.clock import LIMIT
-from tests.unit.auth.signed import SECRET
+from tests.support.signed_tokens import SECRET
+from tests.support.threaded_api import ThreadedApi
 from tests.unit.cli.control_fixture import control as control
-from tests.unit.control.threaded import ThreadedApi
 from tests.unit.subscriber.server import TinyPublisher
 
 from distributary.auth import Gate

@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.support.threaded_api import ThreadedApi
 from tests.unit.cli.control_fixture import control as control
-from tests.unit.control.threaded import ThreadedApi
 
 from distributary.auth import Operator
 from distributary.auth.api_keys import ApiKeys

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.threaded_api import ThreadedApi
 from tests.unit.cli.control_fixture import control as control
 from tests.unit.control.conftest import FEED, VIEW
-from tests.unit.control.threaded import ThreadedApi
 
 from distributary.cli.main import main
 from distributary.cli.view_command import wait_for

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.planted import MARK, Plant, plants, property_names
+from tests.support.planted_secrets import MARK, Plant, plants, property_names
 
 from distributary.cli.main import main
 from distributary.config import load

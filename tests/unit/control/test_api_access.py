@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
-from tests.support.groups import change, group
+from tests.support.store_groups import change, group
 from tests.unit.control.conftest import FEED, Announced, Api, check
 
 from distributary.auth.api_keys import make_key

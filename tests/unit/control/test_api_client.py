@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.servers import free_port
-from tests.unit.control.threaded import ThreadedApi
+from tests.support.threaded_api import ThreadedApi
 
 from distributary.control.api_client import ControlClient, find_control, view_path
 from distributary.errors import AlreadyBegun, StackNotRunning, ViewNotFound

@@ -9,7 +9,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from tests.unit.publisher.world import VIEW, World
+from tests.support.fake_view import VIEW, World
 
 from distributary.control import consistent_read
 from distributary.control.consistent_read import State, read

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from tests.unit.publisher.world import VIEW, World
+from tests.support.fake_view import VIEW, World
 
 from distributary.control.consistent_read import State, read
 from distributary.control.result_cache import RESULT_BYTES, Result, Results, tag_of

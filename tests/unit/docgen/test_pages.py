@@ -9,8 +9,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.support.blocks import ROOT, Block, blocks, missing
 from tests.support.clock import LIMIT
+from tests.support.doc_blocks import ROOT, Block, blocks, missing
 
 from distributary.config import load, parse_views
 from distributary.config.settings_table import SETTINGS

@@ -8,7 +8,7 @@ import re
 
 import msgspec
 import pytest
-from tests.support.blocks import ROOT
+from tests.support.doc_blocks import ROOT
 
 from distributary.cli.commands import COMMANDS
 from distributary.config.settings_table import SETTINGS

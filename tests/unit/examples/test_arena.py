@@ -9,7 +9,7 @@ import pytest
 from examples.arena import rules
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.blocks import ROOT, blocks
+from tests.support.doc_blocks import ROOT, blocks
 
 from distributary.config import load
 from distributary.reducers.event_fold import event_rule_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filter_reference import truth
-from tests.unit.model.filter.made import NOW, fields, rows, terms, untimed, write
+from tests.support.sample_filters import NOW, fields, rows, terms, untimed, write
 
 from distributary.errors import BadQuery
 from distributary.model import query as module

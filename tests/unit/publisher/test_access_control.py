@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
-from tests.unit.auth.signed import NOW, SECRET
-from tests.unit.publisher.world import until
+from tests.support.fake_view import until
+from tests.support.signed_tokens import NOW, SECRET
 
 from distributary.auth import OPEN, Gate, Grant
 from distributary.config import Auth, Config

@@ -7,8 +7,8 @@ import os
 import re
 from typing import Any
 
-from tests.unit.publisher.hubs import hub_of
-from tests.unit.publisher.world import World
+from tests.support.fake_hub import hub_of
+from tests.support.fake_view import World
 
 from distributary.publisher import metrics
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.flaky import Flaky
+from tests.support.flaky_store import Flaky
 
 from distributary.model.query import Query
 from distributary.model.view import View

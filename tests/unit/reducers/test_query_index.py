@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.filter_reference import truth
-from tests.unit.model.filter.made import NOW, fields, json_rows, rows, terms
+from tests.support.sample_filters import NOW, fields, json_rows, rows, terms
 
 from distributary.model.filter import ALWAYS, Row, normalize
 from distributary.model.filter.syntax_tree import Term

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.model.filter.made import numerals
+from tests.support.sample_filters import numerals
 
 from distributary.model.filter import Row, compiled
 from distributary.model.filter.normal_form import Range

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.flaky import Flaky
+from tests.support.flaky_store import Flaky
 
 from distributary.model.position import Mark
 from distributary.model.query import Query

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from tests.support.clock import LIMIT
+from tests.support.fake_components import SERVE, Heard
 from tests.support.servers import free_port
-from tests.unit.stack.fakes import SERVE, Heard
 
 from distributary.config import Config, Kafka, Store, load
 from distributary.errors import ConfigError, DataFolderBusy, KafkaUnavailable, StackError, StoreUnavailable

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fake_components import SERVE, Heard
 from tests.support.servers import free_port
-from tests.unit.stack.fakes import SERVE, Heard
 
 from distributary.config import Config, Kafka, Spark, Store
 from distributary.kafka import topic_offsets

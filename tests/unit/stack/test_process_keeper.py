@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.support.clock import LIMIT
+from tests.support.fake_components import DEAF, FAIL, QUICK, READY, SERVE, Heard, part
 from tests.support.processes import suspend
-from tests.unit.stack.fakes import DEAF, FAIL, QUICK, READY, SERVE, Heard, part
 
 from distributary.errors import PartFailed, StoreUnavailable
 from distributary.service import ExitCode

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.clock import LIMIT
-from tests.unit.stack.fakes import DEAF, FAIL, QUICK, SERVE, Heard, part
+from tests.support.fake_components import DEAF, FAIL, QUICK, SERVE, Heard, part
 
 from distributary.errors import PartFailed
 from distributary.stack import processes, stack_file

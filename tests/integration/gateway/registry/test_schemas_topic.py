@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.config import Config
 from distributary.errors import KafkaUnavailable, TopicError

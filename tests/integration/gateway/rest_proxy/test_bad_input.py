@@ -12,7 +12,7 @@ import pytest
 from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.rest_proxy.calls import Calls, b64, media
 from tests.support.stack import Feeding, RunningStack
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.config.gateway_section import Gateway
 from distributary.kafka import topic_offsets

@@ -15,7 +15,7 @@ from tests.integration.gateway.rest_proxy.calls import JSON, Calls, b64, media
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding, RunningStack
 from tests.support.topics import grow
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.gateway.rest_proxy import consumer_pool
 from distributary.kafka import topic_offsets

@@ -17,7 +17,7 @@ from tests.integration.gateway.rest_proxy.calls import Calls, b64
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding, RunningStack
 from tests.support.topics import grow
-from tests.support.waiting import eventually
+from tests.support.wait import eventually
 
 from distributary.auth.token_issuer import make_token
 from distributary.config import Auth, Config

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import uvloop
-from tests.integration.publisher.serving import WAIT, raw, serving
-from tests.unit.publisher.wires import write
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.fake_view import VIEW, World, until
+from tests.support.serving_publisher import WAIT, raw, serving
+from tests.support.wire_formats import write
 
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.publisher_server import Publisher

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.model.filter.made import NOW, rows, terms, write
+from tests.support.sample_filters import NOW, rows, terms, write
 
 from distributary.model.filter import batch_filter
 from distributary.model.filter.syntax_tree import Term

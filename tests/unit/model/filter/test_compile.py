@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.filter_reference import truth
-from tests.unit.model.filter.made import NOW, fields, json_rows, rows, terms, write
+from tests.support.sample_filters import NOW, fields, json_rows, rows, terms, write
 
 from distributary.model.filter import Row, compiled, normalize, parse
 from distributary.model.filter import row_view as row_module

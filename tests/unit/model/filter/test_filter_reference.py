@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.filter_reference import truth
-from tests.unit.model.filter.made import fields
+from tests.support.sample_filters import fields
 
 from distributary.model.filter import parse
 

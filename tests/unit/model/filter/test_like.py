@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.clock import LIMIT
 from tests.support.filter_reference import truth
-from tests.unit.model.filter.made import fields
+from tests.support.sample_filters import fields
 
 from distributary.model.filter.like import BadPattern, canonical_pattern, matcher
 from distributary.model.filter.syntax_tree import Like

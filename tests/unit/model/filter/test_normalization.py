@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from tests.support.filter_reference import truth
-from tests.unit.model.filter.made import NOW, rows, terms
+from tests.support.sample_filters import NOW, rows, terms
 
 from distributary.errors import BadQuery
 from distributary.model.filter import ALWAYS, NEVER, Row, compiled, normalize, parse

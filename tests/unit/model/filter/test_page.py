@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.support.blocks import ROOT, blocks
+from tests.support.doc_blocks import ROOT, blocks
 
 from distributary.model.filter import lexer, parse
 from distributary.model.filter.parse import MAX_DEPTH, MAX_IN, MAX_LIKE, MAX_TERMS, MAX_TEXT

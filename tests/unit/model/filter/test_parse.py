@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.clock import LIMIT
-from tests.unit.model.filter.made import NOW, terms, write
+from tests.support.sample_filters import NOW, terms, write
 
 from distributary.errors import BadQuery
 from distributary.model.filter.parse import MAX_DEPTH, MAX_IN, MAX_LIKE, MAX_TERMS, MAX_TEXT, parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.model.filter.made import NOW, fields, rows, terms, untimed
+from tests.support.sample_filters import NOW, fields, rows, terms, untimed
 
 from distributary.model.filter import Row, compiled, next_transition, normalize, parse, timed
 from distributary.model.filter.syntax_tree import Term

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.publisher.wires import PROTO, WIRES, read
+from tests.support.wire_formats import PROTO, WIRES, read
 
 from distributary.publisher.codec import client_commands, protobuf_codec, protobuf_encoding
 from distributary.publisher.codec.client_commands import UNSERVED, Command

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.unit.publisher.wires import PROTO, UNREADABLE, WIRES, read, split
+from tests.support.wire_formats import PROTO, UNREADABLE, WIRES, read, split
 
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.client_commands import (

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.publisher.hubs import ALL, F, hub_of
-from tests.unit.publisher.sinks import FoldingSink
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.fake_hub import ALL, F, hub_of
+from tests.support.fake_view import VIEW, World, until
+from tests.support.folding_sink import FoldingSink
 
 from distributary.model.build import Definition
 from distributary.model.feed import Feed

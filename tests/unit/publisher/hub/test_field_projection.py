@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.publisher.hubs import hub_of, register
-from tests.unit.publisher.sinks import FoldingSink
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.fake_hub import hub_of, register
+from tests.support.fake_view import VIEW, World, until
+from tests.support.folding_sink import FoldingSink
 
 from distributary.errors import BadQuery
 from distributary.model.channel_name import with_fields

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.publisher.world import VIEW, World
+from tests.support.fake_view import VIEW, World
 
 from distributary.model.position import Position
 from distributary.model.query import Query

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.publisher.hubs import Gate, hub_of
-from tests.unit.publisher.sinks import FoldingSink
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.fake_hub import Gate, hub_of
+from tests.support.fake_view import VIEW, World, until
+from tests.support.folding_sink import FoldingSink
 
 from distributary.auth.usage_counts import Share
 from distributary.model.query import Query

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.publisher.sinks import FoldingSink, PlainOutlet
+from tests.support.folding_sink import FoldingSink, PlainOutlet
 
 from distributary.model.change import Change, Entry
 from distributary.model.query import Query

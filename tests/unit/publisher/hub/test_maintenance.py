@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.publisher.hubs import ALL, F, Gate, hub_of, register, sizes
-from tests.unit.publisher.sinks import FoldingSink
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.fake_hub import ALL, F, Gate, hub_of, register, sizes
+from tests.support.fake_view import VIEW, World, until
+from tests.support.folding_sink import FoldingSink
 
 from distributary.model.command import Command
 from distributary.publisher.codec import codes

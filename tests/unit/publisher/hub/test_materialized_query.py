@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.publisher.hubs import Gate, hub_of, register, sizes
-from tests.unit.publisher.sinks import FoldingSink
-from tests.unit.publisher.world import VIEW, World, until
+from tests.support.fake_hub import Gate, hub_of, register, sizes
+from tests.support.fake_view import VIEW, World, until
+from tests.support.folding_sink import FoldingSink
 
 from distributary.model.position import Position
 from distributary.publisher import metrics

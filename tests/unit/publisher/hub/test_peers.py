@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.unit.publisher.world import World
+from tests.support.fake_view import World
 
 from distributary.publisher.hub.peers import SILENT_MS, heard, place_of
 

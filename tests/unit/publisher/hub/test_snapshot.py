@@ -10,7 +10,7 @@ from unittest.mock import AsyncMock
 from zlib import crc32
 
 import pytest
-from tests.unit.publisher.world import VIEW, World
+from tests.support.fake_view import VIEW, World
 
 from distributary.model.build import Definition
 from distributary.model.feed import Feed

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.publisher.hubs import Gate
-from tests.unit.publisher.world import World, until
+from tests.support.fake_hub import Gate
+from tests.support.fake_view import World, until
 
 from distributary.errors import KafkaUnavailable, TopicError
 from distributary.kafka.draft import Draft

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.publisher.hubs import Gate
-from tests.unit.publisher.world import VIEW, World
+from tests.support.fake_hub import Gate
+from tests.support.fake_view import VIEW, World
 
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.websocket.rpc import METHODS, call

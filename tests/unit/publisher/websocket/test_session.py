@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.publisher.wires import UNSAYABLE, WIRES, read, write
+from tests.support.wire_formats import UNSAYABLE, WIRES, read, write
 
 from distributary.model.position import Position
 from distributary.publisher.codec import codes

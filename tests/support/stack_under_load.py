@@ -16,7 +16,7 @@ from distributary.kafka import topic_offsets
 from tests.support.clock import LIMIT
 from tests.support.load import KEYS, Load, Watcher
 from tests.support.stack import AttachedStack, Feeding
-from tests.support.up import Up
+from tests.support.up_command import Up
 
 SETTINGS = """
 [spark]

@@ -18,7 +18,7 @@ from typing import Any
 from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from tests.support.folding import Folding
+from tests.support.reducer_harness import Folding
 
 COLD, HOT, GROUPS, TURN = 1_100, 24, 4, 5
 COUNTED = Definition(View("counted", "counted", key="id"), Feed("counted", "counted"))

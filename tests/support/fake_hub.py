@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.unit.publisher.world import VIEW, World
-
 from distributary.model.query import Query
 from distributary.publisher import metrics
 from distributary.publisher.counters import Stats
 from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.hub import Hub
+from tests.support.fake_view import VIEW, World
 
 ALL = channel_query.parse(VIEW)
 F = channel_query.parse(f"{VIEW}?where=s%20%3D%20'f'")

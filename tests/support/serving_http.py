@@ -11,12 +11,12 @@ from typing import Any
 
 import uvloop
 from aiohttp import web
-from tests.support.clock import LIMIT
 
 from distributary.config import Control
 from distributary.httpd.connection_handler import expect_stream
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.listener import Listener
+from tests.support.clock import LIMIT
 
 WAIT = 10 * LIMIT
 BIG = b"x" * 20_000_000

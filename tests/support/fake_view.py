@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 
 import msgspec
-from tests.support.clock import LIMIT
 
 from distributary.kafka.draft import Draft
 from distributary.kafka.topic_writer import Written
@@ -20,6 +19,7 @@ from distributary.reducers.row_json import describe_change, read_object
 from distributary.store.contract import Group, WriterStore
 from distributary.store.log_tail import Build
 from distributary.store.memory_store import MemoryStore
+from tests.support.clock import LIMIT
 
 VIEW = "odds"
 

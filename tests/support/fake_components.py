@@ -8,10 +8,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.support.clock import LIMIT
-
 from distributary.stack.part import Event, Kind, Launch, Part, Started
 from distributary.stack.process_keeper import Policy
+from tests.support.clock import LIMIT
 
 READY = 'import json; print(json.dumps({"ready": True, "addresses": {"http": "http://x"}}), flush=True)\n'
 SERVE = READY + "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *a: sys.exit(0))\nsignal.pause()\n"

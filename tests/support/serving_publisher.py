@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import websockets
-from tests.support.clock import LIMIT
-from tests.unit.publisher.wires import read, write
-from tests.unit.publisher.world import World
 
 from distributary.config import Auth, Config
 from distributary.config.limits_section import Limits
@@ -23,6 +20,9 @@ from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.publisher_server import Publisher
 from distributary.publisher.websocket.client_publish import Inlet
 from distributary.store.contract import ReaderStore
+from tests.support.clock import LIMIT
+from tests.support.fake_view import World
+from tests.support.wire_formats import read, write
 
 WAIT = 10 * LIMIT
 

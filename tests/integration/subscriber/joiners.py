@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 import aiohttp
 import websockets
-from tests.integration.publisher.serving import Raw
-from tests.support.counting import GROUPS, VIEW, Wanted, Witness, rows_at
-from tests.support.events import Stream
-from tests.unit.publisher.world import until
+from tests.support.counted_view import GROUPS, VIEW, Wanted, Witness, rows_at
+from tests.support.fake_view import until
+from tests.support.serving_publisher import Raw
+from tests.support.sse_reader import Stream
 
 from distributary.model.query import Query
 from distributary.store.redis import RedisReader

@@ -17,8 +17,8 @@ from bench.figures import Say
 from bench.records import check_totals, fold_amounts
 from bench.spec import CatchUp
 from distributary.config import Config
+from distributary.model.build import Build
 from distributary.stack.components import services
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisReader
 
 LOOK = 0.02

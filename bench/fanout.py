@@ -27,14 +27,13 @@ from bench.payload import Payload
 from bench.spec import FanOut
 from distributary.config import Config
 from distributary.config.embedded_defaults import new_password
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
 from distributary.setup import store_server
 from distributary.stack.ports import Ports
 from distributary.store.embedded_server import Server
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 PEER = ROOT / "bench" / "peer"

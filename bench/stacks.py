@@ -17,12 +17,11 @@ from bench.figures import Sample, Say
 from distributary.auth.stack_token import StackToken
 from distributary.config import Config, load
 from distributary.kafka import librdkafka, topic_offsets
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.setup import store_server
 from distributary.stack.components import Service
 from distributary.stack.embedded_stack import Stack
 from distributary.stack.part import Event
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 VIEW = "board"

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from distributary.errors import BadQuery
+from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.store.contract import LOG_BYTES, SWEEP_BATCH, Behind, Fenced, NotOwner, Row, TopicReplaced
-from distributary.store.log_tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed
+from distributary.store.log_tail import Attached, Begun, Ended, Entries, Gone, Lapsed
 from distributary.store.row_index import entry
 from tests.contract.conftest import Faces
 from tests.support.store_groups import change, group

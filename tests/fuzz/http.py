@@ -33,13 +33,12 @@ from distributary.gateway.gateway_app import make_app as gateway_app
 from distributary.gateway.registry.registry_requests import LOG
 from distributary.gateway.registry.schema_catalog import Book
 from distributary.gateway.rest_proxy import consumer_routes, produce_v2, topic_routes
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.publisher.counters import Stats
 from distributary.publisher.http.http_server import HttpServer
 from distributary.publisher.hub.hub import Hub
-from distributary.store.log_tail import Build
 from distributary.store.memory_store import MemoryStore
 from tests.fuzz.engine import Run, Target
 from tests.fuzz.mutate import any_json, any_text

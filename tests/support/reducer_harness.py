@@ -6,11 +6,10 @@ import json
 import time
 from typing import Any
 
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 

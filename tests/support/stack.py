@@ -261,7 +261,7 @@ class Feeding:
 
     async def rows(self, name: str) -> dict[str, Any]:
         """All rows of a view, from the store."""
-        from distributary.store.log_tail import Build
+        from distributary.model.build import Build
 
         reader = self.stack.reader()
         try:

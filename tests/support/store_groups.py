@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from distributary.model.build import Build
 from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
 from distributary.store.contract import Group, Opened
-from distributary.store.log_tail import Build
 
 
 def change(

@@ -19,10 +19,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from distributary.errors import ResultTooLarge
+from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.publisher.hub.snapshot import INDEXED_ROWS, PAGE_ROWS, Moved, pages, read_log
 from distributary.store.contract import Page, ReaderStore, Row
-from distributary.store.log_tail import Build
 
 ATTEMPTS = 5
 ROUNDS = 10

@@ -20,9 +20,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from distributary.control.consistent_read import State
+from distributary.model.build import Build
 from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.store.log_tail import Build
 
 KEEP_SECONDS = 60.0
 RESULT_BYTES = 2_000

@@ -20,12 +20,12 @@ from distributary.control.row_formats import FORMATS, Format, Part
 from distributary.control.view_routes import require_view
 from distributary.errors import BadRequest, FormatNotOffered, PageGone, ViewBuilding, ViewBusy
 from distributary.httpd.content_negotiation import choose
+from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.publisher.hub.log_follower import is_stale, stale_after
 from distributary.publisher.hub.snapshot import Moved
 from distributary.publisher.hub.store_reads import indexed
 from distributary.store.contract import BuildInfo, Fenced
-from distributary.store.log_tail import Build
 
 RESULTS: web.AppKey[Results] = web.AppKey("results", Results)
 

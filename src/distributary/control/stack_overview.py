@@ -9,9 +9,8 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from distributary.model.build import Definition, load_definition
+from distributary.model.build import Build, Definition, load_definition
 from distributary.store.contract import Beat, BuildInfo, ReaderStore, ViewInfo
-from distributary.store.log_tail import Build
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from distributary.errors import (
     ViewBuilding,
 )
 from distributary.httpd.listener import client_of
+from distributary.model.build import Build
 from distributary.model.channel_name import with_fields
 from distributary.model.command import Command
 from distributary.model.field_mask import parse_fields
@@ -34,7 +35,6 @@ from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.model.query_plan import is_expensive
 from distributary.store.contract import Subscription, ViewInfo, caps_of
-from distributary.store.log_tail import Build
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""A view's definition as it is stored: the view and the feeds it is made from."""
+"""A build of a view, and the definition it is made from as it is stored."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from typing import NamedTuple
 
 from distributary.model.feed import Feed
 from distributary.model.view import View
+
+
+class Build(NamedTuple):
+    """Names one build of one view."""
+
+    view: str
+    id: str
 
 
 class Definition(NamedTuple):

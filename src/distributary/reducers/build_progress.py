@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from distributary.config.sections import Kafka
 from distributary.errors import Superseded
 from distributary.kafka import topic_offsets
+from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.reducers import engine
@@ -22,7 +23,6 @@ from distributary.reducers.recognise import fingerprints_at
 from distributary.reducers.start_offsets import events_lag, folded, source_places
 from distributary.reducers.topic_identity import Leaders
 from distributary.store.contract import BuildGone, BuildInfo, Claim, WriterStore
-from distributary.store.log_tail import Build
 
 log = logging.getLogger(__name__)
 

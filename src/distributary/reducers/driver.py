@@ -17,7 +17,7 @@ from distributary.config import Config
 from distributary.config.secrets import mask_text
 from distributary.errors import DistributaryError, Superseded
 from distributary.kafka import librdkafka, topic_offsets
-from distributary.model.build import Definition, load_definition
+from distributary.model.build import Build, Definition, load_definition
 from distributary.reducers import engine
 from distributary.reducers.daemon_watch import SILENT, DaemonWatch
 from distributary.reducers.driver_watchdog import Watchdog
@@ -26,7 +26,6 @@ from distributary.reducers.jvm_watch import Jvm
 from distributary.reducers.rekey import internal_topic
 from distributary.reducers.slots import Slots
 from distributary.service import Heartbeat
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 log = logging.getLogger(__name__)

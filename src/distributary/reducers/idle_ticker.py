@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers.reducer import Reducer, StoreWentBack
 from distributary.store.contract import Fenced, WriterStore
-from distributary.store.log_tail import Build
 
 TURNS = 50
 """How often in a row a partition's clock is looked at while more is due."""

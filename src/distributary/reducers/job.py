@@ -15,7 +15,7 @@ from distributary.config import Config
 from distributary.config.functions import unlisted_functions
 from distributary.errors import BadView, DistributaryError, Superseded
 from distributary.kafka import librdkafka, topic_offsets
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.fingerprint import CHECKSUM_SQL
 from distributary.model.position import Mark
@@ -40,7 +40,6 @@ from distributary.reducers.start_offsets import Places, Truncated, event_places,
 from distributary.reducers.topic_identity import LeaderChanged, Leaders
 from distributary.reducers.view_compiler import Compiler, Plan
 from distributary.store.contract import BuildGone, BuildInfo, TopicReplaced, WriterStore
-from distributary.store.log_tail import Build
 
 log = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from distributary.model.build import Build
 from distributary.model.change import Change, encode_changes
 from distributary.model.fingerprint import Fingerprint, checksum
 from distributary.model.position import Mark
@@ -29,7 +30,6 @@ from distributary.reducers.row_json import Fields, Unreadable, describe_change, 
 from distributary.reducers.timed_queries import Moments
 from distributary.reducers.write_batch import GROUP_BYTES, NOTHING, GroupTooLarge, Held, Making, Step
 from distributary.store.contract import Behind, Claim, Group, NotOwner, Opened, WriterStore
-from distributary.store.log_tail import Build
 
 CACHE_ROWS = 50_000
 TIMED_ROWS = 2_000

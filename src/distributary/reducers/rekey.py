@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from distributary.kafka.topic_offsets import Topic
+from distributary.model.build import Build
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.reducers.topic_identity import Leaders
-from distributary.store.log_tail import Build
 
 
 class Ground(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from distributary.store.log_tail import Build
+from distributary.model.build import Build
 
 
 class Slots:

@@ -24,6 +24,7 @@ from redis.exceptions import BusyLoadingError, ConnectionError, OutOfMemoryError
 
 from distributary.config.sections import Kafka
 from distributary.kafka.commands_topic import CommandsReader
+from distributary.model.build import Build
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
@@ -40,7 +41,6 @@ from distributary.reducers.task_heartbeat import TaskBeat
 from distributary.reducers.topic_identity import Leaders, admin_of
 from distributary.reducers.write_batch import GroupTooLarge, portion
 from distributary.store.contract import Claim, Fenced
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 if TYPE_CHECKING:

@@ -28,12 +28,13 @@ from typing import NamedTuple, Protocol
 
 from distributary.config.limits_section import Limits
 from distributary.errors import BadQuery, LimitExceeded
+from distributary.model.build import Build
 from distributary.model.change import Entry
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.query_plan import is_expensive
-from distributary.store.log_tail import Build, TailEvent
+from distributary.store.log_tail import TailEvent
 
 LOG_BYTES = 4 << 20
 """About how much one read of the log brings at most; one group always comes."""

@@ -16,9 +16,10 @@ from typing import Any
 import redis.asyncio as redis
 from redis.exceptions import RedisError
 
+from distributary.model.build import Build
 from distributary.store import redis_codec
 from distributary.store.contract import LOG_BYTES
-from distributary.store.log_tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed, TailEvent
+from distributary.store.log_tail import Attached, Begun, Ended, Entries, Gone, Lapsed, TailEvent
 from distributary.store.redis_connections import cancellable
 from distributary.store.redis_keys import BuildKeys, ViewKeys
 

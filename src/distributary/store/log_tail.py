@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from distributary.model.build import Build
 from distributary.model.change import Entry
-
-
-class Build(NamedTuple):
-    """Names one build of one view."""
-
-    view: str
-    id: str
 
 
 class Attached(NamedTuple):

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
+from distributary.model.build import Build
 from distributary.model.change import Entry, decode_changes
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
@@ -44,7 +45,7 @@ from distributary.store.contract import (
     id_taken,
     registry_full,
 )
-from distributary.store.log_tail import Attached, Begun, Build, Ended, Entries, Gone, Lapsed, TailEvent
+from distributary.store.log_tail import Attached, Begun, Ended, Entries, Gone, Lapsed, TailEvent
 from distributary.store.redis_codec import assigned, assignment, fingerprints, fresh_epoch
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.store.log_tail import Build
+from distributary.model.build import Build
 
 VIEWS = "d:views"
 BEATS = "d:beats"

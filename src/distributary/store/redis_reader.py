@@ -12,6 +12,7 @@ import redis.asyncio as redis
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from distributary.config.secrets import mask_text
+from distributary.model.build import Build
 from distributary.store import redis_codec, redis_keys, row_index
 from distributary.store.contract import (
     LOG_BYTES,
@@ -34,7 +35,7 @@ from distributary.store.contract import (
     registry_full,
 )
 from distributary.store.follow import follow
-from distributary.store.log_tail import Build, TailEvent
+from distributary.store.log_tail import TailEvent
 from distributary.store.primary import connect_anew, to_primary
 from distributary.store.redis_connections import cancellable
 from distributary.store.redis_keys import BuildKeys, ViewKeys

@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from distributary.errors import StoreUnsuitable
+from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
 from distributary.store import redis_codec, redis_keys
 from distributary.store.contract import (
@@ -35,7 +36,6 @@ from distributary.store.contract import (
     TopicReplaced,
     ViewInfo,
 )
-from distributary.store.log_tail import Build
 from distributary.store.redis_keys import BuildKeys, ViewKeys
 
 REWRITE = 60.0

@@ -22,6 +22,7 @@ from typing import TypeVar
 from redis.exceptions import RedisError
 
 from distributary.config.secrets import mask_text
+from distributary.model.build import Build
 from distributary.model.sharding import shard_of
 from distributary.store.contract import (
     NO_CAPS,
@@ -40,7 +41,7 @@ from distributary.store.contract import (
     ViewInfo,
     youngest,
 )
-from distributary.store.log_tail import Build, TailEvent
+from distributary.store.log_tail import TailEvent
 from distributary.store.redis_reader import RedisReader
 
 log = logging.getLogger(__name__)

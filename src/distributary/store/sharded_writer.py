@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.sharding import shard_of
 from distributary.store.contract import (
@@ -23,7 +24,6 @@ from distributary.store.contract import (
     ViewInfo,
     youngest,
 )
-from distributary.store.log_tail import Build
 from distributary.store.redis_writer import RedisWriter
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from redis.exceptions import RedisError
 
 from distributary.config.secrets import mask_text
+from distributary.model.build import Build
 from distributary.model.sharding import shard_of
 from distributary.store.contract import ViewInfo
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisReader, RedisWriter
 from distributary.store.sharded_reader import ShardedReader, latest
 from distributary.store.sharded_writer import ShardedWriter

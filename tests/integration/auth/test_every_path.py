@@ -32,7 +32,7 @@ from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
 from distributary.control.view_description import WHOLE
 from distributary.docgen.rest_page import control_app, publisher_app, routes
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
@@ -41,7 +41,6 @@ from distributary.publisher.codec.codec import Wire
 from distributary.publisher.publisher_server import Publisher
 from distributary.publisher.websocket.client_publish import Inlet
 from distributary.publisher.websocket.rpc import METHODS
-from distributary.store.log_tail import Build
 
 ODDS = Definition(View(VIEW, VIEW, key="id"), Feed(VIEW, "t"))
 BETS = Definition(View("bets", "bets", key="id"), Feed("bets", "t2"))

@@ -21,10 +21,9 @@ from tests.support.stack import RunningStack
 from tests.support.wait import eventually
 
 from distributary.kafka import topic_offsets
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * LIMIT)]

@@ -8,7 +8,7 @@ import pytest
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
-from distributary.store.log_tail import Build
+from distributary.model.build import Build
 
 pytestmark = pytest.mark.slow
 

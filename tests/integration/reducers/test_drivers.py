@@ -15,10 +15,9 @@ from tests.support.reducer_drivers import Drivers
 from tests.support.stack import RunningStack
 
 from distributary.kafka import topic_offsets
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 SUPERSEDED = 3

@@ -10,7 +10,7 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
 import distributary
-from distributary.store.log_tail import Build
+from distributary.model.build import Build
 
 
 async def test_the_smallest_view(feeding: Feeding) -> None:

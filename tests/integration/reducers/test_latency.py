@@ -15,7 +15,7 @@ from tests.support.stack import Feeding
 
 import distributary
 from distributary.kafka import librdkafka
-from distributary.store.log_tail import Build
+from distributary.model.build import Build
 from distributary.store.redis_keys import BuildKeys
 
 pytestmark = pytest.mark.latency

@@ -17,10 +17,9 @@ from tests.support.clock import LIMIT
 from tests.support.reducer_drivers import Drivers
 
 from distributary.kafka import librdkafka, topic_offsets
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * LIMIT)]

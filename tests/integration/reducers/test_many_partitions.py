@@ -17,8 +17,8 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
 import distributary
+from distributary.model.build import Build
 from distributary.store.contract import BuildInfo
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * LIMIT)]

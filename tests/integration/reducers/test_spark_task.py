@@ -19,6 +19,7 @@ from tests.support.stack import RunningStack
 from tests.support.wait import eventually
 
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.model.build import Build
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
@@ -26,7 +27,6 @@ from distributary.publisher.hub import snapshot
 from distributary.reducers import spark_task
 from distributary.reducers.projection import Projection
 from distributary.reducers.topic_identity import LeaderChanged, Leaders
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisReader, RedisWriter
 
 B = Build("v", "b")

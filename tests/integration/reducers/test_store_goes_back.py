@@ -21,11 +21,10 @@ from tests.support.servers import StoreServer
 from tests.support.stack import RunningStack
 
 from distributary.kafka import topic_offsets
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.setup.store_server import bundled
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * LIMIT)]

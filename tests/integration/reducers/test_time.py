@@ -9,9 +9,9 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
 import distributary
+from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.store.contract import BuildInfo
-from distributary.store.log_tail import Build
 from distributary.subscriber.async_subscriber import Changes
 
 

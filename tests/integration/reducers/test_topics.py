@@ -16,10 +16,10 @@ from tests.support.stack import Feeding
 
 import distributary
 from distributary.kafka import topic_offsets
+from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.reducers.rekey import internal_topic
 from distributary.store.contract import Fenced
-from distributary.store.log_tail import Build
 from distributary.store.redis_keys import BuildKeys
 
 

@@ -9,9 +9,10 @@ import redis
 from tests.support.fake_view import VIEW, World
 from tests.support.servers import StoreServer
 
+from distributary.model.build import Build
 from distributary.store.contract import LOG_BYTES
 from distributary.store.follow import FEW
-from distributary.store.log_tail import Attached, Build, Entries, TailEvent
+from distributary.store.log_tail import Attached, Entries, TailEvent
 from distributary.store.redis import RedisReader, RedisWriter
 
 MEGABYTE = "x" * 1_000_000

@@ -12,9 +12,9 @@ from tests.support.servers import StoreServer
 from tests.support.store_groups import change, group
 
 from distributary.errors import StoreUnsuitable
+from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.setup.store_server import bundled
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 B = Build("v", "b")

@@ -13,10 +13,10 @@ from tests.support.servers import StoreServer
 from tests.support.store_groups import change, group
 from tests.support.wait import eventually
 
+from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.setup.store_server import bundled
 from distributary.store.contract import Fenced
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 
 B = Build("v", "b")

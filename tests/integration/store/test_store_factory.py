@@ -14,11 +14,11 @@ from tests.support.servers import StoreServer, free_port
 from tests.support.store_groups import change, group
 
 from distributary.errors import StoreUnavailable, StoreUnsuitable
+from distributary.model.build import Build
 from distributary.model.sharding import shard_of
 from distributary.setup.store_server import bundled
 from distributary.store.contract import ReaderStore, WriterStore
 from distributary.store.embedded_server import wait_for_stores
-from distributary.store.log_tail import Build
 from distributary.store.store_factory import open_reader, open_writer, settle
 
 Servers = list[StoreServer]

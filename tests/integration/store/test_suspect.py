@@ -7,9 +7,9 @@ import redis
 from tests.integration.conftest import Database
 from tests.support.store_groups import change, group
 
+from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.store.contract import Suspect
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisWriter
 from distributary.store.redis_keys import BuildKeys
 

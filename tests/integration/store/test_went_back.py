@@ -13,13 +13,14 @@ import pytest
 from redis.exceptions import ConnectionError
 from tests.support.servers import StoreServer
 
+from distributary.model.build import Build
 from distributary.model.view import View
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
 from distributary.setup.store_server import bundled
 from distributary.store.contract import Claimed, Fenced
-from distributary.store.log_tail import Attached, Build
+from distributary.store.log_tail import Attached
 from distributary.store.redis import RedisReader, RedisWriter
 
 B = Build("v", "b")

@@ -18,10 +18,10 @@ from tests.support.clock import LIMIT
 from tests.support.counted_view import COUNTED, VIEW, rows_at
 
 from distributary.config.sections import Publisher as Settings
+from distributary.model.build import Build
 from distributary.publisher.codec.websocket_frames import Pub
 from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.publisher_server import Publisher
-from distributary.store.log_tail import Build
 from distributary.store.redis import RedisReader
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from tests.support.stack import Feeding
 from tests.support.wait import eventually
 
 import distributary
-from distributary.store.log_tail import Build
+from distributary.model.build import Build
 from distributary.store.redis_keys import BuildKeys
 
 pytestmark = pytest.mark.slow

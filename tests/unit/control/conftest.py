@@ -18,11 +18,10 @@ from distributary.control.control_app import make_app
 from distributary.control.monitor import Monitor
 from distributary.control.observation import KafkaSight, Oldest
 from distributary.errors import KafkaUnavailable
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.model.command import Command
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.store.log_tail import Build
 from distributary.store.memory_store import MemoryStore
 
 FEED = Feed("odds", "sportsbook.odds")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.unit.control.conftest import FEED, VIEW, Api
 
 from distributary.control.define_views import apply_config
-from distributary.store.log_tail import Build
+from distributary.model.build import Build
 
 
 async def test_new_changed_unchanged_and_left(api: Api) -> None:

@@ -8,11 +8,11 @@ from tests.support.fake_view import VIEW, World
 
 from distributary.control.consistent_read import State, read
 from distributary.control.result_cache import RESULT_BYTES, Result, Results, tag_of
+from distributary.model.build import Build
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.publisher.hub.snapshot import belongs
 from distributary.store.contract import Row
-from distributary.store.log_tail import Build
 
 BUILD = Build(VIEW, "b1")
 

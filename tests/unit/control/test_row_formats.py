@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from distributary.control.consistent_read import State
 from distributary.control.result_cache import Result
 from distributary.control.row_formats import Part, column_of, write_csv, write_json, write_ndjson
+from distributary.model.build import Build
 from distributary.model.field_mask import parse_fields
 from distributary.model.query import Query
 from distributary.store.contract import Row
-from distributary.store.log_tail import Build
 
 
 def part(

@@ -8,8 +8,7 @@ import pytest
 from tests.unit.control.conftest import FEED, VIEW, Api
 
 from distributary.config import Auth
-from distributary.model.build import Definition
-from distributary.store.log_tail import Build
+from distributary.model.build import Build, Definition
 
 
 async def test_a_new_view_is_defined(api: Api) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.flaky_store import Flaky
 
+from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers import reducer as reducers
@@ -21,7 +22,6 @@ from distributary.reducers.reduce_rules import Function
 from distributary.reducers.reducer import DeadLetter, Reducer, StoreWentBack
 from distributary.reducers.row_json import Unreadable
 from distributary.store.contract import Fenced
-from distributary.store.log_tail import Build
 from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")

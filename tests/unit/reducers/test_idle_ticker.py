@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers import reducer
@@ -14,7 +15,6 @@ from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
 from distributary.store.contract import Fenced
-from distributary.store.log_tail import Build
 from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")

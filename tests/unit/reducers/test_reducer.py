@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.flaky_store import Flaky
 
+from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
@@ -23,7 +24,6 @@ from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import DeadLetter, Reducer, StoreWentBack
 from distributary.reducers.write_batch import GROUP_BYTES, GroupTooLarge, portion
 from distributary.store.contract import Fenced
-from distributary.store.log_tail import Build
 from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from distributary.model.build import Build
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.reducers.rekey import internal_topic, needs_rekey
-from distributary.store.log_tail import Build
 
 FEED = Feed("f", "t")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distributary.model.build import Build
 from distributary.reducers.slots import Slots
-from distributary.store.log_tail import Build
 
 A, B = Build("a", "1"), Build("b", "1")
 

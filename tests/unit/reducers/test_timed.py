@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.model import query as queries
+from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers import reducer
@@ -17,7 +18,6 @@ from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
 from distributary.reducers.row_json import read_object
-from distributary.store.log_tail import Build
 from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from distributary.model.build import Definition, load_definition
+from distributary.model.build import Build, Definition, load_definition
 from distributary.model.change import data_for
 from distributary.model.position import Mark, Position
 from distributary.model.query import Query
@@ -27,7 +27,6 @@ from distributary.publisher.hub import snapshot
 from distributary.publisher.hub.channel import Recovered
 from distributary.publisher.hub.snapshot import Moved
 from distributary.store.contract import BuildInfo, QueryState, ReaderStore, Row
-from distributary.store.log_tail import Build
 
 ROWS = 5_000
 """Rows of one read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distributary.auth.metering import charge_rows
+from distributary.model.build import Build
 from distributary.model.change import data_for
 from distributary.model.field_mask import Fields
 from distributary.model.position import Position
@@ -14,7 +15,6 @@ from distributary.publisher.hub import field_projection as chosen
 from distributary.publisher.hub import resume, snapshot
 from distributary.publisher.hub.snapshot import Moved
 from distributary.store.contract import QueryState, ReaderStore
-from distributary.store.log_tail import Build
 
 FIRST_STEP = 256
 """How many changes of the view are looked at first when going backwards; every further step is twice that."""

@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 
+from distributary.model.build import Build
 from distributary.model.change import Entry, add_data, change_data, remove_data
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
@@ -23,7 +24,7 @@ from distributary.publisher.hub.kept import Broken, TooMany
 from distributary.publisher.hub.snapshot import Moved
 from distributary.publisher.hub.subscription_map import Members
 from distributary.store.contract import ReaderStore, ViewInfo
-from distributary.store.log_tail import Attached, Begun, Build, Ended, Entries, Lapsed, TailEvent
+from distributary.store.log_tail import Attached, Begun, Ended, Entries, Lapsed, TailEvent
 
 log = logging.getLogger(__name__)
 

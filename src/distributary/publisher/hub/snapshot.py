@@ -19,12 +19,12 @@ from itertools import compress
 import msgspec
 
 from distributary.auth.metering import charge_rows
+from distributary.model.build import Build
 from distributary.model.change import Change, Entry
 from distributary.model.field_mask import Fields
 from distributary.model.query import Query
 from distributary.publisher.codec import websocket_frames
 from distributary.store.contract import Page, ReaderStore, Row
-from distributary.store.log_tail import Build
 
 PAGE_ROWS = 2_000
 TURNS = 6

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection
 
 from distributary.auth.metering import measured_task
+from distributary.model.build import Build
 from distributary.model.change import data_for
 from distributary.model.position import Position
 from distributary.model.query import Query
@@ -21,7 +22,6 @@ from distributary.publisher.hub.catch_up import Touched, from_kafka, from_log
 from distributary.publisher.hub.channel import Channel, Recovered
 from distributary.publisher.hub.snapshot import Moved, Snapshot, Timeless
 from distributary.store.contract import BuildInfo, QueryState, ReaderStore
-from distributary.store.log_tail import Build
 
 CLOCK_LIMIT, CLOCK_LOOK = 3.0, 0.05
 """Seconds to wait for the clocks of rows, and between two looks."""

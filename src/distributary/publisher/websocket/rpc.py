@@ -9,6 +9,7 @@ import msgspec
 
 from distributary.auth import EVERYTHING, Held, Operator
 from distributary.errors import Forbidden
+from distributary.model.build import Build
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import encode
@@ -16,7 +17,6 @@ from distributary.publisher.hub import store_reads
 from distributary.publisher.hub.log_follower import is_stale, stale_after
 from distributary.publisher.hub.snapshot import Moved
 from distributary.store.contract import ReaderStore, ViewInfo
-from distributary.store.log_tail import Build
 
 log = logging.getLogger(__name__)
 

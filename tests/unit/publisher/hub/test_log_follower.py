@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.folding_sink import FoldingSink, PlainOutlet
 
+from distributary.model.build import Build
 from distributary.model.change import Change, Entry
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
@@ -16,7 +17,7 @@ from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.hub.log_follower import Follower, is_stale, stale_after
 from distributary.publisher.hub.snapshot import Moved, Snapshot
 from distributary.store.contract import ViewInfo
-from distributary.store.log_tail import Attached, Build
+from distributary.store.log_tail import Attached
 
 
 class Counted(PlainOutlet):

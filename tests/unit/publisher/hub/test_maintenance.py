@@ -9,6 +9,7 @@ from tests.support.fake_hub import ALL, F, Gate, hub_of, register, sizes
 from tests.support.fake_view import VIEW, World, until
 from tests.support.folding_sink import FoldingSink
 
+from distributary.model.build import Build
 from distributary.model.command import Command
 from distributary.publisher.codec import codes
 from distributary.publisher.hub import channel_query
@@ -16,7 +17,6 @@ from distributary.publisher.hub.channel import Initial
 from distributary.publisher.hub.hub import Wish
 from distributary.publisher.hub.maintenance import Upkeep
 from distributary.store.contract import SWEEP_BATCH
-from distributary.store.log_tail import Build
 
 
 async def test_a_lost_connection_lapses_and_is_swept() -> None:

@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 from tests.support.fake_view import VIEW, World
 
-from distributary.model.build import Definition
+from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
@@ -20,7 +20,6 @@ from distributary.publisher.hub import snapshot
 from distributary.publisher.hub.snapshot import Moved, Snapshot, Timeless
 from distributary.publisher.hub.store_reads import indexed
 from distributary.store.contract import Found, Page, Row
-from distributary.store.log_tail import Build
 
 B = Build(VIEW, "b1")
 BUCKETS = 8

@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 from tests.browser.webdriver import browser, chromium
 from tests.support.clock import LIMIT
+from tests.support.stack import AttachedStack, Feeding
+from tests.support.up import Up
 
+from distributary.demo.demo_run import CONFIG
 from distributary.stack import leftovers, processes, stack_file
 
 FIRST_CHANGE = 30.0
@@ -97,3 +100,30 @@ async def test_odds_move_on_the_page_and_ctrl_c_leaves_nothing(tmp_path: Path) -
     found = stack_file.read(tmp_path / ".distributary" / "demo")
     assert found is not None
     assert list(processes.marked(found.stack)) == []
+
+
+@pytest.mark.xfail(strict=True, reason="a tombstone has no field to take the row key from")
+async def test_rows_of_ended_matches_vanish_without_dead_letters(tmp_path: Path) -> None:
+    up = Up(tmp_path, CONFIG.read_text())
+    try:
+        up.start()
+        stack = AttachedStack(tmp_path)
+        feeding = Feeding(stack)
+        producer = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "distributary.demo.demo_producer", "--matches", "3"),
+            cwd=tmp_path,
+            env={**os.environ, "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": stack.config.kafka.bootstrap_servers},
+        )
+        try:
+            async with asyncio.timeout(30 * LIMIT):
+                while len(await feeding.rows("matches")) < 3 or not await feeding.rows("odds"):
+                    await asyncio.sleep(0.1)
+        finally:
+            producer.terminate()  # it ends all of its matches
+            assert await producer.wait() == 0
+        await feeding.rows_become("matches", {})
+        await feeding.rows_become("odds", {})
+        for view in ("matches", "odds"):
+            assert (await feeding.until(view, lambda said: said["lag"] == 0))["dead_letters"] == 0
+    finally:
+        up.stop()

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
@@ -158,6 +159,30 @@ async def test_a_tombstone_removes_a_row(feeding: Feeding) -> None:
     view = await feeding.view(where="n > 0")
     feeding.produce([("a", {"n": 1}), ("b", {"n": 2}), ("a", None)])
     await feeding.rows_become(view, {"b": {"n": 2}})
+
+
+@pytest.mark.xfail(strict=True, reason="a tombstone has no field to take the row key from")
+@pytest.mark.parametrize("engine", ["realtime", "microbatch"])
+async def test_tombstone_removes_row_of_view_keyed_by_the_field_that_partitions_its_feed(
+    feeding: Feeding, engine: str
+) -> None:
+    by_id: dict[str, Any] = {"key": "id", "engine": engine, "feed": {"partitioned_by": "id"}}
+    merged = await feeding.view(**by_id, where="text <> 'no'")
+    latest = await feeding.view(**by_id, reduce="latest", select="id, text, upper(text) AS loud")
+    folded = await feeding.view(**by_id, reduce="tests.support.folds:longest")
+    counted = await feeding.view(**by_id, reduce="aggregate", aggregates={"n": "count()"})
+    feeding.produce([("a", {"id": "a", "text": "x"}), ("b", {"id": "b", "text": "y"}), ("c", None)])
+    await feeding.rows_become(counted, {"a": {"id": "a", "n": 1}, "b": {"id": "b", "n": 1}})
+    feeding.produce([("a", None)])
+    await feeding.rows_become(merged, {"b": {"id": "b", "text": "y"}})
+    await feeding.rows_become(latest, {"b": {"id": "b", "text": "y", "loud": "Y"}})
+    await feeding.rows_become(folded, {"b": {"text": "y", "seen": 1}})
+    said = await feeding.until(counted, lambda said: said.get("dead_letters") == 2)
+    assert said["engine"] == engine
+    await feeding.rows_become(counted, {"a": {"id": "a", "n": 1}, "b": {"id": "b", "n": 1}})
+    letters = feeding.stack.read(f"{feeding.topic}.dead-letters", 3, limit=3)
+    reasons = [dict(letter.headers() or ())["distributary-reason"] for letter in letters]
+    assert reasons == [b"a record without a value cannot be aggregated"] * 2, "of the other views, none"
 
 
 async def test_huge_values_pass(feeding: Feeding) -> None:

@@ -217,6 +217,35 @@ def test_row_keys(spark: Any, key: str | None, value: bytes, expected: bytes | N
     assert [one.key for one in run(spark, [(record_key, value)], key=key)] == [expected]
 
 
+TOMBSTONE: Record = (b"a", None)
+
+
+@pytest.mark.xfail(strict=True, reason="a tombstone has no field to take the row key from")
+@pytest.mark.parametrize("settings", [{}, {"where": "n > 0"}, {"select": "id, n * 2 AS twice"}])
+def test_tombstone_has_record_key_as_row_key_when_feed_is_partitioned_by_the_key(
+    spark: Any, settings: dict[str, Any]
+) -> None:
+    feed = Feed("f", "t", partitioned_by="id")
+    records: list[Record] = [(b"a", b'{"id":"a","n":1}'), TOMBSTONE, (None, None)]
+    found = run(spark, records, feed, key=" id ", **settings)
+    assert [(one.key, one.value is None) for one in found] == [(b"a", False), (b"a", True), (None, True)]
+
+
+@pytest.mark.parametrize(
+    ("feed", "settings"),
+    [
+        (JSON, {"key": "id"}),
+        (Feed("f", "t", partitioned_by="other"), {"key": "id"}),
+        (Feed("f", "t", partitioned_by="id"), {"key": "id", "select": "upper(id) AS id"}),
+        (Feed("f", "t", partitioned_by="id"), {"key": "concat(id, '-', n)"}),
+    ],
+)
+def test_tombstone_has_no_row_key_when_record_key_is_another(
+    spark: Any, feed: Feed, settings: dict[str, Any]
+) -> None:
+    assert [one.key for one in run(spark, [TOMBSTONE], feed, **settings)] == [None]
+
+
 def test_a_row_key_may_be_made_of_selected_columns(spark: Any) -> None:
     value = b'{"a":{"id":"x"},"n":1}'
     for select, key in [

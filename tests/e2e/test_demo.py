@@ -102,7 +102,6 @@ async def test_odds_move_on_the_page_and_ctrl_c_leaves_nothing(tmp_path: Path) -
     assert list(processes.marked(found.stack)) == []
 
 
-@pytest.mark.xfail(strict=True, reason="a tombstone has no field to take the row key from")
 async def test_rows_of_ended_matches_vanish_without_dead_letters(tmp_path: Path) -> None:
     up = Up(tmp_path, CONFIG.read_text())
     try:

@@ -400,8 +400,7 @@ class Reducer:
         if one.unparsed:
             return self._explain(one.value) if one.value is not None else "the record has no value"
         if one.key is None:
-            what = f"{self._view.key} is null or missing" if self._view.key else "the record has no key"
-            return f"no row key: {what}"
+            return f"no row key: {self._why_no_key(one)}"
         if self._view.window is not None:
             window = self._view.window
             if one.event_time > one.time + FUTURE_MS:
@@ -411,6 +410,17 @@ class Reducer:
                 return f"late: its window ended at {ends:.0f}, the watermark is {self._watermark}"
             self._watermark = max(self._watermark, one.event_time)
         return ""
+
+    def _why_no_key(self, one: Packed) -> str:
+        field = self._view.key
+        if not field:
+            return "the record has no key"
+        if one.value is not None:
+            return f"{field} is null or missing"
+        return (
+            f"the record has no value to read {field} from, and its key is used as the row key "
+            f"only if the feed has partitioned_by = {field!r}"
+        )
 
     def _apply(self, records: list[Record], dead: list[DeadLetter], mark: Mark, count: int) -> int:
         self._load({record.key for record in records})

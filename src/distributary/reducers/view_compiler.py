@@ -68,7 +68,7 @@ class Compiler:
         items, picks = self._columns(view, json)
         made: Made = {pick.name: pick.path for pick in picks or ()}
         made |= {_name(item): None for item in items if _name(item) not in RECORD}
-        key = self._rewrite(view, "key", view.key, json, made) if view.key else "record_key"
+        key = self._row_key(view, feed, json, made)
         time = self._rewrite(view, "time", view.time, json, made) if view.time else "record_timestamp"
         uses = where is not None or key != "record_key" or bool(items) or view.time is not None
         parses = json and (named or uses)
@@ -107,6 +107,20 @@ class Compiler:
         packed = pack_sql("row_key", value, "event_time", "unparsed")
         decode = decode_sql(feed, known) if named else ()
         return Plan(tuple(source), where, tuple(computed), tuple(select), packed, projection, decode)
+
+    def _row_key(self, view: View, feed: Feed, json: bool, made: Made) -> str:
+        """Return the SQL of the row key.
+
+        A tombstone has no field to read it from. If the feed is partitioned by the view's key field, the
+        record's key has the same value and is used, unless a column of ``select`` has the field's name.
+        """
+        if not view.key:
+            return "record_key"
+        key = self._rewrite(view, "key", view.key, json, made)
+        partitioned_by_key = view.key.strip() == (feed.partitioned_by or "").strip()
+        if partitioned_by_key and key == self._rewrite(view, "key", view.key, json):
+            return f"IF(value_bytes IS NULL, record_key, cast({key} as string))"
+        return key
 
     def _columns(self, view: View, json: bool) -> tuple[list[str], list[Pick] | None]:
         """Split a select (or the aggregates' arguments) into computed columns and plain picks."""

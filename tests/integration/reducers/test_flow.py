@@ -161,7 +161,6 @@ async def test_a_tombstone_removes_a_row(feeding: Feeding) -> None:
     await feeding.rows_become(view, {"b": {"n": 2}})
 
 
-@pytest.mark.xfail(strict=True, reason="a tombstone has no field to take the row key from")
 @pytest.mark.parametrize("engine", ["realtime", "microbatch"])
 async def test_tombstone_removes_row_of_view_keyed_by_the_field_that_partitions_its_feed(
     feeding: Feeding, engine: str

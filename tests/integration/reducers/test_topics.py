@@ -240,7 +240,10 @@ async def test_records_without_a_row_key_are_dead_letters(feeding: Feeding) -> N
         said[headers["distributary-view"].decode(), message.key()] = headers["distributary-reason"]
     assert said == {
         (plain, f"{feeding.topic}/0/0".encode()): b"no row key: the record has no key",
-        (by_id, f"{feeding.topic}/0/1".encode()): b"no row key: id is null or missing",
+        (by_id, f"{feeding.topic}/0/1".encode()): (
+            b"no row key: the record has no value to read id from, and its key is used as the row key "
+            b"only if the feed has partitioned_by = 'id'"
+        ),
     }
 
 

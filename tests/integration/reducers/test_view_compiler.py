@@ -220,7 +220,6 @@ def test_row_keys(spark: Any, key: str | None, value: bytes, expected: bytes | N
 TOMBSTONE: Record = (b"a", None)
 
 
-@pytest.mark.xfail(strict=True, reason="a tombstone has no field to take the row key from")
 @pytest.mark.parametrize("settings", [{}, {"where": "n > 0"}, {"select": "id, n * 2 AS twice"}])
 def test_tombstone_has_record_key_as_row_key_when_feed_is_partitioned_by_the_key(
     spark: Any, settings: dict[str, Any]

@@ -201,6 +201,7 @@ def test_the_cache_does_not_outlive_an_open() -> None:
         (packed(1, "a", b"[1]"), "not a JSON object"),
         (packed(1, "a", b"x", unparsed=True), "not JSON"),
         (packed(1, None, {"n": 1}), "no row key: k is null or missing"),
+        (packed(1, None, None), "its key is used as the row key only if the feed has partitioned_by = 'k'"),
         (packed(1, "a", b'{"a":"\xff"}'), "not UTF-8"),
         (packed(1, b"\xff\x00\x01", {"n": 1}), "the row key is not UTF-8 (byte 1)"),
         (packed(1, b"k\xc3", None), "the row key is not UTF-8 (byte 2)"),

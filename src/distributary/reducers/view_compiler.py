@@ -77,9 +77,8 @@ class Compiler:
         unparsed = "(v IS NULL AND value_bytes IS NOT NULL)" if parses else "false"
         if where is not None:
             where = f"coalesce({where}, false)" + (f" OR {unparsed}" if parses else "")
-            if json:
-                # A tombstone has no fields to compare: it must reach the reducer to remove its row.
-                where += " OR value_bytes IS NULL"
+            # A tombstone has no fields to compare: it must reach the reducer to remove its row.
+            where += " OR value_bytes IS NULL"
         names = ["record_partition", "record_offset", "record_timestamp", "record_crc", "value_bytes"]
         computed = [*RECORD, "record_crc", "value_bytes", *(["v"] if parses else []), *items] if items else []
         if computed and not json:

@@ -61,7 +61,7 @@ async def test_text_and_bytes(feeding: Feeding) -> None:
     text = await feeding.view(reduce="latest", where="value like 'h%'", feed={"format": "text"})
     raw = Feeding(feeding.stack)
     data = await raw.view(reduce="latest", feed={"format": "bytes"})
-    feeding.produce([("a", b"hello"), ("b", b"no"), ("a", "h\n\u00fc".encode())])
+    feeding.produce([("a", b"hello"), ("b", b"no"), ("a", "h\n\u00fc".encode()), ("c", b"hi"), ("c", None)])
     raw.produce([("a", b"\x00\xff")])
     await feeding.rows_become(text, {"a": {"value": "h\nü"}})
     await raw.rows_become(data, {"a": {"value": "AP8="}})

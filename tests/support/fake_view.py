@@ -15,8 +15,8 @@ from distributary.model.build import Build
 from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
 from distributary.model.query import Query
-from distributary.publisher.hub.snapshot import belongs
 from distributary.reducers.row_json import describe_change, read_object
+from distributary.store.build_scan import belongs
 from distributary.store.contract import Group, WriterStore
 from distributary.store.memory_store import MemoryStore
 from tests.support.clock import LIMIT

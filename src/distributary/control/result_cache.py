@@ -19,10 +19,10 @@ from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
-from distributary.control.consistent_read import State
 from distributary.model.build import Build
 from distributary.model.position import Position
 from distributary.model.query import Query
+from distributary.store.consistent_read import QueryRows
 
 KEEP_SECONDS = 60.0
 RESULT_BYTES = 2_000
@@ -31,7 +31,7 @@ READS = 2
 """How many whole views are read at once; more would only hold more memory."""
 
 
-def tag_of(query: Query, state: State) -> str:
+def tag_of(query: Query, state: QueryRows) -> str:
     """Name the rows of a state."""
     newest = max((row.seq for row in state.rows.values()), default=0)
     text = f"{query.view}\n{query.id}\n{state.epoch}\n{newest}\n{len(state.rows)}"
@@ -48,7 +48,7 @@ class Result:
     were surely these: before, the view changed, and there may have been others for a while.
     """
 
-    def __init__(self, tag: str, query: Query, build: Build, state: State, time: int) -> None:
+    def __init__(self, tag: str, query: Query, build: Build, state: QueryRows, time: int) -> None:
         self.tag = tag
         self.query = query
         self.build = build

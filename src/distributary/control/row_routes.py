@@ -10,10 +10,10 @@ from email.utils import formatdate
 
 from aiohttp import web
 
+from distributary.auth.metering import charge_rows
 from distributary.config.sections import Control
 from distributary.control.api_access import grant_of, narrowed, shown, told
 from distributary.control.app_context import CONTEXT, Context
-from distributary.control.consistent_read import ATTEMPTS, read
 from distributary.control.query_params import Asked, read_asked
 from distributary.control.result_cache import Result, Results, tag_of
 from distributary.control.row_formats import FORMATS, Format, Part
@@ -22,9 +22,8 @@ from distributary.errors import BadRequest, FormatNotOffered, PageGone, ViewBuil
 from distributary.httpd.content_negotiation import choose
 from distributary.model.build import Build
 from distributary.model.query import Query
-from distributary.publisher.hub.log_follower import is_stale, stale_after
-from distributary.publisher.hub.snapshot import Moved
-from distributary.publisher.hub.store_reads import indexed
+from distributary.store.build_scan import StaleRead
+from distributary.store.consistent_read import ATTEMPTS, read_unregistered
 from distributary.store.contract import BuildInfo, Fenced
 
 RESULTS: web.AppKey[Results] = web.AppKey("results", Results)
@@ -53,7 +52,7 @@ async def show(request: web.Request) -> web.Response:
         shown(request, asked.query.view, asked.fields),
         asked.at,
         asked.limit,
-        stale=is_stale(info, stale_after(info.definition)),
+        stale=info.stale,
         incomplete=build is not None and build.incomplete,
         position=told(request, asked.query.view, result.position),
     )
@@ -80,16 +79,17 @@ async def fetch(context: Context, results: Results, query: Query) -> Result:
             many = before is None and query.keys is None
             try:
                 async with results.reading if many else nullcontext():
-                    state = await read(
+                    state = await read_unregistered(
                         context.reader,
                         build,
                         query,
                         before,
-                        most=results.one,
+                        max_bytes=results.one,
                         now_ms=now,
-                        index=indexed(found.definition),
+                        index=found.indexed_fields,
+                        charge=charge_rows,
                     )
-            except (Moved, Fenced):
+            except (StaleRead, Fenced):
                 continue
             if state.epoch != found.epoch:
                 continue

@@ -44,3 +44,21 @@ def load_definition(text: str) -> Definition:
     view = {**body["view"], "index": tuple(body["view"].get("index", ()))}
     events = body.get("events")
     return Definition(View(**view), Feed(**body["feed"]), Feed(**events) if events is not None else None)
+
+
+def stored_stale_after(text: str) -> float | None:
+    """Return ``stale_after`` (seconds) of a stored definition of any version; None: it never turns stale."""
+    try:
+        value = json.loads(text).get("stale_after")
+    except (ValueError, AttributeError):
+        return None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def stored_index(text: str) -> list[str]:
+    """Return the fields by which rows can be found, of a stored definition of any version."""
+    try:
+        fields = json.loads(text)["view"].get("index", [])
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return []
+    return [field for field in fields if isinstance(field, str)] if isinstance(fields, list) else []

@@ -28,7 +28,7 @@ from typing import NamedTuple, Protocol
 
 from distributary.config.limits_section import Limits
 from distributary.errors import BadQuery, LimitExceeded
-from distributary.model.build import Build
+from distributary.model.build import Build, stored_index, stored_stale_after
 from distributary.model.change import Entry
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
@@ -287,6 +287,17 @@ class ViewInfo(NamedTuple):
     run_id: str
     displaced: tuple[str, ...] = ()
 
+    @property
+    def stale_after(self) -> float | None:
+        """After how many seconds without a record the view turns stale; None: never."""
+        return stored_stale_after(self.definition)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the source has been silent for too long; one that never gave a record is not stale."""
+        after = self.stale_after
+        return after is not None and self.fresh > 0 and self.now - self.fresh > after * 1000
+
 
 class BuildInfo(NamedTuple):
     """The state of a build; ``status`` is ``building``, ``live`` or ``stopped``.
@@ -320,6 +331,11 @@ class BuildInfo(NamedTuple):
     internal: str = ""
     fingerprints: Fingerprints = Fingerprints()
     failed: str = ""
+
+    @property
+    def indexed_fields(self) -> list[str]:
+        """The fields by whose value rows can be found."""
+        return stored_index(self.definition)
 
 
 class Beat(NamedTuple):

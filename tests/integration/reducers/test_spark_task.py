@@ -23,10 +23,10 @@ from distributary.model.build import Build
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.publisher.hub import snapshot
 from distributary.reducers import spark_task
 from distributary.reducers.projection import Projection
 from distributary.reducers.topic_identity import LeaderChanged, Leaders
+from distributary.store.consistent_read import read_registered
 from distributary.store.redis import RedisReader, RedisWriter
 
 B = Build("v", "b")
@@ -110,7 +110,7 @@ async def test_a_query_with_now_moves_though_no_command_was_heard(tasks: Tasks) 
         registered = await reader.register("v", query.id, query.text, "s", 60_000, True)
 
         async def keys() -> list[str]:
-            return [key for key, _ in (await snapshot.read(reader, B, query, registered.number)).rows]
+            return [key for key, _ in (await read_registered(reader, B, query, registered.number)).rows]
 
         assert await keys() == ["match"]
         await eventually(keys, lambda found: found == [], 10)

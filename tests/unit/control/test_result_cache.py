@@ -6,22 +6,22 @@ import random
 import pytest
 from tests.support.fake_view import VIEW, World
 
-from distributary.control.consistent_read import State, read
 from distributary.control.result_cache import RESULT_BYTES, Result, Results, tag_of
 from distributary.model.build import Build
 from distributary.model.position import Position
 from distributary.model.query import Query
-from distributary.publisher.hub.snapshot import belongs
+from distributary.store.build_scan import belongs
+from distributary.store.consistent_read import QueryRows, read_unregistered
 from distributary.store.contract import Row
 
 BUILD = Build(VIEW, "b1")
 
 
-def state(seq: int, size: int = 100, **rows: int) -> State:
-    return State("e", seq, {key: Row(at, 0, 0, b"{}") for key, at in rows.items()}, size)
+def state(seq: int, size: int = 100, **rows: int) -> QueryRows:
+    return QueryRows("e", seq, {key: Row(at, 0, 0, b"{}") for key, at in rows.items()}, size)
 
 
-def result(found: State, where: str | None = None, time: int = 5) -> Result:
+def result(found: QueryRows, where: str | None = None, time: int = 5) -> Result:
     query = Query.parse(VIEW, where)
     return Result(tag_of(query, found), query, BUILD, found, time)
 
@@ -44,7 +44,7 @@ async def test_the_same_tag_means_the_same_rows_and_the_other_way_round(seed: in
         key = f"k{chance.randrange(6)}"
         gone = key in world.rows() and chance.random() < 0.4
         world.put((key, None if gone else {"s": chance.choice("fg"), "n": chance.randrange(3)}))
-        found = await read(world.reader, world.build, query, most=1 << 30)
+        found = await read_unregistered(world.reader, world.build, query, max_bytes=1 << 30)
         now = {k: r for k, r in world.rows().items() if belongs(query, k, json.dumps(r).encode())}
         text = json.dumps(now, sort_keys=True)
         tag = tag_of(query, found)
@@ -69,7 +69,7 @@ def test_rows_of_a_timed_query_go_and_come_without_a_change(monkeypatch: pytest.
 def test_the_tag_tells_queries_and_epochs_apart() -> None:
     found = state(3, a=1)
     tags = {tag_of(Query.parse(VIEW, where), found) for where in (None, "a = 1")}
-    tags |= {tag_of(Query("other"), found), tag_of(Query(VIEW), State("f", 3, found.rows, 100))}
+    tags |= {tag_of(Query("other"), found), tag_of(Query(VIEW), QueryRows("f", 3, found.rows, 100))}
     assert len(tags) == 4
 
 

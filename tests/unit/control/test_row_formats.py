@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.control.consistent_read import State
 from distributary.control.result_cache import Result
 from distributary.control.row_formats import Part, column_of, write_csv, write_json, write_ndjson
 from distributary.model.build import Build
 from distributary.model.field_mask import parse_fields
 from distributary.model.query import Query
+from distributary.store.consistent_read import QueryRows
 from distributary.store.contract import Row
 
 
@@ -26,7 +26,7 @@ def part(
     stale: bool = False,
     incomplete: bool = False,
 ) -> Part:
-    state = State("e1", 7, {key: Row(1, 0, 0, row) for key, row in rows.items()}, 0)
+    state = QueryRows("e1", 7, {key: Row(1, 0, 0, row) for key, row in rows.items()}, 0)
     result = Result("0" * 24, Query("odds"), Build("odds", "b"), state, 1234)
     return Part(result, parse_fields(fields) if fields else None, at, limit, stale, incomplete)
 

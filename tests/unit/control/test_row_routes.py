@@ -20,11 +20,11 @@ from tests.unit.control.conftest import Api, check
 from yarl import URL
 
 from distributary.config import Control
-from distributary.control import consistent_read
 from distributary.control import row_routes as rows_module
 from distributary.control.row_routes import RESULTS
 from distributary.httpd.cors import PageRules
-from distributary.publisher.hub.snapshot import Moved
+from distributary.store import consistent_read
+from distributary.store.build_scan import StaleRead
 
 PATH = "/v1/views/odds"
 
@@ -428,22 +428,22 @@ async def test_stale_and_incomplete_are_said(rows: Rows) -> None:
 
 async def test_a_view_that_never_rests_is_given_up_for_now(rows: Rows, monkeypatch: Any) -> None:
     async def moved(*args: Any, **words: Any) -> Any:
-        raise Moved
+        raise StaleRead
 
-    monkeypatch.setattr(rows_module, "read", moved)
+    monkeypatch.setattr(rows_module, "read_unregistered", moved)
     assert (await rows.refused(503))["code"] == "view-busy"
 
 
 async def test_many_at_once_read_once(rows: Rows, monkeypatch: Any) -> None:
     reads: list[object] = []
-    inner = consistent_read.read
+    inner = consistent_read.read_unregistered
 
     async def counted(*args: Any, **words: Any) -> Any:
         reads.append(args)
         await asyncio.sleep(0)
         return await inner(*args, **words)
 
-    monkeypatch.setattr(rows_module, "read", counted)
+    monkeypatch.setattr(rows_module, "read_unregistered", counted)
     replies = await asyncio.gather(*(rows.ask() for _ in range(10)))
     assert len({body for _, body in replies}) == 1
     assert len(reads) == 1
@@ -454,13 +454,13 @@ async def test_what_changed_is_read_only_while_it_is_less_than_all_rows(
     rows: Rows, monkeypatch: Any, changes: int, by_changes: bool
 ) -> None:
     befores: list[object] = []
-    inner = consistent_read.read
+    inner = consistent_read.read_unregistered
 
     async def noted(*args: Any, **words: Any) -> Any:
         befores.append(args[3])
         return await inner(*args, **words)
 
-    monkeypatch.setattr(rows_module, "read", noted)
+    monkeypatch.setattr(rows_module, "read_unregistered", noted)
     await rows.get()
     for n in range(changes):
         rows.put(a={"n": n})

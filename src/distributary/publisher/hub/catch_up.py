@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from distributary.auth.metering import charge_rows
 from distributary.model.build import Build, Definition, load_definition
 from distributary.model.change import data_for
 from distributary.model.position import Mark, Position
 from distributary.model.query import Query
 from distributary.publisher.codec.websocket_frames import Pub, encode
-from distributary.publisher.hub import snapshot
 from distributary.publisher.hub.channel import Recovered
-from distributary.publisher.hub.snapshot import Moved
+from distributary.store.build_scan import StaleRead, belongs, read_log
 from distributary.store.contract import BuildInfo, QueryState, ReaderStore, Row
 
 ROWS = 5_000
@@ -48,11 +48,11 @@ async def from_log(
 ) -> Recovered | None:
     """Give the rows that changed after a number by the log; None when they are more than `MOST`.
 
-    Raises Moved when the log does not reach back.
+    Raises StaleRead when the log does not reach back.
     """
     keys: set[str] = set()
     top = after
-    async for entry in snapshot.read_log(store, build, state.epoch, after):
+    async for entry in read_log(store, build, state.epoch, after, charge=charge_rows):
         keys.update(change.key for seq, change in entry.numbered() if seq > after)
         top = entry.last
         if len(keys) > MOST:
@@ -63,7 +63,7 @@ async def from_log(
 async def from_kafka(
     store: ReaderStore, build: Build, query: Query, state: QueryState, position: Position, touched: Touched
 ) -> Recovered | None:
-    """Give the rows whose records came after a position; None where that is not to be had. Raises Moved."""
+    """Return the rows whose records came after a position; None: not known. Raises StaleRead."""
     info = await store.build(build)
     place = await store.place(build, seq=position.seq)
     if info is None or place is None or not (place.epoch == info.epoch == state.epoch):
@@ -111,13 +111,13 @@ async def _rows(
         some = wanted[at : at + ROWS]
         found = await store.rows(build, some)
         if found.epoch != state.epoch or found.seq < seq:
-            raise Moved
+            raise StaleRead
         seq, there = found.seq, dict(found.rows)
         for key in some:
             read[key] = seq
             pubs.append((seq, True, _data(query, key, there.get(key))))
     if seq > upto:
-        async for entry in snapshot.read_log(store, build, state.epoch, upto):
+        async for entry in read_log(store, build, state.epoch, upto, charge=charge_rows):
             for number, change in entry.numbered():
                 if read.get(change.key, upto) < number <= seq:
                     data = data_for(change, state.number)
@@ -130,6 +130,6 @@ async def _rows(
 
 def _data(query: Query, key: str, row: Row | None) -> bytes:
     """Tell of a row as a subscriber who may or may not have it is told."""
-    if row is not None and snapshot.belongs(query, key, row.json):
+    if row is not None and belongs(query, key, row.json):
         return b'{"op":"add","key":%b,"row":%b}' % (encode(key), row.json)
     return b'{"op":"remove","key":%b}' % encode(key)

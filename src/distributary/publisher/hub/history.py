@@ -12,8 +12,9 @@ from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import Pub
 from distributary.publisher.hub import field_projection as chosen
-from distributary.publisher.hub import resume, snapshot
-from distributary.publisher.hub.snapshot import Moved
+from distributary.publisher.hub import resume
+from distributary.store import build_scan
+from distributary.store.build_scan import StaleRead
 from distributary.store.contract import QueryState, ReaderStore
 
 FIRST_STEP = 256
@@ -33,7 +34,7 @@ async def forwards(
 ) -> Found:
     """Read at most ``limit`` publications after a position (None: the oldest there are).
 
-    Raises Refused (112) when some of them are not to be had any more, Moved when the ground moves.
+    Raises Refused (112) when some of them are not to be had any more, StaleRead when the ground moves.
     """
     state = await _state(store, query)
     if since is None:
@@ -47,7 +48,7 @@ async def forwards(
     while len(pubs) < limit and after < state.seq:
         first, last, found = await _read(store, build, state, after)
         if first > after + 1:
-            raise Moved
+            raise StaleRead
         pubs += chosen.some(fields, [pub for pub in found if pub[0] <= state.seq])
         after = last
     return state.epoch, state.seq, pubs[:limit]
@@ -64,7 +65,7 @@ async def backwards(
     """Read at most ``limit`` publications before a position (None: the newest), the newest first.
 
     Where the log ends the history ends. Raises Refused (112) for a position of another epoch or ahead of
-    the view, Moved when the ground moves.
+    the view, StaleRead when the ground moves.
     """
     state = await _state(store, query)
     before = state.seq + 1
@@ -97,7 +98,7 @@ async def _between(
         if first > after + 1:
             # The log was cut while we read: what came before is gone, and was promised to nobody.
             if after != begun:
-                raise Moved
+                raise StaleRead
             cut = True
         pubs += [pub for pub in found if pub[0] < before]
         after = last
@@ -108,9 +109,9 @@ async def _read(
     store: ReaderStore, build: Build, state: QueryState, after: int
 ) -> tuple[int, int, list[Pub]]:
     """Read a stretch of the log: its first and last number, and what it says to the query."""
-    read = await store.log(build, after, snapshot.LOG_CHANGES)
+    read = await store.log(build, after, build_scan.LOG_CHANGES)
     if read.epoch != state.epoch or not read.entries:
-        raise Moved
+        raise StaleRead
     charge_rows(read.entries[-1].last - read.entries[0].first + 1)
     pubs = [
         (seq, data)
@@ -124,5 +125,5 @@ async def _read(
 async def _state(store: ReaderStore, query: Query) -> QueryState:
     state = await store.query_state(query.view, query.id)
     if state is None:
-        raise Moved
+        raise StaleRead
     return state

@@ -35,8 +35,9 @@ from distributary.publisher.hub.follower_pool import Followers, cancelled
 from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.hub.lingering import Left, Lingering
 from distributary.publisher.hub.log_follower import Follower
-from distributary.publisher.hub.snapshot import Moved, Snapshot
+from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Budget
+from distributary.store.build_scan import StaleRead
 from distributary.store.contract import QueryState, ReaderStore, Registered, caps_of
 
 log = logging.getLogger(__name__)
@@ -205,7 +206,7 @@ class Hub:
             if wish.position is not None and wish.reject and not member.lost():
                 raise Refused(codes.UNRECOVERABLE)
             snapshot, held = await self._state(member)
-        except Moved:
+        except StaleRead:
             await self._followers.catch_up(follower, attachments)
             return False
         chosen = snapshot.of(member.fields)
@@ -277,12 +278,12 @@ class Hub:
     def _hold(self, member: Member, state: QueryState, query: Query) -> None:
         """Begin to hold the channel's changes; the state is read after this.
 
-        Raises Moved when the store answered on another history than the log is followed on: there the
+        Raises StaleRead when the store answered on another history than the log is followed on: there the
         query's number may be another query's.
         """
         follower = member.follower
         if (state.epoch, state.history_id) != (follower.epoch, follower.history_id):
-            raise Moved
+            raise StaleRead
         follower.members.add(member)
         channel = follower.channel(state.number, query)
         joining = Joining(follower.epoch, follower.seq, limit=self._hold_bytes)
@@ -330,7 +331,7 @@ class Hub:
         return True
 
     async def _state(self, member: Member) -> tuple[Snapshot, Sequence[Pub]]:
-        """Read the state until it is not older than the hold. Raises Moved."""
+        """Read the state until it is not older than the hold. Raises StaleRead."""
         channel, joining = member.channel, member.joining
         if channel is not None and member in channel.keepers:
             return await materialized_query.state(self.store, member, self._max_materialized_rows), ()
@@ -341,7 +342,7 @@ class Hub:
                 return snapshot, held
             if snapshot.epoch != joining.epoch:
                 break
-        raise Moved
+        raise StaleRead
 
     def _live(self, member: Member, held: Sequence[Pub], how: str) -> None:
         """Deliver what was held and go live; no await stands between the answer and this."""
@@ -379,19 +380,19 @@ class Hub:
         try:
             found = await self.store.subscription(follower.view, member.subscription)
             if found is None:
-                raise Moved
+                raise StaleRead
             state = await self.store.query_state(follower.view, found.query_id)
             row = await self.store.query_text(follower.view, found.query_id)
             if state is None or row is None:
-                raise Moved
+                raise StaleRead
             query = Query.load(follower.view, row.text)
             await self._turn(member, query)
             if member.lost():
-                raise Moved
+                raise StaleRead
             self._hold(member, state, query)
             snapshot, held = await self._state(member)
         except Exception as error:
-            if not isinstance(error, (Moved, Refused)):
+            if not isinstance(error, (StaleRead, Refused)):
                 log.warning("view %s: a begun subscription cannot be served (%s)", follower.view, error)
             # It is told to subscribe again, and gets its state, or why there is none, in the reply.
             if not member.lost() and member.told:
@@ -417,7 +418,7 @@ class Hub:
         try:
             read = history.backwards if reverse else history.forwards
             return await read(self.store, follower.build, channel.query, since, most, member.fields)
-        except Moved:
+        except StaleRead:
             raise Refused(codes.UNRECOVERABLE) from None
         except Refused:
             raise

@@ -7,7 +7,6 @@ it, so a member that is added or removed by other code is in one batch whole or 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Sequence
 
@@ -21,8 +20,8 @@ from distributary.publisher.counters import Stats
 from distributary.publisher.hub.channel import Channel, Member
 from distributary.publisher.hub.join_buffer import Overflow
 from distributary.publisher.hub.kept import Broken, TooMany
-from distributary.publisher.hub.snapshot import Moved
 from distributary.publisher.hub.subscription_map import Members
+from distributary.store.build_scan import StaleRead
 from distributary.store.contract import ReaderStore, ViewInfo
 from distributary.store.log_tail import Attached, Begun, Ended, Entries, Lapsed, TailEvent
 
@@ -239,7 +238,7 @@ class Follower:
 
         A channel of the same query under another number is one that the store has forgotten: it gets no
         changes any more, so its members are told. So is one of another query under this number, and where
-        numbers are given again this follower is on another history than the caller: raises Moved.
+        numbers are given again this follower is on another history than the caller: raises StaleRead.
         """
         other = self.find(query)
         if other is not None and other.number != number:
@@ -247,7 +246,7 @@ class Follower:
         found = self.channels.get(number)
         if found is not None and found.query.text != query.text:
             self._release_channel(found)
-            raise Moved
+            raise StaleRead
         if found is None:
             found = self.channels[number] = Channel(number, query)
             self._numbers[query.text] = number
@@ -287,27 +286,12 @@ class Follower:
 
     def learn(self, info: ViewInfo) -> None:
         """Take the view's state as the store has it; tell the members when it turns stale or fresh."""
-        self.stale_after = stale_after(info.definition)
+        self.stale_after = info.stale_after
         self.fresh = info.fresh
-        stale = is_stale(info, self.stale_after)
-        if stale != self.stale:
-            self.stale = stale
+        if info.stale != self.stale:
+            self.stale = info.stale
             self.notify(self.freshness())
 
     def freshness(self) -> bytes:
         """Say how fresh the view is, as subscribers are told."""
         return b'{"op":"stale","since":%d}' % self.fresh if self.stale else b'{"op":"fresh"}'
-
-
-def stale_after(definition: str) -> float | None:
-    """Read ``stale_after`` (seconds) out of a view's stored definition; None when it never turns stale."""
-    try:
-        value = json.loads(definition).get("stale_after")
-    except (ValueError, AttributeError):
-        return None
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def is_stale(info: ViewInfo, after: float | None) -> bool:
-    """Say whether a view's source has been silent for too long; one that never spoke is not stale."""
-    return after is not None and info.fresh > 0 and info.now - info.fresh > after * 1000

@@ -9,12 +9,13 @@ from distributary.publisher.hub import store_reads
 from distributary.publisher.hub.channel import Channel, Member, Recovered
 from distributary.publisher.hub.kept import Broken, Kept, TooMany
 from distributary.publisher.hub.publication import step_of
-from distributary.publisher.hub.snapshot import Moved, Snapshot
+from distributary.publisher.hub.snapshot import Snapshot
+from distributary.store.build_scan import StaleRead
 from distributary.store.contract import ReaderStore
 
 
 async def state(store: ReaderStore, member: Member, most: int) -> Snapshot:
-    """Give the rows as they are now, once they are kept. Raises Moved, and Refused when they are too many.
+    """Return the rows as they are now. Raises StaleRead, and Refused when there are too many.
 
     When this returns nothing stands between the rows and the hub: the member can go live at once.
     """
@@ -39,13 +40,13 @@ async def _rows(store: ReaderStore, member: Member, most: int) -> tuple[Channel,
             raise Refused(codes.too_many_rows(len(snapshot.rows), most)) from None
         except Broken:
             break
-    raise Moved
+    raise StaleRead
 
 
 async def recover(store: ReaderStore, member: Member, position: Position, most: int) -> bool:
     """Give a member with a pace the newest of every row that changed since its position, if all are known.
 
-    It begins to take changes before the log is read, so that none falls between. Raises Moved, Refused.
+    It begins to take changes before the log is read, so that none falls between. Raises StaleRead, Refused.
     """
     follower = member.follower
     channel, kept = await _rows(store, member, most)
@@ -56,7 +57,7 @@ async def recover(store: ReaderStore, member: Member, position: Position, most: 
     since = kept.at(follower.seq)
     found = await store_reads.missed(store, follower.build, channel.query, position)
     if member.lost() or channel.kept is not kept:
-        raise Moved
+        raise StaleRead
     if found is None or found.epoch != follower.epoch or found.seq < since:
         channel.hold_back(member)
         return False

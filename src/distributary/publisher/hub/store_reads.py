@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import Collection
 
-from distributary.auth.metering import measured_task
+from distributary.auth.metering import charge_rows, measured_task
 from distributary.model.build import Build
 from distributary.model.change import data_for
 from distributary.model.position import Position
@@ -17,10 +16,12 @@ from distributary.model.start import Start
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub import resume, snapshot
+from distributary.publisher.hub import resume
 from distributary.publisher.hub.catch_up import Touched, from_kafka, from_log
 from distributary.publisher.hub.channel import Channel, Recovered
-from distributary.publisher.hub.snapshot import Moved, Snapshot, Timeless
+from distributary.publisher.hub.snapshot import Snapshot
+from distributary.store.build_scan import StaleRead, read_log
+from distributary.store.consistent_read import ClockUnknown, read_registered
 from distributary.store.contract import BuildInfo, QueryState, ReaderStore
 
 CLOCK_LIMIT, CLOCK_LOOK = 3.0, 0.05
@@ -28,10 +29,10 @@ CLOCK_LIMIT, CLOCK_LOOK = 3.0, 0.05
 
 
 async def require_live(store: ReaderStore, build: Build) -> BuildInfo:
-    """Read a build's state; raises Refused while it has no rows to serve, Moved when it is gone."""
+    """Read a build's state; raises Refused while it has no rows to serve, StaleRead when it is gone."""
     info = await store.build(build)
     if info is None:
-        raise Moved
+        raise StaleRead
     if info.status != "live":
         raise Refused(codes.BUILDING)
     return info
@@ -58,9 +59,9 @@ def _forget(channel: Channel, task: asyncio.Task[Snapshot]) -> None:
 
 async def _read(store: ReaderStore, build: Build, channel: Channel) -> Snapshot:
     info = await require_live(store, build)
-    found = await _once_timed(store, build, channel, indexed(info.definition))
+    found = await _once_timed(store, build, channel, info.indexed_fields)
     if found.epoch != info.epoch:
-        raise Moved
+        raise StaleRead
     found.incomplete = info.incomplete
     return found
 
@@ -70,20 +71,14 @@ async def _once_timed(store: ReaderStore, build: Build, channel: Channel, index:
     deadline = time.monotonic() + CLOCK_LIMIT
     while True:
         try:
-            return await snapshot.read(store, build, channel.query, channel.number, index=index)
-        except Timeless:
+            found = await read_registered(
+                store, build, channel.query, channel.number, index=index, charge=charge_rows
+            )
+            return Snapshot(found.epoch, found.seq, found.rows)
+        except ClockUnknown:
             if time.monotonic() > deadline:
                 raise Refused(codes.building("its reducers have not started yet")) from None
             await asyncio.sleep(CLOCK_LOOK)
-
-
-def indexed(definition: str) -> list[str]:
-    """The fields that a stored definition says rows can be found by."""
-    try:
-        fields = json.loads(definition)["view"].get("index", [])
-    except (ValueError, KeyError, AttributeError, TypeError):
-        return []
-    return [field for field in fields if isinstance(field, str)] if isinstance(fields, list) else []
 
 
 async def missed(
@@ -115,7 +110,7 @@ async def missed(
         start, rows = Position(place.epoch, place.seq), True
     decision = resume.decide(start, state)
     if exact and isinstance(decision, resume.Recover):
-        with contextlib.suppress(Moved):  # the log was cut while it was read
+        with contextlib.suppress(StaleRead):  # the log was cut while it was read
             return await _changes(store, build, state, decision.after)
     # Rows of a timed query come and go without a change.
     if start.epoch != state.epoch or start.seq > state.seq or query.timed:
@@ -123,10 +118,10 @@ async def missed(
     if filtered:
         return None
     if rows and start.seq >= state.floor:
-        with contextlib.suppress(Moved):
+        with contextlib.suppress(StaleRead):
             return await from_log(store, build, query, state, start.seq)
     if replay is not None:
-        with contextlib.suppress(Moved):
+        with contextlib.suppress(StaleRead):
             return await from_kafka(store, build, query, state, start, replay)
     return None
 
@@ -134,7 +129,7 @@ async def missed(
 async def _changes(store: ReaderStore, build: Build, state: QueryState, after: int) -> Recovered:
     pubs: list[Pub] = []
     top = after
-    async for entry in snapshot.read_log(store, build, state.epoch, after):
+    async for entry in read_log(store, build, state.epoch, after, charge=charge_rows):
         for seq, change in entry.numbered():
             if seq > after and (data := data_for(change, state.number)) is not None:
                 pubs.append((seq, data))

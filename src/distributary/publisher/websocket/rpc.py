@@ -14,8 +14,7 @@ from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import encode
 from distributary.publisher.hub import store_reads
-from distributary.publisher.hub.log_follower import is_stale, stale_after
-from distributary.publisher.hub.snapshot import Moved
+from distributary.store.build_scan import StaleRead
 from distributary.store.contract import ReaderStore, ViewInfo
 
 log = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ async def call(store: ReaderStore, method: str, data: bytes, held: Held = EVERYT
         if info is None or not info.live:
             raise Refused(codes.unknown(f"there is no view {view[:200]}"))
         return await found(store, view, info, held)
-    except Moved:
+    except StaleRead:
         raise Refused(codes.unknown(f"there is no view {view[:200]}")) from None
     except Refused:
         raise
@@ -72,12 +71,12 @@ async def _status(store: ReaderStore, view: str, info: ViewInfo, held: Held) -> 
     """Whether the view is served and how fresh it is."""
     build = await store.build(Build(view, info.live))
     if build is None:
-        raise Moved
+        raise StaleRead
     said = {
         "view": view,
         "status": build.status,
         "reason": build.reason if held.grants[0].operator >= Operator.READ else "",
-        "stale": is_stale(info, stale_after(info.definition)),
+        "stale": info.stale,
         "incomplete": build.incomplete,
         "position": f"{held.epoch(view, build.epoch)}:{build.seq}",
     }

@@ -13,8 +13,8 @@ from tests.support.sample_filters import NOW, rows, terms, write
 from distributary.model.filter import batch_filter
 from distributary.model.filter.syntax_tree import Term
 from distributary.model.query import Query
-from distributary.publisher.hub.snapshot import belongs
 from distributary.reducers.row_json import Fields, write_object
+from distributary.store.build_scan import belongs
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -21,7 +21,7 @@ from distributary.model.view import View
 from distributary.publisher.hub import catch_up, store_reads
 from distributary.publisher.hub.channel import Initial, Recovered
 from distributary.publisher.hub.hub import Wish
-from distributary.publisher.hub.snapshot import belongs
+from distributary.store.build_scan import belongs
 
 WHOLE = Query(VIEW)
 FOOTBALL = Query.parse(VIEW, "s = 'f'")

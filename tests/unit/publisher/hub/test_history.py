@@ -17,7 +17,7 @@ from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.hub import history
 from distributary.publisher.hub.history import Found
-from distributary.publisher.hub.snapshot import Moved
+from distributary.store.build_scan import StaleRead
 
 QUERY = Query.parse(VIEW, "s = 'f'")
 
@@ -25,7 +25,7 @@ QUERY = Query.parse(VIEW, "s = 'f'")
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "FIRST_STEP", 2)
-    monkeypatch.setattr("distributary.publisher.hub.snapshot.LOG_CHANGES", 3)
+    monkeypatch.setattr("distributary.store.build_scan.LOG_CHANGES", 3)
 
 
 async def ask(world: World, since: Position | None, limit: int, reverse: bool) -> Found:
@@ -153,7 +153,7 @@ async def test_a_log_that_is_cut_meanwhile_ends_there_backwards() -> None:
 
 
 async def test_a_log_that_is_cut_meanwhile_has_moved_forwards() -> None:
-    with pytest.raises(Moved):
+    with pytest.raises(StaleRead):
         await cut_while_reading(World(log_length=12), 1, reverse=False)
 
 
@@ -166,5 +166,5 @@ async def test_what_comes_meanwhile_is_not_told() -> None:
 
 
 async def test_a_query_that_is_gone_has_moved() -> None:
-    with pytest.raises(Moved):
+    with pytest.raises(StaleRead):
         await ask(World(), None, 5, False)

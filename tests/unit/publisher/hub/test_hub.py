@@ -21,8 +21,8 @@ from distributary.publisher.codec.codes import Refused
 from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.channel import Initial, Recovered, Waiting
 from distributary.publisher.hub.hub import Wish
-from distributary.publisher.hub.snapshot import belongs
 from distributary.publisher.hub.state_budget import Turn
+from distributary.store.build_scan import belongs
 
 
 async def test_state_then_changes() -> None:

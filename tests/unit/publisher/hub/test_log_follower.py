@@ -14,9 +14,9 @@ from distributary.publisher.codec import codes
 from distributary.publisher.counters import Stats
 from distributary.publisher.hub.channel import Initial, Member
 from distributary.publisher.hub.join_buffer import Joining
-from distributary.publisher.hub.log_follower import Follower, is_stale, stale_after
-from distributary.publisher.hub.snapshot import Moved, Snapshot
-from distributary.store.contract import ViewInfo
+from distributary.publisher.hub.log_follower import Follower
+from distributary.publisher.hub.snapshot import Snapshot
+from distributary.store.build_scan import StaleRead
 from distributary.store.log_tail import Attached
 
 
@@ -111,17 +111,7 @@ def test_a_number_that_another_query_has_here_sends_its_members_back() -> None:
     hub = follower()
     sink = FoldingSink()
     live(hub, 1, sink)
-    with pytest.raises(Moved):
+    with pytest.raises(StaleRead):
         hub.channel(1, Query.of_keys("odds", ["another"]))
     assert sink.endings == [codes.INSUFFICIENT]
     assert hub.idle
-
-
-def test_staleness() -> None:
-    assert stale_after('{"stale_after": 5}') == 5.0
-    assert [stale_after(text) for text in ("", "[]", "{}", '{"stale_after": null}')] == [None] * 4
-    info = ViewInfo("b", "", "", 0, 1_000, 7_000, "")
-    assert is_stale(info, 5.0)
-    assert not is_stale(info, 6.0)
-    assert not is_stale(info, None)
-    assert not is_stale(info._replace(fresh=0), 5.0)

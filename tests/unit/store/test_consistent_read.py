@@ -11,16 +11,16 @@ from zlib import crc32
 import pytest
 from tests.support.fake_view import VIEW, World
 
-from distributary.control import consistent_read
-from distributary.control.consistent_read import State, read
 from distributary.errors import ResultTooLarge
 from distributary.model.query import Query
-from distributary.publisher.hub.snapshot import Moved, belongs
+from distributary.store import consistent_read
+from distributary.store.build_scan import StaleRead, belongs
+from distributary.store.consistent_read import QueryRows, read_unregistered
 from distributary.store.contract import Page
 from distributary.store.row_index import entry
 
 BUCKETS = 8
-MOST = 1 << 30
+MAX_BYTES = 1 << 30
 MEDDLED = ("page", "log", "rows")
 
 
@@ -57,11 +57,11 @@ def matching(world: World, query: Query) -> dict[str, Any]:
     return {k: row for k, row in world.rows().items() if belongs(query, k, json.dumps(row).encode())}
 
 
-def shown(state: State) -> dict[str, Any]:
+def shown(state: QueryRows) -> dict[str, Any]:
     return {key: json.loads(row.json) for key, row in state.rows.items()}
 
 
-def counted(state: State) -> int:
+def counted(state: QueryRows) -> int:
     return sum(len(key) + len(row.json) + consistent_read.ROW_BYTES for key, row in state.rows.items())
 
 
@@ -96,7 +96,7 @@ async def test_pages_with_writes_between_them(seed: int, most: int) -> None:
     query = Query.parse(VIEW, random.Random(seed).choice([None, "s = 'f'"]))
     chance = Chance(seed, world, query, most)
     store: Any = Meddling(world, chance)
-    found = await read(store, world.build, query, most=MOST)
+    found = await read_unregistered(store, world.build, query, max_bytes=MAX_BYTES)
     assert found.epoch == world.epoch
     assert shown(found) == chance.history[found.seq]
     assert found.size == counted(found)
@@ -104,7 +104,7 @@ async def test_pages_with_writes_between_them(seed: int, most: int) -> None:
     before = shown(found)
     chance("")
     store.calls.clear()
-    later = await read(store, world.build, query, found, most=MOST)
+    later = await read_unregistered(store, world.build, query, found, max_bytes=MAX_BYTES)
     assert shown(later) == chance.history[later.seq]
     assert later.seq >= found.seq
     assert later.size == counted(later)
@@ -114,12 +114,12 @@ async def test_pages_with_writes_between_them(seed: int, most: int) -> None:
 async def test_a_known_state_is_brought_up_to_date_without_pages() -> None:
     world = filled()
     store: Any = Meddling(world, lambda name: None)
-    known = await read(store, world.build, Query(VIEW), most=MOST)
+    known = await read_unregistered(store, world.build, Query(VIEW), max_bytes=MAX_BYTES)
     store.calls.clear()
-    assert await read(store, world.build, Query(VIEW), known, most=MOST) == known
+    assert await read_unregistered(store, world.build, Query(VIEW), known, max_bytes=MAX_BYTES) == known
     assert store.calls == ["log"]
     world.put(("k01", {"s": "f", "n": -1}), ("new", {"n": 0}), ("k02", None))
-    found = await read(store, world.build, Query(VIEW), known, most=MOST)
+    found = await read_unregistered(store, world.build, Query(VIEW), known, max_bytes=MAX_BYTES)
     assert shown(found) == world.rows()
     assert "page" not in store.calls
 
@@ -127,10 +127,10 @@ async def test_a_known_state_is_brought_up_to_date_without_pages() -> None:
 async def test_a_state_that_the_log_does_not_reach_is_read_anew() -> None:
     world = World(log_length=1)
     world.put(("a", {"n": 1}))
-    known = await read(world.reader, world.build, Query(VIEW), most=MOST)
+    known = await read_unregistered(world.reader, world.build, Query(VIEW), max_bytes=MAX_BYTES)
     for n in range(5):
         world.put(("a", {"n": n}), ("b", {"n": n}))
-    found = await read(world.reader, world.build, Query(VIEW), known, most=MOST)
+    found = await read_unregistered(world.reader, world.build, Query(VIEW), known, max_bytes=MAX_BYTES)
     assert (shown(found), found.seq) == (world.rows(), world.seq)
 
 
@@ -144,7 +144,7 @@ async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
             world.crash()
 
     store: Any = Meddling(world, meddle)
-    found = await read(store, world.build, Query(VIEW), most=MOST)
+    found = await read_unregistered(store, world.build, Query(VIEW), max_bytes=MAX_BYTES)
     assert (found.epoch, len(found.rows)) == (world.epoch, 10)
 
 
@@ -158,25 +158,28 @@ async def test_rows_that_change_at_every_look_are_given_up() -> None:
         world.put((f"n{n // 4}", {"n": n}), (f"m{n // 2}", {"n": n}))
 
     store: Any = Meddling(world, meddle)
-    with pytest.raises(Moved):
-        await read(store, world.build, Query(VIEW), most=MOST)
+    with pytest.raises(StaleRead):
+        await read_unregistered(store, world.build, Query(VIEW), max_bytes=MAX_BYTES)
 
 
 async def test_by_key_only_those_rows_are_read() -> None:
     world = World()
     world.put(("a", {"n": 1}), ("b", {"n": 2}))
     store: Any = Meddling(world, lambda name: None)
-    found = await read(store, world.build, Query.of_keys(VIEW, ["b", "c"]), most=MOST)
+    found = await read_unregistered(store, world.build, Query.of_keys(VIEW, ["b", "c"]), max_bytes=MAX_BYTES)
     assert (found.seq, shown(found), store.calls) == (2, {"b": {"n": 2}}, ["rows"])
 
 
 async def test_too_many_bytes_are_refused_before_all_are_read() -> None:
     world = filled(30)
     store: Any = Meddling(world, lambda name: None)
-    with pytest.raises(ResultTooLarge, match="over 1,000 bytes"):
-        await read(store, world.build, Query(VIEW), most=1_000)
+    with pytest.raises(ResultTooLarge, match="exceed 1,000 bytes"):
+        await read_unregistered(store, world.build, Query(VIEW), max_bytes=1_000)
     assert len(store.calls) < BUCKETS
-    assert len((await read(store, world.build, Query.parse(VIEW, "n = 1"), most=1_000)).rows) == 1
+    assert (
+        len((await read_unregistered(store, world.build, Query.parse(VIEW, "n = 1"), max_bytes=1_000)).rows)
+        == 1
+    )
 
 
 async def test_rows_are_found_by_an_indexed_value() -> None:
@@ -185,10 +188,10 @@ async def test_rows_are_found_by_an_indexed_value() -> None:
     build.index.update(entry("s", f"s{row['s']}", key) for key, row in world.rows().items())  # type: ignore[index]
     store: Any = Meddling(world, lambda name: None)
     query = Query.parse(VIEW, "s = 'f' and n > 9")
-    found = await read(store, world.build, query, most=MOST, index=["s"])
+    found = await read_unregistered(store, world.build, query, max_bytes=MAX_BYTES, index=["s"])
     assert (store.calls, shown(found), found.seq) == (["find"], matching(world, query), world.seq)
     assert found.size == counted(found)
     for text, index in (("s = 'f'", ["n"]), ("s != 'g'", ["s"])):
         store.calls.clear()
-        await read(store, world.build, Query.parse(VIEW, text), most=MOST, index=index)
+        await read_unregistered(store, world.build, Query.parse(VIEW, text), max_bytes=MAX_BYTES, index=index)
         assert "find" not in store.calls

@@ -1,0 +1,167 @@
+"""The state of a query, true at one position though writes go on while it is read."""
+
+from __future__ import annotations
+
+import json
+import random
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock
+from zlib import crc32
+
+import pytest
+from tests.support.fake_view import VIEW, World
+
+from distributary.model.build import Build
+from distributary.model.query import Query
+from distributary.store.build_scan import StaleRead, belongs
+from distributary.store.consistent_read import ClockUnknown, read_registered
+from distributary.store.contract import Found, Page, Row
+
+B = Build(VIEW, "b1")
+BUCKETS = 8
+
+
+class Meddling:
+    """A reader behind whose back something happens before each page and each piece of the log.
+
+    Its pages are buckets of keys, as a scan of a hash table gives them.
+    """
+
+    def __init__(self, world: World, meddle: Any) -> None:
+        self._world = world
+        self._meddle = meddle
+
+    def __getattr__(self, name: str) -> Any:
+        inner = getattr(self._world.reader, name)
+
+        async def call(*args: Any) -> Any:
+            if name in ("page", "log"):
+                self._meddle(name)
+            if name == "page":
+                rows = self._world.store.all[VIEW].builds["b1"].rows.items()
+                some = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
+                return Page(self._world.epoch, self._world.seq, (args[1] + 1) % BUCKETS, some)
+            return await inner(*args)
+
+        return call
+
+
+def matching(world: World, query: Query) -> dict[str, Any]:
+    return {key: row for key, row in world.rows().items() if belongs(query, key, json.dumps(row).encode())}
+
+
+def some_row(chance: random.Random) -> dict[str, Any]:
+    row = {"s": chance.choice("fg"), "n": chance.randrange(99)}
+    return row | {"m": 1} if chance.random() < 0.3 else row
+
+
+async def known(world: World, query: Query) -> int:
+    """Register a query; give its number."""
+    return (await world.reader.register(VIEW, query.id, query.text, "S", 60_000, True)).number
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_pages_with_writes_between_them(seed: int) -> None:
+    chance = random.Random(seed)
+    world = World()
+    for n in range(30):
+        world.put((f"k{n:02}", {"s": chance.choice("fg"), "n": n}))
+    history: dict[int, dict[str, Any]] = {}
+    query = Query.parse(VIEW, chance.choice([None, "s = 'f'"]))
+    number = await known(world, query)
+    history[world.seq] = matching(world, query)
+
+    def meddle(name: str) -> None:
+        for _ in range(chance.randrange(4)):
+            key = f"k{chance.randrange(35):02}"
+            gone = key in world.rows() and chance.random() < 0.4
+            world.put((key, None if gone else some_row(chance)))
+            history[world.seq] = matching(world, query)
+
+    store: Any = Meddling(world, meddle)
+    found = await read_registered(store, world.build, query, number)
+    assert found.epoch == world.epoch
+    assert {key: json.loads(row) for key, row in found.rows} == history[found.seq]
+
+
+async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
+    world = World()
+    for n in range(10):
+        world.put((f"k{n}", {"n": n}))
+    crashed: list[str] = []
+
+    def meddle(name: str) -> None:
+        crashed.append(name)
+        if len(crashed) == 2:
+            world.crash()
+
+    store: Any = Meddling(world, meddle)
+    found = await read_registered(store, world.build, Query(VIEW), await known(world, Query(VIEW)))
+    assert (found.epoch, len(found.rows)) == (world.epoch, 10)
+
+
+async def test_a_log_that_is_cut_too_fast_is_given_up() -> None:
+    world = World(log_length=1)
+    for n in range(10):
+        world.put((f"k{n}", {"n": n}))
+
+    def meddle(name: str) -> None:
+        for n in range(5):
+            world.put((f"k{n}", {"n": -n}))
+
+    store: Any = Meddling(world, meddle)
+    with pytest.raises(StaleRead):
+        await read_registered(store, world.build, Query(VIEW), await known(world, Query(VIEW)))
+
+
+async def test_by_key() -> None:
+    world = World()
+    world.put(("a", {"n": 1}), ("b", {"n": 2}))
+    found = await read_registered(world.reader, world.build, Query.of_keys(VIEW, ["b", "c"]), 1)
+    assert (found.seq, found.rows) == (2, [("b", b'{"n":2}')])
+
+
+def test_rows_that_are_no_objects_have_no_fields() -> None:
+    assert not belongs(Query.parse(VIEW, "a = 1"), "k", b"[1]")
+    assert belongs(Query.parse(VIEW, "a = null"), "k", b'"text"')
+    assert belongs(Query(VIEW), "k", b"[1]")
+
+
+class Indexed:
+    """A reader whose pages may not be read: the index must do."""
+
+    def __init__(self, found: Found | None) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self._found = found
+
+    async def find(self, build: Any, field: str, value: str, limit: int) -> Found | None:
+        self.asked.append((field, value))
+        return self._found
+
+    async def page(self, *_: Any) -> Page:
+        return Page("e", 9, 0, [("other", Row(1, 0, 0, b'{"s":"f","n":5}'))])
+
+
+async def test_rows_are_found_by_an_indexed_value() -> None:
+    rows = [("a", Row(1, 0, 0, b'{"s":"f","n":1}')), ("b", Row(2, 0, 0, b'{"s":"f","n":9}'))]
+    query = Query.parse(VIEW, "s = 'f' and n < 5")
+    store: Any = Indexed(Found("e", 7, rows, {}))
+    read = await read_registered(store, B, query, 1, index=["s"])
+    assert (read.epoch, read.seq, read.rows) == ("e", 7, [("a", b'{"s":"f","n":1}')])
+    assert store.asked == [("s", "sf")]
+    # Too many rows under the value, a field that is not indexed, no equality: page by page.
+    for text, index, found in (("s = 'f'", ["s"], None), ("s = 'f'", ["n"], read), ("s != 'g'", ["s"], read)):
+        other: Any = Indexed(None if found is None else Found("e", 7, rows, {}))
+        paged = await read_registered(other, B, Query.parse(VIEW, text), 1, index=index)
+        assert [key for key, _ in paged.rows] == ["other"]
+
+
+async def test_rows_without_a_time_cannot_be_asked_about_now() -> None:
+    rows = [("a", Row(1, 0, 0, b'{"t":1000}')), ("b", Row(2, 1, 0, b'{"t":1000}'))]
+    query = Query.of_keys(VIEW, ["a", "b"]).narrowed("t < now()")
+    store: Any = SimpleNamespace(rows=AsyncMock(return_value=Found("e", 7, rows, {0: 1001})))
+    with pytest.raises(ClockUnknown):
+        await read_registered(store, B, query, 1)
+    store.rows.return_value = Found("e", 7, rows, {0: 1001, 1: 999})
+    assert [key for key, _ in (await read_registered(store, B, query, 1)).rows] == ["a"]

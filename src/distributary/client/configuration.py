@@ -20,9 +20,9 @@ from typing import Any, Literal, NoReturn
 
 from distributary.config import validators
 from distributary.config.coerce import Faults
-from distributary.config.problems import Problem, Problems, nearest
+from distributary.config.problems import Problems, nearest
 from distributary.config.secrets import mask_property
-from distributary.errors import ConfigError, ConfigMissing
+from distributary.errors import ConfigError, ConfigMissing, Problem
 from distributary.kafka.client_properties import PROPERTIES
 from distributary.kafka.property_translation import Said, translate
 

@@ -6,10 +6,9 @@ from distributary.config.document_reader import Origin
 from distributary.config.effective import Effective
 from distributary.config.gateway_section import Gateway
 from distributary.config.loader import EXAMPLE, FILE, Config, Fragment, load, parse_views
-from distributary.config.problems import Problem
 from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
 from distributary.config.units import format_duration, format_size, parse_duration, parse_size, parse_start
-from distributary.errors import ConfigError
+from distributary.errors import ConfigError, Problem
 
 __all__ = [
     "EXAMPLE",

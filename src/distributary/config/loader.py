@@ -20,14 +20,14 @@ from distributary.config.effective import Effective, effective
 from distributary.config.gateway_section import Gateway
 from distributary.config.limits_section import Limits
 from distributary.config.names import Naming
-from distributary.config.problems import Problem, Problems, nearest
+from distributary.config.problems import Problems, nearest
 from distributary.config.schemas import Schemas
 from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
 from distributary.config.setting_field import ITEMS
 from distributary.config.settings_table import SECTIONS
 from distributary.config.socketio_section import Socketio
 from distributary.config.toml_lines import Lines
-from distributary.errors import ConfigError, ConfigMissing
+from distributary.errors import ConfigError, ConfigMissing, Problem
 from distributary.model.feed import Feed
 from distributary.model.topic import Topic
 from distributary.model.view import View

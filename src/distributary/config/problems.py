@@ -4,26 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from distributary.errors import ConfigError
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One mistake: where it stands, what is wrong, and the valid name nearest to the one written."""
-
-    message: str
-    key: str = ""
-    file: str = ""
-    line: int | None = None
-    nearest: str = ""
-
-    def __str__(self) -> str:
-        """Write it the way compilers do: ``file:line: key: message (did you mean "x"?)``."""
-        place = f"{self.file}:{self.line}" if self.line is not None else self.file
-        said = f'{self.message} (did you mean "{self.nearest}"?)' if self.nearest else self.message
-        return ": ".join(part for part in (place, self.key, said) if part)
+from distributary.errors import ConfigError, Problem
 
 
 class Problems:

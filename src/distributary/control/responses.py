@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from distributary import errors
 from distributary.config.problems import nearest
 from distributary.control.app_context import CONTEXT
-from distributary.errors import BadRequest, DistributaryError, NotThere, StoreUnavailable
+from distributary.errors import BadRequest, DistributaryError, NotFound, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ MAX_BODY = 1024 * 1024
 STATUSES: tuple[tuple[type[DistributaryError], int], ...] = (
     (errors.ViewNotFound, 404),
     (errors.SubscriptionNotFound, 404),
-    (errors.NotThere, 404),
+    (errors.NotFound, 404),
     (errors.AlreadyBegun, 409),
     (errors.OriginRefused, 403),
     (errors.HostRefused, 421),
@@ -91,12 +91,12 @@ def _http(request: web.Request, error: web.HTTPException) -> web.Response:
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
         reply = error_reply(
-            NotThere(f"{request.path} does not take {request.method}", hint=f"it takes {allowed}"), 405
+            NotFound(f"{request.path} does not take {request.method}", hint=f"it takes {allowed}"), 405
         )
         reply.headers["Allow"] = allowed
         return reply
     if error.status == 404:
-        return error_reply(NotThere(f"there is no {request.path}", hint="see GET /v1 for what there is"))
+        return error_reply(NotFound(f"there is no {request.path}", hint="see GET /v1 for what there is"))
     if error.status == 413:
         return error_reply(BadRequest("the body is too large", hint=f"at most {MAX_BODY} bytes"), 413)
     return error_reply(BadRequest(error.reason.lower()), error.status)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from distributary.config.problems import Problem, nearest
-from distributary.errors import ConfigError
+from distributary.config.problems import nearest
+from distributary.errors import ConfigError, Problem
 
 Refuse = Callable[..., list[str]]
 

@@ -17,7 +17,7 @@ from typing import Any
 from multidict import CIMultiDict
 
 from distributary.auth.api_keys import ApiKeys
-from distributary.auth.authenticator import Gate
+from distributary.auth.authenticator import Authenticator
 from distributary.auth.claims import of_token
 from distributary.auth.jwt_checks import Rules, verify
 from distributary.auth.verification_keys import of_jwks, of_pem, of_secret
@@ -107,7 +107,7 @@ def _gate() -> Iterator[Run]:
     with tempfile.TemporaryDirectory() as folder:
         auth = Auth(hmac_secret=SECRET, keys={"reports": json.dumps(key)})
         config = Config(auth=auth, data_dir=Path(folder))
-        gate = Gate(config, MemoryStore().reader.revoked, clock=lambda: NOW)
+        gate = Authenticator(config, MemoryStore().reader.revoked, clock=lambda: NOW)
         keys = ApiKeys.of(config)
         loop = asyncio.new_event_loop()
 

@@ -29,7 +29,7 @@ REMEMBERED = 1.0
 MAX_REMEMBERED = 1_000
 
 
-class Gate:
+class Authenticator:
     """Checks tokens and API keys by the settings of ``[auth]``.
 
     Where nothing is set there (``on`` is false) everybody is `OPEN`. Whoever shows the stack's own token is
@@ -86,7 +86,7 @@ class Gate:
         if not self.on:
             return OPEN
         grant = self._api_keys.find(key)
-        if grant.expired(int(self._clock() * 1000)):
+        if grant.is_expired(int(self._clock() * 1000)):
             raise _expired()
         await self._check_revoked(grant)
         return grant
@@ -126,7 +126,7 @@ class Gate:
     def expired(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
         """Say which of these grants are beyond their time and its grace; asks nobody."""
         now = int(self._clock() * 1000)
-        return [(grant, _expired()) for grant in grants if grant.expired(now, self._rules.leeway)]
+        return [(grant, _expired()) for grant in grants if grant.is_expired(now, self._rules.leeway)]
 
     async def ended(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
         """Say which of these grants no longer count, and why; for connections that stay open."""
@@ -148,7 +148,7 @@ class Gate:
             return None
         since, grant = found
         now = self._clock()
-        if not 0 <= now - since < REMEMBERED or grant.expired(int(now * 1000), self._rules.leeway):
+        if not 0 <= now - since < REMEMBERED or grant.is_expired(int(now * 1000), self._rules.leeway):
             del self._verified[token]
             return None
         return grant

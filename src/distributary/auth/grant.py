@@ -80,7 +80,7 @@ class Grant:
     revocable: bool = True
     channel: str = ""
 
-    def operates(self, level: Operator) -> None:
+    def require_operator(self, level: Operator) -> None:
         """Raise Forbidden unless its user may go as far as an operator of this level."""
         if self.operator < level:
             name = level.name.lower()
@@ -89,42 +89,42 @@ class Grant:
                 hint=f'ask for a token with operator = "{name}"' if self.user else _SHOW_TOKEN,
             )
 
-    def sees(self, name: str) -> bool:
+    def may_read(self, name: str) -> bool:
         """Say whether it allows a view."""
         return fits(name, self.views)
 
-    def view(self, name: str) -> None:
+    def require_view(self, name: str) -> None:
         """Raise Forbidden unless it allows the view; whether there is one of that name is not told."""
-        if not self.sees(name):
+        if not self.may_read(name):
             raise Forbidden(
                 f'{self._named} may not read the view "{name[:80]}"', hint="ask for a token that names it"
             )
 
-    def defines(self, name: str) -> None:
+    def require_define(self, name: str) -> None:
         """Raise Forbidden unless its user may define the view, or remove it."""
         if self.operator < Operator.ADMIN and not fits(name, self.define):
             raise self._forbidden(f'define the view "{name[:80]}"', "define")
 
-    def feed(self, name: str) -> None:
+    def require_publish(self, name: str) -> None:
         """Raise Forbidden unless it allows to publish to the feed."""
         if not fits(name, self.publish):
             raise self._forbidden(f'publish to the feed "{name[:80]}"', "publish")
 
-    def produces(self, topic: str) -> None:
+    def require_produce(self, topic: str) -> None:
         """Raise Forbidden unless its user may write to a topic."""
         if self.operator < Operator.ADMIN and not _fits_topic(topic, self.produce):
             raise self._forbidden(f'produce to the topic "{topic[:80]}"', "produce")
 
-    def consumes(self, topic: str) -> None:
+    def require_consume(self, topic: str) -> None:
         """Raise Forbidden unless its user may read the records of a topic."""
         if self.operator < Operator.ADMIN and not _fits_topic(topic, self.consume):
             raise self._forbidden(f'consume the topic "{topic[:80]}"', "consume")
 
-    def knows(self, topic: str) -> bool:
+    def may_describe(self, topic: str) -> bool:
         """Say whether its user may learn of a topic: whoever uses it, or reads the status of the stack."""
         return self.operator >= Operator.READ or _fits_topic(topic, (*self.produce, *self.consume))
 
-    def group(self, name: str) -> None:
+    def require_group(self, name: str) -> None:
         """Raise Forbidden unless its user may join a consumer group.
 
         Where nobody said which, those that are named after the user: whoever joins the group of another
@@ -137,23 +137,23 @@ class Grant:
                 hint = f'call it "{self.user}", or "{self.user}.NAME", or {hint}'
             raise Forbidden(f'{self._named} may not join the group "{name[:80]}"', hint=hint)
 
-    def reads_subject(self, name: str) -> bool:
+    def may_read_subject(self, name: str) -> bool:
         """Say whether its user may read the schemas of a subject; whoever uses a topic may read its own."""
         if self.operator >= Operator.READ or fits(name, (*self.subjects, *self.register)):
             return True
         topic, _, part = name.rpartition("-")
         return part in ("key", "value") and _fits_topic(topic, (*self.produce, *self.consume))
 
-    def registers(self, subject: str) -> None:
+    def require_register(self, subject: str) -> None:
         """Raise Forbidden unless its user may register schemas under a subject."""
         if self.operator < Operator.ADMIN and not fits(subject, self.register):
             raise self._forbidden(f'register schemas under "{subject[:80]}"', "register")
 
-    def filters(self, view: str) -> tuple[str, ...]:
+    def row_filters(self, view: str) -> tuple[str, ...]:
         """List the filters that queries of a view are narrowed by."""
         return tuple(where for pattern, where in self.rows if fnmatchcase(view, pattern))
 
-    def shown(self, view: str) -> Fields | None:
+    def visible_fields(self, view: str) -> Fields | None:
         """Give the fields of a view that its user may see; None: all of them."""
         found: Fields | None = None
         for pattern, fields in self.columns:
@@ -161,9 +161,9 @@ class Grant:
                 found = fields if found is None else found.within(fields)
         return found
 
-    def fields(self, view: str, paths: Iterable[Path]) -> None:
+    def require_fields(self, view: str, paths: Iterable[Path]) -> None:
         """Raise Forbidden unless its user may filter and order the rows of a view by these fields."""
-        shown = self.shown(view)
+        shown = self.visible_fields(view)
         if shown is None:
             return
         for path in paths:
@@ -173,11 +173,11 @@ class Grant:
                     hint="leave it out, or ask for a token whose columns name it",
                 )
 
-    def expired(self, now: int, leeway: float = 0.0) -> bool:
+    def is_expired(self, now: int, leeway: float = 0.0) -> bool:
         """Say whether its time is over at ``now`` (ms), with a grace in seconds."""
         return self.expires_at is not None and now >= self.expires_at + leeway * 1000
 
-    def revoked(self, before: int | None) -> bool:
+    def is_revoked(self, before: int | None) -> bool:
         """Say whether revoking its user at ``before`` (ms, None: never) ended it.
 
         Tokens tell their time in whole seconds; of two things in one second the safer is taken, and a token

@@ -21,7 +21,7 @@ _RANDOM = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class GrantSet:
     """One grant or several; only what all of them allow is allowed. The first says who the user is."""
 
     grants: tuple[Grant, ...] = (OPEN,)
@@ -31,10 +31,10 @@ class Held:
         """Who it is; '' where permission is off."""
         return self.grants[0].user
 
-    def view(self, name: str) -> None:
+    def require_view(self, name: str) -> None:
         """Raise Forbidden unless all allow the view."""
         for grant in self.grants:
-            grant.view(name)
+            grant.require_view(name)
 
     def narrow(self, query: Query) -> Query:
         """Give the query that is served in place of the one asked for: no row in it that is not allowed.
@@ -63,21 +63,21 @@ class Held:
             return False
         return narrow.text == query.text
 
-    def fields(self, view: str, wanted: Fields | None) -> Fields | None:
+    def visible_fields(self, view: str, wanted: Fields | None) -> Fields | None:
         """Give those of the wanted fields that the user may see; None: all fields."""
         for grant in self.grants:
-            shown = grant.shown(view)
+            shown = grant.visible_fields(view)
             if shown is not None:
                 wanted = shown if wanted is None else wanted.within(shown)
         return wanted
 
-    def reads_like(self, other: Held) -> bool:
+    def allows_same_rows(self, other: GrantSet) -> bool:
         """Say whether the same may be read under another, by the same words."""
         return [(one.views, one.rows, one.columns) for one in self.grants] == [
             (one.views, one.rows, one.columns) for one in other.grants
         ]
 
-    def filters(self, view: str) -> bool:
+    def has_row_filter(self, view: str) -> bool:
         """Say whether some rows of a view are kept from the user."""
         return bool(self._filters(view))
 
@@ -86,7 +86,7 @@ class Held:
         admin = self.grants[0].operator >= Operator.ADMIN
         return not self.user or admin or _whose(self.user, subscription)
 
-    def epoch(self, view: str, epoch: str) -> str:
+    def visible_epoch(self, view: str, epoch: str) -> str:
         """Give the epoch as the user is told it.
 
         A position counts only for the rows and columns that it was told of. One that was told under another
@@ -95,7 +95,7 @@ class Held:
         lens = self._lens(view)
         return f"{epoch}{_SEPARATOR}{lens}" if lens else epoch
 
-    def position(self, view: str, told: Position) -> Position:
+    def store_position(self, view: str, told: Position) -> Position:
         """Turn a position that the user was told into the view's own; another filter's is of no epoch."""
         lens = self._lens(view)
         if not lens:
@@ -105,15 +105,15 @@ class Held:
 
     def _check(self, query: Query, paths: Iterable[Path]) -> None:
         for grant in self.grants:
-            grant.view(query.view)
-            grant.fields(query.view, paths)
+            grant.require_view(query.view)
+            grant.require_fields(query.view, paths)
 
     def _lens(self, view: str) -> str:
-        shown = self.fields(view, None)
+        shown = self.visible_fields(view, None)
         return _lens(view, self._filters(view), shown.text if shown is not None else "")
 
     def _filters(self, view: str) -> tuple[str, ...]:
-        return tuple(where for grant in self.grants for where in grant.filters(view))
+        return tuple(where for grant in self.grants for where in grant.row_filters(view))
 
 
 @lru_cache(4096)
@@ -127,7 +127,7 @@ def _lens(view: str, filters: tuple[str, ...], columns: str) -> str:
     return hashlib.sha256(f"{whole.id}\n{columns}".encode()).hexdigest()[:8]
 
 
-EVERYTHING = Held()
+EVERYTHING = GrantSet()
 """Where permission is off."""
 
 

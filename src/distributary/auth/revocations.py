@@ -34,7 +34,7 @@ def is_revoked(grant: Grant, moments: Mapping[str, int | None]) -> bool:
     """Say whether a grant was ended; ``moments`` are those at which its names were revoked."""
     if grant.revocable and grant.id and moments.get(token_name(grant.id)) is not None:
         return True
-    return grant.revoked(moments.get(grant.user))
+    return grant.is_revoked(moments.get(grant.user))
 
 
 class Revocations:

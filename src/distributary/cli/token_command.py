@@ -174,13 +174,13 @@ def _show(args: argparse.Namespace) -> int:
 
 async def _grant(config: Config, token: str) -> Grant:
     """Check a token as a server would, but for revocations, which are in the store."""
-    from distributary.auth import Gate
+    from distributary.auth import Authenticator
     from distributary.errors import UsageError
 
     async def nobody(users: object) -> dict[str, int]:
         return {}
 
-    gate = Gate(config, nobody)
+    gate = Authenticator(config, nobody)
     if not gate.on:
         raise UsageError(
             "there is nothing to check a token with: [auth] is empty",

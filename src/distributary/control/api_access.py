@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.auth import OPEN, Gate, Grant, Held, Operator
+from distributary.auth import OPEN, Authenticator, Grant, GrantSet, Operator
 from distributary.auth.limiter import Limiter
 from distributary.auth.metering import measured
 from distributary.control.responses import error_reply
@@ -26,7 +26,7 @@ from distributary.model.query import Query
 
 log = logging.getLogger(__name__)
 
-GATE: web.AppKey[Gate] = web.AppKey("gate", Gate)
+GATE: web.AppKey[Authenticator] = web.AppKey("gate", Authenticator)
 LIMITER: web.AppKey[Limiter] = web.AppKey("limiter", Limiter)
 
 _GRANT: web.RequestKey[Grant] = web.RequestKey("grant", Grant)
@@ -109,9 +109,9 @@ def grant_of(request: web.Request) -> Grant:
     return request[_GRANT]
 
 
-def held_of(request: web.Request) -> Held:
+def held_of(request: web.Request) -> GrantSet:
     """Give what the caller's rows are read under."""
-    return Held((grant_of(request),))
+    return GrantSet((grant_of(request),))
 
 
 def narrowed(request: web.Request, query: Query) -> Query:
@@ -123,12 +123,12 @@ def narrowed(request: web.Request, query: Query) -> Query:
 
 def shown(request: web.Request, view: str, wanted: Fields | None) -> Fields | None:
     """Give those of the wanted fields of a view's rows that the caller may see; None: all fields."""
-    return held_of(request).fields(view, wanted)
+    return held_of(request).visible_fields(view, wanted)
 
 
 def told(request: web.Request, view: str, position: Position) -> Position:
     """Give a position as the caller is told it: one of rows under its filter, and no other."""
-    return Position(held_of(request).epoch(view, position.epoch), position.seq)
+    return Position(held_of(request).visible_epoch(view, position.epoch), position.seq)
 
 
 def may_use(request: web.Request, subscription: str, query: Query) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from distributary.auth import Gate
+from distributary.auth import Authenticator
 from distributary.auth.audit import Audit
 from distributary.auth.limiter import Limiter
 from distributary.control import (
@@ -37,7 +37,7 @@ def make_app(context: Context) -> web.Application:
     app = web.Application(middlewares=[noted, one_shape, same_site, permitted], client_max_size=MAX_BODY)
     app.on_response_prepare.append(add_safe_headers)
     app[CONTEXT] = context
-    app[GATE] = Gate(context.config, context.reader.revoked)
+    app[GATE] = Authenticator(context.config, context.reader.revoked)
     app[LIMITER] = Limiter(context.config, context.reader)
     app[row_routes.RESULTS] = Results(context.config.control.cache_bytes)
     app.cleanup_ctx.append(_at_intervals)

@@ -27,7 +27,7 @@ async def index(request: web.Request) -> web.Response:
     """``GET /v1/views``."""
     context, grant = request.app[CONTEXT], grant_of(request)
     overview, seen = await read_overview(context.reader), await context.monitor.now()
-    said = [_described(overview, name, seen.lags, grant) for name in overview.views if grant.sees(name)]
+    said = [_described(overview, name, seen.lags, grant) for name in overview.views if grant.may_read(name)]
     return web.json_response({"views": said})
 
 
@@ -41,7 +41,7 @@ async def show(request: web.Request) -> web.Response:
 
 def _described(overview: Overview, name: str, lags: Lags, grant: Grant) -> dict[str, Any]:
     """Describe a view to a caller: how it is made, and why it stands still, is for operators."""
-    said = describe_view(overview, name, lags, partly=bool(grant.filters(name)))
+    said = describe_view(overview, name, lags, partly=bool(grant.row_filters(name)))
     if grant.operator >= Operator.READ:
         return said
     said |= {"definition": None, "reason": ""}
@@ -104,7 +104,7 @@ async def require_view(context: Context, name: str, grant: Grant = OPEN) -> View
     info = await context.reader.view(name)
     if info is not None:
         return info
-    names = [one for one in await context.reader.views() if grant.sees(one)]
+    names = [one for one in await context.reader.views() if grant.may_read(one)]
     near = nearest(name, names)
     hint = f'did you mean "{near}"?' if near else f"there are: {', '.join(names) or 'none yet'}"
     raise ViewNotFound(f'there is no view "{name[:80]}"', hint=hint)
@@ -130,7 +130,7 @@ def _check_rights(grant: Grant, config: Config, definition: Definition) -> None:
     if grant.operator < Operator.ADMIN:
         for feed in definition[1:]:
             if feed is not None:
-                grant.consumes(feed.topic)
+                grant.require_consume(feed.topic)
         for function in functions_of(definition.view):
             raise Forbidden(f"only admins define views with functions: {function}", hint="use a reduce rule")
     for function in unlisted_functions(config, definition.view):

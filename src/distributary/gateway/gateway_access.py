@@ -12,7 +12,7 @@ from enum import Enum
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.auth import OPEN, Gate, Grant, Operator
+from distributary.auth import OPEN, Authenticator, Grant, Operator
 from distributary.auth.limiter import Limiter
 from distributary.auth.metering import measured
 from distributary.config import Config
@@ -23,7 +23,7 @@ from distributary.httpd.listener import client_of
 from distributary.httpd.request_audit import Attempt, route_of
 
 CONFIG: web.AppKey[Config] = web.AppKey("config", Config)
-GATE: web.AppKey[Gate] = web.AppKey("gate", Gate)
+GATE: web.AppKey[Authenticator] = web.AppKey("gate", Authenticator)
 LIMITER: web.AppKey[Limiter] = web.AppKey("limiter", Limiter)
 RULES: web.AppKey[PageRules] = web.AppKey("pages", PageRules)
 
@@ -151,12 +151,12 @@ def attempt(request: web.Request) -> Attempt:
 def demand(grant: Grant, need: Need, address: Mapping[str, str], config: Config) -> None:
     """Raise Forbidden unless a grant has what is needed for an address, of whose parts ``address`` tells."""
     if need in _LEVELS:
-        grant.operates(_LEVELS[need])
+        grant.require_operator(_LEVELS[need])
     elif need is Need.GROUP:
-        grant.group(address["group"])
+        grant.require_group(address["group"])
     elif need is Need.REGISTER:
-        grant.registers(local_name(address["subject"]))
-    elif need is Need.SUBJECT and not grant.reads_subject(local_name(address["subject"])):
+        grant.require_register(local_name(address["subject"]))
+    elif need is Need.SUBJECT and not grant.may_read_subject(local_name(address["subject"])):
         raise Forbidden(
             f'the user "{grant.user}" may not read schemas of "{address["subject"][:80]}"',
             hint="ask for a token whose subjects name it",
@@ -168,18 +168,18 @@ def demand(grant: Grant, need: Need, address: Mapping[str, str], config: Config)
 def check_topic(grant: Grant, need: Need, topic: str, config: Config) -> None:
     """Raise Forbidden unless a grant has what is needed of a topic."""
     if need is Need.TOPIC:
-        if not grant.knows(topic):
+        if not grant.may_describe(topic):
             raise Forbidden(
                 f'the user "{grant.user}" may neither produce to nor consume the topic "{topic[:80]}"',
                 hint="ask for a token that names it",
             )
         return
     if is_internal(topic, config):
-        grant.operates(Operator.ADMIN)
+        grant.require_operator(Operator.ADMIN)
     if need is Need.PRODUCE:
-        grant.produces(topic)
+        grant.require_produce(topic)
     else:
-        grant.consumes(topic)
+        grant.require_consume(topic)
 
 
 def is_internal(topic: str, config: Config) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from distributary.auth import Gate, metering
+from distributary.auth import Authenticator, metering
 from distributary.auth.audit import Audit
 from distributary.auth.limiter import Limiter
 from distributary.config import Config
@@ -53,7 +53,7 @@ def make_app(config: Config, store: Store) -> web.Application:
     app.on_response_prepare.append(add_safe_headers)
     app[CONFIG] = config
     app[RULES] = PageRules("gateway", config.gateway)
-    app[GATE] = Gate(config, store.revoked)
+    app[GATE] = Authenticator(config, store.revoked)
     app[LIMITER] = Limiter(config, store)
     app[LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
     app[topic_routes.CLUSTER] = Cluster(config.kafka)

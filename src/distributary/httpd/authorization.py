@@ -27,11 +27,11 @@ _LEVELS = {Need.READ: Operator.READ, Need.OPERATE: Operator.OPERATE, Need.ADMIN:
 def demand(grant: Grant, need: Need, view: str | None) -> None:
     """Raise Forbidden unless a grant has what an address needs; ``view`` is the one that it names."""
     if need in _LEVELS:
-        grant.operates(_LEVELS[need])
+        grant.require_operator(_LEVELS[need])
     elif view is not None and need is Need.DEFINE:
-        grant.defines(view)
+        grant.require_define(view)
     elif view is not None and need in (Need.VIEW, Need.ROWS):
-        grant.view(view)
+        grant.require_view(view)
 
 
 def challenge(error: AccessError) -> str:

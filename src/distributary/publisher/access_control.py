@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from distributary.auth import Gate, Grant
+from distributary.auth import Authenticator, Grant
 from distributary.errors import StoreUnavailable, TokenRefused
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Roll:
     answers again.
     """
 
-    def __init__(self, gate: Gate, *, every: float) -> None:
+    def __init__(self, gate: Authenticator, *, every: float) -> None:
         self._gate = gate
         self._every = every
         self._here: dict[Grant, dict[Holder, None]] = {}

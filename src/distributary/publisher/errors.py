@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distributary.auth import Grant, Held, told
+from distributary.auth import Grant, GrantSet
 from distributary.auth.limiter import Limiter
 from distributary.auth.usage_counts import Share
 from distributary.errors import (
     AccessError,
+    CredentialsMissing,
     DistributaryError,
     Forbidden,
     LimitExceeded,
     StoreUnavailable,
+    TokenExpired,
+    TokenRefused,
     TooManyRequests,
 )
 from distributary.model.query import Query
@@ -23,17 +26,30 @@ from distributary.publisher.hub.channel_query import Asked
 
 
 def answer(error: DistributaryError, *, connected: bool = False) -> Refusal | Ending:
-    """Say how an error of a gate or a grant is told: as an answer to the command, or by the end of all."""
-    if isinstance(error, LimitExceeded):
-        return Refusal(codes.LIMIT_EXCEEDED.code, error.message)
-    if isinstance(error, TooManyRequests):
-        return Refusal(codes.TOO_MANY_REQUESTS.code, error.message, True)
-    said = told(error, connected=connected)
-    if said.close:
-        return Ending(said.code, said.message)
-    if isinstance(error, Forbidden):
-        return codes.denied(error.message)
-    return Refusal(said.code, said.message, said.temporary)
+    """Turn an error of access control into a reply to the command, or into the end of the connection.
+
+    ``connected`` is for a client whose connection was accepted before. The code decides what the client does
+    next: it gets a new token when its own expired (109, or 3005 once connected), retries when a check could
+    not be made (100), and does not reconnect when its token is missing or invalid (3500).
+    """
+    match error:
+        case LimitExceeded():
+            return Refusal(codes.LIMIT_EXCEEDED.code, error.message)
+        case TooManyRequests():
+            return Refusal(codes.TOO_MANY_REQUESTS.code, error.message, True)
+        case TokenExpired():
+            return codes.EXPIRED if connected else codes.TOKEN_EXPIRED
+        case Forbidden():
+            return codes.denied(error.message)
+        case DistributaryError(retry=True):
+            return codes.INTERNAL
+        case CredentialsMissing():
+            return Ending(codes.INVALID_TOKEN.code, "a token or an API key is needed")
+        case TokenRefused(reason="revoked"):
+            return Ending(codes.INVALID_TOKEN.code, "token revoked")
+        case TokenRefused():
+            return Ending(codes.INVALID_TOKEN.code, f"invalid token: {error.reason}")
+    return codes.INVALID_TOKEN
 
 
 def refused(error: DistributaryError) -> Refused:
@@ -57,16 +73,16 @@ async def counted(limiter: Limiter, grant: Grant, query: Query, address: str) ->
     return shares
 
 
-def narrowed(asked: Asked, held: Held) -> Asked:
+def narrowed(asked: Asked, held: GrantSet) -> Asked:
     """Give what is served in place of what was asked for: which rows, and which fields of them.
 
     A query that is known by its id alone stays; the hub checks it once it has read it. Raises Refused, and
     BadQuery when the filters together are too much.
     """
-    fields = held.fields(asked.view, asked.fields)
+    fields = held.visible_fields(asked.view, asked.fields)
     try:
         if asked.query is None:
-            held.view(asked.view)
+            held.require_view(asked.view)
             return replace(asked, fields=fields)
         query = held.narrow(asked.query)
     except AccessError as error:

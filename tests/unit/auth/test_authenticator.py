@@ -10,7 +10,7 @@ import pytest
 from multidict import CIMultiDict
 from tests.support.signed_tokens import NOW, SECRET, claims, ec_key, jwk, jwks, pem, rsa_key, sign
 
-from distributary.auth import OPEN, STACK, Gate, Grant
+from distributary.auth import OPEN, STACK, Authenticator, Grant
 from distributary.auth import authenticator as gate_module
 from distributary.auth.api_keys import LOOK, make_key
 from distributary.auth.authenticator import MAX_REMEMBERED
@@ -45,7 +45,7 @@ class Case:
         self.answer: bytes | Exception = jwks()
         self.fetched = 0
         keys = KeySet(self._fetch, ttl=600, refetch=30, clock=lambda: self.now) if set else None
-        self.gate = Gate(
+        self.gate = Authenticator(
             Config(auth=auth, path=path), self.store.reader.revoked, keys=keys, clock=lambda: self.now
         )
 
@@ -292,7 +292,7 @@ async def test_token_cannot_take_the_place_of_an_api_key() -> None:
 async def test_stacks_own_token_allows_everything_whether_permission_is_on_or_not(tmp_path: Path) -> None:
     token = make_token(tmp_path)
     for auth in (Auth(), Auth(hmac_secret=SECRET)):
-        gate = Gate(Config(auth=auth, data_dir=tmp_path), MemoryStore().reader.revoked)
+        gate = Authenticator(Config(auth=auth, data_dir=tmp_path), MemoryStore().reader.revoked)
         assert await gate.by_token(token) is STACK
         assert await gate.by_headers({"Authorization": f"Bearer {token}"}) is STACK
         assert await gate.ended([STACK]) == []
@@ -346,7 +346,7 @@ async def test_api_key_that_is_gone_from_the_file_ends_what_it_let_in(tmp_path: 
     file = tmp_path / "distributary.toml"
     entry = f'[auth.keys.a]\nhash = "{HASH}"\n'
     file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n{entry}')
-    gate = Gate(load(file, {}), MemoryStore().reader.revoked)
+    gate = Authenticator(load(file, {}), MemoryStore().reader.revoked)
     grant = await gate.by_key(KEY)
     assert await gate.ended([grant]) == []
     file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
@@ -362,7 +362,7 @@ async def test_password_of_basic_is_a_token_or_a_key(tmp_path: Path) -> None:
     for password, user in ((KEY, "key:a"), (sign(claims()), "ann")):
         grant = await case.gate.by_headers({"Authorization": f"Basic {basic(password)}"})
         assert grant.user == user
-    gate = Gate(Config(data_dir=tmp_path), MemoryStore().reader.revoked)
+    gate = Authenticator(Config(data_dir=tmp_path), MemoryStore().reader.revoked)
     assert await gate.by_headers({"Authorization": f"Basic {basic(make_token(tmp_path))}"}) is STACK
     assert await gate.by_headers({"Authorization": f"Basic {basic('whatever')}"}) is OPEN
 

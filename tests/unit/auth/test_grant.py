@@ -12,17 +12,17 @@ from distributary.model.field_mask import parse_fields
 def test_views_by_name_and_pattern() -> None:
     grant = Grant("ann", views=("odds", "bets-*"))
     for name in ("odds", "bets-", "bets-live"):
-        grant.view(name)
+        grant.require_view(name)
     for name in ("", "odds2", "bets", "Odds", "xodds", "*", "odds\n"):
         with pytest.raises(Forbidden, match="ann"):
-            grant.view(name)
+            grant.require_view(name)
 
 
 def test_feeds_are_published_to_by_name() -> None:
-    Grant("ann", publish=("actions",)).feed("actions")
+    Grant("ann", publish=("actions",)).require_publish("actions")
     for grant in (Grant("ann"), Grant("ann", publish=("a",))):
         with pytest.raises(Forbidden):
-            grant.feed("actions")
+            grant.require_publish("actions")
 
 
 @pytest.mark.parametrize(
@@ -42,42 +42,42 @@ def test_topics_are_produced_to_and_consumed_by_name(
     patterns: tuple[str, ...], topic: str, good: bool
 ) -> None:
     for grant, check in (
-        (Grant("ann", produce=patterns), Grant.produces),
-        (Grant("ann", consume=patterns), Grant.consumes),
+        (Grant("ann", produce=patterns), Grant.require_produce),
+        (Grant("ann", consume=patterns), Grant.require_consume),
     ):
-        assert grant.knows(topic) == good
+        assert grant.may_describe(topic) == good
         if good:
             check(grant, topic)
         else:
             with pytest.raises(Forbidden, match="ann"):
                 check(grant, topic)
-    STACK.produces(topic)
-    STACK.consumes(topic)
+    STACK.require_produce(topic)
+    STACK.require_consume(topic)
 
 
 def test_right_to_one_direction_is_not_a_right_to_the_other() -> None:
     with pytest.raises(Forbidden):
-        Grant("ann", produce=("t",)).consumes("t")
+        Grant("ann", produce=("t",)).require_consume("t")
     with pytest.raises(Forbidden):
-        Grant("ann", consume=("t",)).produces("t")
+        Grant("ann", consume=("t",)).require_produce("t")
 
 
 def test_groups_are_those_named_after_the_user_unless_named() -> None:
     for name in ("ann", "ann.a", "ann.b.c"):
-        Grant("ann").group(name)
+        Grant("ann").require_group(name)
     for name in ("", "an", "anna", "bob", "ann-a", "x.ann"):
         with pytest.raises(Forbidden, match="join the group"):
-            Grant("ann").group(name)
-    Grant("ann", groups=("reports*",)).group("reports-2")
+            Grant("ann").require_group(name)
+    Grant("ann", groups=("reports*",)).require_group("reports-2")
     with pytest.raises(Forbidden):
-        Grant("ann", groups=("reports*",)).group("ann")
+        Grant("ann", groups=("reports*",)).require_group("ann")
 
 
 @given(st.text(min_size=1, max_size=8), st.text(max_size=8))
 def test_user_name_is_no_pattern_of_groups(user: str, name: str) -> None:
     """A user who may choose a name such as * must not join the groups of others by it."""
     try:
-        Grant(user).group(name)
+        Grant(user).require_group(name)
     except Forbidden:
         assert name != user
     else:
@@ -87,22 +87,22 @@ def test_user_name_is_no_pattern_of_groups(user: str, name: str) -> None:
 def test_subjects_of_own_topics_are_read() -> None:
     grant = Grant("ann", consume=("odds",), subjects=("shared-*",), register=("bets-value",))
     for name in ("odds-key", "odds-value", "shared-x", "bets-value"):
-        assert grant.reads_subject(name)
+        assert grant.may_read_subject(name)
     for name in ("odds", "odds-x", "odds-a-value", "bets-key", "-value"):
-        assert not grant.reads_subject(name)
-    grant.registers("bets-value")
+        assert not grant.may_read_subject(name)
+    grant.require_register("bets-value")
     for name in ("odds-value", "shared-x"):
         with pytest.raises(Forbidden):
-            grant.registers(name)
-    assert Grant("eve", operator=Operator.READ).reads_subject("anything")
+            grant.require_register(name)
+    assert Grant("eve", operator=Operator.READ).may_read_subject("anything")
 
 
 def test_views_are_defined_by_name_or_by_admins() -> None:
-    Grant("ann", define=("ann-*",)).defines("ann-odds")
-    STACK.defines("anything")
+    Grant("ann", define=("ann-*",)).require_define("ann-odds")
+    STACK.require_define("anything")
     for grant in (OPEN, Grant("ann", define=("ann-*",)), Grant("eve", operator=Operator.OPERATE)):
         with pytest.raises(Forbidden):
-            grant.defines("odds")
+            grant.require_define("odds")
 
 
 def test_operator_has_the_rights_of_the_levels_below() -> None:
@@ -110,23 +110,23 @@ def test_operator_has_the_rights_of_the_levels_below() -> None:
         grant = Grant("eve", operator=level)
         for wanted in Operator:
             if wanted <= level:
-                grant.operates(wanted)
+                grant.require_operator(wanted)
             else:
                 with pytest.raises(Forbidden, match=wanted.name.lower()):
-                    grant.operates(wanted)
+                    grant.require_operator(wanted)
 
 
 def test_caller_without_a_token_is_told_of_the_stacks_own() -> None:
     with pytest.raises(Forbidden) as caught:
-        OPEN.operates(Operator.ADMIN)
+        OPEN.require_operator(Operator.ADMIN)
     assert "token` of its data folder" in caught.value.hint
 
 
 def test_fields_are_those_that_every_fitting_pattern_shows() -> None:
     grant = Grant("ann", columns=(("*", parse_fields("a,b.c")), ("odds", parse_fields("b,d"))))
-    assert grant.shown("odds") == parse_fields("b.c")
-    assert grant.shown("bets") == parse_fields("a,b.c")
-    assert Grant("ann").shown("odds") is None
+    assert grant.visible_fields("odds") == parse_fields("b.c")
+    assert grant.visible_fields("bets") == parse_fields("a,b.c")
+    assert Grant("ann").visible_fields("odds") is None
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_fields_are_those_that_every_fitting_pattern_shows() -> None:
     [(None, None, False), (None, 1, True), (1000, None, False), (1000, 1000, False), (1000, 1001, True)],
 )
 def test_revoking_ends_what_was_issued_before(issued: int | None, before: int | None, ended: bool) -> None:
-    assert Grant("ann", issued_at=issued).revoked(before) == ended
-    assert not Grant("key:a", issued_at=issued, revocable=False).revoked(before)
+    assert Grant("ann", issued_at=issued).is_revoked(before) == ended
+    assert not Grant("key:a", issued_at=issued, revocable=False).is_revoked(before)
 
 
 def test_expiry() -> None:
-    assert not Grant("ann").expired(1 << 60)
+    assert not Grant("ann").is_expired(1 << 60)
     grant = Grant("ann", expires_at=1000)
-    assert [grant.expired(now) for now in (999, 1000)] == [False, True]
-    assert [grant.expired(now, leeway=2) for now in (2999, 3000)] == [False, True]
+    assert [grant.is_expired(now) for now in (999, 1000)] == [False, True]
+    assert [grant.is_expired(now, leeway=2) for now in (2999, 3000)] == [False, True]

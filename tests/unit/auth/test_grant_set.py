@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from distributary.auth import EVERYTHING, STACK, Grant, Held, owned_id
+from distributary.auth import EVERYTHING, STACK, Grant, GrantSet, owned_id
 from distributary.errors import BadQuery, Forbidden
 from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
@@ -29,46 +29,46 @@ def grant(rows: str = "", user: str = "ann", views: tuple[str, ...] = ("odds",))
 
 
 def test_only_what_all_allow_is_allowed() -> None:
-    both = Held((grant("country = 'DE'"), grant("price > 1")))
+    both = GrantSet((grant("country = 'DE'"), grant("price > 1")))
     asked = Query.parse("odds", "sport = 'tennis'")
     served = Query.parse("odds", "sport = 'tennis' and country = 'DE' and price > 1")
     assert both.narrow(asked) == served
     assert both.covers(served)
     assert not both.covers(Query.parse("odds", "sport = 'tennis' and country = 'DE'"))
-    for held in (Held((grant(), grant(views=("bets",)))), Held((grant(views=("bets",)), grant()))):
+    for held in (GrantSet((grant(), grant(views=("bets",)))), GrantSet((grant(views=("bets",)), grant()))):
         with pytest.raises(Forbidden):
-            held.view("odds")
+            held.require_view("odds")
         with pytest.raises(Forbidden):
             held.narrow(asked)
         assert not held.covers(asked)
 
 
 def test_what_reads_like_it() -> None:
-    held = Held((grant("a = 1"),))
-    assert held.reads_like(Held((replace(held.grants[0], expires_at=9),)))
+    held = GrantSet((grant("a = 1"),))
+    assert held.allows_same_rows(GrantSet((replace(held.grants[0], expires_at=9),)))
     for other in (
-        Held((grant("a = 2"),)),
-        Held((grant("a = 1", views=("*",)),)),
-        Held((*held.grants, grant())),
+        GrantSet((grant("a = 2"),)),
+        GrantSet((grant("a = 1", views=("*",)),)),
+        GrantSet((*held.grants, grant())),
     ):
-        assert not held.reads_like(other)
+        assert not held.allows_same_rows(other)
 
 
 @given(st.lists(USERS, min_size=2, max_size=2, unique=True))
 def test_an_id_says_whose_it_is(users: list[str]) -> None:
-    mine, other = (Held((grant(user=user),)) for user in users)
+    mine, other = (GrantSet((grant(user=user),)) for user in users)
     id = owned_id(mine.user)
     assert str(uuid.UUID(id)) == id
     assert mine.owns(id)
     assert not other.owns(id)
     assert EVERYTHING.owns(id)
-    assert Held((STACK,)).owns(id)
+    assert GrantSet((STACK,)).owns(id)
     assert owned_id(mine.user) != id
 
 
 @given(st.one_of(st.text(), st.uuids().map(str)))
 def test_what_nobody_made_is_nobodys(id: str) -> None:
-    assert not Held((grant(),)).owns(id)
+    assert not GrantSet((grant(),)).owns(id)
     assert EVERYTHING.owns(id)
 
 
@@ -77,30 +77,36 @@ def test_without_permission_an_id_is_like_any_other() -> None:
 
 
 def test_a_position_is_of_use_only_under_the_filter_that_it_was_told_under() -> None:
-    everything, german, french = Held((grant(),)), Held((grant("c = 'DE'"),)), Held((grant("c = 'FR'"),))
+    everything, german, french = (
+        GrantSet((grant(),)),
+        GrantSet((grant("c = 'DE'"),)),
+        GrantSet((grant("c = 'FR'"),)),
+    )
     own = Position("e1", 7)
     for teller in (everything, german, french):
-        told = Position(teller.epoch("odds", own.epoch), own.seq)
+        told = Position(teller.visible_epoch("odds", own.epoch), own.seq)
         assert Position.parse(str(told)) == told
         for reader in (everything, german, french):
-            assert (reader.position("odds", told) == own) == (reader is teller)
-    assert everything.epoch("odds", "e1") == "e1"
+            assert (reader.store_position("odds", told) == own) == (reader is teller)
+    assert everything.visible_epoch("odds", "e1") == "e1"
 
 
 def test_a_filter_written_otherwise_is_the_same() -> None:
-    one, other = Held((grant("a = 1 and b = 2"),)), Held((grant("b = 2"), grant("(a = 1.0)")))
-    assert one.epoch("odds", "e1") == other.epoch("odds", "e1")
+    one, other = GrantSet((grant("a = 1 and b = 2"),)), GrantSet((grant("b = 2"), grant("(a = 1.0)")))
+    assert one.visible_epoch("odds", "e1") == other.visible_epoch("odds", "e1")
     by_view = Grant("ann", views=("*",), rows=(("bets", "a = 1"),))
-    assert Held((by_view,)).epoch("odds", "e1") == "e1"
+    assert GrantSet((by_view,)).visible_epoch("odds", "e1") == "e1"
 
 
 @given(st.text(), st.integers(0), st.sampled_from(["", "c = 'DE'"]))
 def test_any_position_is_read(epoch: str, seq: int, rows: str) -> None:
-    assert Held((grant(rows),)).position("odds", Position(epoch, seq)).seq == seq
+    assert GrantSet((grant(rows),)).store_position("odds", Position(epoch, seq)).seq == seq
 
 
 def test_a_query_is_narrowed_by_every_filter_of_its_view() -> None:
-    grant = Held((Grant("ann", views=("*",), rows=(("*", "country = 'DE'"), ("odds", "sport = 'tennis'"))),))
+    grant = GrantSet(
+        (Grant("ann", views=("*",), rows=(("*", "country = 'DE'"), ("odds", "sport = 'tennis'"))),)
+    )
     whole = grant.narrow(Query.parse("odds", None))
     assert whole == Query.parse("odds", "country = 'DE' and sport = 'tennis'")
     assert grant.narrow(Query.parse("bets", "id = 1")) == Query.parse("bets", "id = 1 and country = 'DE'")
@@ -113,12 +119,12 @@ def test_a_query_is_narrowed_by_every_filter_of_its_view() -> None:
 
 def test_a_view_that_is_not_allowed_is_not_narrowed() -> None:
     with pytest.raises(Forbidden):
-        Held((Grant("ann", views=("odds",)),)).narrow(Query.parse("bets", None))
+        GrantSet((Grant("ann", views=("odds",)),)).narrow(Query.parse("bets", None))
 
 
 def test_without_filters_the_query_is_the_same() -> None:
     query = Query.parse("odds", "a = 1")
-    assert Held((Grant("ann", views=("odds",)),)).narrow(query) is query
+    assert GrantSet((Grant("ann", views=("odds",)),)).narrow(query) is query
     assert EVERYTHING.narrow(query) is query
 
 
@@ -143,7 +149,7 @@ def test_no_row_beyond_the_filter_is_ever_asked_for(
     rows: str, where: str | None, fields: dict[str, str], keyed: bool
 ) -> None:
     asked = Query.of_keys("odds", ["k"]) if keyed else Query.parse("odds", where)
-    grant = Held((Grant("ann", views=("odds",), rows=(("*", rows),)),))
+    grant = GrantSet((Grant("ann", views=("odds",), rows=(("*", rows),)),))
     try:
         narrow = grant.narrow(asked)
     except BadQuery:
@@ -156,14 +162,14 @@ def test_no_row_beyond_the_filter_is_ever_asked_for(
 
 
 def test_a_query_of_somebody_else_is_covered_only_with_the_same_filter() -> None:
-    german, french = Held((grant("country = 'DE'"),)), Held((grant("country = 'FR'", "bob"),))
+    german, french = GrantSet((grant("country = 'DE'"),)), GrantSet((grant("country = 'FR'", "bob"),))
     made = german.narrow(Query.parse("odds", "sport = 'tennis'"))
     assert german.covers(made)
     assert not french.covers(made)
     assert not german.covers(Query.parse("odds", None))
     assert not german.covers(Query.of_keys("odds", ["a"]))
-    assert Held((grant(),)).covers(made)
-    assert not Held((grant(views=("bets",)),)).covers(made)
+    assert GrantSet((grant(),)).covers(made)
+    assert not GrantSet((grant(views=("bets",)),)).covers(made)
 
 
 def showing(fields: str, rows: str = "") -> Grant:
@@ -180,34 +186,34 @@ def showing(fields: str, rows: str = "") -> Grant:
     ],
 )
 def test_query_that_looks_at_a_hidden_field_is_refused(where: str, field: str) -> None:
-    held = Held((showing("name,home.city"),))
+    held = GrantSet((showing("name,home.city"),))
     for query in (Query.parse("odds", where), Query.parse("odds", None).ordered(order_of(field, 1))):
         with pytest.raises(Forbidden, match=f'the field "{field}"'):
             held.narrow(query)
 
 
 def test_query_by_shown_fields_and_keys_is_served() -> None:
-    held = Held((showing("name,home.city"),))
+    held = GrantSet((showing("name,home.city"),))
     for query in (Query.parse("odds", "name = 'x' and home.city like 'B%'"), Query.of_keys("odds", ["a"])):
         assert held.narrow(query) == query
         assert held.covers(query)
-    Held((showing("home"),)).narrow(Query.parse("odds", "home.zip = '1'"))
+    GrantSet((showing("home"),)).narrow(Query.parse("odds", "home.zip = '1'"))
 
 
 def test_filter_of_rows_may_look_at_hidden_fields_but_nobody_can_narrow_it_further() -> None:
-    held = Held((showing("name", "salary < 100"),))
+    held = GrantSet((showing("name", "salary < 100"),))
     served = held.narrow(Query.parse("odds", "name = 'x'"))
     assert served == Query.parse("odds", "name = 'x' and salary < 100")
     assert held.covers(served)
     probing = Query.parse("odds", "name = 'x' and salary < 100 and salary > 90")
     assert not held.covers(probing)
-    assert Held((grant("salary < 100"),)).covers(probing)
+    assert GrantSet((grant("salary < 100"),)).covers(probing)
     ordered = served.ordered(order_of("salary", 1))
     assert not held.covers(ordered)
 
 
 def test_query_under_two_grants_may_look_at_what_both_show() -> None:
-    held = Held((showing("a,b", "z = 1"), showing("b,c", "y = 1")))
+    held = GrantSet((showing("a,b", "z = 1"), showing("b,c", "y = 1")))
     served = held.narrow(Query.parse("odds", "b = 1"))
     assert held.covers(served)
     for field in ("a", "c", "z"):
@@ -217,7 +223,7 @@ def test_query_under_two_grants_may_look_at_what_both_show() -> None:
 
 @given(FILTERS, FILTERS)
 def test_any_query_that_was_narrowed_is_covered_under_the_same_columns(rows: str, where: str) -> None:
-    held = Held((showing("country", rows),))
+    held = GrantSet((showing("country", rows),))
     try:
         served = held.narrow(Query.parse("odds", where))
     except (BadQuery, Forbidden):
@@ -226,19 +232,19 @@ def test_any_query_that_was_narrowed_is_covered_under_the_same_columns(rows: str
 
 
 def test_fields_are_those_wanted_that_all_grants_show() -> None:
-    held = Held((showing("a,b.c"), showing("b,d")))
-    assert held.fields("odds", None) == parse_fields("b.c")
-    assert held.fields("odds", parse_fields("a,b")) == parse_fields("b.c")
-    nothing = held.fields("odds", parse_fields("a"))
+    held = GrantSet((showing("a,b.c"), showing("b,d")))
+    assert held.visible_fields("odds", None) == parse_fields("b.c")
+    assert held.visible_fields("odds", parse_fields("a,b")) == parse_fields("b.c")
+    nothing = held.visible_fields("odds", parse_fields("a"))
     assert nothing is not None
     assert nothing.project(b'{"a":1,"b":{"c":2}}') == b"{}"
-    assert EVERYTHING.fields("odds", None) is None
+    assert EVERYTHING.visible_fields("odds", None) is None
 
 
 def test_position_is_of_use_only_under_the_columns_that_it_was_told_under() -> None:
-    some, more, everything = Held((showing("a"),)), Held((showing("a,b"),)), Held((grant(),))
+    some, more, everything = GrantSet((showing("a"),)), GrantSet((showing("a,b"),)), GrantSet((grant(),))
     for teller in (some, more, everything):
-        told = Position(teller.epoch("odds", "e1"), 7)
+        told = Position(teller.visible_epoch("odds", "e1"), 7)
         for reader in (some, more, everything):
-            assert (reader.position("odds", told).epoch == "e1") == (reader is teller)
-    assert not some.reads_like(more)
+            assert (reader.store_position("odds", told).epoch == "e1") == (reader is teller)
+    assert not some.allows_same_rows(more)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.support.signed_tokens import NOW, SECRET
 
-from distributary.auth import STACK, Gate, Operator
+from distributary.auth import STACK, Authenticator, Operator
 from distributary.auth.stack_token import make_token as make_stack_token
 from distributary.auth.token_issuer import make_token, own_headers
 from distributary.config import Auth, Config
@@ -16,9 +16,9 @@ from distributary.store.memory_store import MemoryStore
 AUTH = Auth(hmac_secret=SECRET)
 
 
-def gate(auth: Auth, now: float | None = None) -> Gate:
+def gate(auth: Auth, now: float | None = None) -> Authenticator:
     words: dict[str, Any] = {} if now is None else {"clock": lambda: now}
-    return Gate(Config(auth=auth), MemoryStore().reader.revoked, **words)
+    return Authenticator(Config(auth=auth), MemoryStore().reader.revoked, **words)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ async def test_own_commands_show_the_stacks_token(tmp_path: Path) -> None:
         config = Config(data_dir=tmp_path, auth=auth)
         made = make_stack_token(tmp_path)
         assert own_headers({}, config) == {"Authorization": f"Bearer {made}"}
-        shown = await Gate(config, MemoryStore().reader.revoked).by_headers(own_headers({}, config))
+        shown = await Authenticator(config, MemoryStore().reader.revoked).by_headers(own_headers({}, config))
         assert shown is STACK
     assert own_headers({}) == {}
 

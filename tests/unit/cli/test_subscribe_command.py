@@ -19,7 +19,7 @@ from tests.support.threaded_api import ThreadedApi
 from tests.unit.cli.control_fixture import control as control
 from tests.unit.subscriber.server import TinyPublisher
 
-from distributary.auth import Gate
+from distributary.auth import Authenticator
 from distributary.cli.main import main
 from distributary.cli.subscribe_command import json_lines, own_token, people_lines
 from distributary.config import Auth, Config
@@ -157,8 +157,8 @@ async def test_the_own_stack_is_shown_a_token_that_its_secret_signed(
     file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
     get = own_token(Namespace(url=None, config=file))
     assert get is not None
-    gate = Gate(Config(auth=Auth(hmac_secret=SECRET)), MemoryStore().reader.revoked)
-    assert (await gate.by_token(get())).sees("odds")
+    gate = Authenticator(Config(auth=Auth(hmac_secret=SECRET)), MemoryStore().reader.revoked)
+    assert (await gate.by_token(get())).may_read("odds")
     assert own_token(Namespace(url=["ws://elsewhere"], config=file)) is None, "it is for nobody else"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", "http://elsewhere")

@@ -8,7 +8,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.support.fake_view import until
 from tests.support.signed_tokens import NOW, SECRET
 
-from distributary.auth import OPEN, Gate, Grant
+from distributary.auth import OPEN, Authenticator, Grant
 from distributary.config import Auth, Config
 from distributary.errors import TokenRefused
 from distributary.publisher.access_control import Roll
@@ -38,7 +38,7 @@ class Case:
         self.down = False
         self.revoked: dict[str, int] = {}
         auth = Auth(hmac_secret=SECRET, leeway=10.0, revocation_delay=0.0)
-        self.roll = Roll(Gate(Config(auth=auth), self._read, clock=lambda: self.now), every=0.001)
+        self.roll = Roll(Authenticator(Config(auth=auth), self._read, clock=lambda: self.now), every=0.001)
 
     async def _read(self, users: Sequence[str]) -> dict[str, int]:
         if self.down:

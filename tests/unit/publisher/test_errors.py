@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.auth import Grant, Held
-from distributary.auth.jwt_checks import refuse
+from distributary.auth import Grant, GrantSet
+from distributary.auth.jwt_checks import REASONS, refuse
 from distributary.errors import (
     CredentialsMissing,
     DistributaryError,
     Forbidden,
+    KeysUnavailable,
     StoreUnavailable,
     TokenExpired,
 )
@@ -17,7 +18,7 @@ from distributary.publisher.codec.codes import Ending, Refusal, Refused
 from distributary.publisher.errors import answer, narrowed, refused
 from distributary.publisher.hub import channel_query
 
-GERMAN = Held((Grant("ann", views=("odds",), rows=(("*", "c = 'DE'"),)),))
+GERMAN = GrantSet((Grant("ann", views=("odds",), rows=(("*", "c = 'DE'"),)),))
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,7 @@ GERMAN = Held((Grant("ann", views=("odds",), rows=(("*", "c = 'DE'"),)),))
         ),
         (refuse("revoked", "x"), Ending(3500, "token revoked"), Ending(3500, "token revoked")),
         (StoreUnavailable("x"), codes.INTERNAL, codes.INTERNAL),
+        (KeysUnavailable("x"), codes.INTERNAL, codes.INTERNAL),
         (Forbidden("x"), codes.denied("x"), codes.denied("x")),
     ],
 )
@@ -44,6 +46,13 @@ def test_what_is_told(error: DistributaryError, at_first: Refusal | Ending, late
     assert answer(error, connected=True) == later
     assert isinstance(answer(error), type(at_first))
     assert refused(error).refusal.code in (100, 103, 109), "one command does not end the rest"
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_client_reconnects_with_an_expired_token_only(reason: str) -> None:
+    expected = Refusal if reason == "expired" else Ending
+    assert isinstance(answer(refuse(reason, "x")), expected)
+    assert answer(refuse(reason, "x")).code == (109 if reason == "expired" else 3500)
 
 
 def test_what_is_served_in_place_of_what_was_asked_for() -> None:

@@ -22,7 +22,7 @@ from tests.support.servers import free_port
 from tests.unit.control.conftest import Announced
 
 from distributary.auth.api_keys import ApiKeys
-from distributary.auth.authenticator import Gate
+from distributary.auth.authenticator import Authenticator
 from distributary.auth.jwks import KeySet
 from distributary.auth.stack_token import make_token
 from distributary.config import Config, load
@@ -99,7 +99,7 @@ def at_once(config: Config) -> Config:
 
 async def test_gate_and_keys_hide_secrets(config: Config, seen: Seen) -> None:
     store = MemoryStore()
-    gate = Gate(config, store.reader.revoked)
+    gate = Authenticator(config, store.reader.revoked)
     keys = ApiKeys.of(config)
     seen.add(gate, vars(gate)["_auth"], keys, KeySet.of(config.auth), vars(gate)["_own"])
     secret = str(config.auth.hmac_secret)

@@ -65,7 +65,7 @@ async def schema_by_address(request: web.Request) -> Schema:
     text, log = request.match_info["id"], request.app[LOG]
     if text.isascii() and text.isdigit() and len(text) < 11:
         found = await schema_of(log, int(text))
-        reads = grant_of(request).reads_subject
+        reads = grant_of(request).may_read_subject
         if found is not None and any(reads(one.subject) for one in log.book.users(int(text), deleted=True)):
             return found
     raise api_error(RegistryCode.SCHEMA_NOT_FOUND, f"there is no schema with the id {text[:40]!r}")

@@ -65,7 +65,7 @@ async def list_subjects(request: web.Request) -> web.Response:
     book = await request.app[LOG].caught_up()
     prefix = local_prefix(request.query.get("subjectPrefix", ""))
     only = deleted_only(request)
-    reads = grant_of(request).reads_subject
+    reads = grant_of(request).may_read_subject
     found = [name for name in book.subjects(deleted=only or flag(request, "deleted")) if reads(name)]
     live = set(book.subjects()) if only else ()
     return reply(page(request, [name for name in found if name.startswith(prefix) and name not in live]))

@@ -75,4 +75,4 @@ async def _users(request: web.Request) -> list[Version]:
     await schema_by_address(request)
     number = int(request.match_info["id"])
     found = request.app[LOG].book.users(number, deleted=flag(request, "deleted"))
-    return [one for one in found if grant_of(request).reads_subject(one.subject)]
+    return [one for one in found if grant_of(request).may_read_subject(one.subject)]

@@ -53,7 +53,7 @@ async def registered(checker: Checker, log: SchemaLog, subject: str, schema: Sch
     found = log.book.has(subject, schema)  # most often so, and then Kafka need not be asked
     if found is None:
         try:
-            grant.registers(subject)
+            grant.require_register(subject)
         except Forbidden:
             found = (await log.caught_up()).has(subject, schema)
             if found is None:

@@ -39,7 +39,7 @@ async def brokers(request: web.Request) -> web.Response:
 
 async def topics(request: web.Request) -> web.Response:
     """Name the topics that the caller may use or know of."""
-    known = grant_of(request).knows
+    known = grant_of(request).may_describe
     return reply(request, [name for name in await ask(request, Cluster.topics) if known(name)])
 
 

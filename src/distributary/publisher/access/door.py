@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.auth import Gate
+from distributary.auth import Authenticator
 from distributary.auth.audit import Audit
 from distributary.auth.limiter import Limiter
 from distributary.config import Config
@@ -17,7 +17,7 @@ class Door:
     """One for a process. Raises ConfigError when the keys of ``[auth]`` cannot be used."""
 
     def __init__(self, config: Config, store: ReaderStore) -> None:
-        self.gate = Gate(config, store.revoked)
+        self.gate = Authenticator(config, store.revoked)
         every = min(SELDOM, max(OFTEN, config.auth.revocation_delay))
         self.roll = Roll(self.gate, every=every)
         self.limits = config.limits

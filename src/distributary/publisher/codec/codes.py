@@ -9,10 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distributary.auth.told import EXPIRED as _EXPIRED
-from distributary.auth.told import INVALID_TOKEN as _INVALID_TOKEN
-from distributary.auth.told import TOKEN_EXPIRED as _TOKEN_EXPIRED
-
 
 class Refusal(NamedTuple):
     """The answer to a command that was not done."""
@@ -41,7 +37,7 @@ INTERNAL = Refusal(100, "internal server error", True)
 UNKNOWN_CHANNEL = Refusal(102, "unknown channel")
 NOT_SUBSCRIBED = Refusal(103, "permission denied: subscribe to the channel first")
 PERMISSION_DENIED = Refusal(103, "permission denied")
-TOKEN_EXPIRED = Refusal(*_TOKEN_EXPIRED[:2])
+TOKEN_EXPIRED = Refusal(109, "token expired")
 METHOD_NOT_FOUND = Refusal(104, "method not found")
 ALREADY_SUBSCRIBED = Refusal(105, "already subscribed")
 LIMIT_EXCEEDED = Refusal(106, "limit exceeded")
@@ -60,11 +56,11 @@ SUBSCRIPTION_EXPIRED = Ending(2501, "subscription expired")
 ALLOWED_ROWS_CHANGED = Ending(2502, "allowed rows changed")
 
 SHUTDOWN = Ending(3001, "shutdown")
-EXPIRED = Ending(*_EXPIRED[:2])
+EXPIRED = Ending(3005, "connection expired")
 SLOW = Ending(3008, "slow")
 NO_PONG = Ending(3012, "no pong")
 FLOOD = Ending(3013, "too many requests")
-INVALID_TOKEN = Ending(*_INVALID_TOKEN[:2])
+INVALID_TOKEN = Ending(3500, "invalid token")
 BAD_FRAME = Ending(3501, "bad request")
 STALE = Ending(3502, "stale")
 

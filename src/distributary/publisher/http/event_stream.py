@@ -15,7 +15,7 @@ from dataclasses import replace
 from aiohttp import web
 from multidict import MultiMapping
 
-from distributary.auth import Grant, Held
+from distributary.auth import Grant, GrantSet
 from distributary.auth.metering import CONNECT, measured
 from distributary.auth.usage_counts import Share
 from distributary.config import Config
@@ -78,13 +78,16 @@ class Events:
         shape = shape_of(request.headers.get("Accept", ""))
         held, view = held_of(request), request.match_info["view"]
         sink = EventSink(
-            self._queue_bytes, lambda: self._too_slow(request), shape, lambda epoch: held.epoch(view, epoch)
+            self._queue_bytes,
+            lambda: self._too_slow(request),
+            shape,
+            lambda epoch: held.visible_epoch(view, epoch),
         )
         with contextlib.ExitStack() as stay:
             return await self._joined(request, sink, held, stay)
 
     async def _joined(
-        self, request: web.Request, sink: EventSink, held: Held, stay: contextlib.ExitStack
+        self, request: web.Request, sink: EventSink, held: GrantSet, stay: contextlib.ExitStack
     ) -> web.StreamResponse:
         try:
             # First: who is over its limits comes again and again, and should cost as little as can be.
@@ -209,14 +212,14 @@ def _one(query: MultiMapping[str], name: str) -> str | None:
     return found[0] if found else None
 
 
-def permitted(wish: Wish, held: Held) -> Wish:
+def permitted(wish: Wish, held: GrantSet) -> Wish:
     """Narrow a wish to what the caller may have. Raises Refused, BadQuery."""
     asked = errors.narrowed(wish.asked, held)
     position, since = wish.position, wish.since
     if position is not None:
-        position = held.position(asked.view, position)
+        position = held.store_position(asked.view, position)
     if isinstance(since, Position):
-        since = held.position(asked.view, since)
+        since = held.store_position(asked.view, since)
     return replace(wish, asked=asked, position=position, since=since, held=held)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.auth import EVERYTHING, Gate, Grant, Held
+from distributary.auth import EVERYTHING, Authenticator, Grant, GrantSet
 from distributary.auth.jwt_checks import refuse
 from distributary.errors import AccessError, DistributaryError, Forbidden, StoreUnavailable, TooManyRequests
 from distributary.httpd.authorization import Need, challenge, demand
@@ -34,7 +34,7 @@ NEEDS: Mapping[str, Need] = {
 
 _STATUS: Mapping[type[DistributaryError], int] = {TooManyRequests: 429, Forbidden: 403}
 
-_HELD: web.RequestKey[Held] = web.RequestKey("held", Held)
+_HELD: web.RequestKey[GrantSet] = web.RequestKey("held", GrantSet)
 
 
 def attempt(request: web.Request) -> Attempt:
@@ -43,7 +43,7 @@ def attempt(request: web.Request) -> Attempt:
     return Attempt(route_of(request) or request.method, held.user, changes=False)
 
 
-def held_of(request: web.Request) -> Held:
+def held_of(request: web.Request) -> GrantSet:
     """Give what the caller may have."""
     return request[_HELD]
 
@@ -65,7 +65,7 @@ class Access:
             try:
                 await self._limiter.arrival(client_of(request))
                 grant = await shown(self._gate, request, address=name == STREAM)
-                request[_HELD] = Held((grant,))
+                request[_HELD] = GrantSet((grant,))
                 demand(grant, need, request.match_info.get("view"))
             except (AccessError, StoreUnavailable, TooManyRequests) as error:
                 self._stats.refused_access += 1
@@ -73,7 +73,7 @@ class Access:
         return await handler(request)
 
 
-async def shown(gate: Gate, request: web.Request, *, address: bool) -> Grant:
+async def shown(gate: Authenticator, request: web.Request, *, address: bool) -> Grant:
     """Say what a request allows: by its headers, or with ``address`` by ``token`` in its address.
 
     The latter is for browsers, whose ``EventSource`` sends no headers of one's own.

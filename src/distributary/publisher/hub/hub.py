@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from distributary.auth import EVERYTHING, Held
+from distributary.auth import EVERYTHING, GrantSet
 from distributary.auth.metering import NEW_QUERY, charge
 from distributary.auth.usage_counts import Share
 from distributary.config.limits_section import Limits
@@ -72,7 +72,7 @@ class Wish:
     reject: bool = False
     since: Start | None = None
     pace: Pace | None = None
-    held: Held = EVERYTHING
+    held: GrantSet = EVERYTHING
     count: Count | None = None
 
     @property
@@ -310,7 +310,7 @@ class Hub:
             query,
             start,
             rows=wish.position is None,
-            filtered=wish.held.filters(build.view),
+            filtered=wish.held.has_row_filter(build.view),
             replay=self._replay,
         )
         if found is None or member.joining is None or member.lost():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from distributary.auth import EVERYTHING, Held
+from distributary.auth import EVERYTHING, GrantSet
 from distributary.auth.usage_counts import Share
 from distributary.errors import BadQuery, DistributaryError, TokenExpired, TokenRefused
 from distributary.model.field_mask import Fields
@@ -82,9 +82,9 @@ class WebSocketSink:
         self._fields = served.fields
         position, since = asked.position, asked.since
         if position is not None:
-            position = self._positions.position(served.view, position)
+            position = self._positions.store_position(served.view, position)
         if isinstance(since, Position):
-            since = self._positions.position(served.view, since)
+            since = self._positions.store_position(served.view, since)
         return Wish(
             served, asked.subscription, position, asked.reject, since, asked.pace, self._held, self._count
         )
@@ -121,7 +121,7 @@ class WebSocketSink:
             await self.connection.outgoing.drained()
             view, since = self._member.follower.view, asked.since
             if since is not None:
-                since = self._positions.position(view, since)
+                since = self._positions.store_position(view, since)
             epoch, seq, pubs = await hub.history(self._member, since, asked.limit, reverse=asked.reverse)
             body = session.wire.history(self._epoch(epoch), seq, pubs)
             payload = session.answer(asked.ticket, body)
@@ -176,8 +176,8 @@ class WebSocketSink:
         member, served = self._member, self._served
         if member is None or served is None:
             return  # it joins: looked at when it has joined
-        self._held = Held((self.connection.visitor.grant, *self._held.grants[1:]))
-        if self._held.reads_like(self._considered):
+        self._held = GrantSet((self.connection.visitor.grant, *self._held.grants[1:]))
+        if self._held.allows_same_rows(self._considered):
             return
         self._considered = self._held
         try:
@@ -229,7 +229,7 @@ class WebSocketSink:
 
     def _epoch(self, epoch: str) -> str:
         served = self._served
-        return self._positions.epoch(served.view, epoch) if served is not None else epoch
+        return self._positions.visible_epoch(served.view, epoch) if served is not None else epoch
 
     # --- what the hub tells -----------------------------------------------------------------------------
 

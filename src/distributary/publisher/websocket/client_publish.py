@@ -69,7 +69,7 @@ class Inlet:
         if name == channel:
             raise Refused(codes.denied(f"messages go to channels of the form {PREFIX}NAME"))
         try:
-            grant.feed(name)
+            grant.require_publish(name)
         except Forbidden as error:
             raise Refused(codes.denied(error.message)) from None
         if self.waiting >= self._most:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from distributary.auth import OPEN, Grant, Held
+from distributary.auth import OPEN, Grant, GrantSet
 from distributary.auth.jwt_checks import refuse
 from distributary.auth.metering import CONNECT, metered
 from distributary.auth.usage_counts import Share
@@ -88,17 +88,17 @@ class Visitor:
             self._connection.session.max_channels = self.channels
         return None
 
-    async def held(self, token: str, channel: str) -> Held:
+    async def held(self, token: str, channel: str) -> GrantSet:
         """Say what a subscription is served under; raises AccessError when its own token does not count.
 
         ``token`` '' is none. It can allow no more than the connection may, and must be of the same user.
         """
         if not token or not self.door.gate.on:
-            return Held((self.grant,))
+            return GrantSet((self.grant,))
         grant = await self.door.gate.by_token(token, channel=channel)
         if grant.user != self.grant.user:
             raise refuse("claims", "the token is another user's")
-        return Held((self.grant, grant))
+        return GrantSet((self.grant, grant))
 
     def expel(self, error: TokenRefused) -> None:
         """Close the connection: its grant is over."""

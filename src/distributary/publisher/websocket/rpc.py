@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from distributary.auth import EVERYTHING, Held, Operator
+from distributary.auth import EVERYTHING, GrantSet, Operator
 from distributary.errors import Forbidden
 from distributary.model.build import Build
 from distributary.publisher.codec import codes
@@ -28,10 +28,10 @@ class _Asked(msgspec.Struct):
 
 _asked = msgspec.json.Decoder(_Asked)
 
-Method = Callable[[ReaderStore, str, ViewInfo, Held], Awaitable[bytes]]
+Method = Callable[[ReaderStore, str, ViewInfo, GrantSet], Awaitable[bytes]]
 
 
-async def call(store: ReaderStore, method: str, data: bytes, held: Held = EVERYTHING) -> bytes:
+async def call(store: ReaderStore, method: str, data: bytes, held: GrantSet = EVERYTHING) -> bytes:
     """Answer a call with JSON. Raises Refused, also when the store does not answer.
 
     ``held`` is what the caller may see; of no other view anything is told.
@@ -44,7 +44,7 @@ async def call(store: ReaderStore, method: str, data: bytes, held: Held = EVERYT
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise Refused(codes.bad_request('data is {"view": NAME}')) from None
     try:
-        held.view(view)
+        held.require_view(view)
     except Forbidden as error:
         raise Refused(codes.denied(error.message)) from None
     try:
@@ -61,13 +61,13 @@ async def call(store: ReaderStore, method: str, data: bytes, held: Held = EVERYT
         raise Refused(codes.INTERNAL) from error
 
 
-async def _position(store: ReaderStore, view: str, info: ViewInfo, held: Held) -> bytes:
+async def _position(store: ReaderStore, view: str, info: ViewInfo, held: GrantSet) -> bytes:
     """Where the view is; refused while it is being built, since that count will not be served."""
     build = await store_reads.require_live(store, Build(view, info.live))
-    return encode({"view": view, "position": f"{held.epoch(view, build.epoch)}:{build.seq}"})
+    return encode({"view": view, "position": f"{held.visible_epoch(view, build.epoch)}:{build.seq}"})
 
 
-async def _status(store: ReaderStore, view: str, info: ViewInfo, held: Held) -> bytes:
+async def _status(store: ReaderStore, view: str, info: ViewInfo, held: GrantSet) -> bytes:
     """Whether the view is served and how fresh it is."""
     build = await store.build(Build(view, info.live))
     if build is None:
@@ -78,7 +78,7 @@ async def _status(store: ReaderStore, view: str, info: ViewInfo, held: Held) -> 
         "reason": build.reason if held.grants[0].operator >= Operator.READ else "",
         "stale": info.stale,
         "incomplete": build.incomplete,
-        "position": f"{held.epoch(view, build.epoch)}:{build.seq}",
+        "position": f"{held.visible_epoch(view, build.epoch)}:{build.seq}",
     }
     return encode(said)
 

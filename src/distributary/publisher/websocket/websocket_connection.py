@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, SupportsInt, cast
 from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 import distributary
-from distributary.auth import Held
+from distributary.auth import GrantSet
 from distributary.auth.metering import measured_task
 from distributary.publisher.codec import codes, websocket_frames
 from distributary.publisher.codec.codec import Wire
@@ -282,7 +282,7 @@ class Connection(WSListener):
     async def _call(self, asked: Call) -> None:
         try:
             await self.visitor.spend(len(asked.data))
-            held = Held((self.visitor.grant,))
+            held = GrantSet((self.visitor.grant,))
             found = await rpc.call(self._server.hub.store, asked.method, asked.data, held)
             body = self._wire.called(found)
         except Refused as error:

@@ -16,7 +16,7 @@ import pytest
 from tests.browser.webdriver import browser, chromium
 from tests.support.clock import LIMIT
 from tests.support.stack import AttachedStack, Feeding
-from tests.support.up import Up
+from tests.support.up_command import Up
 
 from distributary.demo.demo_run import CONFIG
 from distributary.stack import leftovers, processes, stack_file

@@ -25,7 +25,7 @@ from distributary.socketio_gateway.packets import Packet
 from distributary.socketio_gateway.publisher_session import Upstream
 from tests.fuzz.engine import Run, Target, simply
 from tests.fuzz.mutate import any_json, any_text
-from tests.support.fake_view import World
+from tests.support.fake_view import FakeView
 from tests.support.wire_formats import WIRES, write
 
 CHANNELS = (
@@ -145,12 +145,12 @@ def _record(data: bytes) -> bool:
 
 @contextlib.contextmanager
 def _calls() -> Iterator[Run]:
-    world, loop = World(), asyncio.new_event_loop()
+    fake_view, loop = FakeView(), asyncio.new_event_loop()
 
     def run(data: bytes) -> bool:
         method, _, body = data.partition(b" ")
         try:
-            loop.run_until_complete(call(world.reader, method.decode("utf-8", "replace"), body))
+            loop.run_until_complete(call(fake_view.reader, method.decode("utf-8", "replace"), body))
         except Refused as refused:
             if refused.refusal == codes.INTERNAL:
                 raise AssertionError("an internal error") from refused

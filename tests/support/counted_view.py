@@ -18,7 +18,7 @@ from typing import Any
 from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from tests.support.reducer_harness import Folding
+from tests.support.reducer_harness import ReducerHarness
 
 COLD, HOT, GROUPS, TURN = 1_100, 24, 4, 5
 COUNTED = Definition(View("counted", "counted", key="id"), Feed("counted", "counted"))
@@ -111,7 +111,7 @@ def main(url: str, rate: int, group: int = 12) -> None:
     writer = RedisWriter(url)
     writer.define(VIEW, COUNTED.build, COUNTED.text)
     writer.close()
-    folding = Folding(url, COUNTED)
+    folding = ReducerHarness(url, COUNTED)
     s = 0
 
     def fold(count: int) -> None:

@@ -1,4 +1,4 @@
-"""A hub over the store in memory, and a reader whose calls can be held up."""
+"""A hub over the store in memory, and a reader whose calls can be blocked."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from distributary.publisher import metrics
 from distributary.publisher.counters import Stats
 from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.hub import Hub
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 
-ALL = channel_query.parse(VIEW)
-F = channel_query.parse(f"{VIEW}?where=s%20%3D%20'f'")
+WHOLE_VIEW = channel_query.parse(VIEW)
+FILTERED = channel_query.parse(f"{VIEW}?where=s%20%3D%20'f'")
 
 
-class Gate:
-    """A reader whose calls can be stopped at a door, counted, or made to fail."""
+class LatchedReader:
+    """A reader whose calls can be blocked, counted, or made to fail."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
-        self.shut: dict[str, asyncio.Event] = {}
+        self.blocked: dict[str, asyncio.Event] = {}
         self.calls: dict[str, int] = {}
         self.broken: set[str] = set()
 
@@ -37,16 +37,16 @@ class Gate:
             if name in self.broken:
                 raise ConnectionError("the store does not answer")
             result = await inner(*args, **more)
-            if name in self.shut:
-                await self.shut[name].wait()
+            if name in self.blocked:
+                await self.blocked[name].wait()
             return result
 
         return call
 
 
 @asynccontextmanager
-async def hub_of(world: World, *, store: Any = None, **more: Any) -> AsyncIterator[Hub]:
-    hub = Hub(store or world.reader, ttl=more.pop("ttl", 60), hold_bytes=1 << 20, stats=Stats(), **more)
+async def hub_of(fake_view: FakeView, *, store: Any = None, **more: Any) -> AsyncIterator[Hub]:
+    hub = Hub(store or fake_view.reader, ttl=more.pop("ttl", 60), hold_bytes=1 << 20, stats=Stats(), **more)
     try:
         yield hub
     finally:
@@ -58,7 +58,7 @@ def sizes(hub: Hub) -> tuple[int, int, int]:
     return said["queries"], said["channels"], said["subscribers"]
 
 
-async def register(world: World, id: str, *, begun: bool = False) -> str:
+async def register(fake_view: FakeView, id: str, *, begun: bool = False) -> str:
     query = Query.parse(VIEW, "s = 'f'")
-    await world.reader.register(VIEW, query.id, query.text, id, 60_000, begun)
+    await fake_view.reader.register(VIEW, query.id, query.text, id, 60_000, begun)
     return query.channel

@@ -24,7 +24,7 @@ from tests.support.clock import LIMIT
 VIEW = "odds"
 
 
-class World:
+class FakeView:
     """One live view with one partition; ``writer`` is another store's than the one in memory.
 
     With ``exact`` changes tell only the fields that changed, as a reducer's do; else all of the new row's.
@@ -141,8 +141,8 @@ def _change(
     return Change(key, at, fields, row, sorted(now - was), sorted(was & now), sorted(was - now))
 
 
-class Taken:
-    """Records that were written, for an inlet that has no Kafka behind it."""
+class FakeTopicWriter:
+    """Collects the records that would be written to Kafka."""
 
     def __init__(self) -> None:
         self.records: list[Draft] = []

@@ -14,7 +14,7 @@ def longest(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
     return {"text": text, "seen": seen}
 
 
-def act(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
+def add_action(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
     """Add an action to its row: a sum and a count, which a repeat or a loss would spoil."""
     if event.tombstone:
         return None
@@ -22,7 +22,7 @@ def act(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
     return {**held, "actions": held["actions"] + 1, "sum": held["sum"] + event["n"]}
 
 
-def happen(row: dict[str, Any], event: Any) -> dict[str, Any] | None:
+def add_event(row: dict[str, Any], event: Any) -> dict[str, Any] | None:
     """Add an event to every row; some raise, some remove a row by its key."""
     if event.get("remove") == event.key:
         return None

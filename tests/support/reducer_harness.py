@@ -13,7 +13,7 @@ from distributary.reducers.reducer import Reducer
 from distributary.store.redis import RedisWriter
 
 
-class Folding:
+class ReducerHarness:
     """The real reducer of one partition, fed by hand."""
 
     def __init__(self, url: str, definition: Definition, *, log_length: int = 100_000) -> None:

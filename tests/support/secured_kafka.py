@@ -34,7 +34,7 @@ PASSWORDS = {"ann": "ann-secret", "bob": "bob-secret"}
 """Users by SASL/PLAIN; neither may do anything until a list says so."""
 
 
-class GuardedCluster:
+class SecuredCluster:
     """Broker 1, which is the controller too, and broker 2; nothing of them is kept."""
 
     def __init__(self, folder: Path) -> None:

@@ -21,7 +21,7 @@ from distributary.publisher.publisher_server import Publisher
 from distributary.publisher.websocket.client_publish import Inlet
 from distributary.store.contract import ReaderStore
 from tests.support.clock import LIMIT
-from tests.support.fake_view import World
+from tests.support.fake_view import FakeView
 from tests.support.wire_formats import read, write
 
 WAIT = 10 * LIMIT
@@ -29,7 +29,7 @@ WAIT = 10 * LIMIT
 
 @asynccontextmanager
 async def serving(
-    world: World,
+    fake_view: FakeView,
     *,
     inlet: Inlet | None = None,
     auth: Auth | None = None,
@@ -38,8 +38,8 @@ async def serving(
     limits: Limits | None = None,
     **settings: Any,
 ) -> AsyncIterator[Publisher]:
-    """Run a publisher on free ports; ``reader`` is another store's than the world's own."""
-    store = reader or world.reader
+    """Run a publisher on free ports; ``reader`` is that of another store than the fake view's."""
+    store = reader or fake_view.reader
     config = Config(auth=auth or Auth(), data_dir=data_dir or Path("/nowhere"), limits=limits or Limits())
     door = Door(config, store) if auth is not None else None
     publisher = Publisher(store, Settings(**settings), ttl=60, inlet=inlet, door=door)

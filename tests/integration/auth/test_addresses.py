@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 from tests.support.serving_publisher import Raw, raw, serving
 from tests.support.signed_tokens import SECRET, sign
 
@@ -73,7 +73,7 @@ async def gateway(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def publisher(folder: Path) -> AsyncIterator[str]:
-    async with serving(World(), auth=AUTH, limits=LIMITS, data_dir=folder, **PROXY) as found:
+    async with serving(FakeView(), auth=AUTH, limits=LIMITS, data_dir=folder, **PROXY) as found:
         yield f"{found.addresses['http']}/v1/views/{VIEW}/events"
 
 
@@ -97,7 +97,7 @@ async def test_wrong_tokens_of_one_address_are_answered_only_so_often(server: An
 
 
 async def test_users_of_one_address_share_its_queries(tmp_path: Path) -> None:
-    async with serving(World(), auth=AUTH, limits=LIMITS, data_dir=tmp_path, **PROXY) as found:
+    async with serving(FakeView(), auth=AUTH, limits=LIMITS, data_dir=tmp_path, **PROXY) as found:
 
         async def subscribe(client: Raw, n: int) -> dict[str, Any]:
             return await client.ask(n, subscribe={"channel": f"{VIEW}?where=n%3E{n}"})

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestServer
 from tests.integration.publisher.test_permission import AUTH, keys_of, token
-from tests.support.fake_view import VIEW, Taken, World
+from tests.support.fake_view import VIEW, FakeTopicWriter, FakeView
 from tests.support.serving_publisher import WAIT, Raw, raw, serving
 from tests.support.wire_formats import WIRES
 from tests.unit.control.conftest import Announced
@@ -61,12 +61,14 @@ def french(user: str = "bob", **more: Any) -> str:
 class Stand:
     """Both servers, and ann before them."""
 
-    def __init__(self, world: World, publisher: Publisher, control: str, http: aiohttp.ClientSession) -> None:
-        self.world = world
+    def __init__(
+        self, fake_view: FakeView, publisher: Publisher, control: str, http: aiohttp.ClientSession
+    ) -> None:
+        self.fake_view = fake_view
         self.publisher = publisher
         self.bases = {"control": control, "publisher": publisher.addresses["http"]}
         self.http = http
-        self.taken = Taken()
+        self.taken = FakeTopicWriter()
         self.wire: Wire = WIRES[0]
 
     @asynccontextmanager
@@ -95,7 +97,7 @@ class Stand:
 
     def change(self, n: int) -> None:
         """A change that is not ann's, then one that is."""
-        self.world.put(("fr", row("FR", n)), ("de", row("DE", n)))
+        self.fake_view.put(("fr", row("FR", n)), ("de", row("DE", n)))
 
 
 def row(country: str, n: int) -> dict[str, Any]:
@@ -111,21 +113,21 @@ def hers(*texts: bytes | str) -> None:
 
 @asynccontextmanager
 async def standing(tmp_path: Path) -> AsyncIterator[Stand]:
-    world = World()
-    world.writer.define(VIEW, "b1", ODDS.text)
-    world.writer.define("bets", "b2", BETS.text)
-    world.writer.go_live(Build("bets", "b2"))
-    world.put(("de", row("DE", 0)), ("fr", row("FR", 0)))
-    taken = Taken()
+    fake_view = FakeView()
+    fake_view.writer.define(VIEW, "b1", ODDS.text)
+    fake_view.writer.define("bets", "b2", BETS.text)
+    fake_view.writer.go_live(Build("bets", "b2"))
+    fake_view.put(("de", row("DE", 0)), ("fr", row("FR", 0)))
+    taken = FakeTopicWriter()
     config = Config(auth=AUTH, data_dir=tmp_path)
-    context = Context(config, world.reader, world.writer, Announced())
-    inlet = Inlet(FEEDS, world.reader, taken.produce)
+    context = Context(config, fake_view.reader, fake_view.writer, Announced())
+    inlet = Inlet(FEEDS, fake_view.reader, taken.produce)
     async with (
-        serving(world, inlet=inlet, auth=AUTH) as publisher,
+        serving(fake_view, inlet=inlet, auth=AUTH) as publisher,
         TestServer(make_app(context)) as control,
         aiohttp.ClientSession() as http,
     ):
-        stand = Stand(world, publisher, str(control.make_url("")).rstrip("/"), http)
+        stand = Stand(fake_view, publisher, str(control.make_url("")).rstrip("/"), http)
         stand.taken = taken
         yield stand
 
@@ -227,7 +229,7 @@ async def _admins(stand: Stand) -> None:
     await stand.ask("control", f"DELETE /v1/views/{VIEW}", 403)
     await stand.ask("control", "POST /v1/users/bob/revoke", 403)
     await stand.ask("control", "POST /v1/tokens/4f1c/revoke", 403)
-    assert await stand.world.reader.revoked(["bob"]) == {}
+    assert await stand.fake_view.reader.revoked(["bob"]) == {}
 
 
 @case("control POST /v1/subscriptions")

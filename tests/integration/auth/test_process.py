@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tests.support.clock import LIMIT
 from tests.support.processes import Process
-from tests.support.reducer_harness import Folding
+from tests.support.reducer_harness import ReducerHarness
 from tests.support.servers import StoreServer, free_port
 from tests.support.signed_tokens import SECRET, ec_key, jwk, jwks, rsa_key, sign
 
@@ -106,7 +106,7 @@ def fill(store: StoreServer) -> None:
     writer = RedisWriter(store.url)
     writer.define("odds", ODDS.build, ODDS.text)
     writer.close()
-    folding = Folding(store.url, ODDS)
+    folding = ReducerHarness(store.url, ODDS)
     folding.fold(a={"country": "DE"}, b={"country": "FR"})
     folding.go_live()
     folding.store.close()

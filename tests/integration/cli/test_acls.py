@@ -1,4 +1,4 @@
-"""Access control lists: what is typed wrongly. Lists themselves: tests/integration/guarded."""
+"""Access control lists: what is typed wrongly. Lists themselves: tests/integration/secured."""
 
 from __future__ import annotations
 

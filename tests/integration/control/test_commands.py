@@ -11,7 +11,7 @@ from tests.integration.control.conftest import Start, client_of
 from tests.integration.control.test_process import ODDS
 from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
-from tests.support.reducer_harness import Folding
+from tests.support.reducer_harness import ReducerHarness
 from tests.support.servers import StoreServer
 
 from distributary.kafka import librdkafka
@@ -44,7 +44,7 @@ def test_commands_are_on_the_topic_in_order(start: Start, store: StoreServer, ru
     api = client_of(start("distributary.control"))
     assert api.get("/readyz") == {"status": "ok", "alarms": []}
     api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "id"})
-    Folding(store.url, ODDS).go_live()
+    ReducerHarness(store.url, ODDS).go_live()
     id = api.call("POST", "/v1/subscriptions", {"view": "odds", "where": "a = 1"})["id"]
     api.call("POST", f"/v1/subscriptions/{id}/begin")
     api.call("DELETE", f"/v1/subscriptions/{id}")

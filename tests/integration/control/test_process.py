@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.integration.control.conftest import Start, client_of
 from tests.support.clock import LIMIT
-from tests.support.reducer_harness import Folding
+from tests.support.reducer_harness import ReducerHarness
 from tests.support.servers import StoreServer
 
 from distributary.errors import NotReady, StoreUnavailable, ViewBuilding
@@ -23,7 +23,7 @@ def test_a_view_from_its_definition_to_its_end(start: Start, store: StoreServer)
     assert api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "id"})["build"] == ODDS.build
     with pytest.raises(ViewBuilding, match="is being built"):
         api.call("POST", "/v1/subscriptions", {"view": "odds"})
-    folding = Folding(store.url, ODDS)
+    folding = ReducerHarness(store.url, ODDS)
     folding.fold(a={"n": 1}, b={"n": 2})
     folding.go_live()
     shown = api.get("/v1/views/odds/status")

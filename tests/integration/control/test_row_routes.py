@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
-from tests.support.reducer_harness import Folding
+from tests.support.reducer_harness import ReducerHarness
 from tests.support.servers import StoreServer
 
 from distributary.config import Config
@@ -41,7 +41,7 @@ def pairs(first: int, count: int, n: int) -> dict[str, dict[str, Any] | None]:
 class Writing:
     """A reducer that writes on a thread until it is stopped."""
 
-    def __init__(self, folding: Folding) -> None:
+    def __init__(self, folding: ReducerHarness) -> None:
         self._folding = folding
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -61,11 +61,11 @@ class Writing:
 
 
 @pytest.fixture
-def folding(store: StoreServer) -> Iterator[Folding]:
+def folding(store: StoreServer) -> Iterator[ReducerHarness]:
     writer = RedisWriter(store.url)
     writer.define("odds", ODDS.build, ODDS.text)
     writer.close()
-    found = Folding(store.url, ODDS)
+    found = ReducerHarness(store.url, ODDS)
     for at in range(0, PAIRS, 1_000):
         found.fold(**pairs(at, 1_000, 0))
     found.go_live()
@@ -74,7 +74,9 @@ def folding(store: StoreServer) -> Iterator[Folding]:
 
 
 @pytest.fixture
-async def api(store: StoreServer, folding: Folding, tmp_path: Path) -> AsyncIterator[TestClient[Any, Any]]:
+async def api(
+    store: StoreServer, folding: ReducerHarness, tmp_path: Path
+) -> AsyncIterator[TestClient[Any, Any]]:
     reader, writer = RedisReader(store.url), RedisWriter(store.url)
     nobody: Any = None
     app = make_app(Context(Config(data_dir=tmp_path), reader, writer, nobody))
@@ -104,7 +106,7 @@ async def walk(api: TestClient[Any, Any], query: str) -> tuple[str, dict[str, An
     return position, rows
 
 
-async def test_no_state_shows_half_a_group(api: TestClient[Any, Any], folding: Folding) -> None:
+async def test_no_state_shows_half_a_group(api: TestClient[Any, Any], folding: ReducerHarness) -> None:
     seen: set[str] = set()
     with Writing(folding):
         for n in range(12):
@@ -119,7 +121,7 @@ async def test_no_state_shows_half_a_group(api: TestClient[Any, Any], folding: F
     assert len(seen) > 4
 
 
-async def test_what_is_shown_is_what_is_there(api: TestClient[Any, Any], folding: Folding) -> None:
+async def test_what_is_shown_is_what_is_there(api: TestClient[Any, Any], folding: ReducerHarness) -> None:
     with Writing(folding):
         await walk(api, "limit=10000")
         await asyncio.sleep(0)
@@ -130,7 +132,7 @@ async def test_what_is_shown_is_what_is_there(api: TestClient[Any, Any], folding
 
 
 async def test_tags_through_a_restart_of_the_store(
-    api: TestClient[Any, Any], folding: Folding, store: StoreServer
+    api: TestClient[Any, Any], folding: ReducerHarness, store: StoreServer
 ) -> None:
     async with api.get("/v1/views/odds?keys=x00001") as reply:
         tag = reply.headers["ETag"]

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.control.conftest import Start
 from tests.integration.control.test_process import ODDS
 from tests.support.clock import LIMIT
-from tests.support.reducer_harness import Folding
+from tests.support.reducer_harness import ReducerHarness
 from tests.support.servers import StoreServer
 
 from distributary.control.api_client import ControlClient
@@ -21,13 +21,13 @@ from distributary.subscriber.subscribed_change import SubscribedChange
 from distributary.subscriber.subscription_protocol import Deliver, Send, Session
 
 
-def live(store: StoreServer) -> Folding:
+def live(store: StoreServer) -> ReducerHarness:
     from distributary.store.redis import RedisWriter
 
     writer = RedisWriter(store.url)
     writer.define("odds", ODDS.build, ODDS.text)
     writer.close()
-    folding = Folding(store.url, ODDS)
+    folding = ReducerHarness(store.url, ODDS)
     folding.fold(a={"sport": "football", "price": 1.5}, b={"sport": "tennis", "price": 2})
     folding.go_live()
     return folding

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.rest_proxy.calls import Calls
-from tests.support.fake_view import World
+from tests.support.fake_view import FakeView
 from tests.support.serving_publisher import raw, serving
 from tests.support.stack import Feeding, RunningStack
 
@@ -108,9 +108,9 @@ async def test_by_version_3_of_the_proxy(call: Calls, stack: RunningStack, feedi
 
 async def test_by_publishing(config: Config, stack: RunningStack, feeding: Feeding) -> None:
     writer = TopicWriter(config.kafka, make_gate(config))
-    world = World()
-    inlet = Inlet([Feed("bets", feeding.topic, publish=True)], world.reader, writer.send)
-    async with serving(world, inlet=inlet) as publisher, raw(publisher) as player:
+    fake_view = FakeView()
+    inlet = Inlet([Feed("bets", feeding.topic, publish=True)], fake_view.reader, writer.send)
+    async with serving(fake_view, inlet=inlet) as publisher, raw(publisher) as player:
         await player.connect()
         said = []
         for at, value in enumerate((GOOD, LARGE, BAD), 2):

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 from tests.support.servers import StoreServer, free_port
 from tests.support.serving_http import WAIT
 
@@ -77,7 +77,7 @@ async def line(stream: asyncio.StreamReader | None, word: str) -> str:
 async def test_a_process_takes_up_a_new_certificate_and_survives_a_broken_one(
     store: StoreServer, files: Path, tmp_path: Path
 ) -> None:
-    world = World(writer=RedisWriter(store.url))
+    fake_view = FakeView(writer=RedisWriter(store.url))
     async with process(store, tmp_path) as running:
         addresses = json.loads(await line(running.stdout, "ready"))["addresses"]
         assert addresses["websocket"].startswith("wss://127.0.0.1:")
@@ -97,7 +97,7 @@ async def test_a_process_takes_up_a_new_certificate_and_survives_a_broken_one(
             port = int(addresses["http"].rpartition(":")[2])
             shown = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
             assert shown == (files / "server.pem").read_text()
-            world.put(("m1", {"price": 2}))
+            fake_view.put(("m1", {"price": 2}))
             assert (await anext(changes)).key == "m1"
         running.terminate()
         async with asyncio.timeout(WAIT):

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 import socketio
 import websockets
-from tests.support.fake_view import World
+from tests.support.fake_view import FakeView
 from tests.support.serving_http import WAIT, on_uvloop
 from tests.support.serving_http import serving as listening
 from tests.support.serving_publisher import serving
@@ -73,7 +73,7 @@ async def all_served(folder: Path, *, mutual: bool = False) -> AsyncIterator[Ser
     if mutual:
         tls["tls_client_ca"] = str(folder / "ca.pem")
     server: dict[str, Any] = tls
-    store, world = MemoryStore(), World()
+    store, fake_view = MemoryStore(), FakeView()
     config = Config(
         kafka=Kafka(bootstrap_servers="127.0.0.1:1"),
         publisher=Publisher(**server),
@@ -82,7 +82,7 @@ async def all_served(folder: Path, *, mutual: bool = False) -> AsyncIterator[Ser
         socketio=Socketio(**server),
     )
     async with contextlib.AsyncExitStack() as stack:
-        publisher = await stack.enter_async_context(serving(world, **server))
+        publisher = await stack.enter_async_context(serving(fake_view, **server))
         nobody: Any = None
         control = listener_of(Context(config, store.reader, store.writer, nobody))
         await control.start(0)
@@ -249,7 +249,7 @@ def tls_of(folder: Path) -> dict[str, Any]:
 @on_uvloop
 async def test_a_handshake_that_never_ends_is_closed(folder: Path) -> None:
     limits = tls_of(folder) | {"header_timeout": 0.3}
-    async with serving(World(), **limits) as publisher, asyncio.timeout(WAIT):
+    async with serving(FakeView(), **limits) as publisher, asyncio.timeout(WAIT):
         for port in (publisher.websocket.port, publisher.http.port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             with contextlib.suppress(ConnectionError):
@@ -262,7 +262,7 @@ async def test_a_handshake_that_never_ends_is_closed(folder: Path) -> None:
 async def test_a_head_that_never_ends_is_closed_by_tls_too(folder: Path) -> None:
     limits = tls_of(folder) | {"header_timeout": 0.3}
     context = ssl.create_default_context(cafile=folder / "ca.pem")
-    async with serving(World(), **limits) as publisher, asyncio.timeout(WAIT):
+    async with serving(FakeView(), **limits) as publisher, asyncio.timeout(WAIT):
         for port in (publisher.websocket.port, publisher.http.port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
             writer.write(b"GET / HTTP/1.1\r\nHost: ")
@@ -292,7 +292,7 @@ async def test_a_client_that_never_reads_is_closed_by_tls_too(folder: Path) -> N
 async def test_a_websocket_that_never_reads_is_closed_by_tls_too(folder: Path) -> None:
     limits = tls_of(folder) | {"queue_bytes": 200_000}
     context = ssl.create_default_context(cafile=folder / "ca.pem")
-    async with serving(World(), **limits) as publisher, asyncio.timeout(WAIT):
+    async with serving(FakeView(), **limits) as publisher, asyncio.timeout(WAIT):
         url = publisher.addresses["websocket"]
         async with websockets.connect(url, ssl=context, proxy=None, max_queue=1) as socket:
             await socket.send('{"id":1,"connect":{}}')
@@ -365,9 +365,9 @@ async def test_a_stack_of_this_folder_is_known_by_its_certificate(folder: Path) 
 
 @asynccontextmanager
 async def with_view(folder: Path, **more: Any) -> AsyncIterator[str]:
-    world = World()
+    fake_view = FakeView()
     tls = {"tls_certificate": str(folder / "server.pem"), "tls_key": str(folder / "server-key.pem"), **more}
-    async with serving(world, **tls) as publisher:
+    async with serving(fake_view, **tls) as publisher:
         yield publisher.addresses["websocket"]
 
 

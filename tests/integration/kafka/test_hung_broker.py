@@ -9,7 +9,7 @@ import pytest
 from tests.support.broker import RunningBroker
 
 from distributary.errors import KafkaUnavailable
-from distributary.kafka import group_admin, librdkafka, topic_offsets
+from distributary.kafka import group_admin, kafka_errors, librdkafka, topic_offsets
 from distributary.kafka.admin import Cluster
 
 pytestmark = pytest.mark.slow

@@ -31,7 +31,7 @@ class Ends(ClientEventHandler):  # type: ignore[misc]
 
 @protobuf
 async def test_python(protobuf: bool) -> None:
-    world = two_rows()
+    fake_view = two_rows()
     given: list[str] = []
     own: list[str] = []
     give = german
@@ -44,7 +44,7 @@ async def test_python(protobuf: bool) -> None:
         own.append(token(channel=channel, lasts=1))
         return own[-1]
 
-    async with serving(world, auth=AUTH) as publisher:
+    async with serving(fake_view, auth=AUTH) as publisher:
         ends, notes, narrow = Ends(), Notes(), Notes()
         url = publisher.addresses["websocket"]
         client = Client(url, ends, get_token=get_token, use_protobuf=protobuf, min_reconnect_delay=0.01)
@@ -57,7 +57,7 @@ async def test_python(protobuf: bool) -> None:
         assert (len(given), publisher.stats.accepted) == (2, 2), "the first was over: 109"
         await until(lambda: len(given) >= 3 and len(own) >= 2)
         assert publisher.stats.accepted == 2, "refreshed, not connected again"
-        world.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
+        fake_view.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
         await until(lambda: notes.pubs and narrow.pubs)
         assert [data["key"] for _, data in notes.pubs + narrow.pubs] == ["de", "de"]
         # Another filter with the next token: subscribed again by itself, with its rows.
@@ -66,7 +66,7 @@ async def test_python(protobuf: bool) -> None:
         for found in (notes, narrow):
             assert [key for key, _ in found.states[1]["rows"]] == ["fr"]
             assert not found.subscribed[1].recovered
-        await world.reader.revoke("ann")
+        await fake_view.reader.revoke("ann")
         await until(lambda: ends.codes == [3500])
         await until(lambda: none_left(publisher))
 
@@ -77,8 +77,8 @@ async def test_python(protobuf: bool) -> None:
 )
 @protobuf
 async def test_node(protobuf: bool) -> None:
-    world = two_rows()
-    async with serving(world, auth=AUTH) as publisher:
+    fake_view = two_rows()
+    async with serving(fake_view, auth=AUTH) as publisher:
         process = await asyncio.create_subprocess_exec(
             *("node", str(NODE / "follow.mjs"), publisher.addresses["websocket"], VIEW, "--tokens"),
             *(["--protobuf"] if protobuf else []),
@@ -114,14 +114,14 @@ async def test_node(protobuf: bool) -> None:
             await heard("connection")
             await heard("subscription")
             assert publisher.stats.accepted == accepted, "refreshed, not connected again"
-            world.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
+            fake_view.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
             assert (await heard("publication"))["data"]["key"] == "de"
             give = french
             assert (await heard("subscribing"))["code"] == 2502
             again = await heard("subscribed")
             assert [key for key, _ in again["data"]["rows"]] == ["fr"]
             assert not again["recovered"]
-            await world.reader.revoke("ann")
+            await fake_view.reader.revoke("ann")
             assert (await heard("disconnected"))["code"] == 3500
             await until(lambda: none_left(publisher))
         finally:

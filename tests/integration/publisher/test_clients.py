@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from centrifuge import Client, ReplyError, StreamPosition, SubscriptionEventHandler
-from tests.support.fake_view import VIEW, Taken, World, until
+from tests.support.fake_view import VIEW, FakeTopicWriter, FakeView, until
 from tests.support.serving_publisher import WAIT, serving
 
 from distributary.model.feed import Feed
@@ -59,9 +59,9 @@ def packed(data: Any, protobuf: bool) -> Any:
 
 @protobuf
 async def test_python_recovers_after_a_disconnect_and_an_epoch(protobuf: bool) -> None:
-    world = World()
-    world.put(("a", {"n": 0}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 0}))
+    async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], min_reconnect_delay=0.01, use_protobuf=protobuf)
         notes = Notes()
         await client.connect()
@@ -69,22 +69,22 @@ async def test_python_recovers_after_a_disconnect_and_an_epoch(protobuf: bool) -
         await sub.subscribe()
         await until(lambda: notes.subscribed)
         assert notes.states[0]["rows"] == [["a", {"n": 0}]]
-        world.put(("a", {"n": 1}))
+        fake_view.put(("a", {"n": 1}))
         await until(lambda: notes.pubs)
         await client.disconnect()
-        world.put(("a", {"n": 2}), ("b", {"n": 1}))
+        fake_view.put(("a", {"n": 2}), ("b", {"n": 1}))
         await client.connect()
         await until(lambda: len(notes.subscribed) == 2)
         assert notes.subscribed[1].recovered
         assert notes.states[1] == {"op": "resumed", "tier": "log"}
         await until(lambda: [offset for offset, _ in notes.pubs] == [2, 3, 4])
-        world.crash()
+        fake_view.crash()
         await until(lambda: len(notes.subscribed) == 3)
         assert notes.subscribed[2].was_recovering
         assert not notes.subscribed[2].recovered
-        assert dict(notes.states[2]["rows"]) == world.rows()
+        assert dict(notes.states[2]["rows"]) == fake_view.rows()
         assert notes.states[2]["tier"] == "snapshot"
-        world.put(("b", {"n": 5}))
+        fake_view.put(("b", {"n": 5}))
         await until(lambda: len(notes.pubs) == 4)
         assert notes.pubs[-1][1]["changed"] == {"n": 5}
         await sub.unsubscribe()
@@ -94,8 +94,8 @@ async def test_python_recovers_after_a_disconnect_and_an_epoch(protobuf: bool) -
 
 @protobuf
 async def test_python_goes_on_at_another_publisher(protobuf: bool) -> None:
-    world = World()
-    async with serving(world) as one, serving(world) as other:
+    fake_view = FakeView()
+    async with serving(fake_view) as one, serving(fake_view) as other:
         addresses = [one.addresses["websocket"], other.addresses["websocket"]]
         epoch, seen = "", [0]
         for address in addresses:
@@ -108,21 +108,21 @@ async def test_python_goes_on_at_another_publisher(protobuf: bool) -> None:
             await sub.subscribe()
             await until(lambda notes=notes: notes.subscribed)  # type: ignore[misc]
             epoch = notes.subscribed[0].stream_position.epoch
-            last = world.put(("a", {"n": len(seen)}))
+            last = fake_view.put(("a", {"n": len(seen)}))
             await until(lambda notes=notes, last=last: last in [n for n, _ in notes.pubs])  # type: ignore[misc]
             seen += [offset for offset, _ in notes.pubs]
             await client.disconnect()
-            world.put(("a", {"n": -1}))
+            fake_view.put(("a", {"n": -1}))
         assert seen == [0, 1, 2, 3]
 
 
 @protobuf
 async def test_python_begins_from_a_position_with_some_fields(protobuf: bool) -> None:
-    world = World(exact=True)
-    world.put(("a", {"n": 1, "z": 0}), ("b", {"n": 2, "z": 0}))
-    position = f"{world.epoch}:{world.seq}"
-    world.put(("a", {"n": 5, "z": 1}), ("b", None))
-    async with serving(world) as publisher:
+    fake_view = FakeView(exact=True)
+    fake_view.put(("a", {"n": 1, "z": 0}), ("b", {"n": 2, "z": 0}))
+    position = f"{fake_view.epoch}:{fake_view.seq}"
+    fake_view.put(("a", {"n": 5, "z": 1}), ("b", None))
+    async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], min_reconnect_delay=0.01, use_protobuf=protobuf)
         notes = Notes()
         await client.connect()
@@ -133,12 +133,12 @@ async def test_python_begins_from_a_position_with_some_fields(protobuf: bool) ->
         await until(lambda: len(notes.pubs) == 2)
         told = {said["key"]: said.get("row") for _, said in notes.pubs}
         assert told == {"a": {"n": 5}, "b": None}
-        world.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
+        fake_view.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
         await until(lambda: notes.pubs[-1][1].get("changed") == {"n": 6})
         assert len(notes.pubs) == 3, "a change of another field is not sent"
         # It comes back with its own position, though it still says from where it began.
         await client.disconnect()
-        world.put(("a", {"n": 7, "z": 2}))
+        fake_view.put(("a", {"n": 7, "z": 2}))
         await client.connect()
         await until(lambda: len(notes.pubs) == 4)
         assert notes.pubs[-1][1]["changed"] == {"n": 7}
@@ -147,11 +147,11 @@ async def test_python_begins_from_a_position_with_some_fields(protobuf: bool) ->
 
 @protobuf
 async def test_python_two_steps(protobuf: bool) -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
     query = Query.parse(VIEW, "s = 'f'")
-    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
-    async with serving(world) as publisher:
+    await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         notes = Notes()
         await client.connect()
@@ -159,11 +159,11 @@ async def test_python_two_steps(protobuf: bool) -> None:
         await client.new_subscription(query.channel, notes, data=data).subscribe()
         await until(lambda: notes.subscribed)
         assert notes.states[0] == {"op": "waiting"}
-        await world.reader.begin(VIEW, "G", 60_000)
+        await fake_view.reader.begin(VIEW, "G", 60_000)
         await until(lambda: len(notes.pubs) == 2)
         assert [data["op"] for _, data in notes.pubs] == ["snapshot", "ready"]
         await client.disconnect()
-        world.put(("b", {"s": "f"}))
+        fake_view.put(("b", {"s": "f"}))
         await client.connect()
         await until(lambda: len(notes.subscribed) == 2)
         assert notes.subscribed[1].recovered
@@ -173,8 +173,8 @@ async def test_python_two_steps(protobuf: bool) -> None:
 
 @protobuf
 async def test_python_is_told_what_is_wrong(protobuf: bool) -> None:
-    world = World(live=False)
-    async with serving(world) as publisher:
+    fake_view = FakeView(live=False)
+    async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         building, unknown = Notes(), Notes()
         await client.connect()
@@ -184,17 +184,17 @@ async def test_python_is_told_what_is_wrong(protobuf: bool) -> None:
         await until(lambda: building.errors and unknown.unsubscribed)
         assert unknown.unsubscribed == [102]
         assert building.errors[0].code == 1100
-        world.store.writer.go_live(world.build)
+        fake_view.store.writer.go_live(fake_view.build)
         await until(lambda: building.subscribed)
-        world.store.writer.drop_view(VIEW)
+        fake_view.store.writer.drop_view(VIEW)
         await until(lambda: building.unsubscribed == [2000])
         await client.disconnect()
 
 
 @protobuf
 async def test_python_reads_history(protobuf: bool) -> None:
-    world = World()
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         notes = Notes()
         await client.connect()
@@ -202,12 +202,12 @@ async def test_python_reads_history(protobuf: bool) -> None:
         await sub.subscribe()
         await until(lambda: notes.subscribed)
         for n in range(5):
-            world.put(("a", {"n": n}))
+            fake_view.put(("a", {"n": n}))
         await until(lambda: len(notes.pubs) == 5)
 
         async def offsets(**asked: Any) -> list[int]:
             found = await sub.history(**asked)
-            assert (found.offset, found.epoch) == (5, world.epoch)
+            assert (found.offset, found.epoch) == (5, fake_view.epoch)
             assert [(pub.offset, plain(pub.data)) for pub in sorted(found.publications, key=by_offset)] == [
                 pub for pub in notes.pubs if pub[0] in {one.offset for one in found.publications}
             ]
@@ -216,9 +216,9 @@ async def test_python_reads_history(protobuf: bool) -> None:
         assert await offsets() == []
         assert await offsets(limit=2) == [1, 2]
         assert await offsets(limit=-1) == [1, 2, 3, 4, 5]
-        assert await offsets(limit=9, since=StreamPosition(3, world.epoch)) == [4, 5]
+        assert await offsets(limit=9, since=StreamPosition(3, fake_view.epoch)) == [4, 5]
         assert await offsets(limit=2, reverse=True) == [5, 4]
-        assert await offsets(limit=9, since=StreamPosition(3, world.epoch), reverse=True) == [2, 1]
+        assert await offsets(limit=9, since=StreamPosition(3, fake_view.epoch), reverse=True) == [2, 1]
         with pytest.raises(ReplyError) as gone:
             await sub.history(limit=1, since=StreamPosition(1, "other"))
         assert gone.value.code == 112
@@ -231,14 +231,14 @@ def by_offset(pub: Any) -> int:
 
 @protobuf
 async def test_python_calls_and_publishes(protobuf: bool) -> None:
-    world = World()
-    taken = Taken()
+    fake_view = FakeView()
+    taken = FakeTopicWriter()
     feeds = [Feed("moves", "game.moves", publish=True, publish_key="player"), Feed("shut", "shut")]
-    async with serving(world, inlet=Inlet(feeds, world.reader, taken.produce)) as publisher:
+    async with serving(fake_view, inlet=Inlet(feeds, fake_view.reader, taken.produce)) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         await client.connect()
         said = await client.rpc("position", packed({"view": VIEW}, protobuf))
-        assert plain(said.data) == {"view": VIEW, "position": f"{world.epoch}:0"}
+        assert plain(said.data) == {"view": VIEW, "position": f"{fake_view.epoch}:0"}
         move = {"player": "ann", "to": "e4"}
         await client.publish("feed:moves", packed(move, protobuf))
         (one,) = taken.records
@@ -259,7 +259,7 @@ async def test_python_calls_and_publishes(protobuf: bool) -> None:
 
 @protobuf
 async def test_python_answers_pings(protobuf: bool) -> None:
-    async with serving(World(), ping_interval=0.2) as publisher:
+    async with serving(FakeView(), ping_interval=0.2) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf, max_server_ping_delay=5)
         await client.connect()
         await client.ready()
@@ -277,11 +277,11 @@ async def test_python_answers_pings(protobuf: bool) -> None:
 @protobuf
 async def test_node(protobuf: bool) -> None:
     """The script says what it sees, a line each; the test acts in between."""
-    world = World()
-    world.put(("a", {"n": 0}))
-    taken = Taken()
-    inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, taken.produce)
-    async with serving(world, inlet=inlet, ping_interval=1.0) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 0}))
+    taken = FakeTopicWriter()
+    inlet = Inlet([Feed("moves", "game.moves", publish=True)], fake_view.reader, taken.produce)
+    async with serving(fake_view, inlet=inlet, ping_interval=1.0) as publisher:
         process = await asyncio.create_subprocess_exec(
             "node",
             str(NODE / "follow.mjs"),
@@ -310,25 +310,25 @@ async def test_node(protobuf: bool) -> None:
 
         try:
             assert (await heard("subscribed"))["data"]["rows"] == [["a", {"n": 0}]]
-            world.put(("a", {"n": 1}))
+            fake_view.put(("a", {"n": 1}))
             pub = await heard("publication")
             assert (pub["offset"], pub["data"]["changed"]) == (2, {"n": 1})
             await say("disconnect")
             await heard("subscribing")
             await until(lambda: not publisher.stats.connections)
-            world.put(("a", {"n": 2}))
+            fake_view.put(("a", {"n": 2}))
             await say("connect")
             again = await heard("subscribed")
             assert (again["wasRecovering"], again["recovered"]) == (True, True)
             assert again["data"] == {"op": "resumed", "tier": "log"}
             assert (await heard("publication"))["offset"] == 3
-            world.crash()
+            fake_view.crash()
             assert (await heard("subscribing"))["code"] == 2500
             again = await heard("subscribed")
             assert (again["wasRecovering"], again["recovered"]) == (True, False)
             assert again["data"]["rows"] == [["a", {"n": 2}]]
             assert again["data"]["tier"] == "snapshot"
-            world.put(("a", {"n": 3}))
+            fake_view.put(("a", {"n": 3}))
             await heard("publication")
             await say("history")
             assert (await heard("history"))["offsets"][-1] == 4
@@ -337,7 +337,7 @@ async def test_node(protobuf: bool) -> None:
             assert newest["offsets"] == [4, 3]
             assert newest["data"][0]["changed"] == {"n": 3}
             await say('rpc position {"view":"odds"}')
-            assert (await heard("rpc"))["data"]["position"] == f"{world.epoch}:4"
+            assert (await heard("rpc"))["data"]["position"] == f"{fake_view.epoch}:4"
             await say("rpc nonsense {}")
             assert (await heard("failed"))["code"] == 104
             await say('publish feed:moves {"to":"e4"}')

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 import websockets
-from tests.support.fake_view import World, until
+from tests.support.fake_view import FakeView, until
 from tests.support.serving_publisher import WAIT, raw, serving
 
 from distributary.httpd.connection_limits import Connections
@@ -29,7 +29,7 @@ async def silent(publisher: Publisher) -> AsyncIterator[asyncio.StreamReader]:
 
 
 async def test_connections_over_the_total_get_503_and_both_ports_count() -> None:
-    async with serving(World(), max_connections=2) as publisher, aiohttp.ClientSession() as http:
+    async with serving(FakeView(), max_connections=2) as publisher, aiohttp.ClientSession() as http:
         async with raw(publisher) as client, silent(publisher):
             await client.connect()
             await until(lambda: publisher.tally.open == 2)
@@ -47,7 +47,7 @@ async def test_connections_over_the_total_get_503_and_both_ports_count() -> None
 
 
 async def test_connections_before_their_handshake_count_and_end_in_time() -> None:
-    async with serving(World(), header_timeout=0.3, max_connections=1) as publisher:
+    async with serving(FakeView(), header_timeout=0.3, max_connections=1) as publisher:
         async with silent(publisher) as reader:
             await until(lambda: publisher.tally.open == 1)
             async with asyncio.timeout(WAIT):
@@ -59,7 +59,7 @@ async def test_connections_before_their_handshake_count_and_end_in_time() -> Non
 
 
 async def test_connections_of_one_address_are_bounded() -> None:
-    async with serving(World(), max_connections_per_address=1) as publisher:
+    async with serving(FakeView(), max_connections_per_address=1) as publisher:
         tally = Connections(publisher.websocket.settings, exempt_loopback=False)
         publisher.websocket.tally = tally
         url = publisher.addresses["websocket"]
@@ -80,7 +80,7 @@ async def test_connections_of_one_address_are_bounded() -> None:
 
 async def test_clients_behind_a_trusted_proxy_are_bounded_each_by_itself() -> None:
     settings: dict[str, Any] = {"trusted_proxies": ("127.0.0.1",), "max_connections_per_address": 1}
-    async with serving(World(), **settings) as publisher:
+    async with serving(FakeView(), **settings) as publisher:
         ann, ben = ({"X-Forwarded-For": address} for address in ("203.0.113.1", "203.0.113.2"))
         async with raw(publisher, additional_headers=ann):
             with pytest.raises(websockets.InvalidStatus) as refused:

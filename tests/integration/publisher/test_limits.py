@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.serving_publisher import WAIT, raw, serving
 from tests.support.wire_formats import WIRES, write
 
@@ -38,7 +38,7 @@ both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
     ],
 )
 async def test_bad_frames_close_and_are_counted(wire: Wire, frame: str | bytes, code: int) -> None:
-    async with serving(World()) as publisher, raw(publisher, wire) as client:
+    async with serving(FakeView()) as publisher, raw(publisher, wire) as client:
         await client.socket.send(frame)
         assert (await client.closed())[0] == code
         await until(lambda: publisher.stats.closes == {code: 1})
@@ -46,7 +46,7 @@ async def test_bad_frames_close_and_are_counted(wire: Wire, frame: str | bytes, 
 
 
 async def test_a_message_in_too_many_or_too_large_pieces() -> None:
-    async with serving(World(), max_frame=4096) as publisher:
+    async with serving(FakeView(), max_frame=4096) as publisher:
         for pieces in (["x" * 1000] * 5, [" "] * 1_100):
             async with raw(publisher) as client:
                 await client.socket.send(pieces)
@@ -55,7 +55,7 @@ async def test_a_message_in_too_many_or_too_large_pieces() -> None:
 
 
 async def test_the_largest_frame_is_taken() -> None:
-    async with serving(World(), max_frame=4096) as publisher, raw(publisher) as client:
+    async with serving(FakeView(), max_frame=4096) as publisher, raw(publisher) as client:
         hello = json.dumps({"id": 1, "connect": {}})
         await client.socket.send(hello + " " * (4096 - len(hello)))
         assert "connect" in await client.next()
@@ -70,7 +70,7 @@ async def test_commands_before_connect_close(wire: Wire) -> None:
         {"id": 1, "unsubscribe": {"channel": VIEW}},
         {},
     )
-    async with serving(World()) as publisher:
+    async with serving(FakeView()) as publisher:
         for command in commands:
             async with raw(publisher, wire) as client:
                 await client.send(command)
@@ -79,13 +79,13 @@ async def test_commands_before_connect_close(wire: Wire) -> None:
 
 @both
 async def test_silent_connections_are_closed(wire: Wire) -> None:
-    async with serving(World(), auth_timeout=0.05) as publisher, raw(publisher, wire) as client:
+    async with serving(FakeView(), auth_timeout=0.05) as publisher, raw(publisher, wire) as client:
         assert await client.closed() == (3502, "stale")
         assert publisher.stats.closes == {3502: 1}
 
 
 async def test_sockets_that_never_become_websockets_are_closed() -> None:
-    async with serving(World(), auth_timeout=0.05) as publisher:
+    async with serving(FakeView(), auth_timeout=0.05) as publisher:
         for said in (b"", b"GET /connection/websocket HTTP/1.1\r\nHost: a\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", publisher.websocket.port)
             writer.write(said)
@@ -95,7 +95,7 @@ async def test_sockets_that_never_become_websockets_are_closed() -> None:
 
 
 async def test_channels() -> None:
-    async with serving(World(), max_channels=3) as publisher, raw(publisher) as client:
+    async with serving(FakeView(), max_channels=3) as publisher, raw(publisher) as client:
         await client.connect()
         await client.send(*({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 6)))
         codes = [(await client.next()).get("error", {}).get("code", 0) for _ in range(4)]
@@ -107,7 +107,7 @@ async def test_channels() -> None:
 
 
 async def test_names() -> None:
-    async with serving(World()) as publisher, raw(publisher) as client:
+    async with serving(FakeView()) as publisher, raw(publisher) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": "odds?keys=" + "k" * 20_000}})
         assert (await client.next())["error"]["code"] == 107
@@ -116,7 +116,7 @@ async def test_names() -> None:
 @both
 async def test_commands_beyond_the_rate_are_refused_and_a_flood_is_closed(wire: Wire) -> None:
     async with (
-        serving(World(), max_command_rate=1, max_channels=5) as publisher,
+        serving(FakeView(), max_command_rate=1, max_channels=5) as publisher,
         raw(publisher, wire) as client,
     ):
         await client.connect()
@@ -129,7 +129,7 @@ async def test_commands_beyond_the_rate_are_refused_and_a_flood_is_closed(wire: 
 
 @both
 async def test_whoever_subscribes_to_all_it_may_is_no_flood(wire: Wire) -> None:
-    async with serving(World(), max_command_rate=1) as publisher, raw(publisher, wire) as client:
+    async with serving(FakeView(), max_command_rate=1) as publisher, raw(publisher, wire) as client:
         await client.send(
             {"id": 1, "connect": {}},
             *({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 130)),
@@ -145,15 +145,15 @@ def left(publisher: Publisher) -> tuple[int, ...]:
 
 async def test_10_000_subscriptions_on_one_connection() -> None:
     """The usual limit refuses them; with the setting raised they are served, and leave nothing behind."""
-    world = World()
-    world.put(("k1", {"n": 1}))
+    fake_view = FakeView()
+    fake_view.put(("k1", {"n": 1}))
     many = 10_000
-    async with serving(world) as publisher, raw(publisher) as client:
+    async with serving(fake_view) as publisher, raw(publisher) as client:
         await client.connect()
         await client.send(*({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 132)))
         replies = [await client.next() for _ in range(130)]
         assert sorted(one["error"]["code"] for one in replies if "error" in one) == [106, 106]
-    async with serving(world, max_channels=many) as publisher:
+    async with serving(fake_view, max_channels=many) as publisher:
         async with raw(publisher) as client:
             await client.connect()
             for start in range(0, many, 1_000):
@@ -166,7 +166,7 @@ async def test_10_000_subscriptions_on_one_connection() -> None:
             await client.send({"id": 9, "subscribe": {"channel": "odds?keys=more"}})
             assert (await client.next())["error"]["code"] == 106
             assert left(publisher) == (1, many, many)
-            world.put(("k1", {"n": 2}), ("k9999", {"n": 3}))
+            fake_view.put(("k1", {"n": 2}), ("k9999", {"n": 3}))
             assert {(await client.next())["push"]["channel"] for _ in range(2)} == {
                 "odds?keys=k1",
                 "odds?keys=k9999",

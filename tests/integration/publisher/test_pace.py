@@ -14,7 +14,7 @@ import pytest
 from centrifuge import Client
 from tests.integration.publisher.test_clients import Notes, packed
 from tests.integration.publisher.test_sse import stream, unread
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.servers import StoreServer
 from tests.support.serving_publisher import WAIT, Raw, raw, serving
 from tests.support.wire_formats import WIRES
@@ -70,23 +70,23 @@ def left(publisher: Publisher) -> tuple[int, ...]:
 
 @both
 async def test_the_first_rows(wire: Wire) -> None:
-    world = World()
-    world.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
+    async with serving(fake_view) as publisher:
         async with raw(publisher, wire) as client:
             reply = await subscribed(client, f"{VIEW}?order=n+desc&limit=2")
             assert reply["data"]["rows"] == [["c", {"n": 3}], ["b", {"n": 2}]]
-            world.put(("a", {"n": 9}))
+            fake_view.put(("a", {"n": 9}))
             out, in_ = await pub(client), await pub(client)
             assert (out["data"]["op"], out["data"]["key"], out["offset"]) == ("remove", "b", 4)
             assert (in_["data"]["op"], in_["data"]["row"], in_["offset"]) == ("add", {"n": 9}, 4)
             assert in_["data"]["at"] == 0
-            world.put(("b", {"n": 1}), ("c", {"n": 10}))
+            fake_view.put(("b", {"n": 1}), ("c", {"n": 10}))
             change = await pub(client)
             assert (change["data"]["op"], change["data"]["at"], change["offset"]) == ("change", 0, 6)
         async with raw(publisher, wire) as client:
             await client.connect()
-            resume = {"recover": True, "epoch": world.epoch, "offset": 6}
+            resume = {"recover": True, "epoch": fake_view.epoch, "offset": 6}
             await client.send({"id": 2, "subscribe": {"channel": f"{VIEW}?order=n&limit=2", **resume}})
             again = (await client.next())["subscribe"]
             assert not again.get("recovered")
@@ -96,13 +96,13 @@ async def test_the_first_rows(wire: Wire) -> None:
 
 @both
 async def test_some_fields_of_the_first_rows_and_of_the_newest(wire: Wire) -> None:
-    world = World()
-    world.put(("a", {"n": 1, "m": "x"}), ("b", {"n": 2, "m": "y"}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1, "m": "x"}), ("b", {"n": 2, "m": "y"}))
+    async with serving(fake_view) as publisher:
         async with raw(publisher, wire) as client:
             reply = await subscribed(client, f"{VIEW}?order=n+desc&limit=1&fields=m")
             assert reply["data"]["rows"] == [["b", {"m": "y"}]]
-            world.put(("a", {"n": 9, "m": "x"}))
+            fake_view.put(("a", {"n": 9, "m": "x"}))
             out, in_ = await pub(client), await pub(client)
             assert (out["data"]["key"], in_["data"]["key"], in_["data"]["row"]) == ("b", "a", {"m": "x"})
         async with raw(publisher, wire) as client:
@@ -111,15 +111,18 @@ async def test_some_fields_of_the_first_rows_and_of_the_newest(wire: Wire) -> No
             await client.send({"id": 2, "subscribe": asked})
             rows = dict((await client.next())["subscribe"]["data"]["rows"])
             assert rows == {"a": {"m": "x"}, "b": {"m": "y"}}
-            world.put(("a", {"n": 10, "m": "z"}))
+            fake_view.put(("a", {"n": 10, "m": "z"}))
             said = (await pub(client))["data"]
             assert (said["key"], said["row"]) == ("a", {"m": "z"})
 
 
 async def test_orders_and_paces_that_are_refused() -> None:
-    world = World()
-    world.put(("a", {"n": 1}), ("b", {"n": 2}))
-    async with serving(world, max_materialized_rows=1, max_limit=5) as publisher, raw(publisher) as client:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
+    async with (
+        serving(fake_view, max_materialized_rows=1, max_limit=5) as publisher,
+        raw(publisher) as client,
+    ):
         await client.connect()
         for id, (channel, data, code, said) in enumerate(
             (
@@ -141,10 +144,10 @@ async def test_orders_and_paces_that_are_refused() -> None:
 
 
 async def test_the_same_as_events() -> None:
-    world = World()
-    world.put(("a", {"n": 1}), ("b", {"n": 2}))
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
     async with (
-        serving(world) as publisher,
+        serving(fake_view) as publisher,
         stream(publisher, "order=n&limit=1") as top,
         stream(publisher, "conflate=100ms&max_bytes=1m") as paced,
         stream(publisher, "slow=conflate&max_rate=1000", Accept="application/x-ndjson") as lines,
@@ -154,7 +157,7 @@ async def test_the_same_as_events() -> None:
             while (await events.next()).name != "ready":
                 pass
         for n in range(3, 30):
-            world.put(("a", {"n": n}))
+            fake_view.put(("a", {"n": n}))
         leave, enter = await top.next(), await top.next()
         assert (leave.data["op"], enter.data["op"], enter.data["key"]) == ("remove", "add", "b")
         rows = {"a": {"n": 1}, "b": {"n": 2}}
@@ -164,15 +167,15 @@ async def test_the_same_as_events() -> None:
             assert (change.name, change.data["op"]) == ("change", "add")
             rows[change.data["key"]] = change.data["row"]
             seen += 1
-        assert change.id == f"{world.epoch}:{world.seq}"
+        assert change.id == f"{fake_view.epoch}:{fake_view.seq}"
         assert seen < 20
         assert lines.response.status == 200
 
 
 async def test_the_python_subscriber() -> None:
-    world = World()
-    world.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
+    async with serving(fake_view) as publisher:
         url = publisher.addresses["websocket"]
         async with (
             distributary.subscribe(VIEW, order_by="n desc", limit=2, url=url) as top,
@@ -180,33 +183,33 @@ async def test_the_python_subscriber() -> None:
             distributary.subscribe(VIEW, max_rate=200, url=url) as paced,
         ):
             for n in range(40):
-                world.put(("a", {"n": n}), ("b", {"n": -n}))
-            world.put(("c", None), ("d", {"n": 7}))
+                fake_view.put(("a", {"n": n}), ("b", {"n": -n}))
+            fake_view.put(("c", None), ("d", {"n": 7}))
             for changes, keys in ((top, ["a", "d"]), (slowly, ["b", "d"]), (paced, ["a", "b", "d"])):
                 async with asyncio.timeout(WAIT):
-                    while changes.position is None or changes.position.seq < world.seq:
+                    while changes.position is None or changes.position.seq < fake_view.seq:
                         for change in await changes.take():
                             assert change.op in ("snapshot", "add", "change", "remove")
                 assert (list(changes.rows) if changes is not paced else sorted(changes.rows)) == keys
-                assert changes.rows == {key: world.rows()[key] for key in keys}
+                assert changes.rows == {key: fake_view.rows()[key] for key in keys}
 
 
 @pytest.mark.parametrize("data", [{"slow": "conflate"}, {"conflate": 0.05}])
 async def test_a_reader_that_stops_is_not_closed_and_gets_the_newest(data: dict[str, Any]) -> None:
-    world = World()
-    world.put(("a", {"n": 0}))
-    async with serving(world, queue_bytes=200_000) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 0}))
+    async with serving(fake_view, queue_bytes=200_000) as publisher:
         async with stuck(publisher, **data) as client, raw(publisher) as quick:
             await subscribed(quick)
             transport = next(iter(publisher.websocket.connections))._transport  # the one that is stuck
             for n in range(1, 400):
-                world.put(("a", {"n": n, "filler": "x" * 20_000}))
-                assert (await pub(quick))["offset"] == world.seq
+                fake_view.put(("a", {"n": n, "filler": "x" * 20_000}))
+                assert (await pub(quick))["offset"] == fake_view.seq
                 assert transport.get_write_buffer_size() < 100_000
             assert publisher.stats.slow == 0
             client.socket.transport.resume_reading()
             told = 0
-            while (await pub(client))["offset"] < world.seq:
+            while (await pub(client))["offset"] < fake_view.seq:
                 told += 1
             assert told < 390
             said = describe(publisher.hub, publisher.stats, "")
@@ -219,13 +222,13 @@ async def test_a_reader_that_stops_is_not_closed_and_gets_the_newest(data: dict[
 
 
 async def test_a_stream_that_is_not_read_is_not_cut_off_and_gets_the_newest() -> None:
-    world = World()
-    async with serving(world, queue_bytes=200_000) as publisher:
+    fake_view = FakeView()
+    async with serving(fake_view, queue_bytes=200_000) as publisher:
         async with unread(publisher, "conflate=20ms") as slow:
             for n in range(300):
-                world.put(("a", {"n": n, "filler": "x" * 50_000}))
+                fake_view.put(("a", {"n": n, "filler": "x" * 50_000}))
                 await asyncio.sleep(0)
-            await until(lambda: publisher.hub.followers[VIEW].seq == world.seq)
+            await until(lambda: publisher.hub.followers[VIEW].seq == fake_view.seq)
             assert publisher.stats.slow == 0
             read = b""
             async with asyncio.timeout(WAIT):
@@ -237,9 +240,9 @@ async def test_a_stream_that_is_not_read_is_not_cut_off_and_gets_the_newest() ->
 
 @pytest.mark.parametrize("protobuf", [False, True], ids=["json", "protobuf"])
 async def test_the_sdk_with_an_order_and_a_pace(protobuf: bool) -> None:
-    world = World()
-    world.put(("a", {"n": 1}), ("b", {"n": 2}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
+    async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], min_reconnect_delay=0.01, use_protobuf=protobuf)
         top, paced = Notes(), Notes()
         await client.connect()
@@ -247,28 +250,28 @@ async def test_the_sdk_with_an_order_and_a_pace(protobuf: bool) -> None:
         data = packed({"conflate": "20ms"}, protobuf)
         await client.new_subscription(VIEW, paced, data=data).subscribe()
         await until(lambda: top.subscribed and paced.subscribed)
-        world.put(("b", {"n": 0}), ("b", {"n": 5}))
+        fake_view.put(("b", {"n": 0}), ("b", {"n": 5}))
         await until(lambda: [said["key"] for _, said in top.pubs] == ["a", "b", "b", "a"])
         assert [offset for offset, _ in top.pubs] == [3, 3, 4, 4]
         await until(lambda: paced.pubs and paced.pubs[-1][0] == 4)
         await client.disconnect()
         for n in range(5):
-            world.put(("a", {"n": n}), ("c", {"n": n}))
+            fake_view.put(("a", {"n": n}), ("c", {"n": n}))
         await client.connect()
         await until(lambda: len(top.subscribed) == 2 and len(paced.subscribed) == 2)
         assert (top.subscribed[1].recovered, top.states[1]["rows"]) == (False, [["a", {"n": 4}]])
         assert paced.subscribed[1].recovered
-        await until(lambda: paced.pubs[-1][0] == world.seq)
+        await until(lambda: paced.pubs[-1][0] == fake_view.seq)
         held = {key: row for _, said in paced.pubs for key, row in [(said["key"], said["row"])]}
-        assert held == world.rows()
+        assert held == fake_view.rows()
         await client.disconnect()
 
 
 async def test_readers_that_never_read_do_not_hold_the_others() -> None:
     """Some have a pace and some have not; a plain reader beside them gets every change, in order."""
-    world = World()
-    world.put(("a", {"n": 0}))
-    async with serving(world, queue_bytes=200_000) as publisher, raw(publisher) as quick:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 0}))
+    async with serving(fake_view, queue_bytes=200_000) as publisher, raw(publisher) as quick:
         await subscribed(quick)
         async with AsyncExitStack() as exits:
             for data in [PACED] * 5 + [{}] * 5:
@@ -277,7 +280,7 @@ async def test_readers_that_never_read_do_not_hold_the_others() -> None:
             async with asyncio.timeout(3 * WAIT):
                 while publisher.stats.slow < 5:
                     for _ in range(10):
-                        world.put((f"k{sent % 5}", {"n": sent, "filler": "x" * 60_000}))
+                        fake_view.put((f"k{sent % 5}", {"n": sent, "filler": "x" * 60_000}))
                         sent += 1
                     for n in range(sent - 10, sent):
                         assert (await pub(quick))["offset"] == n + 2
@@ -288,11 +291,11 @@ async def test_readers_that_never_read_do_not_hold_the_others() -> None:
 
 async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store: StoreServer) -> None:
     """One option on subscribe, on a real store; whoever has no pace gets all of it."""
-    world = World(writer=RedisWriter(store.url))
+    fake_view = FakeView(writer=RedisWriter(store.url))
     reader = RedisReader(store.url)
     keys, changes, seconds = 40, 2_000, 4.5
-    world.put(*rows(0, keys, keys))
-    async with serving(world, reader=reader) as publisher:
+    fake_view.put(*rows(0, keys, keys))
+    async with serving(fake_view, reader=reader) as publisher:
         url = publisher.addresses["websocket"]
         async with (
             distributary.subscribe(VIEW, conflate="2s", url=url) as paced,
@@ -317,7 +320,7 @@ async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store
 
                 def write(count: int) -> None:
                     nonlocal sent
-                    world.put(*rows(sent, count, keys))
+                    fake_view.put(*rows(sent, count, keys))
                     sent += count
 
                 while (now := time.monotonic() - began) < seconds:
@@ -335,7 +338,7 @@ async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store
         for at, key in got:
             assert at - times.get(key, 0.0) > 1.7, "sooner than was asked for"
             times[key] = at
-        assert plain.rows == world.rows()
+        assert plain.rows == fake_view.rows()
         assert len(got) <= 5 * keys
         assert said["conflated"] == sent - len(got)
         assert sent > seconds * changes / 4, "the machine is too busy to show anything"

@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.support.fake_view import VIEW, Taken, World, until
+from tests.support.fake_view import VIEW, FakeTopicWriter, FakeView, until
 from tests.support.serving_publisher import WAIT, Raw, raw, serving
 from tests.support.signed_tokens import SECRET, sign
 from tests.support.wire_formats import WIRES
@@ -48,10 +48,10 @@ def french(user: str = "bob", **more: Any) -> str:
     return token(user, rows="c = 'FR'", **more)
 
 
-def two_rows() -> World:
-    world = World()
-    world.put(("de", {"c": "DE", "n": 0}), ("fr", {"c": "FR", "n": 0}))
-    return world
+def two_rows() -> FakeView:
+    fake_view = FakeView()
+    fake_view.put(("de", {"c": "DE", "n": 0}), ("fr", {"c": "FR", "n": 0}))
+    return fake_view
 
 
 @asynccontextmanager
@@ -78,9 +78,9 @@ def none_left(publisher: Publisher) -> bool:
 
 @both
 async def test_one_name_and_two_filters_never_share_a_row(wire: Wire) -> None:
-    world = two_rows()
+    fake_view = two_rows()
     async with (
-        serving(world, auth=AUTH) as publisher,
+        serving(fake_view, auth=AUTH) as publisher,
         connected(publisher, german(), wire) as ann,
         connected(publisher, french(), wire) as bob,
         connected(publisher, token("cid"), wire) as cid,
@@ -89,7 +89,7 @@ async def test_one_name_and_two_filters_never_share_a_row(wire: Wire) -> None:
         assert await keys_of(ann) == await keys_of(dan) == ["de"]
         assert await keys_of(bob) == ["fr"]
         assert await keys_of(cid) == ["de", "fr"]
-        world.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}), ("de", {"c": "FR", "n": 2}))
+        fake_view.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}), ("de", {"c": "FR", "n": 2}))
         seen = {
             ann: [("change", "de"), ("remove", "de")],
             dan: [("change", "de"), ("remove", "de")],
@@ -110,8 +110,8 @@ async def test_one_name_and_two_filters_never_share_a_row(wire: Wire) -> None:
 
 @both
 async def test_who_is_let_in(wire: Wire) -> None:
-    world = two_rows()
-    async with serving(world, auth=AUTH) as publisher:
+    fake_view = two_rows()
+    async with serving(fake_view, auth=AUTH) as publisher:
         for hello, headers, rows in (
             ({"token": german()}, {}, ["de"]),
             ({"data": {"api_key": KEY}}, {}, ["de"]),
@@ -158,8 +158,8 @@ async def test_connection_that_ends_as_its_reading_pauses_leaves_nothing_behind(
 
 
 async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> None:
-    world = two_rows()
-    async with serving(world, auth=AUTH) as publisher, connected(publisher, token(views=[])) as client:
+    fake_view = two_rows()
+    async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, token(views=[])) as client:
         for n, channel in enumerate((VIEW, "nothing", f"{VIEW}?keys=de", f"q:{VIEW}:0123456789abcdef")):
             error = (await client.ask(n + 2, subscribe={"channel": channel}))["error"]
             assert error["code"] == 103
@@ -170,12 +170,12 @@ async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> No
 
 @both
 async def test_positions_history_and_resume_are_of_the_own_rows(wire: Wire) -> None:
-    world = two_rows()
-    async with serving(world, auth=AUTH) as publisher:
+    fake_view = two_rows()
+    async with serving(fake_view, auth=AUTH) as publisher:
         async with connected(publisher, german(), wire) as ann:
             reply = (await ann.ask(2, subscribe={"channel": VIEW}))["subscribe"]
             position = {"epoch": reply["epoch"], "offset": reply["offset"]}
-            world.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}))
+            fake_view.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}))
             await ann.next()
             read = (await ann.ask(3, history={"channel": VIEW, "limit": 9, "since": position}))["history"]
             assert [pub["data"]["key"] for pub in read["publications"]] == ["de"]
@@ -202,11 +202,11 @@ async def test_positions_history_and_resume_are_of_the_own_rows(wire: Wire) -> N
 
 @both
 async def test_a_start_counts_only_under_the_filter_that_it_was_told_under(wire: Wire) -> None:
-    world = two_rows()
-    async with serving(world, auth=AUTH) as publisher:
+    fake_view = two_rows()
+    async with serving(fake_view, auth=AUTH) as publisher:
         async with connected(publisher, german(), wire) as ann:
             reply = (await ann.ask(2, subscribe={"channel": VIEW}))["subscribe"]
-        world.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}))
+        fake_view.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}))
         since = {"channel": VIEW, "data": {"from": f"{reply['epoch']}:{reply['offset']}"}}
         async with connected(publisher, german(), wire) as ann:
             newer = (await ann.ask(2, subscribe=since))["subscribe"]
@@ -220,13 +220,13 @@ async def test_a_start_counts_only_under_the_filter_that_it_was_told_under(wire:
 
 
 async def test_a_subscription_is_its_makers_alone() -> None:
-    world = two_rows()
+    fake_view = two_rows()
     query = Query.parse(VIEW, "c = 'DE'")
     whole = Query.parse(VIEW, None)
     mine, his, all_rows = owned_id("ann"), owned_id("bob"), owned_id("ann")
     for id, asked in ((mine, query), (his, query), (all_rows, whole), ("G", query)):
-        await world.reader.register(VIEW, asked.id, asked.text, id, 60_000, True)
-    async with serving(world, auth=AUTH) as publisher, connected(publisher, german()) as ann:
+        await fake_view.reader.register(VIEW, asked.id, asked.text, id, 60_000, True)
+    async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         assert await keys_of(ann, query.channel, data={"subscription": mine}) == ["de"]
         await ann.ask(3, unsubscribe={"channel": query.channel})
         for n, (channel, data) in enumerate(
@@ -252,21 +252,21 @@ async def test_a_subscription_is_its_makers_alone() -> None:
 
 @both
 async def test_a_refresh_goes_on_and_changes_what_is_served(wire: Wire) -> None:
-    world = two_rows()
-    async with serving(world, auth=AUTH) as publisher:
+    fake_view = two_rows()
+    async with serving(fake_view, auth=AUTH) as publisher:
         async with raw(publisher, wire) as ann:
             said = await ann.connect(german(lasts=5))
             assert (said["expires"], 1 <= said["ttl"] <= 5) == (True, True)
             await keys_of(ann)
             reply = (await ann.ask(3, refresh={"token": german()}))["refresh"]
             assert 590 <= reply["ttl"] <= 600
-            world.put(("de", {"c": "DE", "n": 1}))
+            fake_view.put(("de", {"c": "DE", "n": 1}))
             pushed = (await ann.next())["push"]["pub"]
             # Another filter: the client is sent to subscribe again, and what it had is not continued.
             assert "refresh" in await ann.ask(4, refresh={"token": french("ann")})
             ending = (await ann.next())["push"]
             assert (ending["channel"], ending["unsubscribe"]["code"]) == (VIEW, 2502)
-            world.put(("de", {"c": "DE", "n": 2}))
+            fake_view.put(("de", {"c": "DE", "n": 2}))
             recover = {"recover": True, "epoch": "e", "offset": pushed["offset"]}
             assert await keys_of(ann, id=5, **recover) == ["fr"]
             # Another view: this one is over for good.
@@ -287,8 +287,8 @@ async def test_a_refresh_goes_on_and_changes_what_is_served(wire: Wire) -> None:
 
 
 async def test_a_refresh_while_a_channel_is_joined_counts_for_it() -> None:
-    world = two_rows()
-    async with serving(world, auth=AUTH) as publisher, connected(publisher, german()) as ann:
+    fake_view = two_rows()
+    async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         await ann.send(
             {"id": 2, "subscribe": {"channel": VIEW}}, {"id": 3, "refresh": {"token": french("ann")}}
         )
@@ -298,10 +298,10 @@ async def test_a_refresh_while_a_channel_is_joined_counts_for_it() -> None:
 
 
 async def test_a_subscription_that_waits_is_looked_at_like_others() -> None:
-    world = two_rows()
+    fake_view = two_rows()
     query, id = Query.parse(VIEW, "c = 'DE'"), owned_id("ann")
-    await world.reader.register(VIEW, query.id, query.text, id, 60_000, False)
-    async with serving(world, auth=AUTH) as publisher, connected(publisher, german()) as ann:
+    await fake_view.reader.register(VIEW, query.id, query.text, id, 60_000, False)
+    async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         asked = {"channel": query.channel, "data": {"subscription": id}}
         assert (await ann.ask(2, subscribe=asked))["subscribe"]["data"] == {"op": "waiting"}
         assert "refresh" in await ann.ask(3, refresh={"token": german()})
@@ -312,9 +312,9 @@ async def test_a_subscription_that_waits_is_looked_at_like_others() -> None:
 
 
 async def test_time_and_revocation_end_what_is_open() -> None:
-    world = two_rows()
+    fake_view = two_rows()
     async with (
-        serving(world, auth=AUTH) as publisher,
+        serving(fake_view, auth=AUTH) as publisher,
         raw(publisher) as short,
         connected(publisher, german("bob")) as bob,
         connected(publisher, german("cid")) as cid,
@@ -329,12 +329,12 @@ async def test_time_and_revocation_end_what_is_open() -> None:
             assert b'"code":3005' in await text_of(brief)
             await keys_of(bob)
             await keys_of(cid)
-            await world.reader.revoke("bob")
+            await fake_view.reader.revoke("bob")
             assert await bob.closed() == (3500, "token revoked")
             assert b'"code":3500' in await text_of(longer)
         async with http.get(url, params=his) as again:
             assert again.status == 401
-        world.put(("de", {"c": "DE", "n": 1}))
+        fake_view.put(("de", {"c": "DE", "n": 1}))
         assert (await cid.next())["push"]["pub"]["data"]["key"] == "de"
         await cid.socket.close()
         await until(lambda: none_left(publisher))
@@ -355,15 +355,15 @@ async def test_a_grace_for_those_whose_token_is_just_over() -> None:
 
 @both
 async def test_a_channel_with_a_token_of_its_own(wire: Wire) -> None:
-    world = two_rows()
-    world.put(("de2", {"c": "DE", "n": 5}))
-    async with serving(world, auth=AUTH) as publisher, connected(publisher, german(), wire) as ann:
+    fake_view = two_rows()
+    fake_view.put(("de2", {"c": "DE", "n": 5}))
+    async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german(), wire) as ann:
         # It can only take away.
         assert await keys_of(ann, token=token(rows="n = 5")) == ["de2"]
         own = {"channel": VIEW, "token": token(rows="n = 5", channel=VIEW)}
         said = (await ann.ask(3, sub_refresh=own))["sub_refresh"]
         assert (said["expires"], said["ttl"] > 500) == (True, True)
-        world.put(("de2", {"c": "DE", "n": 5, "m": 1}), ("de", {"c": "DE", "n": 1}))
+        fake_view.put(("de2", {"c": "DE", "n": 5, "m": 1}), ("de", {"c": "DE", "n": 1}))
         assert (await ann.next())["push"]["pub"]["data"]["key"] == "de2"
         assert "sub_refresh" in await ann.ask(4, sub_refresh={"channel": VIEW, "token": token(rows="n = 1")})
         assert (await ann.next())["push"]["unsubscribe"]["code"] == 2502
@@ -402,10 +402,10 @@ async def test_a_token_for_one_channel_does_not_connect() -> None:
 
 
 async def test_the_limits_of_a_token() -> None:
-    world = two_rows()
+    fake_view = two_rows()
     limits = {"channels": 1, "queries": 2, "rate": 5}
     async with (
-        serving(world, auth=AUTH) as publisher,
+        serving(fake_view, auth=AUTH) as publisher,
         connected(publisher, token(limits=limits)) as one,
         connected(publisher, token(limits=limits)) as two,
         connected(publisher, token(limits=limits)) as three,
@@ -436,8 +436,8 @@ async def test_the_limits_of_a_token() -> None:
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/x-ndjson"])
 async def test_streams_have_the_own_rows_only(accept: str) -> None:
-    world = two_rows()
-    async with serving(world, auth=AUTH) as publisher, aiohttp.ClientSession() as http:
+    fake_view = two_rows()
+    async with serving(fake_view, auth=AUTH) as publisher, aiohttp.ClientSession() as http:
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events"
         shown: tuple[tuple[dict[str, str], dict[str, str], str], ...] = (
             ({"Authorization": f"Bearer {german()}"}, {}, "de"),
@@ -448,7 +448,7 @@ async def test_streams_have_the_own_rows_only(accept: str) -> None:
             async with http.get(url, headers={"Accept": accept, **headers}, params=query) as stream:
                 read = await until_seen(stream, b"ready")
                 await until(lambda: describe(publisher.hub, publisher.stats, "")["channels"] == 1)
-                world.put(("de", {"c": "DE", "n": n + 1}), ("fr", {"c": "FR", "n": n + 1}))
+                fake_view.put(("de", {"c": "DE", "n": n + 1}), ("fr", {"c": "FR", "n": n + 1}))
                 read += await until_seen(stream, b'"op":"change"')
                 assert f'"{row}"'.encode() in read
                 assert (b'"de"' in read, b'"fr"' in read) == (row == "de", row == "fr")
@@ -479,20 +479,20 @@ async def until_seen(stream: aiohttp.ClientResponse, what: bytes) -> bytes:
 
 
 async def test_a_stream_resumes_under_its_own_filter_only() -> None:
-    world = two_rows()
-    async with serving(world, auth=AUTH) as publisher, aiohttp.ClientSession() as http:
+    fake_view = two_rows()
+    async with serving(fake_view, auth=AUTH) as publisher, aiohttp.ClientSession() as http:
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events"
         async with http.get(url, params={"token": german()}) as stream:
             read = await until_seen(stream, b"event: ready")
             # Somebody else who is served the same rows, but under no filter: positions are told otherwise.
             async with http.get(url, params={"token": token(), "where": "c = 'DE'"}) as other:
                 first = await until_seen(other, b"event: ready")
-                world.put(("de", {"c": "DE", "n": 1}))
+                fake_view.put(("de", {"c": "DE", "n": 1}))
                 changed = await until_seen(stream, b"event: change")
-                assert f"id: {world.epoch}:3\n".encode() in await until_seen(other, b"event: change")
-            assert f"id: {world.epoch}:2\n".encode() in first
+                assert f"id: {fake_view.epoch}:3\n".encode() in await until_seen(other, b"event: change")
+            assert f"id: {fake_view.epoch}:2\n".encode() in first
         id = next(line for line in read.split(b"\n") if line.startswith(b"id: "))[4:].decode()
-        assert id.split(":")[0] != world.epoch
+        assert id.split(":")[0] != fake_view.epoch
         assert id.split(":")[0].encode() in changed
         for shown, resumed in ((german(), b"true"), (french("ann"), b"false"), (token(), b"false")):
             async with http.get(url, params={"token": shown, "last_event_id": id}) as stream:
@@ -520,9 +520,9 @@ async def test_a_store_that_does_not_answer_lets_nobody_in_and_says_come_back(
     async def down(users: object) -> Any:
         raise ConnectionError("gone")
 
-    world = two_rows()
-    monkeypatch.setattr(world.reader, "revoked", down)
-    async with serving(world, auth=AUTH) as publisher, raw(publisher) as ann:
+    fake_view = two_rows()
+    monkeypatch.setattr(fake_view.reader, "revoked", down)
+    async with serving(fake_view, auth=AUTH) as publisher, raw(publisher) as ann:
         error = (await ann.ask(1, connect={"token": german()}))["error"]
         assert (error["code"], error["temporary"]) == (100, True)
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events"
@@ -536,7 +536,7 @@ async def test_a_store_that_does_not_answer_lets_nobody_in_and_says_come_back(
 
 
 async def test_refusals_are_in_the_audit_log(tmp_path: Path) -> None:
-    moves = Inlet((), World().reader, Taken().produce)
+    moves = Inlet((), FakeView().reader, FakeTopicWriter().produce)
     async with (
         serving(two_rows(), auth=AUTH, data_dir=tmp_path, inlet=moves) as publisher,
         aiohttp.ClientSession() as http,
@@ -563,7 +563,7 @@ async def test_refusals_are_in_the_audit_log(tmp_path: Path) -> None:
 
 async def test_who_took_too_much_processor_time_is_read_from_later_and_others_are_not() -> None:
     async with (
-        serving(World(), auth=AUTH) as publisher,
+        serving(FakeView(), auth=AUTH) as publisher,
         connected(publisher, token()) as ann,
         connected(publisher, token("bob")) as bob,
     ):

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 import websockets
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 from tests.support.servers import StoreServer, free_port
 from tests.support.serving_publisher import WAIT, Raw
 
@@ -61,8 +61,8 @@ async def process(
 
 
 async def test_it_serves_beats_and_stops(store: StoreServer, tmp_path: Path) -> None:
-    world = World(writer=RedisWriter(store.url))
-    world.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
+    fake_view = FakeView(writer=RedisWriter(store.url))
+    fake_view.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
     reader = RedisReader(store.url)
     async with process(store, tmp_path) as (running, addresses):
         async with websockets.connect(addresses["websocket"], proxy=None) as socket:
@@ -71,7 +71,7 @@ async def test_it_serves_beats_and_stops(store: StoreServer, tmp_path: Path) -> 
             await client.send({"id": 2, "subscribe": {"channel": "odds?where=s%20%3D%20'f'"}})
             reply = (await client.next())["subscribe"]
             assert reply["data"]["rows"] == [["a", {"s": "f", "n": 1}]]
-            world.put(("a", {"s": "g"}), ("b", {"s": "f"}))
+            fake_view.put(("a", {"s": "g"}), ("b", {"s": "f"}))
             assert (await client.next())["push"]["pub"]["data"]["op"] == "remove"
             assert (await client.next())["push"]["pub"]["data"]["op"] == "add"
             async with asyncio.timeout(WAIT):
@@ -92,7 +92,7 @@ async def test_it_serves_beats_and_stops(store: StoreServer, tmp_path: Path) -> 
 
 async def test_a_client_goes_on_at_the_next_process(store: StoreServer, tmp_path: Path) -> None:
     """A publisher is killed; its client resumes at another, from its position, out of the log."""
-    world = World(writer=RedisWriter(store.url))
+    fake_view = FakeView(writer=RedisWriter(store.url))
     asked: dict[str, Any] = {"channel": VIEW}
     numbers: list[int] = []
     for life in range(3):
@@ -105,19 +105,19 @@ async def test_a_client_goes_on_at_the_next_process(store: StoreServer, tmp_path
                 assert reply.get("recovered", False) == (life > 0)
                 numbers += [pub["offset"] for pub in reply.get("publications", [])]
                 for _ in range(5):
-                    world.put(("a", {"n": len(numbers)}))
+                    fake_view.put(("a", {"n": len(numbers)}))
                     numbers.append((await client.next())["push"]["pub"]["offset"])
                 running.kill()
                 await running.wait()
-            world.put(("a", {"n": -1}))
+            fake_view.put(("a", {"n": -1}))
             asked |= {"recover": True, "epoch": reply["epoch"], "offset": numbers[-1]}
     assert numbers == list(range(1, 18))
 
 
 async def test_the_store_is_killed_and_comes_back(store: StoreServer, tmp_path: Path) -> None:
     """Joins are refused for now while it is away; after its return subscribers are sent back and go on."""
-    world = World(writer=RedisWriter(store.url))
-    world.put(("a", {"n": 1}))
+    fake_view = FakeView(writer=RedisWriter(store.url))
+    fake_view.put(("a", {"n": 1}))
     async with (
         process(store, tmp_path) as (_, addresses),
         websockets.connect(addresses["websocket"], proxy=None) as socket,
@@ -133,7 +133,7 @@ async def test_the_store_is_killed_and_comes_back(store: StoreServer, tmp_path: 
         store.start()
         told = await client.next()
         assert told["push"]["unsubscribe"]["code"] == 2500
-        world.reopen(RedisWriter(store.url))
+        fake_view.reopen(RedisWriter(store.url))
         asked = {"recover": True, "epoch": before["epoch"], "offset": before["offset"]}
         async with asyncio.timeout(WAIT):
             for id in range(4, 1000):
@@ -144,7 +144,7 @@ async def test_the_store_is_killed_and_comes_back(store: StoreServer, tmp_path: 
                 if "subscribe" in reply:
                     break
                 await asyncio.sleep(0.05)
-        world.put(("a", {"n": 2}))
+        fake_view.put(("a", {"n": 2}))
         while "pub" not in (pushed := await client.next()).get("push", {}):
             pass
         assert pushed["push"]["pub"]["data"]["changed"] == {"n": 2}

@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.serving_publisher import WAIT, serving
 from tests.support.sse_reader import Event, Stream
 from yarl import URL
@@ -47,9 +47,9 @@ async def unread(publisher: Publisher, query: str = "") -> AsyncIterator[sockets
 
 
 async def test_state_ready_changes() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}), ("b", {"s": "g"}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}), ("b", {"s": "g"}))
+    async with serving(fake_view) as publisher:
         async with stream(publisher, "where=s%20%3D%20'f'") as events:
             headers = events.response.headers
             assert headers["Content-Type"].startswith("text/event-stream")
@@ -62,15 +62,15 @@ async def test_state_ready_changes() -> None:
                 {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False, "tier": "snapshot"},
                 "",
             )
-            position = f"{world.epoch}:2"
+            position = f"{fake_view.epoch}:2"
             assert ready == Event(
                 "ready",
                 {"op": "ready", "position": position, "recovered": False, "tier": "snapshot"},
                 position,
             )
-            world.put(("b", {"s": "f"}))
+            fake_view.put(("b", {"s": "f"}))
             change = await events.next()
-            assert (change.name, change.data["op"], change.id) == ("change", "add", f"{world.epoch}:3")
+            assert (change.name, change.data["op"], change.id) == ("change", "add", f"{fake_view.epoch}:3")
             assert describe(publisher.hub, publisher.stats, "")["streams"] == 1
         await until(lambda: not publisher.stats.streams)
         assert describe(publisher.hub, publisher.stats, "")["subscribers"] == 0
@@ -89,13 +89,13 @@ async def lines(events: Stream, count: int) -> list[Any]:
 
 async def test_lines_of_json() -> None:
     """The same stream without the framing of events, for whoever reads a body as it comes."""
-    world = World()
-    world.put(("a", {"s": "f"}), ("b", {"s": "g"}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}), ("b", {"s": "g"}))
+    async with serving(fake_view) as publisher:
         async with stream(publisher, "where=s%20%3D%20'f'", Accept="application/x-ndjson") as events:
             assert events.response.headers["Content-Type"] == "application/x-ndjson"
             state, ready = await lines(events, 2)
-            position = f"{world.epoch}:2"
+            position = f"{fake_view.epoch}:2"
             assert state == {
                 "event": "snapshot",
                 "data": {"op": "snapshot", "rows": [["a", {"s": "f"}]], "stale": False, "tier": "snapshot"},
@@ -105,32 +105,32 @@ async def test_lines_of_json() -> None:
                 "id": position,
                 "data": {"op": "ready", "position": position, "recovered": False, "tier": "snapshot"},
             }
-            world.put(("b", {"s": "f"}))
+            fake_view.put(("b", {"s": "f"}))
             (change,) = await lines(events, 1)
             assert (change["event"], change["data"]["op"]) == ("change", "add")
-            assert change["id"] == f"{world.epoch}:3"
-        world.put(("a", {"s": "f", "n": 1}), ("b", {"s": "f", "n": 1}))
+            assert change["id"] == f"{fake_view.epoch}:3"
+        fake_view.put(("a", {"s": "f", "n": 1}), ("b", {"s": "f", "n": 1}))
         for more in ({"Last_Event_ID": change["id"]}, {}):
             query = "where=s%20%3D%20'f'" + ("" if more else f"&last_event_id={change['id']}")
             async with stream(publisher, query, Accept="application/x-ndjson", **more) as events:
                 *missed, ready = await lines(events, 3)
-                assert [one["id"] for one in missed] == [f"{world.epoch}:4", f"{world.epoch}:5"]
+                assert [one["id"] for one in missed] == [f"{fake_view.epoch}:4", f"{fake_view.epoch}:5"]
                 assert ready["data"]["recovered"]
         async with stream(publisher, view="nothing", Accept="application/x-ndjson") as events:
             assert events.response.status == 404
 
 
 async def test_lines_and_events_share_a_channel() -> None:
-    world = World()
+    fake_view = FakeView()
     async with (
-        serving(world) as publisher,
+        serving(fake_view) as publisher,
         stream(publisher) as events,
         stream(publisher, Accept="application/x-ndjson") as plain,
     ):
         await events.next()
         await events.next()
         await lines(plain, 2)
-        world.put(("a", {"n": 1}))
+        fake_view.put(("a", {"n": 1}))
         event, (line,) = await events.next(), await lines(plain, 1)
         assert (event.name, event.data, event.id) == (line["event"], line["data"], line["id"])
         assert describe(publisher.hub, publisher.stats, "")["channels"] == 2
@@ -138,44 +138,44 @@ async def test_lines_and_events_share_a_channel() -> None:
 
 async def test_lines_of_a_view_being_built() -> None:
     async with (
-        serving(World(live=False)) as publisher,
+        serving(FakeView(live=False)) as publisher,
         stream(publisher, Accept="application/x-ndjson") as events,
     ):
         assert (events.response.status, events.response.headers["Retry-After"]) == (503, "1")
 
 
 async def test_resume_by_last_event_id() -> None:
-    world = World()
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    async with serving(fake_view) as publisher:
         async with stream(publisher, "key=a&key=b") as events:
             await events.next()
             last = (await events.next()).id
-        world.put(("a", {"n": 1}), ("c", {"n": 1}), ("b", {"n": 1}))
+        fake_view.put(("a", {"n": 1}), ("c", {"n": 1}), ("b", {"n": 1}))
         for more in ({"Last_Event_ID": last}, {}):
             query = "key=a&key=b" + ("" if more else f"&last_event_id={last}")
             async with stream(publisher, query, **more) as events:
                 first, second, ready = [await events.next() for _ in range(3)]
-                assert [e.id for e in (first, second)] == [f"{world.epoch}:1", f"{world.epoch}:3"]
+                assert [e.id for e in (first, second)] == [f"{fake_view.epoch}:1", f"{fake_view.epoch}:3"]
                 assert (ready.name, ready.data["recovered"]) == ("ready", True)
-        for stale in ("other:1", "nonsense", f"{world.epoch}:99"):
+        for stale in ("other:1", "nonsense", f"{fake_view.epoch}:99"):
             async with stream(publisher, "key=a&key=b", Last_Event_ID=stale) as events:
                 assert (await events.next()).name == "snapshot"
 
 
 async def test_two_steps() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
     query = Query.parse(VIEW, "s = 'f'")
-    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
-    async with serving(world) as publisher, stream(publisher, "subscription=G") as events:
+    await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    async with serving(fake_view) as publisher, stream(publisher, "subscription=G") as events:
         assert (await events.next()).name == "waiting"
-        await world.reader.begin(VIEW, "G", 60_000)
+        await fake_view.reader.begin(VIEW, "G", 60_000)
         assert (await events.next()).data["rows"] == [["a", {"s": "f"}]]
         assert (await events.next()).name == "ready"
 
 
 async def test_refusals() -> None:
-    async with serving(World()) as publisher:
+    async with serving(FakeView()) as publisher:
         for query, view, status, code in (
             ("", "nothing", 404, "not-found"),
             ("where=x", VIEW, 400, "bad-query"),
@@ -191,7 +191,7 @@ async def test_refusals() -> None:
 
 
 async def test_a_view_being_built() -> None:
-    async with serving(World(live=False)) as publisher:
+    async with serving(FakeView(live=False)) as publisher:
         async with stream(publisher) as events:
             assert (events.response.status, events.response.headers["Retry-After"]) == (503, "1")
         async with stream(publisher, Accept="text/event-stream") as events:
@@ -200,21 +200,21 @@ async def test_a_view_being_built() -> None:
 
 
 async def test_another_epoch_ends_the_stream() -> None:
-    world = World()
-    async with serving(world) as publisher, stream(publisher) as events:
+    fake_view = FakeView()
+    async with serving(fake_view) as publisher, stream(publisher) as events:
         await events.next()
         await events.next()
-        world.crash()
+        fake_view.crash()
         end = await events.next()
         assert (end.name, end.data["code"], end.id) == ("end", 2500, "")
 
 
 async def test_stale_notices_have_no_id() -> None:
-    world = World(stale_after=5)
+    fake_view = FakeView(stale_after=5)
     clock = [1000.0]
-    world.store.clock = lambda: clock[0]
-    world.store.writer.fresh(VIEW)
-    async with serving(world) as publisher, stream(publisher) as events:
+    fake_view.store.clock = lambda: clock[0]
+    fake_view.store.writer.fresh(VIEW)
+    async with serving(fake_view) as publisher, stream(publisher) as events:
         await events.next()
         await events.next()
         clock[0] += 6
@@ -222,7 +222,7 @@ async def test_stale_notices_have_no_id() -> None:
 
 
 async def test_heartbeats() -> None:
-    async with serving(World()) as publisher:
+    async with serving(FakeView()) as publisher:
         publisher.http._events._heartbeat = 0.01
         async with stream(publisher) as events, asyncio.timeout(WAIT):
             while b": " not in await events.response.content.readline():
@@ -233,31 +233,31 @@ async def test_heartbeats() -> None:
 
 
 async def test_a_reader_that_stops_is_cut_off() -> None:
-    world = World()
-    async with serving(world, queue_bytes=65_536) as publisher, unread(publisher):
+    fake_view = FakeView()
+    async with serving(fake_view, queue_bytes=65_536) as publisher, unread(publisher):
         async with asyncio.timeout(WAIT):
             while not publisher.stats.slow:
-                world.put(("a", {"filler": "x" * 50_000}))
+                fake_view.put(("a", {"filler": "x" * 50_000}))
                 await asyncio.sleep(0)
         await until(lambda: not publisher.stats.streams)
 
 
 async def test_a_reader_that_reads_but_too_slowly_is_cut_off() -> None:
-    world = World()
-    async with serving(world, queue_bytes=200_000) as publisher, unread(publisher) as slow:
+    fake_view = FakeView()
+    async with serving(fake_view, queue_bytes=200_000) as publisher, unread(publisher) as slow:
         async with asyncio.timeout(WAIT):
             while not publisher.stats.slow:
-                world.put(("a", {"filler": "x" * 50_000}))
+                fake_view.put(("a", {"filler": "x" * 50_000}))
                 await asyncio.get_running_loop().sock_recv(slow, 25_000)
         await until(lambda: not publisher.stats.streams)
 
 
 async def test_a_reader_that_does_not_take_its_state_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL", 0.3)
-    world = World()
+    fake_view = FakeView()
     for n in range(60):
-        world.put((f"k{n}", {"filler": "x" * 100_000}))
-    async with serving(world) as publisher:
+        fake_view.put((f"k{n}", {"filler": "x" * 100_000}))
+    async with serving(fake_view) as publisher:
         async with unread(publisher):
             await until(lambda: publisher.hub.states.used)
             await until(lambda: publisher.stats.slow)
@@ -271,7 +271,7 @@ async def test_a_reader_that_does_not_take_its_state_is_cut_off(monkeypatch: pyt
 
 
 async def test_origins() -> None:
-    async with serving(World(), origins=("https://app.example.com",)) as publisher:
+    async with serving(FakeView(), origins=("https://app.example.com",)) as publisher:
         async with stream(publisher, Origin="https://app.example.com") as events:
             assert events.response.headers["Access-Control-Allow-Origin"] == "https://app.example.com"
         async with stream(publisher, Origin="https://evil.example.com") as events:
@@ -284,7 +284,7 @@ async def test_origins() -> None:
 )
 async def test_page_has_its_own_files_and_no_others(name: str) -> None:
     async with (
-        serving(World()) as publisher,
+        serving(FakeView()) as publisher,
         aiohttp.ClientSession(publisher.addresses["http"]) as session,
     ):
         async with session.get("/app.js") as reply:
@@ -294,15 +294,15 @@ async def test_page_has_its_own_files_and_no_others(name: str) -> None:
 
 
 async def test_the_rest_of_the_port() -> None:
-    world = World()
-    async with serving(world) as publisher, aiohttp.ClientSession(publisher.addresses["http"]) as session:
+    fake_view = FakeView()
+    async with serving(fake_view) as publisher, aiohttp.ClientSession(publisher.addresses["http"]) as session:
         async with session.get("/healthz") as reply:
             assert await reply.json() == {"status": "ok"}
         async with session.get("/readyz") as reply:
             assert reply.status == 200
         async with stream(publisher) as events:
             await events.next()
-            world.put(("a", {"n": 1}))
+            fake_view.put(("a", {"n": 1}))
             await until(lambda: publisher.stats.deliveries)
             async with session.get("/v1/stats") as reply:
                 said = await reply.json()
@@ -318,24 +318,24 @@ async def test_the_rest_of_the_port() -> None:
 
 
 async def test_not_ready_without_a_store() -> None:
-    world = World()
-    async with serving(world) as publisher, aiohttp.ClientSession(publisher.addresses["http"]) as session:
+    fake_view = FakeView()
+    async with serving(fake_view) as publisher, aiohttp.ClientSession(publisher.addresses["http"]) as session:
 
         async def broken() -> list[str]:
             raise ConnectionError("refused")
 
-        world.reader.views = broken  # type: ignore[method-assign]
+        fake_view.reader.views = broken  # type: ignore[method-assign]
         async with session.get("/readyz") as reply:
             assert reply.status == 503
             assert (await reply.json())["error"]["code"] == "store-unavailable"
 
 
 async def test_some_fields_from_a_position() -> None:
-    world = World(exact=True)
-    world.put(("a", {"n": 1, "z": 0}), ("b", {"n": 2, "z": 0}))
-    position = f"{world.epoch}:{world.seq}"
-    world.put(("a", {"n": 5, "z": 1}), ("b", None))
-    async with serving(world) as publisher:
+    fake_view = FakeView(exact=True)
+    fake_view.put(("a", {"n": 1, "z": 0}), ("b", {"n": 2, "z": 0}))
+    position = f"{fake_view.epoch}:{fake_view.seq}"
+    fake_view.put(("a", {"n": 5, "z": 1}), ("b", None))
+    async with serving(fake_view) as publisher:
         async with stream(publisher, f"fields=n&from={position}") as events:
             missed = [await events.next(), await events.next()]
             assert [(one.id, one.data["key"], one.data.get("row")) for one in missed] == [
@@ -344,11 +344,11 @@ async def test_some_fields_from_a_position() -> None:
             ]
             ready = await events.next()
             assert ready.data["tier"] == "log"
-            world.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
+            fake_view.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
             change = await events.next()
             assert change.data["changed"] == {"n": 6}
         # What a browser has seen last stands over where its address began.
-        world.put(("a", {"n": 7, "z": 2}))
+        fake_view.put(("a", {"n": 7, "z": 2}))
         async with stream(publisher, f"fields=n&from={position}", Last_Event_ID=change.id) as events:
             again = await events.next()
             assert again.data["changed"] == {"n": 7}
@@ -356,7 +356,7 @@ async def test_some_fields_from_a_position() -> None:
 
 
 async def test_bad_fields_and_bad_starts_are_named() -> None:
-    async with serving(World()) as publisher:
+    async with serving(FakeView()) as publisher:
         for query, said in (
             ("fields=", "character 1"),
             ("fields=a,,b", "character 3"),

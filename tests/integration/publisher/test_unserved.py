@@ -13,7 +13,7 @@ import pytest
 from centrifuge import Client
 from centrifuge.filter import Filter
 from tests.integration.publisher.test_clients import NODE, Notes, protobuf
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.serving_publisher import WAIT, serving
 from tests.unit.publisher.codec.test_client_commands import PROTOCOL
 
@@ -33,9 +33,9 @@ npm = pytest.mark.skipif(
     [("tf", {"tags_filter": Filter.eq("sport", "football")}), ("join_leave", {"join_leave": True})],
 )
 async def test_python(protobuf: bool, field: str, options: dict[str, Any]) -> None:
-    world = World()
-    world.put(("a", {"n": 0}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 0}))
+    async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         notes = Notes()
         await client.connect()
@@ -49,9 +49,9 @@ async def test_python(protobuf: bool, field: str, options: dict[str, Any]) -> No
 @npm
 @protobuf
 async def test_node(protobuf: bool) -> None:
-    world = World()
-    world.put(("a", {"n": 0}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 0}))
+    async with serving(fake_view) as publisher:
         address = publisher.addresses["websocket"]
         process = await asyncio.create_subprocess_exec(
             "node",

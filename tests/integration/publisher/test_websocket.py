@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 import websockets
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.serving_publisher import WAIT, Raw, raw, serving
 from tests.support.wire_formats import WIRES
 
@@ -34,9 +34,9 @@ both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
 
 @both
 async def test_subscribe_follow_and_leave(wire: Wire) -> None:
-    world = World()
-    world.put(("a", {"n": 1}))
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}))
+    async with serving(fake_view) as publisher:
         async with raw(publisher, wire) as client:
             await client.send({"id": 1, "connect": {}}, {"id": 2, "subscribe": {"channel": VIEW, "flag": 1}})
             hello, reply = await client.next(), await client.next()
@@ -46,13 +46,13 @@ async def test_subscribe_follow_and_leave(wire: Wire) -> None:
                 "subscribe": {
                     "recoverable": True,
                     "positioned": True,
-                    "epoch": world.epoch,
+                    "epoch": fake_view.epoch,
                     "offset": 1,
                     "data": {"op": "snapshot", "rows": [["a", {"n": 1}]], "stale": False, "tier": "snapshot"},
                 },
             }
-            world.time = 5
-            world.put(("a", {"n": 2}))
+            fake_view.time = 5
+            fake_view.put(("a", {"n": 2}))
             assert await client.next() == {
                 "push": {
                     "channel": VIEW,
@@ -66,12 +66,12 @@ async def test_subscribe_follow_and_leave(wire: Wire) -> None:
             await client.send({"id": 3, "unsubscribe": {"channel": VIEW}})
             assert await client.next() == {"id": 3, "unsubscribe": {}}
             assert counts(publisher) == (1, 0, 0, 0)
-            await until(lambda: not world.store.all[VIEW].subscriptions)
+            await until(lambda: not fake_view.store.all[VIEW].subscriptions)
         await until(lambda: counts(publisher) == (0, 0, 0, 0))
 
 
 async def test_a_change_is_encoded_once_for_each_name_and_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+    fake_view = FakeView()
     encoded: list[str] = []
     encode = WebSocketOutlet.encode
 
@@ -80,14 +80,14 @@ async def test_a_change_is_encoded_once_for_each_name_and_format(monkeypatch: py
         return encode(outlet, epoch, pubs)
 
     monkeypatch.setattr(WebSocketOutlet, "encode", counted)
-    async with serving(world) as publisher, AsyncExitStack() as exits:
+    async with serving(fake_view) as publisher, AsyncExitStack() as exits:
         clients = [await exits.enter_async_context(raw(publisher, wire)) for wire in (*WIRES, *WIRES, *WIRES)]
         for client in clients:
             await client.connect()
             await client.send({"id": 2, "subscribe": {"channel": VIEW}})
             assert "subscribe" in await client.next()
         assert counts(publisher) == (6, 1, 2, 6)
-        world.put(("a", {"n": 1}))
+        fake_view.put(("a", {"n": 1}))
         pushed = [await client.next() for client in clients]
         assert all(one == pushed[0] for one in pushed)
         assert sorted(encoded) == sorted(wire.key + VIEW for wire in WIRES)
@@ -95,8 +95,8 @@ async def test_a_change_is_encoded_once_for_each_name_and_format(monkeypatch: py
 
 @both
 async def test_compression(wire: Wire) -> None:
-    world = World()
-    async with serving(world, compression=True) as publisher, AsyncExitStack() as exits:
+    fake_view = FakeView()
+    async with serving(fake_view, compression=True) as publisher, AsyncExitStack() as exits:
         squeezed = await exits.enter_async_context(raw(publisher, wire))
         whole = await exits.enter_async_context(raw(publisher, wire, compression=None))
         assert squeezed.socket.response is not None
@@ -106,11 +106,11 @@ async def test_compression(wire: Wire) -> None:
             await client.send({"id": 2, "subscribe": {"channel": VIEW}})
             await client.next()
         for n in range(3):
-            world.put(("a", {"n": n, "filler": "x" * 5_000}))
+            fake_view.put(("a", {"n": n, "filler": "x" * 5_000}))
             assert await squeezed.next() == await whole.next()
         assert counts(publisher)[2] == 2
         before = publisher.stats.bytes
-        world.put(("a", {"n": 9, "filler": "y" * 5_000}))
+        fake_view.put(("a", {"n": 9, "filler": "y" * 5_000}))
         assert await squeezed.next() == await whole.next()
         assert publisher.stats.bytes - before < 6_000  # one of the two was small
         await squeezed.send({"id": 3, "unsubscribe": {"channel": "x" * 5_000}})
@@ -120,26 +120,26 @@ async def test_compression(wire: Wire) -> None:
 
 
 async def test_compression_is_off_unless_it_is_set() -> None:
-    async with serving(World()) as publisher, raw(publisher) as client:
+    async with serving(FakeView()) as publisher, raw(publisher) as client:
         assert client.socket.response is not None
         assert "Sec-WebSocket-Extensions" not in client.socket.response.headers
 
 
 async def test_the_address_may_ask_for_protobuf() -> None:
-    async with serving(World()) as publisher:
+    async with serving(FakeView()) as publisher:
         url = publisher.addresses["websocket"] + "?format=protobuf"
         async with websockets.connect(url, proxy=None) as socket:
             await Raw(socket, PROTOBUF).connect()
 
 
 async def test_numbers_keep_their_text_and_rows_their_lines() -> None:
-    world = World()
-    async with serving(world) as publisher, raw(publisher) as client:
+    fake_view = FakeView()
+    async with serving(fake_view) as publisher, raw(publisher) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": VIEW}})
         await client.next()
-        build = world.store.all[VIEW].builds["b1"]
-        world.put(("a", {"n": 1}))
+        build = fake_view.store.all[VIEW].builds["b1"]
+        fake_view.put(("a", {"n": 1}))
         await client.next()
         exact = b'{"n": 12345678901234567890.10,\n "m":\r\n 1.50}'
         build.rows["a"] = build.rows["a"]._replace(json=exact)
@@ -155,8 +155,8 @@ async def test_numbers_keep_their_text_and_rows_their_lines() -> None:
 
 @both
 async def test_errors(wire: Wire) -> None:
-    world = World()
-    async with serving(world, max_channels=2) as publisher, raw(publisher, wire) as client:
+    fake_view = FakeView()
+    async with serving(fake_view, max_channels=2) as publisher, raw(publisher, wire) as client:
         await client.connect()
         asked = [
             "nothing",
@@ -178,8 +178,8 @@ async def test_errors(wire: Wire) -> None:
 
 
 async def test_a_view_being_built_is_a_temporary_error() -> None:
-    world = World(live=False)
-    async with serving(world) as publisher, raw(publisher) as client:
+    fake_view = FakeView(live=False)
+    async with serving(fake_view) as publisher, raw(publisher) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": VIEW}})
         error = (await client.next())["error"]
@@ -188,18 +188,18 @@ async def test_a_view_being_built_is_a_temporary_error() -> None:
 
 @both
 async def test_two_steps_with_pages(wire: Wire) -> None:
-    world = World()
+    fake_view = FakeView()
     for n in range(40):
-        world.put((f"k{n:02}", {"s": "f", "filler": "x" * 5_000}))
+        fake_view.put((f"k{n:02}", {"s": "f", "filler": "x" * 5_000}))
     query = Query.parse(VIEW, "s = 'f'")
-    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
-    async with serving(world) as publisher, raw(publisher, wire) as client:
+    await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    async with serving(fake_view) as publisher, raw(publisher, wire) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}})
         reply = (await client.next())["subscribe"]
         place = (reply["data"], reply.get("offset", 0), reply["epoch"])
-        assert place == ({"op": "waiting"}, 0, world.epoch)
-        await world.reader.begin(VIEW, "G", 60_000)
+        assert place == ({"op": "waiting"}, 0, fake_view.epoch)
+        await fake_view.reader.begin(VIEW, "G", 60_000)
         rows: list[str] = []
         pages = 0
         while True:
@@ -210,24 +210,24 @@ async def test_two_steps_with_pages(wire: Wire) -> None:
             rows += [key for key, _ in pub["data"]["rows"]]
             pages += 1
             last = pub["data"]
-        assert sorted(rows) == sorted(world.rows())
+        assert sorted(rows) == sorted(fake_view.rows())
         assert pages > 1
         assert "more" not in last
-        ready = {"op": "ready", "position": f"{world.epoch}:40", "tier": "snapshot"}
+        ready = {"op": "ready", "position": f"{fake_view.epoch}:40", "tier": "snapshot"}
         assert pub == {"data": ready, "offset": 40}
-        world.put(("k00", {"s": "g"}))
+        fake_view.put(("k00", {"s": "g"}))
         assert (await client.next())["push"]["pub"]["data"]["op"] == "remove"
 
 
 @both
 async def test_one_subscription_on_two_connections(wire: Wire) -> None:
     """Each gets the state and every change of its own; one that leaves does not end the other's."""
-    world = World()
-    world.put(("a", {"s": "f", "n": 0}))
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f", "n": 0}))
     query = Query.parse(VIEW, "s = 'f'")
-    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
     asked = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
-    async with serving(world) as publisher, raw(publisher, wire) as second:
+    async with serving(fake_view) as publisher, raw(publisher, wire) as second:
         async with raw(publisher, wire) as first:
             for client in (first, second):
                 await client.connect()
@@ -235,31 +235,31 @@ async def test_one_subscription_on_two_connections(wire: Wire) -> None:
                 assert (await client.next())["subscribe"]["data"] == {"op": "waiting"}
             await second.send({**asked, "id": 3})
             assert (await second.next())["error"]["code"] == 105, "twice on one connection"
-            await world.reader.begin(VIEW, "G", 60_000)
+            await fake_view.reader.begin(VIEW, "G", 60_000)
             for client in (first, second):
                 pushed = [(await client.next())["push"]["pub"]["data"] for _ in range(2)]
                 assert pushed[0]["rows"] == [["a", {"s": "f", "n": 0}]]
                 assert pushed[1]["op"] == "ready"
-            world.put(("a", {"s": "f", "n": 1}))
+            fake_view.put(("a", {"s": "f", "n": 1}))
             for client in (first, second):
                 assert (await client.next())["push"]["pub"]["data"]["changed"]["n"] == 1
             await first.send({"id": 4, "unsubscribe": {"channel": query.channel}})
             assert "unsubscribe" in await first.next()
         await until(lambda: publisher.stats.connections == 1)
-        world.put(("a", {"s": "f", "n": 2}))
+        fake_view.put(("a", {"s": "f", "n": 2}))
         assert (await second.next())["push"]["pub"]["data"]["changed"]["n"] == 2
-        assert await world.reader.subscription(VIEW, "G") is not None
+        assert await fake_view.reader.subscription(VIEW, "G") is not None
 
 
 @both
 async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(wire: Wire) -> None:
-    world = World()
+    fake_view = FakeView()
     query = Query.parse(VIEW, "s = 'f'")
-    await world.reader.register(VIEW, query.id, query.text, "G", 60_000, True)
+    await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, True)
     asked = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
     async with (
-        serving(world) as publisher,
-        serving(world) as other,
+        serving(fake_view) as publisher,
+        serving(fake_view) as other,
         raw(publisher, wire) as first,
         raw(other, wire) as second,
     ):
@@ -276,19 +276,19 @@ async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(wire: Wire
 
 @both
 async def test_recover_flag_and_history(wire: Wire) -> None:
-    world = World(log_length=3)
-    async with serving(world) as publisher, raw(publisher, wire) as client:
+    fake_view = FakeView(log_length=3)
+    async with serving(fake_view) as publisher, raw(publisher, wire) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": VIEW}})
         await client.next()
         for n in range(8):
-            world.put(("a", {"n": n}))
+            fake_view.put(("a", {"n": n}))
             assert (await client.next())["push"]["pub"]["offset"] == n + 1
-        since = {"offset": 6, "epoch": world.epoch}
+        since = {"offset": 6, "epoch": fake_view.epoch}
         await client.send({"id": 3, "history": {"channel": VIEW, "limit": 10, "since": since}})
         found = (await client.next())["history"]
         assert [pub["offset"] for pub in found["publications"]] == [7, 8]
-        assert (found["offset"], found["epoch"]) == (8, world.epoch)
+        assert (found["offset"], found["epoch"]) == (8, fake_view.epoch)
         back = {"channel": VIEW, "limit": 2, "reverse": True}
         for id, more, offsets in ((20, {}, [8, 7]), (21, {"since": since | {"offset": 8}}, [7, 6])):
             await client.send({"id": id, "history": back | more})
@@ -296,7 +296,7 @@ async def test_recover_flag_and_history(wire: Wire) -> None:
             assert [pub["offset"] for pub in found["publications"]] == offsets
         await client.send({"id": 22, "history": {"channel": VIEW}})
         assert (await client.next())["history"].get("publications", []) == []
-        old = {"offset": 1, "epoch": world.epoch}
+        old = {"offset": 1, "epoch": fake_view.epoch}
         await client.send({"id": 4, "history": {"channel": VIEW, "limit": 10, "since": old}})
         assert (await client.next())["error"]["code"] == 112
         await client.send({"id": 5, "unsubscribe": {"channel": VIEW}})
@@ -311,7 +311,7 @@ async def test_recover_flag_and_history(wire: Wire) -> None:
 
 
 async def test_a_message_in_pieces() -> None:
-    async with serving(World(), max_frame=1024) as publisher:
+    async with serving(FakeView(), max_frame=1024) as publisher:
         async with raw(publisher) as client:
             await client.socket.send(['{"id":1,', '"connect":', "{}}"])
             assert "connect" in await client.next()
@@ -322,8 +322,8 @@ async def test_a_message_in_pieces() -> None:
 
 @both
 async def test_pings_are_answered_or_the_connection_is_closed(wire: Wire) -> None:
-    world = World()
-    async with serving(world, ping_interval=0.2) as publisher, raw(publisher, wire) as client:
+    fake_view = FakeView()
+    async with serving(fake_view, ping_interval=0.2) as publisher, raw(publisher, wire) as client:
         await client.connect()
         pings = [await client.socket.recv(decode=False) for _ in range(3) if await pong(client)]
         assert pings == [wire.ping] * 3
@@ -336,7 +336,7 @@ async def pong(client: Raw) -> bool:
 
 
 async def test_shutdown_tells_clients_to_come_back() -> None:
-    async with serving(World()) as publisher, raw(publisher) as client:
+    async with serving(FakeView()) as publisher, raw(publisher) as client:
         await client.connect()
         stopping = asyncio.create_task(publisher.websocket.stop())
         assert await client.closed() == (3001, "shutdown")
@@ -344,7 +344,7 @@ async def test_shutdown_tells_clients_to_come_back() -> None:
 
 
 async def test_origins() -> None:
-    async with serving(World(), origins=("https://app.example.com",)) as publisher:
+    async with serving(FakeView(), origins=("https://app.example.com",)) as publisher:
         for origin in (
             "https://app.example.com",
             f"http://127.0.0.1:{publisher.http.port}",
@@ -360,7 +360,7 @@ async def test_origins() -> None:
 
 
 async def test_other_addresses_are_refused() -> None:
-    async with serving(World()) as publisher:
+    async with serving(FakeView()) as publisher:
         url = publisher.addresses["websocket"]
         for where in (url + "x", url.replace("websocket", "other")):
             with pytest.raises(websockets.InvalidStatus) as refused:
@@ -370,9 +370,9 @@ async def test_other_addresses_are_refused() -> None:
 
 
 async def test_a_taken_port_is_a_clear_error() -> None:
-    async with serving(World()) as publisher:
+    async with serving(FakeView()) as publisher:
         taken = publisher.websocket.port
-        other = Publisher(World().reader, publisher.websocket.settings, ttl=60)
+        other = Publisher(FakeView().reader, publisher.websocket.settings, ttl=60)
         with pytest.raises(PortTaken, match=rf"127.0.0.1:{taken}.*publisher.port"):
             await other.start(port=taken, http_port=0)
         with pytest.raises(PortTaken, match=r"publisher.http_port"):
@@ -381,8 +381,8 @@ async def test_a_taken_port_is_a_clear_error() -> None:
 
 
 async def test_a_reader_that_stops_is_closed_and_does_not_hold_the_others() -> None:
-    world = World()
-    async with serving(world, queue_bytes=65_536) as publisher:
+    fake_view = FakeView()
+    async with serving(fake_view, queue_bytes=65_536) as publisher:
         slow = sockets.socket()
         slow.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
         slow.setblocking(False)
@@ -406,7 +406,7 @@ async def test_a_reader_that_stops_is_closed_and_does_not_hold_the_others() -> N
             sent = 0
             async with asyncio.timeout(WAIT):
                 while not publisher.stats.slow:
-                    world.put(("a", {"filler": "x" * 20_000, "n": sent}))
+                    fake_view.put(("a", {"filler": "x" * 20_000, "n": sent}))
                     sent += 1
                     await until(lambda wanted=sent: got == wanted)  # type: ignore[misc]
             assert counts(publisher) == (1, 1, 1, 1)
@@ -417,17 +417,17 @@ async def test_a_reader_that_stops_is_closed_and_does_not_hold_the_others() -> N
 
 
 async def test_a_state_larger_than_the_queue_is_not_slowness() -> None:
-    world = World()
+    fake_view = FakeView()
     for n in range(50):
-        world.put((f"k{n}", {"filler": "x" * 20_000}))
-    async with serving(world, queue_bytes=65_536) as publisher, raw(publisher) as client:
+        fake_view.put((f"k{n}", {"filler": "x" * 20_000}))
+    async with serving(fake_view, queue_bytes=65_536) as publisher, raw(publisher) as client:
         await client.connect()
         for n, channel in enumerate(("odds", "odds?", "odds?where="), 2):
             await client.send({"id": n, "subscribe": {"channel": channel}})
         for _ in range(3):
             reply = await client.next()
             assert len(reply["subscribe"]["data"]["rows"]) == 50
-        world.put(("k0", {"n": 1}))
+        fake_view.put(("k0", {"n": 1}))
         assert {(await client.next())["push"]["channel"] for _ in range(3)} == {
             "odds",
             "odds?",
@@ -438,8 +438,8 @@ async def test_a_state_larger_than_the_queue_is_not_slowness() -> None:
 
 
 async def test_lost_connections_leave_nothing_behind() -> None:
-    world = World()
-    async with serving(world) as publisher:
+    fake_view = FakeView()
+    async with serving(fake_view) as publisher:
         for _ in range(3):
             async with raw(publisher) as client:
                 await client.connect()
@@ -450,5 +450,5 @@ async def test_lost_connections_leave_nothing_behind() -> None:
                     assert "subscribe" in await client.next()
                 client.socket.transport.abort()
         await until(lambda: counts(publisher) == (0, 0, 0, 0))
-        assert len(world.store.all[VIEW].subscriptions) == 60  # they lapse, so that clients may come back
+        assert len(fake_view.store.all[VIEW].subscriptions) == 60  # they lapse, so that clients may come back
         assert json.dumps(describe(publisher.hub, publisher.stats, ""))

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
-from tests.support.fake_view import World
+from tests.support.fake_view import FakeView
 from tests.support.serving_publisher import raw, serving
 
 from distributary.config.sections import Kafka
@@ -58,9 +58,9 @@ def records(broker: RunningBroker, count: int) -> list[Message]:
 
 async def test_what_is_acknowledged_is_in_kafka(broker: RunningBroker, writer: TopicWriter) -> None:
     """Also after the broker was killed: a client is told, tries again, and no acknowledged move is lost."""
-    world = World()
-    inlet = Inlet([FEED], world.reader, writer.send)
-    async with serving(world, inlet=inlet) as publisher, raw(publisher) as player:
+    fake_view = FakeView()
+    inlet = Inlet([FEED], fake_view.reader, writer.send)
+    async with serving(fake_view, inlet=inlet) as publisher, raw(publisher) as player:
         await player.connect()
         moves = [{"player": f"p{n % 3}", "n": n} for n in range(20)]
         await player.send(

@@ -181,8 +181,8 @@ async def test_what_cannot_be_planned_stops_a_view_by_name(
     registry.register_schema(f"{feeding.topic}-value", Schema(json.dumps(node), "AVRO"))
     endless = await feeding.view(wait=False, feed={"format": "avro"})
     rules: dict[str, Any] = {
-        "reduce": "tests.support.fold_functions:act",
-        "reduce_events": "tests.support.fold_functions:happen",
+        "reduce": "tests.support.fold_functions:add_action",
+        "reduce_events": "tests.support.fold_functions:add_event",
     }
     other = Feeding(feeding.stack)
     events = await other.view(wait=False, events={"format": "avro"}, **rules)

@@ -16,8 +16,8 @@ import distributary
 from distributary.kafka import topic_offsets
 
 RULES: dict[str, Any] = {
-    "reduce": "tests.support.fold_functions:act",
-    "reduce_events": "tests.support.fold_functions:happen",
+    "reduce": "tests.support.fold_functions:add_action",
+    "reduce_events": "tests.support.fold_functions:add_event",
 }
 
 

@@ -168,7 +168,7 @@ async def test_tombstone_removes_row_of_view_keyed_by_the_field_that_partitions_
     by_id: dict[str, Any] = {"key": "id", "engine": engine, "feed": {"partitioned_by": "id"}}
     merged = await feeding.view(**by_id, where="text <> 'no'")
     latest = await feeding.view(**by_id, reduce="latest", select="id, text, upper(text) AS loud")
-    folded = await feeding.view(**by_id, reduce="tests.support.folds:longest")
+    folded = await feeding.view(**by_id, reduce="tests.support.fold_functions:longest")
     counted = await feeding.view(**by_id, reduce="aggregate", aggregates={"n": "count()"})
     feeding.produce([("a", {"id": "a", "text": "x"}), ("b", {"id": "b", "text": "y"}), ("c", None)])
     await feeding.rows_become(counted, {"a": {"id": "a", "n": 1}, "b": {"id": "b", "n": 1}})

@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * LIMIT)]
 
 SIX = range(6)
 RULES: dict[str, Any] = {
-    "reduce": "tests.support.fold_functions:act",
-    "reduce_events": "tests.support.fold_functions:happen",
+    "reduce": "tests.support.fold_functions:add_action",
+    "reduce_events": "tests.support.fold_functions:add_event",
 }
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 from tests.integration.cli.conftest import Run, caller
-from tests.support.secured_kafka import PASSWORDS, GuardedCluster
+from tests.support.secured_kafka import PASSWORDS, SecuredCluster
 
 Properties = dict[str, Any]
 As = Callable[[Properties], tuple[str, ...]]
 
 
 @pytest.fixture(scope="package")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster]:
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """Two brokers with passwords, certificates and lists."""
-    cluster = GuardedCluster(tmp_path_factory.mktemp("guarded"))
+    cluster = SecuredCluster(tmp_path_factory.mktemp("secured"))
     try:
         cluster.start()
         yield cluster
@@ -28,13 +28,13 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedCluster
 
 @pytest.fixture
 def run(
-    guarded: GuardedCluster,
+    secured: SecuredCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Run:
     """Call a command as one who may do all."""
-    return caller(guarded.address(), tmp_path, monkeypatch, capsys)
+    return caller(secured.address(), tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def topic(run: Run) -> str:
     return name
 
 
-def with_password(cluster: GuardedCluster, user: str, password: str | None = None) -> Properties:
+def with_password(cluster: SecuredCluster, user: str, password: str | None = None) -> Properties:
     """The properties of one who comes with a password, by default the right one."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     secret = PASSWORDS[user] if password is None else password
@@ -70,13 +70,13 @@ def with_password(cluster: GuardedCluster, user: str, password: str | None = Non
     }
 
 
-def by_tls_with_password(cluster: GuardedCluster, user: str) -> Properties:
+def by_tls_with_password(cluster: SecuredCluster, user: str) -> Properties:
     """The properties of one who comes with the right password, which nobody on the way can read."""
     both = {**with_password(cluster, user), **by_tls(cluster, cluster.ca)}
     return {**both, "bootstrap.servers": cluster.address("SASL_SSL"), "security.protocol": "SASL_SSL"}
 
 
-def by_tls(cluster: GuardedCluster, ca: Path) -> Properties:
+def by_tls(cluster: SecuredCluster, ca: Path) -> Properties:
     """The properties of one who comes by TLS and trusts what that certificate has signed."""
     return {
         "bootstrap.servers": cluster.address("SSL"),

@@ -8,7 +8,7 @@ import pytest
 from tests.integration.cli.conftest import Done, Run
 from tests.integration.secured.conftest import As, with_password
 from tests.support.clock import LIMIT
-from tests.support.secured_kafka import GuardedCluster
+from tests.support.secured_kafka import SecuredCluster
 
 
 def rows(text: str) -> list[list[str]]:
@@ -50,9 +50,9 @@ HINT = "distributary acls add --principal User:NAME"
 
 
 @pytest.fixture
-def ann(guarded: GuardedCluster, by: As) -> tuple[str, ...]:
+def ann(secured: SecuredCluster, by: As) -> tuple[str, ...]:
     """The options of one who may nothing, unless a list says so."""
-    return by(with_password(guarded, "ann"))
+    return by(with_password(secured, "ann"))
 
 
 @pytest.fixture

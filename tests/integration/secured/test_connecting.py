@@ -10,7 +10,7 @@ import pytest
 from tests.integration.cli.conftest import Run
 from tests.integration.secured.conftest import As, Properties, by_tls, with_password
 from tests.support.clock import LIMIT
-from tests.support.secured_kafka import GuardedCluster
+from tests.support.secured_kafka import SecuredCluster
 
 from distributary.client import AsyncProducer, Consumer, Producer
 from distributary.errors import KafkaRefused
@@ -21,7 +21,7 @@ AT_ONCE = 20 * LIMIT
 AT_LAST = 0.5
 """Seconds: what a broker says is told at once, what must be found out when nobody has answered so long."""
 
-CASES: dict[str, tuple[float, Callable[[GuardedCluster], Properties], list[str]]] = {
+CASES: dict[str, tuple[float, Callable[[SecuredCluster], Properties], list[str]]] = {
     "a wrong password": (
         AT_ONCE,
         lambda cluster: with_password(cluster, "ann", "wrong"),
@@ -57,10 +57,10 @@ Case = tuple[float, Properties, list[str]]
 
 
 @pytest.fixture(params=CASES)
-def barred(request: pytest.FixtureRequest, guarded: GuardedCluster) -> Case:
+def barred(request: pytest.FixtureRequest, secured: SecuredCluster) -> Case:
     """Somebody who is not let in, and what must be said of it."""
     limit, make, words = CASES[request.param]
-    properties = make(guarded)
+    properties = make(secured)
     return limit, properties, [*words, properties["bootstrap.servers"]]
 
 
@@ -105,21 +105,21 @@ def test_a_consumer(barred: Case) -> None:
     said(caught.value, ["shop.orders", *words])
 
 
-def test_whoever_has_what_it_takes_gets_in(run: Run, guarded: GuardedCluster, topic: str) -> None:
+def test_whoever_has_what_it_takes_gets_in(run: Run, secured: SecuredCluster, topic: str) -> None:
     """The same certificate and passwords that the others came without."""
     run("acls", "add", "--principal", "User:bob", "--producer", "--topic", topic).good()
     run("acls", "add", "--principal", "User:bob", "--consumer", "--topic", topic, "--group", "shop.g").good()
-    for properties in (by_tls(guarded, guarded.ca), with_password(guarded, "bob")):
+    for properties in (by_tls(secured, secured.ca), with_password(secured, "bob")):
         with Producer(producing(properties)) as producer:
             assert producer.send(topic, b"x") is not None
-    with Consumer(consuming(with_password(guarded, "bob"))) as consumer:
+    with Consumer(consuming(with_password(secured, "bob"))) as consumer:
         consumer.subscribe(topic)
         assert consumer.receive(20)
 
 
-def test_what_a_list_denies_is_told_to_a_program(run: Run, guarded: GuardedCluster, topic: str) -> None:
+def test_what_a_list_denies_is_told_to_a_program(run: Run, secured: SecuredCluster, topic: str) -> None:
     run("acls", "remove", "--principal", "User:ann", "--execute")
-    ann = with_password(guarded, "ann")
+    ann = with_password(secured, "ann")
 
     def send() -> KafkaRefused:
         with pytest.raises(KafkaRefused) as caught, Producer(producing(ann)) as producer:
@@ -145,15 +145,15 @@ def test_what_a_list_denies_is_told_to_a_program(run: Run, guarded: GuardedClust
     said(caught.value, ["transactional.id", "Ask for an ACL"])
 
 
-async def test_what_ends_a_producer_ends_every_wait(run: Run, guarded: GuardedCluster, topic: str) -> None:
+async def test_what_ends_a_producer_ends_every_wait(run: Run, secured: SecuredCluster, topic: str) -> None:
     await asyncio.to_thread(run, "acls", "remove", "--principal", "User:ann", "--execute")
     words = ("acls", "add", "--principal", "User:ann", "--operation", "read", "--topic", topic)
     (await asyncio.to_thread(run, *words)).good()
-    async with AsyncProducer(producing(with_password(guarded, "ann"))) as producer:
+    async with AsyncProducer(producing(with_password(secured, "ann"))) as producer:
         found = await asyncio.wait_for(
             asyncio.gather(*(producer.send(topic, b"x") for _ in range(3)), return_exceptions=True), 20
         )
     assert [type(one) for one in found] == [KafkaRefused] * 3
-    ann = producing(with_password(guarded, "ann"), producer_type="async", linger_ms=60_000)
+    ann = producing(with_password(secured, "ann"), producer_type="async", linger_ms=60_000)
     with pytest.raises(KafkaRefused), Producer(ann) as queued:
         queued.send(topic, b"x")

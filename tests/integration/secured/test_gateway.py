@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from tests.integration.cli.conftest import Run
 from tests.integration.secured.conftest import with_password
-from tests.support.secured_kafka import GuardedCluster
+from tests.support.secured_kafka import SecuredCluster
 
 from distributary.config import load
 from distributary.gateway.__main__ import listen
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.slow
 
 
 async def test_what_is_denied_is_not_called_missing(
-    guarded: GuardedCluster, run: Run, topic: str, tmp_path: Path
+    secured: SecuredCluster, run: Run, topic: str, tmp_path: Path
 ) -> None:
     await asyncio.to_thread(run, "acls", "remove", "--principal", "User:ann", "--execute")
-    properties = with_password(guarded, "ann")
+    properties = with_password(secured, "ann")
     servers = properties.pop("bootstrap.servers")
     (tmp_path / "distributary.toml").write_text("")
     config = load(tmp_path / "distributary.toml", env={})

@@ -10,7 +10,7 @@ from tests.integration.cli.conftest import Run
 from tests.integration.client.conftest import CLASSES, java_map
 from tests.integration.secured.conftest import by_tls, by_tls_with_password, with_password
 from tests.support.clock import LIMIT
-from tests.support.secured_kafka import GuardedCluster
+from tests.support.secured_kafka import SecuredCluster
 
 from distributary.client import Consumer, Producer, read_configuration
 
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     "way", ["password", "tls", "tls with password", "tls, its certificates within the text"]
 )
-def test_both_get_in(jvm: Any, run: Run, guarded: GuardedCluster, topic: str, way: str) -> None:
-    properties = with_password(guarded, "bob") if way == "password" else by_tls(guarded, guarded.ca)
+def test_both_get_in(jvm: Any, run: Run, secured: SecuredCluster, topic: str, way: str) -> None:
+    properties = with_password(secured, "bob") if way == "password" else by_tls(secured, secured.ca)
     if way == "tls with password":
-        properties = by_tls_with_password(guarded, "bob")
+        properties = by_tls_with_password(secured, "bob")
     if way.endswith("text"):
         del properties["ssl.truststore.location"]
-        properties["ssl.truststore.certificates"] = guarded.ca.read_text()
+        properties["ssl.truststore.certificates"] = secured.ca.read_text()
     run("acls", "add", "--principal", "User:bob", "--producer", "--topic", topic).good()
     run("acls", "add", "--principal", "User:bob", "--consumer", "--topic", topic, "--group", "shop.j").good()
     serial = dict.fromkeys(("key.serializer", "value.serializer"), CLASSES + "StringSerializer")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.integration.cli.conftest import Run
 from tests.support.clock import LIMIT
-from tests.support.secured_kafka import GuardedCluster
+from tests.support.secured_kafka import SecuredCluster
 
 from distributary.client import Consumer, Producer
 from distributary.errors import KafkaUnavailable, ProducerFenced
@@ -88,15 +88,15 @@ def test_a_topic_is_described_as_kafkas_tool_does(run: Run, topic: str) -> None:
 
 
 def test_what_is_said_while_a_broker_is_silent(
-    run: Run, guarded: GuardedCluster, topic: str, alone: str
+    run: Run, secured: SecuredCluster, topic: str, alone: str
 ) -> None:
     run("reassign", alone, "--brokers", "2", "--execute").good()
     settled(run, alone)
     run("produce", topic, stdin="x\n").good()
-    words = {"bootstrap.servers": guarded.address(), "delivery.timeout.ms": 700, "request.timeout.ms": 500}
+    words = {"bootstrap.servers": secured.address(), "delivery.timeout.ms": 700, "request.timeout.ms": 500}
     producer = Producer({"Type": "KafkaProducerConfig", "Properties": words})
     send_until_acknowledged(producer, alone, b"x")
-    with guarded.without(2):
+    with secured.without(2):
         (seen,) = run("topics", "describe", alone, "--json").good().json
         assert [one["leader"] for one in seen["partitions"]] == [None, None]
         assert [one["end"] for one in seen["partitions"]] == [None, None]
@@ -104,10 +104,10 @@ def test_what_is_said_while_a_broker_is_silent(
         assert "2,1" in run("topics", "describe", topic, "--under-replicated-partitions").good().out
         with pytest.raises(KafkaUnavailable) as caught:
             producer.send(alone, b"x", partition=0, key="k")
-        for word in (f"{alone} partition 0", "'k'", guarded.address(), "Check that it runs"):
+        for word in (f"{alone} partition 0", "'k'", secured.address(), "Check that it runs"):
             assert word in str(caught.value)
         run("produce", alone, "--set", "delivery.timeout.ms=700", stdin="x\n").bad(
-            "line 1", alone, guarded.address(), "Check that it runs"
+            "line 1", alone, secured.address(), "Check that it runs"
         )
         run("consume", alone, "--from-beginning", "--until-end").bad(alone, "eader", "topics describe")
         # What the other broker has goes on.
@@ -116,7 +116,7 @@ def test_what_is_said_while_a_broker_is_silent(
     send_until_acknowledged(producer, alone, b"back")
     producer.close()
     settings = {
-        "bootstrap.servers": guarded.address(),
+        "bootstrap.servers": secured.address(),
         "group.id": "shop.back",
         "auto.offset.reset": "latest",
     }
@@ -130,11 +130,11 @@ def test_what_is_said_while_a_broker_is_silent(
 
 
 def test_transactional_id_whose_last_transaction_is_being_ended_may_be_retried(
-    run: Run, guarded: GuardedCluster, topic: str
+    run: Run, secured: SecuredCluster, topic: str
 ) -> None:
     """Its end must be written to two brokers, one of which is away: until then no producer can begin."""
     run("topics", "alter", topic, "--set", "min.insync.replicas=2").good()
-    words = {"bootstrap.servers": guarded.address(), "transactional.id": topic}
+    words = {"bootstrap.servers": secured.address(), "transactional.id": topic}
     first = Producer({"Type": "KafkaProducerConfig", "Properties": words})
     with first.transaction():
         first.send(topic, b"whole", partition=0)
@@ -146,9 +146,9 @@ def test_transactional_id_whose_last_transaction_is_being_ended_may_be_retried(
     first.flush()
     limit = int(1_500 * LIMIT)  # long enough to hear from the coordinator why it must wait
     # By the broker that stays: librdkafka waits 10 s for one that falls silent while it connects to it.
-    words |= {"bootstrap.servers": guarded.address(brokers=[1]), "max.block.ms": str(limit)}
+    words |= {"bootstrap.servers": secured.address(brokers=[1]), "max.block.ms": str(limit)}
     second = Producer({"Type": "KafkaProducerConfig", "Properties": words})
-    with guarded.without(2):
+    with secured.without(2):
         with pytest.raises(KafkaUnavailable, match="still being ended") as caught:
             second.prepare()
         assert caught.value.retry

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.integration.socketio_gateway.gateways import gateway, needs_node, node
-from tests.support.fake_view import VIEW, Taken, World, until
+from tests.support.fake_view import VIEW, FakeTopicWriter, FakeView, until
 from tests.support.serving_publisher import serving
 
 from distributary.model.feed import Feed
@@ -20,10 +20,10 @@ pytestmark = needs_node
 
 @pytest.mark.parametrize("words", [["--websocket"], []], ids=["websocket", "upgraded"])
 async def test_state_then_changes_then_none(words: list[str]) -> None:
-    world = World()
-    world.put(("a", {"s": "f", "price": 1}), ("b", {"s": "g"}))
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f", "price": 1}), ("b", {"s": "g"}))
     async with (
-        serving(world) as publisher,
+        serving(fake_view) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
         node(one.port, *words) as client,
     ):
@@ -32,15 +32,15 @@ async def test_state_then_changes_then_none(words: list[str]) -> None:
             assert (await client.next("upgrade"))["transport"] == "websocket"
         joined = await client.ask("subscribe", {"view": VIEW, "where": "s = 'f'"})
         assert joined["data"]["rows"] == [["a", {"s": "f", "price": 1}]]
-        assert (joined["epoch"], joined["offset"]) == (world.epoch, 2)
-        world.put(("b", {"s": "f"}))
+        assert (joined["epoch"], joined["offset"]) == (fake_view.epoch, 2)
+        fake_view.put(("b", {"s": "f"}))
         told = await client.next("publication")
         assert (told["channel"], told["offset"], told["data"]["op"]) == (joined["channel"], 3, "add")
-        world.put(("a", None))
+        fake_view.put(("a", None))
         assert (await client.next("publication"))["data"]["op"] == "remove"
         assert await client.ask("unsubscribe", {"channel": joined["channel"]}) == {}
         await until(lambda: describe(publisher.hub, publisher.stats, "")["subscribers"] == 0)
-        world.put(("b", {"s": "f", "price": 2}))
+        fake_view.put(("b", {"s": "f", "price": 2}))
         # Away and back with a position: exactly what was missed.
         position = {"epoch": joined["epoch"], "offset": 4}
         again = await client.ask("subscribe", {"view": VIEW, "where": "s = 'f'", "recover": position})
@@ -51,35 +51,35 @@ async def test_state_then_changes_then_none(words: list[str]) -> None:
 
 
 async def test_by_polling_alone() -> None:
-    world = World()
+    fake_view = FakeView()
     async with (
-        serving(world) as publisher,
+        serving(fake_view) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
         node(one.port, "--polling") as client,
     ):
         await client.next("connect")
         await client.ask("subscribe", {"channel": VIEW})
         for n in range(20):
-            world.put(("a", {"n": n}))
+            fake_view.put(("a", {"n": n}))
         assert [(await client.next("publication"))["offset"] for _ in range(20)] == list(range(1, 21))
 
 
 async def test_the_rest_of_the_protocol() -> None:
-    world = World()
-    taken = Taken()
-    inlet = Inlet([Feed("moves", "game.moves", publish=True)], world.reader, taken.produce)
+    fake_view = FakeView()
+    taken = FakeTopicWriter()
+    inlet = Inlet([Feed("moves", "game.moves", publish=True)], fake_view.reader, taken.produce)
     async with (
-        serving(world, inlet=inlet, ping_interval=1.0) as publisher,
+        serving(fake_view, inlet=inlet, ping_interval=1.0) as publisher,
         gateway([publisher.addresses["websocket"]], ping_interval=1.0) as one,
         node(one.port, "--websocket") as client,
     ):
         await client.ask("subscribe", {"view": VIEW})
         for n in range(3):
-            world.put(("a", {"n": n}))
+            fake_view.put(("a", {"n": n}))
         found = await client.ask("history", {"channel": VIEW, "limit": 2, "reverse": True})
         assert ([p["offset"] for p in found["publications"]], found["offset"]) == ([3, 2], 3)
         found = await client.ask("rpc", {"method": "position", "data": {"view": VIEW}})
-        assert found["data"]["position"] == f"{world.epoch}:3"
+        assert found["data"]["position"] == f"{fake_view.epoch}:3"
         assert await client.ask("publish", {"channel": "feed:moves", "data": {"to": "e4"}}) == {}
         assert [json.loads(value or b"") for value in taken.values] == [{"to": "e4"}]
         refused = await client.ask("publish", {"channel": "feed:other", "data": {}})
@@ -88,16 +88,16 @@ async def test_the_rest_of_the_protocol() -> None:
         pings = publisher.stats.pings
         await until(lambda: publisher.stats.pings >= pings + 2)
         assert publisher.stats.closes == {}
-        world.writer.drop_view(VIEW)
+        fake_view.writer.drop_view(VIEW)
         assert await client.next("unsubscribed") == {"channel": VIEW, "code": 2000, "reason": "view deleted"}
 
 
 async def test_digits_stay_as_they_are() -> None:
-    world = World()
-    taken = Taken()
-    inlet = Inlet([Feed("moves", "m", publish=True)], world.reader, taken.produce)
+    fake_view = FakeView()
+    taken = FakeTopicWriter()
+    inlet = Inlet([Feed("moves", "m", publish=True)], fake_view.reader, taken.produce)
     async with (
-        serving(world, inlet=inlet) as publisher,
+        serving(fake_view, inlet=inlet) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
         node(one.port, "--websocket") as client,
     ):
@@ -132,7 +132,7 @@ NO_PACKETS = ("2", "2[]", "2{}", "2[7]", '2["*"]', "x", "51-[", "2" + "[" * 20_0
 
 async def test_bad_input_is_answered() -> None:
     async with (
-        serving(World()) as publisher,
+        serving(FakeView()) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
         node(one.port, "--websocket") as client,
     ):
@@ -148,7 +148,7 @@ async def test_bad_input_is_answered() -> None:
 
 async def test_a_frame_that_is_too_large_ends_the_connection() -> None:
     async with (
-        serving(World()) as publisher,
+        serving(FakeView()) as publisher,
         gateway([publisher.addresses["websocket"]], max_frame=2048) as one,
         node(one.port, "--websocket") as client,
     ):
@@ -159,7 +159,7 @@ async def test_a_frame_that_is_too_large_ends_the_connection() -> None:
 
 async def test_pages_of_others_are_refused() -> None:
     async with (
-        serving(World()) as publisher,
+        serving(FakeView()) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
         node(one.port, "--polling", "--origin", "https://evil.example.com") as evil,
         node(one.port, "--websocket", "--origin", "https://evil.example.com") as other,
@@ -174,7 +174,7 @@ async def test_who_never_says_who_it_is_is_cut_off() -> None:
     import aiohttp
 
     async with (
-        serving(World()) as publisher,
+        serving(FakeView()) as publisher,
         gateway([publisher.addresses["websocket"]], auth_timeout=0.2) as one,
         aiohttp.ClientSession() as http,
         http.ws_connect(f"http://127.0.0.1:{one.port}/socket.io/?EIO=4&transport=websocket") as socket,

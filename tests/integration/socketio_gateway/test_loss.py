@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import websockets
 from tests.integration.socketio_gateway.gateways import WAIT, gateway, needs_node, node
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.servers import StoreServer, free_port
 from tests.support.serving_publisher import serving
 
@@ -47,7 +47,7 @@ async def process(*words: str, folder: Path, **settings: str) -> AsyncIterator[t
 
 async def test_a_killed_publisher_is_not_noticed(store: StoreServer, tmp_path: Path) -> None:
     """The gateway goes on at the other publisher: no change is missing, none comes twice."""
-    world = World(writer=RedisWriter(store.url))
+    fake_view = FakeView(writer=RedisWriter(store.url))
     reader = RedisReader(store.url)
     ports = {"publisher_port": str(free_port()), "publisher_http_port": str(free_port())}
     async with (
@@ -64,12 +64,12 @@ async def test_a_killed_publisher_is_not_noticed(store: StoreServer, tmp_path: P
             joined = await client.ask("subscribe", {"view": VIEW})
             seen = []
             for n in range(3):
-                world.put(("a", {"n": n}))
+                fake_view.put(("a", {"n": n}))
                 seen.append((await client.next("publication"))["offset"])
             first.kill()
             await first.wait()
             for n in range(3, 8):
-                world.put(("a", {"n": n}))
+                fake_view.put(("a", {"n": n}))
                 seen.append((await client.next("publication"))["offset"])
             assert seen == list(range(joined["offset"] + 1, joined["offset"] + 9))
             assert other.stats.connections == 1
@@ -83,30 +83,30 @@ async def test_a_killed_publisher_is_not_noticed(store: StoreServer, tmp_path: P
 
 
 async def test_what_cannot_be_resumed_is_a_new_state() -> None:
-    world = World()
-    world.put(("a", {"n": 0}))
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 0}))
     async with (
-        serving(world) as publisher,
+        serving(fake_view) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
         node(one.port, "--websocket") as client,
     ):
         await client.ask("subscribe", {"view": VIEW})
-        world.crash()  # the epoch is another: the publisher sends everybody back (2500)
+        fake_view.crash()  # the epoch is another: the publisher sends everybody back (2500)
         told = await client.next("subscribed")
         assert (told["recovered"], told["data"]["rows"]) == (False, [["a", {"n": 0}]])
-        world.put(("a", {"n": 1}))
+        fake_view.put(("a", {"n": 1}))
         assert (await client.next("publication"))["data"]["changed"] == {"n": 1}
 
 
 async def test_publishers_come_later_than_their_clients() -> None:
-    world = World()
+    fake_view = FakeView()
     port = free_port()
     async with (
         gateway([f"ws://127.0.0.1:{port}/connection/websocket"]) as one,
         node(one.port, "--websocket") as client,
     ):
         await client.next("open")
-        async with serving(world) as publisher:
+        async with serving(fake_view) as publisher:
             # A plain relay of bytes, so that the address is known before the publisher is there.
             target = publisher.addresses["websocket"].split("//")[1].split("/")[0].split(":")
             server = await asyncio.start_server(_pipe(target[0], int(target[1])), "127.0.0.1", port)
@@ -130,9 +130,9 @@ def _pipe(host: str, port: int) -> Any:
 
 
 async def test_a_client_that_does_not_read_is_closed_and_comes_back() -> None:
-    world = World()
+    fake_view = FakeView()
     async with (
-        serving(world) as publisher,
+        serving(fake_view) as publisher,
         gateway([publisher.addresses["websocket"]], stall=0.5, queue_bytes=65_536) as one,
         node(one.port, "--websocket") as slow,
         node(one.port, "--websocket") as quick,
@@ -144,7 +144,7 @@ async def test_a_client_that_does_not_read_is_closed_and_comes_back() -> None:
 
         async def pour() -> None:
             for n in range(1000):
-                world.put(("a", {"n": n, "text": text}))
+                fake_view.put(("a", {"n": n, "text": text}))
                 await quick.next("publication")
                 if one.clients == 1:
                     return
@@ -166,18 +166,18 @@ async def test_a_client_that_does_not_read_is_closed_and_comes_back() -> None:
 @pytest.mark.parametrize("words", [["--websocket"], ["--polling"]], ids=["websocket", "polling"])
 async def test_the_state_comes_before_the_changes(words: list[str]) -> None:
     """Under a steady stream of changes an acknowledgement is never overtaken by its channel's changes."""
-    world = World()
+    fake_view = FakeView()
     stop = asyncio.Event()
 
     async def pour() -> None:
         n = 0
         while not stop.is_set():
             n += 1
-            world.put(("a", {"n": n}))
+            fake_view.put(("a", {"n": n}))
             await asyncio.sleep(0.001)
 
     async with (
-        serving(world) as publisher,
+        serving(fake_view) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
         node(one.port, *words) as client,
     ):

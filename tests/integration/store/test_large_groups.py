@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import redis
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 from tests.support.servers import StoreServer
 
 from distributary.model.build import Build
@@ -37,10 +37,10 @@ async def sent(store: StoreServer, call: Callable[[], Awaitable[object]]) -> int
 async def test_the_floor_of_the_log_is_told_without_its_oldest_group(
     store: StoreServer, reader: RedisReader
 ) -> None:
-    world = World(writer=RedisWriter(store.url))
+    fake_view = FakeView(writer=RedisWriter(store.url))
     await reader.register(VIEW, "q1", "{}", "s1", 60_000, True)
-    world.put(("a", {"filler": MEGABYTE}), ("b", {"n": 1}))
-    world.put(("a", {"n": 1}))
+    fake_view.put(("a", {"filler": MEGABYTE}), ("b", {"n": 1}))
+    fake_view.put(("a", {"n": 1}))
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: reader.query_state(VIEW, "q1"),
         lambda: reader.build(B),
@@ -72,15 +72,15 @@ async def followed(tail: AsyncIterator[TailEvent], count: int) -> list[int]:
 async def test_a_follower_that_was_away_reads_a_backlog_in_portions(
     store: StoreServer, reader: RedisReader
 ) -> None:
-    world = World(writer=RedisWriter(store.url))
+    fake_view = FakeView(writer=RedisWriter(store.url))
     tail = reader.tail(VIEW)
     try:
         assert isinstance(await anext(tail), Attached)
         for number in range(40):
-            world.put(("a", {"n": number, "filler": MEGABYTE}))
+            fake_view.put(("a", {"n": number, "filler": MEGABYTE}))
         portions = await followed(tail, 40)
         assert max(portions) <= max(FEW, LOG_BYTES // 1_000_000 + 1) * 1_010_000
-        world.put(("a", {"n": 41}))
+        fake_view.put(("a", {"n": 41}))
         event = await anext(tail)
         assert isinstance(event, Entries)
         assert [entry.last for entry in event.entries] == [41]
@@ -91,12 +91,12 @@ async def test_a_follower_that_was_away_reads_a_backlog_in_portions(
 async def test_a_follower_reads_many_small_groups_in_few_portions(
     store: StoreServer, reader: RedisReader
 ) -> None:
-    world = World(writer=RedisWriter(store.url))
+    fake_view = FakeView(writer=RedisWriter(store.url))
     tail = reader.tail(VIEW)
     try:
         assert isinstance(await anext(tail), Attached)
         for number in range(1_000):
-            world.put(("a", {"n": number}))
+            fake_view.put(("a", {"n": number}))
         portions = await followed(tail, 1_000)
         assert len(portions) <= 3
     finally:

@@ -13,8 +13,8 @@ import pytest
 import redis
 from redis.exceptions import ConnectionError as LinkError
 from tests.support.clock import LIMIT
-from tests.support.fake_hub import ALL
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_hub import WHOLE_VIEW
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 from tests.support.servers import StoreServer, free_port
 from tests.support.tcp_balancer import Balancer
@@ -103,13 +103,13 @@ async def test_a_demoted_primary_is_left_for_the_new_one(
     pair: tuple[StoreServer, StoreServer], address: Balancer
 ) -> None:
     one, two = pair
-    world = World(writer=RedisWriter(one.url))
-    world.put(("a", {"n": 1}))
+    fake_view = FakeView(writer=RedisWriter(one.url))
+    fake_view.put(("a", {"n": 1}))
     reader = RedisReader(url(address))
     hub = Hub(reader, ttl=60, hold_bytes=1 << 20, stats=Stats())
     try:
         sink = FoldingSink()
-        await hub.join(Wish(ALL), sink)
+        await hub.join(Wish(WHOLE_VIEW), sink)
         before = hub.followers[VIEW].history_id
         await asyncio.to_thread(promote, two, one)
         await asyncio.to_thread(follow, one, two)  # its clients stay where they are
@@ -126,11 +126,11 @@ async def test_a_demoted_primary_is_left_for_the_new_one(
         await until(lambda: sink.endings)
         assert hub.followers[VIEW].history_id == registered.state.history_id != before
         sink.attached = False
-        await hub.join(Wish(ALL, position=sink.position), sink)
+        await hub.join(Wish(WHOLE_VIEW, position=sink.position), sink)
         assert sink.rows == {"a": {"n": 1}}
         await asyncio.to_thread(settle, two)
-        world.reopen(RedisWriter(two.url))
-        world.put(("a", {"n": 2}))
+        fake_view.reopen(RedisWriter(two.url))
+        fake_view.put(("a", {"n": 2}))
         await until(lambda: sink.rows == {"a": {"n": 2}} or sink.endings[1:])
     finally:
         await hub.close()
@@ -141,7 +141,7 @@ async def test_a_primary_that_was_demoted_and_promoted_again_is_on_another_histo
     pair: tuple[StoreServer, StoreServer], address: Balancer
 ) -> None:
     one, two = pair
-    World(writer=RedisWriter(one.url)).put(("a", {"n": 1}))
+    FakeView(writer=RedisWriter(one.url)).put(("a", {"n": 1}))
     reader = RedisReader(url(address))
     try:
         async with aclosing(reader.tail(VIEW)) as tail, asyncio.timeout(WAIT):
@@ -162,13 +162,13 @@ async def test_a_primary_that_was_demoted_and_promoted_again_is_on_another_histo
 
 async def test_what_a_replica_does_not_have_is_not_said_to_be_missing(store: StoreServer) -> None:
     """While it is being filled it has nothing at all."""
-    world = World(writer=RedisWriter(store.url))
-    await asyncio.to_thread(world.put, ("a", {"n": 1}))
+    fake_view = FakeView(writer=RedisWriter(store.url))
+    await asyncio.to_thread(fake_view.put, ("a", {"n": 1}))
     reader = RedisReader(store.url)
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: reader.views(),
         lambda: reader.view(VIEW),
-        lambda: reader.build(world.build),
+        lambda: reader.build(fake_view.build),
         lambda: reader.register(VIEW, "q1", "{}", "s1", 60_000, True),
         lambda: reader.subscription(VIEW, "s1"),
         lambda: reader.query_text(VIEW, "q1"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 from tests.support.clock import LIMIT
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 from tests.support.servers import free_port
 from tests.support.serving_publisher import serving
 
@@ -87,13 +87,13 @@ async def test_rows_are_written_read_and_followed_by_tls(store: Store) -> None:
     await wait_for_store(url, 5 * LIMIT)
     writer, reader = RedisWriter(url), RedisReader(url)
     try:
-        world = World(writer=writer)
+        fake_view = FakeView(writer=writer)
         async with (
-            serving(world, reader=reader) as publisher,
+            serving(fake_view, reader=reader) as publisher,
             subscribe(VIEW, url=publisher.addresses["websocket"]) as changes,
         ):
             assert (await anext(changes)).op == "snapshot"
-            world.put(("m1", {"price": 1.5}))
+            fake_view.put(("m1", {"price": 1.5}))
             assert (await anext(changes)).key == "m1"
     finally:
         await reader.close()

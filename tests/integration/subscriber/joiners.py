@@ -22,7 +22,7 @@ from distributary.model.query import Query
 from distributary.store.redis import RedisReader
 
 
-class Asking(NamedTuple):
+class CountedQuery(NamedTuple):
     """A query: its one-step channel, its parameters for SSE, itself, and which rows it wants."""
 
     channel: str
@@ -31,9 +31,9 @@ class Asking(NamedTuple):
     wanted: Wanted
 
 
-def by_group(group: int) -> Asking:
+def by_group(group: int) -> CountedQuery:
     where = f"g = {group}"
-    return Asking(
+    return CountedQuery(
         f"{VIEW}?where={quote(where)}",
         f"where={quote(where)}",
         Query.parse(VIEW, where),
@@ -41,12 +41,12 @@ def by_group(group: int) -> Asking:
     )
 
 
-def by_keys(*keys: str) -> Asking:
+def by_keys(*keys: str) -> CountedQuery:
     text = "keys=" + ",".join(keys)
-    return Asking(f"{VIEW}?{text}", text, Query.of_keys(VIEW, keys), lambda key, row: key in keys)
+    return CountedQuery(f"{VIEW}?{text}", text, Query.of_keys(VIEW, keys), lambda key, row: key in keys)
 
 
-WHOLE = Asking(VIEW, "", Query.parse(VIEW, None), lambda key, row: True)
+WHOLE = CountedQuery(VIEW, "", Query.parse(VIEW, None), lambda key, row: True)
 GROUPED = [by_group(group) for group in range(GROUPS)]
 KEYED = [
     by_keys(*(f"h{row}" for row in range(12)), "c7", "none"),
@@ -97,7 +97,7 @@ class Joiners:
             for _ in range(streams[0]):
                 group.create_task(self._streams(streams[1]))
 
-    async def stay(self, asking: Asking, joined: asyncio.Event, end: asyncio.Future[int]) -> Witness:
+    async def stay(self, asking: CountedQuery, joined: asyncio.Event, end: asyncio.Future[int]) -> Witness:
         """Join once and stay until the view has come to its end; give the account."""
         witness = Witness(asking.wanted)
         async with socket(self._addresses) as client:
@@ -189,7 +189,7 @@ class Joiners:
             if not self.tally.faults:
                 yield n
 
-    def _choose(self) -> Asking:
+    def _choose(self) -> CountedQuery:
         """Choose a query; those that are read in pages cost more, so fewer ask for them."""
         kind = self._random.random()
         return WHOLE if kind < 0.03 else self._random.choice(GROUPED if kind < 0.15 else KEYED)
@@ -233,7 +233,7 @@ class Joiners:
         return how, last
 
 
-def wanted_at(asking: Asking, seq: int) -> dict[str, Any]:
+def wanted_at(asking: CountedQuery, seq: int) -> dict[str, Any]:
     """A query's rows at a position."""
     return {key: row for key, row in rows_at(seq).items() if asking.wanted(key, row)}
 

@@ -13,7 +13,7 @@ import websockets
 from tests.integration.conftest import Database
 from tests.integration.subscriber.conftest import Start
 from tests.support.counted_view import COUNTED, VIEW
-from tests.support.reducer_harness import Folding
+from tests.support.reducer_harness import ReducerHarness
 from tests.support.serving_publisher import Raw
 
 from distributary.store.redis import RedisWriter
@@ -32,7 +32,7 @@ async def test_documented_codes_and_others_unaffected(database: Database, publis
     writer = RedisWriter(database.url)
     writer.define(VIEW, COUNTED.build, COUNTED.text)
     writer.close()
-    folding = Folding(database.url, COUNTED)
+    folding = ReducerHarness(database.url, COUNTED)
     folding.go_live()
     folding.fold(a={"n": 0})
     addresses = (await asyncio.to_thread(publish, database.url)).addresses

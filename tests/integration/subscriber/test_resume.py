@@ -12,7 +12,7 @@ import pytest
 from tests.integration.conftest import Database
 from tests.integration.subscriber.conftest import Start
 from tests.support.counted_view import COUNTED, VIEW
-from tests.support.reducer_harness import Folding
+from tests.support.reducer_harness import ReducerHarness
 from tests.support.sse_reader import Event, Stream
 from tests.support.stack import Feeding
 
@@ -83,7 +83,7 @@ async def test_a_trimmed_log_gives_the_state_anew(database: Database, publish: S
     writer = RedisWriter(database.url)
     writer.define(VIEW, COUNTED.build, COUNTED.text)
     writer.close()
-    folding = Folding(database.url, COUNTED, log_length=100)
+    folding = ReducerHarness(database.url, COUNTED, log_length=100)
     folding.go_live()
     folding.fold(a={"n": 0}, b={"n": 0})
     http = (await asyncio.to_thread(publish, database.url)).addresses["http"]

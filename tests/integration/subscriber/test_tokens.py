@@ -20,7 +20,7 @@ from distributary.subscriber.sync_subscriber import subscribe_sync
 
 
 async def test_a_token_got_anew_keeps_a_connection() -> None:
-    world = two_rows()
+    fake_view = two_rows()
     got = []
     give = german
 
@@ -28,7 +28,7 @@ async def test_a_token_got_anew_keeps_a_connection() -> None:
         got.append(give("ann", lasts=2))
         return got[-1]
 
-    async with serving(world, auth=AUTH) as publisher:
+    async with serving(fake_view, auth=AUTH) as publisher:
         url = publisher.addresses["websocket"]
         async with (
             asyncio.timeout(3 * WAIT),
@@ -38,7 +38,7 @@ async def test_a_token_got_anew_keeps_a_connection() -> None:
             await anext(it)
             await until(lambda: len(got) >= 3)
             assert publisher.stats.accepted == 1, "refreshed, not connected again"
-            world.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
+            fake_view.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
             assert (await anext(it)).key == "de"
             # The one who gives the tokens gives another filter: all rows are told anew.
             give = french
@@ -47,9 +47,9 @@ async def test_a_token_got_anew_keeps_a_connection() -> None:
 
 
 async def test_one_that_is_over_is_replaced_at_the_next_connection() -> None:
-    world = two_rows()
+    fake_view = two_rows()
     tokens = iter([german(lasts=-1), german()])
-    async with serving(world, auth=AUTH) as publisher:
+    async with serving(fake_view, auth=AUTH) as publisher:
         url = publisher.addresses["websocket"]
         async with distributary.subscribe(VIEW, url=url, get_token=lambda: next(tokens)) as it:
             assert set(it.rows) == {"de"}

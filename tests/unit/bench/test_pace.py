@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from bench.child import BenchError
 from bench.pace import Others
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 from tests.support.serving_publisher import WAIT, serving
 
 
 async def test_the_others_subscribe_and_say_when_they_are_closed() -> None:
-    async with serving(World()) as publisher:
+    async with serving(FakeView()) as publisher:
         others = await asyncio.to_thread(Others, publisher.addresses["websocket"], 4, VIEW)
         (follower,) = publisher.hub.followers.values()
         assert len(follower.members) == 4
@@ -22,6 +22,6 @@ async def test_the_others_subscribe_and_say_when_they_are_closed() -> None:
 
 
 async def test_a_subscriber_that_is_refused() -> None:
-    async with serving(World()) as publisher:
+    async with serving(FakeView()) as publisher:
         with pytest.raises(BenchError, match="unknown channel"):
             await asyncio.to_thread(Others, publisher.addresses["websocket"], 1, "nothing")

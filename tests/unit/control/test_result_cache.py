@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 
 from distributary.control.result_cache import RESULT_BYTES, Result, Results, tag_of
 from distributary.model.build import Build
@@ -37,15 +37,15 @@ class Clock:
 @pytest.mark.parametrize("seed", range(20))
 async def test_the_same_tag_means_the_same_rows_and_the_other_way_round(seed: int) -> None:
     chance = random.Random(seed)
-    world, query = World(), Query.parse(VIEW, "s = 'f'")
+    fake_view, query = FakeView(), Query.parse(VIEW, "s = 'f'")
     seen: dict[str, str] = {}
     last = ""
     for _ in range(200):
         key = f"k{chance.randrange(6)}"
-        gone = key in world.rows() and chance.random() < 0.4
-        world.put((key, None if gone else {"s": chance.choice("fg"), "n": chance.randrange(3)}))
-        found = await read_unregistered(world.reader, world.build, query, max_bytes=1 << 30)
-        now = {k: r for k, r in world.rows().items() if belongs(query, k, json.dumps(r).encode())}
+        gone = key in fake_view.rows() and chance.random() < 0.4
+        fake_view.put((key, None if gone else {"s": chance.choice("fg"), "n": chance.randrange(3)}))
+        found = await read_unregistered(fake_view.reader, fake_view.build, query, max_bytes=1 << 30)
+        now = {k: r for k, r in fake_view.rows().items() if belongs(query, k, json.dumps(r).encode())}
         text = json.dumps(now, sort_keys=True)
         tag = tag_of(query, found)
         assert seen.setdefault(tag, text) == text

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from aiohttp import ClientResponse
-from tests.support.fake_view import World
+from tests.support.fake_view import FakeView
 from tests.unit.control.conftest import Api, check
 from yarl import URL
 
@@ -32,15 +32,15 @@ PATH = "/v1/views/odds"
 class Rows:
     """The API over a view that the test writes; time is what the test says."""
 
-    def __init__(self, api: Api, world: World) -> None:
-        self.api, self.world = api, world
+    def __init__(self, api: Api, fake_view: FakeView) -> None:
+        self.api, self.fake_view = api, fake_view
         self.now = 1_700_000_000_000
-        world.store.clock = lambda: self.now / 1000
-        api.context.reader, api.context.writer = world.reader, world.writer
+        fake_view.store.clock = lambda: self.now / 1000
+        api.context.reader, api.context.writer = fake_view.reader, fake_view.writer
         self.results = api.client.app[RESULTS]
 
     def put(self, **rows: dict[str, Any] | None) -> None:
-        self.world.put(*rows.items())
+        self.fake_view.put(*rows.items())
 
     async def ask(self, query: str = "", method: str = "GET", **headers: str) -> tuple[ClientResponse, bytes]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -67,7 +67,7 @@ class Rows:
 async def rows(tmp_path: Path) -> AsyncIterator[Rows]:
     api = Api(tmp_path)
     async with api.client:
-        found = Rows(api, World())
+        found = Rows(api, FakeView())
         found.put(
             b={"sport": "golf", "price": msgspec.Raw(b"1.50"), "match": {"id": 2, "name": "x"}},
             a={"sport": "football", "price": msgspec.Raw(b"12345678901234567890.10")},
@@ -82,10 +82,10 @@ async def test_all_rows_with_their_position(rows: Rows) -> None:
         b'{"view":"odds","position":"%b:3","time":1700000000000,"stale":false,"count":3,"rows":['
         b'["a",{"sport":"football","price":12345678901234567890.10}],'
         b'["b",{"sport":"golf","price":1.50,"match":{"id":2,"name":"x"}}],'
-        b'["c",{"sport":"golf","price":3}]]}' % rows.world.epoch.encode()
+        b'["c",{"sport":"golf","price":3}]]}' % rows.fake_view.epoch.encode()
     )
     assert reply.headers["Content-Type"] == "application/json"
-    assert reply.headers["Distributary-Position"] == f"{rows.world.epoch}:3"
+    assert reply.headers["Distributary-Position"] == f"{rows.fake_view.epoch}:3"
     assert reply.headers["Cache-Control"] == "public, max-age=1, stale-while-revalidate=5"
     assert reply.headers["Vary"] == "Accept, Origin"
     assert reply.headers["Last-Modified"] == "Tue, 14 Nov 2023 22:13:20 GMT"
@@ -106,7 +106,7 @@ async def test_all_rows_with_their_position(rows: Rows) -> None:
 async def test_a_query(rows: Rows, query: str, keys: str) -> None:
     found = await rows.get(query)
     assert [key for key, _ in found["rows"]] == list(keys)
-    assert (found["count"], found["position"]) == (len(keys), f"{rows.world.epoch}:3")
+    assert (found["count"], found["position"]) == (len(keys), f"{rows.fake_view.epoch}:3")
 
 
 async def test_fields(rows: Rows) -> None:
@@ -118,7 +118,7 @@ async def test_formats(rows: Rows) -> None:
     reply, body = await rows.ask("?keys=b", Accept="application/x-ndjson")
     assert reply.headers["Content-Type"] == "application/x-ndjson"
     assert body == b'{"key":"b","row":{"sport":"golf","price":1.50,"match":{"id":2,"name":"x"}}}\n'
-    assert reply.headers["Distributary-Position"] == f"{rows.world.epoch}:3"
+    assert reply.headers["Distributary-Position"] == f"{rows.fake_view.epoch}:3"
     reply, body = await rows.ask("?fields=price", Accept="text/html, text/csv;q=0.5")
     assert reply.headers["Content-Type"] == "text/csv; charset=utf-8; header=present"
     assert body == b"key,price\r\na,12345678901234567890.10\r\nb,1.50\r\nc,3\r\n"
@@ -144,7 +144,7 @@ async def test_the_tag_stays_until_the_rows_change(rows: Rows) -> None:
     rows.put(a={"sport": "football", "price": 9}, d={"sport": "chess"})
     again, same = await rows.ask(query)
     assert (again.headers["ETag"], same) == (tag, body)
-    assert again.headers["Distributary-Position"] == f"{rows.world.epoch}:5"
+    assert again.headers["Distributary-Position"] == f"{rows.fake_view.epoch}:5"
     reply, nothing = await rows.ask(query, If_None_Match=tag)
     assert (reply.status, nothing, reply.headers["ETag"]) == (304, b"", tag)
     assert reply.headers["Cache-Control"].startswith("public")
@@ -178,10 +178,10 @@ async def test_every_shape_of_the_rows_has_a_tag_of_its_own(rows: Rows) -> None:
 
 async def test_a_new_epoch_is_another_tag(rows: Rows) -> None:
     tag = (await rows.ask())[0].headers["ETag"]
-    rows.world.crash()
+    rows.fake_view.crash()
     reply, body = await rows.ask(If_None_Match=tag)
     assert reply.status == 200
-    assert json.loads(body)["position"] == f"{rows.world.epoch}:3"
+    assert json.loads(body)["position"] == f"{rows.fake_view.epoch}:3"
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ async def walk(rows: Rows, query: str, between: Any = lambda: None, **headers: s
 async def test_all_pages_show_the_first_ones_position(rows: Rows) -> None:
     for n in range(50):
         rows.put(**{f"k{n:02}": {"sport": "golf", "n": n}})
-    position, before = rows.world.seq, dict(rows.world.rows())
+    position, before = rows.fake_view.seq, dict(rows.fake_view.rows())
     changes = iter(range(1000))
 
     def between() -> None:
@@ -308,12 +308,12 @@ async def test_all_pages_show_the_first_ones_position(rows: Rows) -> None:
 
     pages = [json.loads(page) for page in await walk(rows, "?limit=7&fields=sport,n", between)]
     assert len(pages) == 8
-    assert {page["position"] for page in pages} == {f"{rows.world.epoch}:{position}"}
+    assert {page["position"] for page in pages} == {f"{rows.fake_view.epoch}:{position}"}
     assert {page["count"] for page in pages} == {53}
     shown = [pair for page in pages for pair in page["rows"]]
     assert [key for key, _ in shown] == sorted(before)
     assert all(before[key][name] == value for key, row in shown for name, value in row.items())  # type: ignore[index]
-    assert (await rows.get("?limit=7"))["position"] == f"{rows.world.epoch}:{rows.world.seq}"
+    assert (await rows.get("?limit=7"))["position"] == f"{rows.fake_view.epoch}:{rows.fake_view.seq}"
 
 
 async def test_next_is_the_page_that_the_link_leads_to(rows: Rows) -> None:
@@ -359,7 +359,7 @@ async def test_a_token_serves_its_own_query_only(rows: Rows) -> None:
     error = await rows.refused(400, f"?limit=2&where=sport='golf'&page={token}")
     assert "another query" in error["message"]
     assert "only 3 rows" in (await rows.refused(400, f"?page={token.split('-')[0]}-3"))["message"]
-    rows.world.writer.define("other", "b1", "{}")
+    rows.fake_view.writer.define("other", "b1", "{}")
     async with rows.api.client.get(f"/v1/views/other?page={token}") as reply:
         await check(reply, 400)
 
@@ -394,7 +394,7 @@ async def test_unknown_views_are_404(rows: Rows) -> None:
 
 @pytest.mark.parametrize(("status", "said"), [("building", "is being built"), ("stopped", "is stopped")])
 async def test_a_view_that_is_not_live_has_no_rows_yet(rows: Rows, status: str, said: str) -> None:
-    rows.world.writer.note(rows.world.build, status=status, reason="no topic")
+    rows.fake_view.writer.note(rows.fake_view.build, status=status, reason="no topic")
     async with rows.api.client.get(PATH) as reply:
         assert reply.headers["Retry-After"] == "1"
         error = await check(reply, 503)
@@ -413,13 +413,13 @@ async def test_too_much_is_said_clearly(rows: Rows) -> None:
 
 
 async def test_stale_and_incomplete_are_said(rows: Rows) -> None:
-    rows.world.writer.define("odds", "b1", json.dumps({"stale_after": 5}))
-    rows.world.writer.fresh("odds")
+    rows.fake_view.writer.define("odds", "b1", json.dumps({"stale_after": 5}))
+    rows.fake_view.writer.fresh("odds")
     reply, _ = await rows.ask()
     assert "Distributary-State" not in reply.headers
     tag = reply.headers["ETag"]
     rows.now += 6_000
-    rows.world.writer.note(rows.world.build, incomplete="1")
+    rows.fake_view.writer.note(rows.fake_view.build, incomplete="1")
     reply, body = await rows.ask(If_None_Match=tag)
     found = json.loads(body)
     assert (found["stale"], found["incomplete"]) == (True, True)

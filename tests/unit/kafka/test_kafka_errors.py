@@ -1,4 +1,4 @@
-"""Kafka's answers as errors. What brokers really answer: tests/integration/guarded."""
+"""Kafka's answers as errors. What brokers really answer: tests/integration/secured."""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ import re
 from typing import Any
 
 from tests.support.fake_hub import hub_of
-from tests.support.fake_view import World
+from tests.support.fake_view import FakeView
 
 from distributary.publisher import metrics
 
 
 async def told(pid: int) -> dict[str, Any]:
-    async with hub_of(World()) as hub:
+    async with hub_of(FakeView()) as hub:
         hub.stats.closed(1009)
         hub.stats.publishes["written"] = 3
         hub.stats.latency('o"dds').observe_all([0])
@@ -50,6 +50,6 @@ def test_a_process_of_another_version_may_say_less() -> None:
 
 
 async def test_describe_is_json() -> None:
-    async with hub_of(World()) as hub:
+    async with hub_of(FakeView()) as hub:
         said = json.loads(json.dumps(metrics.describe(hub, hub.stats, "id")))
     assert (said["id"], said["pid"], said["publishes"]) == ("id", os.getpid(), {"written": 0, "refused": 0})

@@ -10,7 +10,7 @@ from unittest.mock import AsyncMock
 from zlib import crc32
 
 import pytest
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 
 from distributary.model.build import Build
 from distributary.model.query import Query
@@ -28,27 +28,29 @@ class Meddling:
     Its pages are buckets of keys, as a scan of a hash table gives them.
     """
 
-    def __init__(self, world: World, meddle: Any) -> None:
-        self._world = world
+    def __init__(self, fake_view: FakeView, meddle: Any) -> None:
+        self._fake_view = fake_view
         self._meddle = meddle
 
     def __getattr__(self, name: str) -> Any:
-        inner = getattr(self._world.reader, name)
+        inner = getattr(self._fake_view.reader, name)
 
         async def call(*args: Any) -> Any:
             if name in ("page", "log"):
                 self._meddle(name)
             if name == "page":
-                rows = self._world.store.all[VIEW].builds["b1"].rows.items()
+                rows = self._fake_view.store.all[VIEW].builds["b1"].rows.items()
                 some = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
-                return Page(self._world.epoch, self._world.seq, (args[1] + 1) % BUCKETS, some)
+                return Page(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, some)
             return await inner(*args)
 
         return call
 
 
-def matching(world: World, query: Query) -> dict[str, Any]:
-    return {key: row for key, row in world.rows().items() if belongs(query, key, json.dumps(row).encode())}
+def matching(fake_view: FakeView, query: Query) -> dict[str, Any]:
+    return {
+        key: row for key, row in fake_view.rows().items() if belongs(query, key, json.dumps(row).encode())
+    }
 
 
 def some_row(chance: random.Random) -> dict[str, Any]:
@@ -56,69 +58,69 @@ def some_row(chance: random.Random) -> dict[str, Any]:
     return row | {"m": 1} if chance.random() < 0.3 else row
 
 
-async def known(world: World, query: Query) -> int:
+async def known(fake_view: FakeView, query: Query) -> int:
     """Register a query; give its number."""
-    return (await world.reader.register(VIEW, query.id, query.text, "S", 60_000, True)).number
+    return (await fake_view.reader.register(VIEW, query.id, query.text, "S", 60_000, True)).number
 
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_pages_with_writes_between_them(seed: int) -> None:
     chance = random.Random(seed)
-    world = World()
+    fake_view = FakeView()
     for n in range(30):
-        world.put((f"k{n:02}", {"s": chance.choice("fg"), "n": n}))
+        fake_view.put((f"k{n:02}", {"s": chance.choice("fg"), "n": n}))
     history: dict[int, dict[str, Any]] = {}
     query = Query.parse(VIEW, chance.choice([None, "s = 'f'"]))
-    number = await known(world, query)
-    history[world.seq] = matching(world, query)
+    number = await known(fake_view, query)
+    history[fake_view.seq] = matching(fake_view, query)
 
     def meddle(name: str) -> None:
         for _ in range(chance.randrange(4)):
             key = f"k{chance.randrange(35):02}"
-            gone = key in world.rows() and chance.random() < 0.4
-            world.put((key, None if gone else some_row(chance)))
-            history[world.seq] = matching(world, query)
+            gone = key in fake_view.rows() and chance.random() < 0.4
+            fake_view.put((key, None if gone else some_row(chance)))
+            history[fake_view.seq] = matching(fake_view, query)
 
-    store: Any = Meddling(world, meddle)
-    found = await read_registered(store, world.build, query, number)
-    assert found.epoch == world.epoch
+    store: Any = Meddling(fake_view, meddle)
+    found = await read_registered(store, fake_view.build, query, number)
+    assert found.epoch == fake_view.epoch
     assert {key: json.loads(row) for key, row in found.rows} == history[found.seq]
 
 
 async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
-    world = World()
+    fake_view = FakeView()
     for n in range(10):
-        world.put((f"k{n}", {"n": n}))
+        fake_view.put((f"k{n}", {"n": n}))
     crashed: list[str] = []
 
     def meddle(name: str) -> None:
         crashed.append(name)
         if len(crashed) == 2:
-            world.crash()
+            fake_view.crash()
 
-    store: Any = Meddling(world, meddle)
-    found = await read_registered(store, world.build, Query(VIEW), await known(world, Query(VIEW)))
-    assert (found.epoch, len(found.rows)) == (world.epoch, 10)
+    store: Any = Meddling(fake_view, meddle)
+    found = await read_registered(store, fake_view.build, Query(VIEW), await known(fake_view, Query(VIEW)))
+    assert (found.epoch, len(found.rows)) == (fake_view.epoch, 10)
 
 
 async def test_a_log_that_is_cut_too_fast_is_given_up() -> None:
-    world = World(log_length=1)
+    fake_view = FakeView(log_length=1)
     for n in range(10):
-        world.put((f"k{n}", {"n": n}))
+        fake_view.put((f"k{n}", {"n": n}))
 
     def meddle(name: str) -> None:
         for n in range(5):
-            world.put((f"k{n}", {"n": -n}))
+            fake_view.put((f"k{n}", {"n": -n}))
 
-    store: Any = Meddling(world, meddle)
+    store: Any = Meddling(fake_view, meddle)
     with pytest.raises(StaleRead):
-        await read_registered(store, world.build, Query(VIEW), await known(world, Query(VIEW)))
+        await read_registered(store, fake_view.build, Query(VIEW), await known(fake_view, Query(VIEW)))
 
 
 async def test_by_key() -> None:
-    world = World()
-    world.put(("a", {"n": 1}), ("b", {"n": 2}))
-    found = await read_registered(world.reader, world.build, Query.of_keys(VIEW, ["b", "c"]), 1)
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
+    found = await read_registered(fake_view.reader, fake_view.build, Query.of_keys(VIEW, ["b", "c"]), 1)
     assert (found.seq, found.rows) == (2, [("b", b'{"n":2}')])
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.serving_publisher import WAIT, raw, serving
 from tests.support.wire_formats import write
 
@@ -54,7 +54,7 @@ def test_a_reader_that_reads_but_too_slowly_is_closed() -> None:
     limit = 500_000
 
     async def scenario() -> None:
-        async with serving(World(), queue_bytes=limit) as publisher:
+        async with serving(FakeView(), queue_bytes=limit) as publisher:
             with await opened(publisher) as reader:
                 (connection,) = publisher.websocket.connections
                 transport = connection._transport
@@ -81,7 +81,7 @@ def test_what_was_allowed_for_a_state_is_taken_back_when_the_reader_has_it() -> 
     limit = 100_000
 
     async def scenario() -> None:
-        async with serving(World(), queue_bytes=limit) as publisher:
+        async with serving(FakeView(), queue_bytes=limit) as publisher:
             with await opened(publisher) as reader:
                 (connection,) = publisher.websocket.connections
                 for _ in range(3):  # as a client that asks for its history again and again
@@ -105,12 +105,12 @@ def test_what_was_allowed_for_a_state_is_taken_back_when_the_reader_has_it() -> 
 SUBSCRIBE = {"id": 2, "subscribe": {"channel": VIEW}}
 
 
-def large() -> World:
+def large() -> FakeView:
     """A view of 6 million bytes: more than the kernel takes for a reader that does not read."""
-    world = World()
+    fake_view = FakeView()
     for n in range(60):
-        world.put((f"k{n}", {"filler": "x" * 100_000}))
-    return world
+        fake_view.put((f"k{n}", {"filler": "x" * 100_000}))
+    return fake_view
 
 
 def waiting(publisher: Publisher) -> int:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.fake_hub import ALL, F, hub_of
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_hub import FILTERED, WHOLE_VIEW, hub_of
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
 from distributary.model.build import Definition
@@ -28,8 +28,8 @@ FOOTBALL = Query.parse(VIEW, "s = 'f'")
 REPLAYED = View(VIEW, "odds", reduce="latest", replay=True)
 
 
-class Written(World):
-    """A world that knows its past: the rows after each change, and the records that made them."""
+class Written(FakeView):
+    """A fake view that knows its past: the rows after each change, and the records that made them."""
 
     def __init__(self, view: View = REPLAYED, **more: Any) -> None:
         super().__init__(**more)
@@ -64,12 +64,12 @@ class Written(World):
 class Meddling:
     """A reader behind whose back something is written before and after each call."""
 
-    def __init__(self, world: World, meddle: Callable[[], None]) -> None:
-        self._world = world
+    def __init__(self, fake_view: FakeView, meddle: Callable[[], None]) -> None:
+        self._fake_view = fake_view
         self._meddle = meddle
 
     def __getattr__(self, name: str) -> Any:
-        inner = getattr(self._world.reader, name)
+        inner = getattr(self._fake_view.reader, name)
 
         async def call(*args: Any, **more: Any) -> Any:
             self._meddle()
@@ -97,61 +97,61 @@ def folded(rows: dict[str, Any], outcome: Recovered) -> dict[str, Any]:
         elif said["op"] == "add":
             out[said["key"]] = said["row"]
         else:
-            out[said["key"]] = said["changed"]  # the world tells all fields
+            out[said["key"]] = said["changed"]  # the fake view reports all fields
     return out
 
 
-async def registered(world: World, query: Query, id: str = "s") -> None:
-    await world.reader.register(VIEW, query.id, query.text, id, 60_000, True)
+async def registered(fake_view: FakeView, query: Query, id: str = "s") -> None:
+    await fake_view.reader.register(VIEW, query.id, query.text, id, 60_000, True)
 
 
 @pytest.mark.parametrize("query", [WHOLE, FOOTBALL], ids=["whole", "filter"])
 @pytest.mark.parametrize("seed", range(10))
 async def test_from_a_position_before_the_query_was_known(seed: int, query: Query, monkeypatch: Any) -> None:
     monkeypatch.setattr(catch_up, "ROWS", 3)
-    chance, world = random.Random(seed), Written()
+    chance, fake_view = random.Random(seed), Written()
     for _ in range(10):
-        world.some(chance)
-    position = Position(world.epoch, world.seq)
-    rows = of(query, world.rows())
+        fake_view.some(chance)
+    position = Position(fake_view.epoch, fake_view.seq)
+    rows = of(query, fake_view.rows())
     for _ in range(5):
-        world.some(chance)
-    world.put(("k0", {"s": "f", "n": -1}))
-    await registered(world, query)
-    store: Any = Meddling(world, lambda: world.some(chance))
-    assert await store_reads.missed(store, world.build, query, position) is None, (
+        fake_view.some(chance)
+    fake_view.put(("k0", {"s": "f", "n": -1}))
+    await registered(fake_view, query)
+    store: Any = Meddling(fake_view, lambda: fake_view.some(chance))
+    assert await store_reads.missed(store, fake_view.build, query, position) is None, (
         "a lost one is told each change"
     )
-    found = await store_reads.missed(store, world.build, query, position, rows=True)
+    found = await store_reads.missed(store, fake_view.build, query, position, rows=True)
     assert found is not None
     assert found.tier == "log"
-    assert folded(rows, found) == of(query, world.past[found.seq])
+    assert folded(rows, found) == of(query, fake_view.past[found.seq])
 
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_replay_where_the_log_does_not_reach_back(seed: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(catch_up, "ROWS", 4)
-    chance, world = random.Random(seed), Written(log_length=40)
-    now = world.store.now()
-    world.store.clock = lambda: now / 1000
-    await registered(world, WHOLE)
+    chance, fake_view = random.Random(seed), Written(log_length=40)
+    now = fake_view.store.now()
+    fake_view.store.clock = lambda: now / 1000
+    await registered(fake_view, WHOLE)
     stood: list[tuple[Position, dict[str, Any]]] = []
     for _ in range(60):
-        world.some(chance, 5)
+        fake_view.some(chance, 5)
         if chance.random() < 0.3:
             now += 10
-            world.writer.place(world.build, 1, 1000)
-        stood.append((Position(world.epoch, world.seq), world.rows()))
-    first = min(place.seq for place in world.store.all[VIEW].builds["b1"].places if place.marks)
-    store: Any = Meddling(world, lambda: world.some(chance))
+            fake_view.writer.place(fake_view.build, 1, 1000)
+        stood.append((Position(fake_view.epoch, fake_view.seq), fake_view.rows()))
+    first = min(place.seq for place in fake_view.store.all[VIEW].builds["b1"].places if place.marks)
+    store: Any = Meddling(fake_view, lambda: fake_view.some(chance))
     tiers = set()
     for position, rows in [*stood[:10], *stood[::6]][::-1]:
-        found = await store_reads.missed(store, world.build, WHOLE, position, replay=world.touched)
+        found = await store_reads.missed(store, fake_view.build, WHOLE, position, replay=fake_view.touched)
         if found is None:
             assert position.seq < first, "older than any note"
             continue
         tiers.add(found.tier)
-        assert folded(rows, found) == world.past[found.seq]
+        assert folded(rows, found) == fake_view.past[found.seq]
     assert tiers == {"log", "replay"}
 
 
@@ -168,114 +168,128 @@ async def test_replay_where_the_log_does_not_reach_back(seed: int, monkeypatch: 
     ids=["not asked for", "another key", "rows end", "another rule", "a filter", "keys"],
 )
 async def test_what_is_not_exact_is_not_replayed(view: View, query: Query) -> None:
-    world, position = await away(view, query)
-    assert await store_reads.missed(world.reader, world.build, query, position, replay=world.touched) is None
+    fake_view, position = await away(view, query)
+    assert (
+        await store_reads.missed(fake_view.reader, fake_view.build, query, position, replay=fake_view.touched)
+        is None
+    )
 
 
 async def away(view: View = REPLAYED, query: Query = WHOLE) -> tuple[Written, Position]:
     """A subscriber that was away for longer than the log reaches back."""
-    world = Written(view, log_length=3)
-    await registered(world, query)
-    world.put(("a", {"s": "f"}))
-    world.writer.place(world.build, 1, 10)
-    position = Position(world.epoch, world.seq)
+    fake_view = Written(view, log_length=3)
+    await registered(fake_view, query)
+    fake_view.put(("a", {"s": "f"}))
+    fake_view.writer.place(fake_view.build, 1, 10)
+    position = Position(fake_view.epoch, fake_view.seq)
     for n in range(20):
-        world.put((f"b{n}", {"s": "f"}), ("a", {"s": "f", "n": n}))
-    return world, position
+        fake_view.put((f"b{n}", {"s": "f"}), ("a", {"s": "f", "n": n}))
+    return fake_view, position
 
 
 async def test_only_what_kafka_still_has_is_replayed() -> None:
-    world, position = await away()
-    found = await store_reads.missed(world.reader, world.build, WHOLE, position, replay=world.touched)
+    fake_view, position = await away()
+    found = await store_reads.missed(
+        fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched
+    )
     assert found is not None
-    assert (found.tier, found.seq) == ("replay", world.seq)
-    world.lost = 5
-    assert await store_reads.missed(world.reader, world.build, WHOLE, position, replay=world.touched) is None
+    assert (found.tier, found.seq) == ("replay", fake_view.seq)
+    fake_view.lost = 5
+    assert (
+        await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched)
+        is None
+    )
 
 
 async def test_a_partition_that_had_no_mark_is_not_replayed() -> None:
-    world, position = await away()
-    build = world.store.all[VIEW].builds["b1"]
+    fake_view, position = await away()
+    build = fake_view.store.all[VIEW].builds["b1"]
     build.places = [place._replace(marks={}) for place in build.places]
-    assert await store_reads.missed(world.reader, world.build, WHOLE, position, replay=world.touched) is None
+    assert (
+        await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched)
+        is None
+    )
 
 
 async def test_a_rekeyed_view_is_not_replayed() -> None:
-    world, position = await away()
-    world.writer.note(world.build, rekey="1")
-    assert await store_reads.missed(world.reader, world.build, WHOLE, position, replay=world.touched) is None
+    fake_view, position = await away()
+    fake_view.writer.note(fake_view.build, rekey="1")
+    assert (
+        await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched)
+        is None
+    )
 
 
 async def test_from_a_time() -> None:
-    world = Written()
+    fake_view = Written()
     now = 1_000_000
-    world.store.clock = lambda: now / 1000
+    fake_view.store.clock = lambda: now / 1000
     rows = {}
     for step in range(6):
-        world.put((f"k{step % 4}", {"s": "f", "n": step}))
+        fake_view.put((f"k{step % 4}", {"s": "f", "n": step}))
         now += 1_000
-        world.writer.place(world.build, 1, 100)
-        rows[now] = world.rows()
-    await registered(world, WHOLE)
+        fake_view.writer.place(fake_view.build, 1, 100)
+        rows[now] = fake_view.rows()
+    await registered(fake_view, WHOLE)
     for time in (1_002_000, 1_002_900, 1_006_000, 2_000_000):
-        found = await store_reads.missed(world.reader, world.build, WHOLE, time)
+        found = await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, time)
         assert found is not None
         before = rows[min(time, 1_006_000) // 1000 * 1000]
-        assert (found.tier, folded(before, found)) == ("log", world.rows())
-    early = await store_reads.missed(world.reader, world.build, WHOLE, 1_000_500)
+        assert (found.tier, folded(before, found)) == ("log", fake_view.rows())
+    early = await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, 1_000_500)
     assert early is None, "nothing was noted so early"
 
 
 async def test_a_timed_query_does_not_begin_from_a_position() -> None:
-    world = Written()
+    fake_view = Written()
     query = Query.parse(VIEW, "at > now()")
-    world.put(("a", {"at": 1 << 50}))
-    position = Position(world.epoch, world.seq)
-    world.put(("b", {"at": 1 << 50}))
-    await registered(world, query)
-    assert await store_reads.missed(world.reader, world.build, query, position, rows=True) is None
+    fake_view.put(("a", {"at": 1 << 50}))
+    position = Position(fake_view.epoch, fake_view.seq)
+    fake_view.put(("b", {"at": 1 << 50}))
+    await registered(fake_view, query)
+    assert await store_reads.missed(fake_view.reader, fake_view.build, query, position, rows=True) is None
 
 
 async def test_the_hub_begins_from_a_position() -> None:
-    world = Written()
-    world.put(("a", {"s": "f"}), ("b", {"s": "f"}), ("c", {"s": "g"}))
-    position, rows = Position(world.epoch, world.seq), of(FOOTBALL, world.rows())
-    world.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
-    async with hub_of(world) as hub:
+    fake_view = Written()
+    fake_view.put(("a", {"s": "f"}), ("b", {"s": "f"}), ("c", {"s": "g"}))
+    position, rows = Position(fake_view.epoch, fake_view.seq), of(FOOTBALL, fake_view.rows())
+    fake_view.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
+    async with hub_of(fake_view) as hub:
         sink = NewerSink(rows, position)
-        await hub.join(Wish(F, since=position), sink)
+        await hub.join(Wish(FILTERED, since=position), sink)
         outcome = sink.outcomes[0]
         assert isinstance(outcome, Recovered)
         assert (outcome.tier, outcome.whole, sink.rows) == ("log", True, {"a": {"s": "f", "n": 1}})
-        world.put(("c", {"s": "f"}))
-        await until(lambda: sink.rows == of(FOOTBALL, world.rows()))
+        fake_view.put(("c", {"s": "f"}))
+        await until(lambda: sink.rows == of(FOOTBALL, fake_view.rows()))
         # The query is known now: whoever begins from here on is told each change.
         later = NewerSink(sink.rows, sink.position)
-        world.put(("c", {"s": "f", "n": 5}))
-        await hub.join(Wish(F, since=later.position), later)
+        fake_view.put(("c", {"s": "f", "n": 5}))
+        await hub.join(Wish(FILTERED, since=later.position), later)
         told = later.outcomes[0]
         assert isinstance(told, Recovered)
         assert (told.whole, [json.loads(data)["op"] for _, data in told.pubs]) == (False, ["change"])
         # Another epoch, or a position that nobody can have had: the state, and that it was not recovered.
-        for strange in (Position("other", 1), Position(world.epoch, 10_000)):
+        for strange in (Position("other", 1), Position(fake_view.epoch, 10_000)):
             anew = FoldingSink()
-            await hub.join(Wish(F, since=strange), anew)
+            await hub.join(Wish(FILTERED, since=strange), anew)
             state = anew.outcomes[0]
             assert isinstance(state, Initial)
-            assert (state.recovering, anew.rows) == (True, of(FOOTBALL, world.rows()))
+            assert (state.recovering, anew.rows) == (True, of(FOOTBALL, fake_view.rows()))
 
 
 async def test_the_hub_replays() -> None:
-    world, position = await away()
-    rows = world.past[position.seq]
-    async with hub_of(world, replay=world.touched) as hub:
+    fake_view, position = await away()
+    rows = fake_view.past[position.seq]
+    async with hub_of(fake_view, replay=fake_view.touched) as hub:
         sink = NewerSink(rows, position)
-        await hub.join(Wish(ALL, position=position), sink)
+        await hub.join(Wish(WHOLE_VIEW, position=position), sink)
         outcome = sink.outcomes[0]
         assert isinstance(outcome, Recovered)
-        assert (outcome.tier, sink.rows) == ("replay", world.rows())
-        world.put(("new", {"n": 1}))
-        await until(lambda: sink.rows == world.rows())
+        assert (outcome.tier, sink.rows) == ("replay", fake_view.rows())
+        fake_view.put(("new", {"n": 1}))
+        await until(lambda: sink.rows == fake_view.rows())
 
 
 class NewerSink(FoldingSink):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.fake_hub import hub_of, register
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
 from distributary.errors import BadQuery
@@ -111,19 +111,19 @@ def asked(listed: str, where: str = "") -> channel_query.Asked:
 
 
 async def test_state_changes_and_resume_are_cut_and_a_filter_may_use_other_fields() -> None:
-    world = World()
-    world.put(("a", {"s": "f", "n": 1, "z": 1}), ("b", {"s": "g", "n": 2}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f", "n": 1, "z": 1}), ("b", {"s": "g", "n": 2}))
+    async with hub_of(fake_view) as hub:
         wish = asked("n", "s%20%3D%20'f'")
         sink = ChosenSink(wish.fields)
         member = await hub.join(Wish(wish), sink)
         assert sink.rows == {"a": {"n": 1}}
-        world.put(("b", {"s": "f", "n": 3}), ("a", {"s": "g", "n": 1}))
+        fake_view.put(("b", {"s": "f", "n": 3}), ("a", {"s": "g", "n": 1}))
         await until(lambda: sink.numbers == [3, 4])
         assert sink.rows == {"b": {"n": 3}}
         hub.leave(member, end=False)
         sink.attached = False
-        world.put(("b", {"s": "f", "n": 4, "z": 2}), ("c", {"s": "f", "n": 5, "z": 1}))
+        fake_view.put(("b", {"s": "f", "n": 4, "z": 2}), ("c", {"s": "f", "n": 5, "z": 1}))
         await hub.join(Wish(wish, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         assert sink.rows == {"b": {"n": 4}, "c": {"n": 5}}
@@ -132,15 +132,15 @@ async def test_state_changes_and_resume_are_cut_and_a_filter_may_use_other_field
 
 
 async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_resumes() -> None:
-    world = World(log_length=50, exact=True)
-    world.put(("a", {"n": 1, "z": 0}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView(log_length=50, exact=True)
+    fake_view.put(("a", {"n": 1, "z": 0}))
+    async with hub_of(fake_view) as hub:
         sink, all_ = ChosenSink(parse_fields("n")), ChosenSink(None, "other")
         member = await hub.join(Wish(asked("n")), sink)
         await hub.join(Wish(channel_query.parse(VIEW)), all_)
-        build = world.store.all[VIEW].builds["b1"]
+        build = fake_view.store.all[VIEW].builds["b1"]
         for z in range(20):
-            world.put(("a", {"n": 1, "z": z + 1}))
+            fake_view.put(("a", {"n": 1, "z": z + 1}))
         await until(lambda: len(all_.numbers) == 20)
         assert sink.numbers == []
         hub.leave(member, end=False)
@@ -152,7 +152,7 @@ async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_res
         assert (last.pubs, last.seq, before != sink.position) == ([], build.seq, True)
         # Where the log no longer reaches back, nobody knows that nothing of it was missed.
         for z in range(100):
-            world.put(("a", {"n": 1, "z": -z}))
+            fake_view.put(("a", {"n": 1, "z": -z}))
         late = ChosenSink(parse_fields("n"))
         await hub.join(Wish(asked("n"), position=before), late)
         assert isinstance(late.outcomes[-1], Initial)
@@ -160,9 +160,9 @@ async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_res
 
 
 async def test_subscribers_of_the_same_fields_share_one_encoding_and_one_cut_of_the_state() -> None:
-    world = World()
-    world.put(("a", {"n": 1, "z": 0}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1, "z": 0}))
+    async with hub_of(fake_view) as hub:
         sinks = [ChosenSink(parse_fields(listed)) for listed in ("n,z", "z,n", "z")]
         for sink, listed in zip(sinks, ("n,z", "z,n", "z"), strict=True):
             await hub.join(Wish(asked(listed)), sink)
@@ -173,15 +173,15 @@ async def test_subscribers_of_the_same_fields_share_one_encoding_and_one_cut_of_
 
 
 async def test_two_steps_with_fields() -> None:
-    world = World()
-    world.put(("a", {"s": "f", "n": 1}))
-    channel = with_fields(await register(world, "G"), "n")
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f", "n": 1}))
+    channel = with_fields(await register(fake_view, "G"), "n")
+    async with hub_of(fake_view) as hub:
         wish = channel_query.parse(channel)
         sink = ChosenSink(wish.fields)
         await hub.join(Wish(wish, "G"), sink)
         assert isinstance(sink.outcomes[0], Waiting)
-        await world.reader.begin(VIEW, "G", 60_000)
+        await fake_view.reader.begin(VIEW, "G", 60_000)
         await until(lambda: sink.position)
         assert sink.rows == {"a": {"n": 1}}
 
@@ -198,9 +198,9 @@ def test_a_bad_list_names_the_character(listed: str) -> None:
 async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
     """Writes, joins, losses, resumes at random: every sink ends with its query's rows, cut to its fields."""
     chance = random.Random(seed)
-    world = World(log_length=30, exact=bool(seed))
+    fake_view = FakeView(log_length=30, exact=bool(seed))
     wishes = [asked("n"), asked("o.x", "s%20%3D%20'f'"), asked("s,o"), channel_query.parse(VIEW)]
-    async with hub_of(world) as hub:
+    async with hub_of(fake_view) as hub:
         sinks = [(ChosenSink(wishes[n % 4].fields, str(n % 3)), wishes[n % 4]) for n in range(8)]
         members: dict[int, Any] = {}
 
@@ -213,8 +213,8 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
                 row: dict[str, object] = {name: chance.randrange(3) for name in "nz" if chance.random() < 0.7}
                 row |= {"s": chance.choice("fg"), "o": {name: 1 for name in "xy" if chance.random() < 0.5}}
                 key = f"k{chance.randrange(5)}"
-                if world.rows().get(key) != row:
-                    world.put((key, row))
+                if fake_view.rows().get(key) != row:
+                    fake_view.put((key, row))
             n = chance.randrange(len(sinks))
             if not sinks[n][0].attached:
                 await join(n)
@@ -223,10 +223,10 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
                 sinks[n][0].attached = False
             await asyncio.sleep(0)
         follower = hub.followers[VIEW]
-        await until(lambda: follower.seq == world.seq)
+        await until(lambda: follower.seq == fake_view.seq)
         for n, (sink, wish) in enumerate(sinks):
             if not sink.attached:
                 await join(n)
             assert wish.query is not None
-            rows = {k: v for k, v in world.rows().items() if wish.query.filter is None or v["s"] == "f"}  # type: ignore[index]
+            rows = {k: v for k, v in fake_view.rows().items() if wish.query.filter is None or v["s"] == "f"}  # type: ignore[index]
             assert sink.rows == cut(rows, wish.fields)

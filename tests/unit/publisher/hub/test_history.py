@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_view import VIEW, FakeView
 
 from distributary.model.position import Position
 from distributary.model.query import Query
@@ -28,13 +28,13 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distributary.store.build_scan.LOG_CHANGES", 3)
 
 
-async def ask(world: World, since: Position | None, limit: int, reverse: bool) -> Found:
+async def ask(fake_view: FakeView, since: Position | None, limit: int, reverse: bool) -> Found:
     read = history.backwards if reverse else history.forwards
-    return await read(world.reader, world.build, QUERY, since, limit)
+    return await read(fake_view.reader, fake_view.build, QUERY, since, limit)
 
 
-async def registered(world: World) -> None:
-    await world.reader.register(VIEW, QUERY.id, QUERY.text, "G", 60_000, True)
+async def registered(fake_view: FakeView) -> None:
+    await fake_view.reader.register(VIEW, QUERY.id, QUERY.text, "G", 60_000, True)
 
 
 def row(key: str, s: str) -> tuple[str, dict[str, object] | None]:
@@ -58,34 +58,34 @@ def test_against_brute_force(
     before: int, groups: list[list[bool]], keep: int, since: int | None, limit: int, reverse: bool
 ) -> None:
     async def run() -> None:
-        world = World(log_length=keep)
+        fake_view = FakeView(log_length=keep)
         for n in range(before):
-            world.put((f"old{n}", {"s": "f"}))
-        await registered(world)
+            fake_view.put((f"old{n}", {"s": "f"}))
+        await registered(fake_view)
         mine: list[int] = []
         for n, group in enumerate(groups):
-            first = world.seq + 1
-            world.put(*(row(f"k{n}.{i}", "f" if hit else "g") for i, hit in enumerate(group)))
+            first = fake_view.seq + 1
+            fake_view.put(*(row(f"k{n}.{i}", "f" if hit else "g") for i, hit in enumerate(group)))
             mine += [first + i for i, hit in enumerate(group) if hit]
-        state = await world.reader.query_state(VIEW, QUERY.id)
+        state = await fake_view.reader.query_state(VIEW, QUERY.id)
         assert state is not None
         oldest = max(state.since, state.floor)
         kept = [n for n in mine if n > oldest]
-        position = Position(world.epoch, since) if since is not None else None
+        position = Position(fake_view.epoch, since) if since is not None else None
         if reverse:
-            refused = since is not None and since > world.seq + 1
+            refused = since is not None and since > fake_view.seq + 1
             expected = [n for n in reversed(kept) if since is None or n < since]
         else:
             quiet = since is not None and since >= state.since and not [n for n in mine if n > since]
-            refused = since is not None and (since > world.seq or (since < oldest and not quiet))
+            refused = since is not None and (since > fake_view.seq or (since < oldest and not quiet))
             expected = [n for n in kept if since is None or n > since]
         if refused:
             with pytest.raises(Refused) as why:
-                await ask(world, position, limit, reverse)
+                await ask(fake_view, position, limit, reverse)
             assert why.value.refusal is codes.UNRECOVERABLE
             return
-        found = await ask(world, position, limit, reverse)
-        assert found[:2] == (world.epoch, world.seq)
+        found = await ask(fake_view, position, limit, reverse)
+        assert found[:2] == (fake_view.epoch, fake_view.seq)
         assert numbers(found) == expected[:limit]
 
     asyncio.run(run())
@@ -93,21 +93,21 @@ def test_against_brute_force(
 
 @pytest.mark.parametrize("reverse", [False, True])
 async def test_another_epoch_is_refused(reverse: bool) -> None:
-    world = World()
-    await registered(world)
-    world.put(("a", {"s": "f"}))
+    fake_view = FakeView()
+    await registered(fake_view)
+    fake_view.put(("a", {"s": "f"}))
     with pytest.raises(Refused) as why:
-        await ask(world, Position("other", 1), 5, reverse)
+        await ask(fake_view, Position("other", 1), 5, reverse)
     assert why.value.refusal is codes.UNRECOVERABLE
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 async def test_data_is_as_it_was_published(reverse: bool) -> None:
-    world = World()
-    await registered(world)
-    world.time = 5
-    world.put(("a", {"s": "f"}), ("a", {"s": "g"}))
-    _, _, pubs = await ask(world, None, 5, reverse)
+    fake_view = FakeView()
+    await registered(fake_view)
+    fake_view.time = 5
+    fake_view.put(("a", {"s": "f"}), ("a", {"s": "g"}))
+    _, _, pubs = await ask(fake_view, None, 5, reverse)
     said: list[Any] = [json.loads(data) for _, data in (reversed(pubs) if reverse else pubs)]
     assert said == [
         {"op": "add", "key": "a", "time": 5, "row": {"s": "f"}},
@@ -118,8 +118,8 @@ async def test_data_is_as_it_was_published(reverse: bool) -> None:
 class Cutting:
     """A reader whose log is cut, or grows, after some reads."""
 
-    def __init__(self, world: World, after: int, act: Any) -> None:
-        self._reader: Any = world.reader
+    def __init__(self, fake_view: FakeView, after: int, act: Any) -> None:
+        self._reader: Any = fake_view.reader
         self._left = after
         self._act = act
 
@@ -133,19 +133,19 @@ class Cutting:
         return await self._reader.log(*args)
 
 
-async def cut_while_reading(world: World, reads: int, *, reverse: bool) -> Found:
-    await registered(world)
+async def cut_while_reading(fake_view: FakeView, reads: int, *, reverse: bool) -> Found:
+    await registered(fake_view)
     for n in range(12):
-        world.put((f"k{n}", {"s": "f"}))
-    reader: Any = Cutting(world, reads, lambda: world.put(*(row(f"x{n}", "g") for n in range(6))))
+        fake_view.put((f"k{n}", {"s": "f"}))
+    reader: Any = Cutting(fake_view, reads, lambda: fake_view.put(*(row(f"x{n}", "g") for n in range(6))))
     read = history.backwards if reverse else history.forwards
-    return await read(reader, world.build, QUERY, None, 100)
+    return await read(reader, fake_view.build, QUERY, None, 100)
 
 
 async def test_a_log_that_is_cut_meanwhile_ends_there_backwards() -> None:
-    world = World(log_length=12)
-    found = await cut_while_reading(world, 2, reverse=True)
-    state = await world.reader.query_state(VIEW, QUERY.id)
+    fake_view = FakeView(log_length=12)
+    found = await cut_while_reading(fake_view, 2, reverse=True)
+    state = await fake_view.reader.query_state(VIEW, QUERY.id)
     assert state is not None
     assert 0 < state.floor < 7
     assert numbers(found) == list(range(12, state.floor, -1))
@@ -154,17 +154,17 @@ async def test_a_log_that_is_cut_meanwhile_ends_there_backwards() -> None:
 
 async def test_a_log_that_is_cut_meanwhile_has_moved_forwards() -> None:
     with pytest.raises(StaleRead):
-        await cut_while_reading(World(log_length=12), 1, reverse=False)
+        await cut_while_reading(FakeView(log_length=12), 1, reverse=False)
 
 
 async def test_what_comes_meanwhile_is_not_told() -> None:
-    world = World()
-    await registered(world)
-    world.put(("a", {"s": "f"}))
-    reader: Any = Cutting(world, 0, lambda: world.put(("b", {"s": "f"})))
-    assert numbers(await history.forwards(reader, world.build, QUERY, None, 100)) == [1]
+    fake_view = FakeView()
+    await registered(fake_view)
+    fake_view.put(("a", {"s": "f"}))
+    reader: Any = Cutting(fake_view, 0, lambda: fake_view.put(("b", {"s": "f"})))
+    assert numbers(await history.forwards(reader, fake_view.build, QUERY, None, 100)) == [1]
 
 
 async def test_a_query_that_is_gone_has_moved() -> None:
     with pytest.raises(StaleRead):
-        await ask(World(), None, 5, False)
+        await ask(FakeView(), None, 5, False)

@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.support.fake_hub import ALL, F, Gate, hub_of, register, sizes
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_hub import FILTERED, WHOLE_VIEW, LatchedReader, hub_of, register, sizes
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
 from distributary.model.command import Command
@@ -26,181 +26,183 @@ from distributary.store.build_scan import belongs
 
 
 async def test_state_then_changes() -> None:
-    world = World()
-    world.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(F), sink)
+        await hub.join(Wish(FILTERED), sink)
         assert sink.rows == {"a": {"s": "f", "n": 1}}
-        world.put(("b", {"s": "f"}), ("a", {"s": "f", "n": 2}), ("c", {"s": "g"}))
-        world.put(("a", None))
+        fake_view.put(("b", {"s": "f"}), ("a", {"s": "f", "n": 2}), ("c", {"s": "g"}))
+        fake_view.put(("a", None))
         await until(lambda: len(sink.numbers) == 3)
         assert sink.rows == {"b": {"s": "f"}}
         assert sizes(hub) == (1, 1, 1)
 
 
 async def test_join_is_refused_where_another_query_has_its_id() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}), ("secret", {"s": "g"}))
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}), ("secret", {"s": "g"}))
     query = Query.parse(VIEW, "s = 'f'")
-    await world.reader.register(VIEW, query.id, "{}", "other", 60_000, True)
-    async with hub_of(world) as hub:
+    await fake_view.reader.register(VIEW, query.id, "{}", "other", 60_000, True)
+    async with hub_of(fake_view) as hub:
         with pytest.raises(Refused) as caught:
-            await hub.join(Wish(F), FoldingSink())
+            await hub.join(Wish(FILTERED), FoldingSink())
     assert caught.value.refusal.code == 107
 
 
 async def test_changes_during_the_read_are_held_and_told_once() -> None:
-    world = World()
-    world.put(
+    fake_view = FakeView()
+    fake_view.put(
         ("k0", {"s": "f"}), ("k1", {"s": "f"}), ("k2", {"s": "f"}), ("k3", {"s": "f"}), ("k4", {"s": "f"})
     )
-    gate = Gate(world.reader)
-    gate.shut["page"] = asyncio.Event()
-    async with hub_of(world, store=gate) as hub:
+    latched = LatchedReader(fake_view.reader)
+    latched.blocked["page"] = asyncio.Event()
+    async with hub_of(fake_view, store=latched) as hub:
         sink = FoldingSink()
-        joining = asyncio.create_task(hub.join(Wish(F), sink))
-        await until(lambda: gate.calls.get("page"))
-        world.put(("k0", {"s": "f", "n": 1}), ("new", {"s": "f"}))
+        joining = asyncio.create_task(hub.join(Wish(FILTERED), sink))
+        await until(lambda: latched.calls.get("page"))
+        fake_view.put(("k0", {"s": "f", "n": 1}), ("new", {"s": "f"}))
         follower = hub.followers[VIEW]
-        await until(lambda: follower.seq == world.seq)
-        gate.shut["page"].set()
+        await until(lambda: follower.seq == fake_view.seq)
+        latched.blocked["page"].set()
         await joining
         assert sink.numbers == [6, 7]
-        assert sink.rows == world.rows()
+        assert sink.rows == fake_view.rows()
 
 
 async def test_a_state_older_than_the_hold_is_read_again() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
-    gate = Gate(world.reader)
-    async with hub_of(world, store=gate) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
+    latched = LatchedReader(fake_view.reader)
+    async with hub_of(fake_view, store=latched) as hub:
         first, second = FoldingSink(), FoldingSink()
-        gate.shut["page"] = asyncio.Event()
-        one = asyncio.create_task(hub.join(Wish(F), first))
-        await until(lambda: gate.calls.get("page"))
-        world.put(("a", {"s": "f", "n": 1}))
+        latched.blocked["page"] = asyncio.Event()
+        one = asyncio.create_task(hub.join(Wish(FILTERED), first))
+        await until(lambda: latched.calls.get("page"))
+        fake_view.put(("a", {"s": "f", "n": 1}))
         follower = hub.followers[VIEW]
-        await until(lambda: follower.seq == world.seq)
-        two = asyncio.create_task(hub.join(Wish(F), second))  # shares the read that began before its hold
+        await until(lambda: follower.seq == fake_view.seq)
+        two = asyncio.create_task(
+            hub.join(Wish(FILTERED), second)
+        )  # shares the read that began before its hold
         await until(lambda: sum(len(c.joining) for c in follower.channels.values()) == 2)
-        gate.shut.pop("page").set()
+        latched.blocked.pop("page").set()
         await asyncio.gather(one, two)
         assert (first.numbers, second.numbers) == ([2], [])
-        assert first.rows == second.rows == world.rows()
-        assert gate.calls["page"] == 2
+        assert first.rows == second.rows == fake_view.rows()
+        assert latched.calls["page"] == 2
 
 
 async def test_many_joins_at_once_share_one_read() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
-    gate = Gate(world.reader)
-    async with hub_of(world, store=gate) as hub:
-        await hub.join(Wish(F), FoldingSink())
-        gate.shut["page"] = asyncio.Event()
-        before = gate.calls["page"]
-        joins = [asyncio.create_task(hub.join(Wish(F), FoldingSink())) for _ in range(50)]
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
+    latched = LatchedReader(fake_view.reader)
+    async with hub_of(fake_view, store=latched) as hub:
+        await hub.join(Wish(FILTERED), FoldingSink())
+        latched.blocked["page"] = asyncio.Event()
+        before = latched.calls["page"]
+        joins = [asyncio.create_task(hub.join(Wish(FILTERED), FoldingSink())) for _ in range(50)]
         (channel,) = hub.followers[VIEW].channels.values()
         await until(lambda: len(channel.joining) == 50)
-        gate.shut["page"].set()
+        latched.blocked["page"].set()
         await asyncio.gather(*joins)
-        assert gate.calls["page"] - before == 1
+        assert latched.calls["page"] - before == 1
 
 
 async def test_resume_from_the_log() -> None:
-    world = World()
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(F), sink)
-        world.put(("a", {"s": "f"}))
+        member = await hub.join(Wish(FILTERED), sink)
+        fake_view.put(("a", {"s": "f"}))
         await until(lambda: sink.numbers)
         hub.leave(member, end=False)
         sink.attached = False
-        world.put(("a", {"s": "f", "n": 2}), ("b", {"s": "g"}))
-        await hub.join(Wish(F, position=sink.position), sink)
+        fake_view.put(("a", {"s": "f", "n": 2}), ("b", {"s": "g"}))
+        await hub.join(Wish(FILTERED, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         assert sink.rows == {"a": {"s": "f", "n": 2}}
-        assert sink.position == Position(world.epoch, world.seq)
+        assert sink.position == Position(fake_view.epoch, fake_view.seq)
 
 
 async def test_resume_at_another_publisher() -> None:
-    world = World()
-    async with hub_of(world) as one, hub_of(world) as other:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as one, hub_of(fake_view) as other:
         sink = FoldingSink()
-        member = await one.join(Wish(F), sink)
+        member = await one.join(Wish(FILTERED), sink)
         one.leave(member, end=False)
         sink.attached = False
-        world.put(("a", {"s": "f"}))
-        await other.join(Wish(F, position=sink.position), sink)
+        fake_view.put(("a", {"s": "f"}))
+        await other.join(Wish(FILTERED, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         assert sink.rows == {"a": {"s": "f"}}
 
 
 async def test_a_resume_beyond_the_log_gets_the_state() -> None:
-    world = World(log_length=3)
-    async with hub_of(world) as hub:
+    fake_view = FakeView(log_length=3)
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(F), sink)
+        member = await hub.join(Wish(FILTERED), sink)
         hub.leave(member, end=False)
         sink.attached = False
         for n in range(10):
-            world.put(("a", {"s": "f", "n": n}))
-        await hub.join(Wish(F, position=sink.position), sink)
+            fake_view.put(("a", {"s": "f", "n": n}))
+        await hub.join(Wish(FILTERED, position=sink.position), sink)
         outcome = sink.outcomes[-1]
         assert isinstance(outcome, Initial)
         assert outcome.recovering
         sink.attached = False
         with pytest.raises(Refused) as refused:
-            await hub.join(Wish(F, position=Position(world.epoch, 1), reject=True), sink)
+            await hub.join(Wish(FILTERED, position=Position(fake_view.epoch, 1), reject=True), sink)
         assert refused.value.refusal == codes.UNRECOVERABLE
 
 
 async def test_a_quiet_subscriber_resumes_though_the_log_was_cut() -> None:
-    world = World(log_length=3)
-    async with hub_of(world) as hub:
+    fake_view = FakeView(log_length=3)
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(F), sink)
+        member = await hub.join(Wish(FILTERED), sink)
         hub.leave(member, end=False)
         sink.attached = False
         for n in range(10):
-            world.put(("other", {"s": "g", "n": n}))
-        await hub.join(Wish(F, position=sink.position), sink)
+            fake_view.put(("other", {"s": "g", "n": n}))
+        await hub.join(Wish(FILTERED, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
 
 
 async def test_another_epoch_sends_everybody_back() -> None:
-    world = World()
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(F), sink)
-        world.crash()
+        await hub.join(Wish(FILTERED), sink)
+        fake_view.crash()
         await until(lambda: sink.endings)
         assert sink.endings == [codes.INSUFFICIENT]
         assert sizes(hub) == (0, 0, 0)
-        await hub.join(Wish(F, position=sink.position), sink)
+        await hub.join(Wish(FILTERED, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Initial)
 
 
 async def test_an_epoch_that_changes_during_a_join_starts_it_over() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
-    gate = Gate(world.reader)
-    gate.shut["page"] = asyncio.Event()
-    async with hub_of(world, store=gate) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
+    latched = LatchedReader(fake_view.reader)
+    latched.blocked["page"] = asyncio.Event()
+    async with hub_of(fake_view, store=latched) as hub:
         sink = FoldingSink()
-        joining = asyncio.create_task(hub.join(Wish(F), sink))
-        await until(lambda: gate.calls.get("page"))
-        world.crash()
-        await until(lambda: hub.followers[VIEW].epoch == world.epoch)
-        gate.shut.pop("page").set()
+        joining = asyncio.create_task(hub.join(Wish(FILTERED), sink))
+        await until(lambda: latched.calls.get("page"))
+        fake_view.crash()
+        await until(lambda: hub.followers[VIEW].epoch == fake_view.epoch)
+        latched.blocked.pop("page").set()
         await joining
-        assert sink.position == Position(world.epoch, world.seq)
+        assert sink.position == Position(fake_view.epoch, fake_view.seq)
         assert sink.endings == []
 
 
 async def test_unknown_view_and_query() -> None:
-    world = World()
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
         for wish in (
             Wish(channel_query.parse("nothing")),
             Wish(channel_query.parse("q:nothing:abcd")),
@@ -215,111 +217,111 @@ async def test_unknown_view_and_query() -> None:
 
 
 async def test_a_view_that_is_being_built_is_refused_for_now() -> None:
-    world = World(live=False)
-    async with hub_of(world) as hub:
+    fake_view = FakeView(live=False)
+    async with hub_of(fake_view) as hub:
         with pytest.raises(Refused) as refused:
-            await hub.join(Wish(F), FoldingSink())
+            await hub.join(Wish(FILTERED), FoldingSink())
         assert (refused.value.refusal.code, refused.value.refusal.temporary) == (1100, True)
         assert sizes(hub) == (0, 0, 0)
-        world.store.writer.go_live(world.build)
-        await hub.join(Wish(F), FoldingSink())
+        fake_view.store.writer.go_live(fake_view.build)
+        await hub.join(Wish(FILTERED), FoldingSink())
 
 
 async def test_a_deleted_view_ends_its_subscriptions_for_good() -> None:
-    world = World()
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(F), sink)
-        world.store.writer.drop_view(VIEW)
+        await hub.join(Wish(FILTERED), sink)
+        fake_view.store.writer.drop_view(VIEW)
         await until(lambda: sink.endings)
         assert sink.endings == [codes.VIEW_DELETED]
         with pytest.raises(Refused) as refused:
-            await hub.join(Wish(F), FoldingSink())
+            await hub.join(Wish(FILTERED), FoldingSink())
         assert refused.value.refusal.code == 102
 
 
 async def test_a_store_that_does_not_answer_refuses_for_now() -> None:
-    world = World()
-    gate = Gate(world.reader)
-    async with hub_of(world, store=gate) as hub:
+    fake_view = FakeView()
+    latched = LatchedReader(fake_view.reader)
+    async with hub_of(fake_view, store=latched) as hub:
         for name in ("view", "register", "build", "page"):
-            gate.broken = {name}
+            latched.broken = {name}
             with pytest.raises(Refused) as refused:
-                await hub.join(Wish(ALL), FoldingSink())
+                await hub.join(Wish(WHOLE_VIEW), FoldingSink())
             assert refused.value.refusal == codes.INTERNAL
             assert sizes(hub) == (0, 0, 0)
-        gate.broken = set()
-        await hub.join(Wish(ALL), FoldingSink())
+        latched.broken = set()
+        await hub.join(Wish(WHOLE_VIEW), FoldingSink())
 
 
 async def test_a_cancelled_join_leaves_nothing() -> None:
-    world = World()
-    gate = Gate(world.reader)
-    gate.shut["page"] = asyncio.Event()
-    async with hub_of(world, store=gate) as hub:
-        joining = asyncio.create_task(hub.join(Wish(F), FoldingSink()))
-        await until(lambda: gate.calls.get("page"))
+    fake_view = FakeView()
+    latched = LatchedReader(fake_view.reader)
+    latched.blocked["page"] = asyncio.Event()
+    async with hub_of(fake_view, store=latched) as hub:
+        joining = asyncio.create_task(hub.join(Wish(FILTERED), FoldingSink()))
+        await until(lambda: latched.calls.get("page"))
         assert sizes(hub)[0] == 1
         joining.cancel()
         await asyncio.gather(joining, return_exceptions=True)
         assert sizes(hub) == (0, 0, 0)
-        gate.shut["page"].set()
+        latched.blocked["page"].set()
 
 
 async def test_leaving_ends_the_subscription_and_commands_are_announced() -> None:
-    world = World()
+    fake_view = FakeView()
     told: list[Command] = []
 
     async def announce(command: Command) -> None:
         told.append(command)
 
-    async with hub_of(world, announce=announce) as hub:
-        one = await hub.join(Wish(F), FoldingSink())
-        two = await hub.join(Wish(F), FoldingSink("other name"))
+    async with hub_of(fake_view, announce=announce) as hub:
+        one = await hub.join(Wish(FILTERED), FoldingSink())
+        two = await hub.join(Wish(FILTERED), FoldingSink("other name"))
         assert sizes(hub) == (1, 2, 2)
-        assert len(world.store.all[VIEW].queries) == 1
+        assert len(fake_view.store.all[VIEW].queries) == 1
         hub.leave(one, end=True)
         hub.leave(two, end=True)
         await until(lambda: len(told) == 4)
         assert [command.op for command in told] == ["subscribe", "subscribe", "end", "end"]
         assert told[0].query == Query.parse(VIEW, "s = 'f'").text
-        assert not world.store.all[VIEW].queries
+        assert not fake_view.store.all[VIEW].queries
         assert sizes(hub) == (0, 0, 0)
 
 
 async def test_a_query_under_a_new_number_sends_those_under_the_old_back() -> None:
-    world = World()
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
         old, new = FoldingSink(), FoldingSink()
-        member = await hub.join(Wish(F), old)
-        await world.reader.end(VIEW, member.subscription)
-        await hub.join(Wish(F), new)
+        member = await hub.join(Wish(FILTERED), old)
+        await fake_view.reader.end(VIEW, member.subscription)
+        await hub.join(Wish(FILTERED), new)
         assert old.endings == [codes.INSUFFICIENT]
-        world.put(("a", {"s": "f"}))
+        fake_view.put(("a", {"s": "f"}))
         await until(lambda: new.numbers)
 
 
 async def test_subscriber_whose_subscription_lapsed_comes_back_at_once() -> None:
     """By the store's clock, which may jump: whoever sweeps first ends what others still serve."""
-    world = World()
-    async with hub_of(world, ttl=60) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view, ttl=60) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(F), sink)
-        world.store.clock = lambda: time.time() + 3_600
-        assert len(await world.reader.sweep(VIEW)) == 1
+        await hub.join(Wish(FILTERED), sink)
+        fake_view.store.clock = lambda: time.time() + 3_600
+        assert len(await fake_view.reader.sweep(VIEW)) == 1
         await until(lambda: sink.endings)
         assert sink.endings == [codes.INSUFFICIENT]
 
 
 async def test_history() -> None:
-    world = World()
-    async with hub_of(world) as hub:
-        member = await hub.join(Wish(F), FoldingSink())
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
+        member = await hub.join(Wish(FILTERED), FoldingSink())
         for n in range(5):
-            world.put(("a", {"s": "f", "n": n}), ("b", {"s": "g"}))
+            fake_view.put(("a", {"s": "f", "n": n}), ("b", {"s": "g"}))
         epoch, seq, pubs = await hub.history(member, None, -1)
-        assert (epoch, seq, [n for n, _ in pubs]) == (world.epoch, 10, [1, 3, 5, 7, 9])
-        _, _, pubs = await hub.history(member, Position(world.epoch, 4), 2)
+        assert (epoch, seq, [n for n, _ in pubs]) == (fake_view.epoch, 10, [1, 3, 5, 7, 9])
+        _, _, pubs = await hub.history(member, Position(fake_view.epoch, 4), 2)
         assert [n for n, _ in pubs] == [5, 7]
         assert (await hub.history(member, None, 0))[2] == []
         with pytest.raises(Refused) as refused:
@@ -328,18 +330,18 @@ async def test_history() -> None:
 
 
 async def test_two_steps() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
-    channel = await register(world, "G")
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
+    channel = await register(fake_view, "G")
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
         await hub.join(Wish(channel_query.parse(channel), "G"), sink)
         assert isinstance(sink.outcomes[0], Waiting)
-        world.put(("b", {"s": "f"}))
-        await world.reader.begin(VIEW, "G", 60_000)
+        fake_view.put(("b", {"s": "f"}))
+        await fake_view.reader.begin(VIEW, "G", 60_000)
         await until(lambda: sink.position)
-        assert sink.rows == world.rows()
-        world.put(("c", {"s": "f"}))
+        assert sink.rows == fake_view.rows()
+        fake_view.put(("c", {"s": "f"}))
         await until(lambda: sink.numbers == [3])
         hub.leave(hub.followers[VIEW].members.of("G")[0], end=True)
         assert sizes(hub) == (0, 0, 0)
@@ -347,43 +349,43 @@ async def test_two_steps() -> None:
 
 @pytest.mark.parametrize("door", ["subscription", "build"])
 async def test_a_begin_during_the_join_is_not_missed(door: str) -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
-    channel = await register(world, "G")
-    gate = Gate(world.reader)
-    gate.shut[door] = asyncio.Event()
-    async with hub_of(world, store=gate) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
+    channel = await register(fake_view, "G")
+    latched = LatchedReader(fake_view.reader)
+    latched.blocked[door] = asyncio.Event()
+    async with hub_of(fake_view, store=latched) as hub:
         sink = FoldingSink()
         joining = asyncio.create_task(hub.join(Wish(channel_query.parse(channel), "G"), sink))
-        await until(lambda: gate.calls.get(door))
-        await world.reader.begin(VIEW, "G", 60_000)
+        await until(lambda: latched.calls.get(door))
+        await fake_view.reader.begin(VIEW, "G", 60_000)
         await until(lambda: hub.followers[VIEW].members.of("G")[0].begun)
-        gate.shut.pop(door).set()
+        latched.blocked.pop(door).set()
         await joining
         assert isinstance(sink.outcomes[-1], Initial)
         assert sink.rows == {"a": {"s": "f"}}
 
 
 async def test_who_left_while_waiting_does_not_resume_without_a_state() -> None:
-    world = World()
-    channel = await register(world, "G")
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    channel = await register(fake_view, "G")
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
         member = await hub.join(Wish(channel_query.parse(channel), "G"), sink)
         hub.leave(member, end=False)
         sink.attached = False
-        world.put(("a", {"s": "f"}))
-        await world.reader.begin(VIEW, "G", 60_000)
-        await hub.join(Wish(channel_query.parse(channel), "G", Position(world.epoch, 0)), sink)
+        fake_view.put(("a", {"s": "f"}))
+        await fake_view.reader.begin(VIEW, "G", 60_000)
+        await hub.join(Wish(channel_query.parse(channel), "G", Position(fake_view.epoch, 0)), sink)
         assert isinstance(sink.outcomes[-1], Initial)
         assert sink.rows == {"a": {"s": "f"}}
 
 
 async def test_a_registered_channel_without_a_subscription_is_one_step() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
-    channel = await register(world, "G")
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
+    channel = await register(fake_view, "G")
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
         await hub.join(Wish(channel_query.parse(channel)), sink)
         assert sink.rows == {"a": {"s": "f"}}
@@ -393,14 +395,14 @@ async def test_a_registered_channel_without_a_subscription_is_one_step() -> None
 async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
     """Writes, joins, losses, resumes and crashes at random: every sink ends with exactly its query's rows."""
     chance = random.Random(seed)
-    world = World(log_length=30)
+    fake_view = FakeView(log_length=30)
     wishes = [
-        ALL,
-        F,
+        WHOLE_VIEW,
+        FILTERED,
         channel_query.parse(f"{VIEW}?keys=k1,k2"),
         channel_query.parse(f"{VIEW}?where=n%20%3D%201"),
     ]
-    async with hub_of(world) as hub:
+    async with hub_of(fake_view) as hub:
         sinks = [(FoldingSink(str(n % 3)), wishes[n % 4]) for n in range(12)]
         members: dict[int, Any] = {}
 
@@ -414,9 +416,9 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
                 for _ in range(chance.randrange(3))
             ]
             gone = [(f"k{chance.randrange(6)}", None)] if chance.random() < 0.1 else []
-            present = {key for key, _ in rows} | set(world.rows())
+            present = {key for key, _ in rows} | set(fake_view.rows())
             if rows or gone:
-                world.put(*rows, *[one for one in gone if one[0] in present])
+                fake_view.put(*rows, *[one for one in gone if one[0] in present])
             n = chance.randrange(len(sinks))
             sink = sinks[n][0]
             if not sink.attached:
@@ -425,20 +427,20 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
                 hub.leave(members.pop(n), end=chance.random() < 0.3)
                 sink.attached = False
             if step % 97 == 96:
-                world.crash()
+                fake_view.crash()
             await asyncio.sleep(0)
         for n, (sink, _) in enumerate(sinks):
             if not sink.attached:
                 await join(n)
         follower = hub.followers[VIEW]
-        await until(lambda: (follower.epoch, follower.seq) == (world.epoch, world.seq))
+        await until(lambda: (follower.epoch, follower.seq) == (fake_view.epoch, fake_view.seq))
         for n, (sink, asked) in enumerate(sinks):
             if not sink.attached:
                 await join(n)
             assert asked.query is not None
-            build = world.store.all[VIEW].builds["b1"]
+            build = fake_view.store.all[VIEW].builds["b1"]
             wanted = {k for k, row in build.rows.items() if belongs(asked.query, k, row.json)}
-            assert sink.rows == {k: v for k, v in world.rows().items() if k in wanted}
+            assert sink.rows == {k: v for k, v in fake_view.rows().items() if k in wanted}
         kinds = {type(outcome) for sink, _ in sinks for outcome in sink.outcomes}
         assert kinds == {Initial, Recovered}
         for n in list(members):
@@ -447,41 +449,41 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
 
 
 async def test_a_query_number_given_again_after_a_failover_does_not_mix_up_channels() -> None:
-    world = World()
-    world.put(("a", {"owner": "alice"}), ("b", {"owner": "bob"}))
-    replica = copy.deepcopy(world.store.all)  # it never hears of Alice's query
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"owner": "alice"}), ("b", {"owner": "bob"}))
+    replica = copy.deepcopy(fake_view.store.all)  # it never hears of Alice's query
+    async with hub_of(fake_view) as hub:
         alice, bob = FoldingSink(), FoldingSink()
         await hub.join(Wish(channel_query.of(VIEW, ["owner = 'alice'"], [])), alice)
-        world.store.all.update(replica)
-        world.store.run_id = "promoted"  # the log's follower is not woken: its link is still up
+        fake_view.store.all.update(replica)
+        fake_view.store.run_id = "promoted"  # the log's follower is not woken: its link is still up
         await hub.join(Wish(channel_query.of(VIEW, ["owner = 'bob'"], [])), bob)
         assert bob.rows == {"b": {"owner": "bob"}}
         assert alice.endings == [codes.INSUFFICIENT]
 
 
 async def test_no_join_on_another_history_than_the_follower_is_on() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
-    async with hub_of(world) as hub:
-        await hub.join(Wish(F), FoldingSink())
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
+    async with hub_of(fake_view) as hub:
+        await hub.join(Wish(FILTERED), FoldingSink())
         follower = hub.followers[VIEW]
-        world.store.run_id = "promoted"
+        fake_view.store.run_id = "promoted"
         sink = FoldingSink()
-        await hub.join(Wish(ALL), sink)
+        await hub.join(Wish(WHOLE_VIEW), sink)
         assert follower.history_id == "promoted", "the join waited for the follower"
-        assert sink.rows == world.rows()
+        assert sink.rows == fake_view.rows()
 
 
 async def test_a_begun_subscription_is_not_served_on_another_history() -> None:
-    world = World()
-    world.put(("a", {"s": "f"}))
-    async with hub_of(world) as hub:
-        await register(world, "s1")
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f"}))
+    async with hub_of(fake_view) as hub:
+        await register(fake_view, "s1")
         sink = FoldingSink()
-        await hub.join(Wish(F, "s1"), sink)
-        world.store.run_id = "promoted"
-        await world.reader.begin(VIEW, "s1", 60_000)
+        await hub.join(Wish(FILTERED, "s1"), sink)
+        fake_view.store.run_id = "promoted"
+        await fake_view.reader.begin(VIEW, "s1", 60_000)
         await until(lambda: sink.endings)
         assert (sink.endings, sink.rows) == ([codes.INSUFFICIENT], {})
 
@@ -497,21 +499,21 @@ class StuckSink(FoldingSink):
         self.turns.append(turn)
 
 
-def large(world: World) -> None:
+def large(fake_view: FakeView) -> None:
     """Rows of three million bytes."""
     row: dict[str, object] = {"s": "f", "filler": "x" * 100_000}
-    world.put(*((f"k{n}", row) for n in range(30)))
+    fake_view.put(*((f"k{n}", row) for n in range(30)))
 
 
 async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
-    world = World()
-    large(world)
-    async with hub_of(world, state_bytes=7_000_000) as hub:
+    fake_view = FakeView()
+    large(fake_view)
+    async with hub_of(fake_view, state_bytes=7_000_000) as hub:
         first = StuckSink()
-        await hub.join(Wish(ALL), first)
+        await hub.join(Wish(WHOLE_VIEW), first)
         assert 3_000_000 < hub.states.used < 3_100_000
         sinks = [StuckSink() for _ in range(4)]
-        joins = [asyncio.create_task(hub.join(Wish(ALL), sink)) for sink in sinks]
+        joins = [asyncio.create_task(hub.join(Wish(WHOLE_VIEW), sink)) for sink in sinks]
         await until(lambda: hub.states.waiting == 3)
         await until(lambda: joins[0].done())
         (channel,) = hub.followers[VIEW].channels.values()
@@ -519,12 +521,12 @@ async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
         little = FoldingSink()
         await hub.join(Wish(channel_query.parse(f"{VIEW}?keys=k1")), little)
         assert list(little.rows) == ["k1"], "small states do not wait"
-        world.put(("k1", {"s": "f", "n": 2}))
+        fake_view.put(("k1", {"s": "f", "n": 2}))
         for sink in (first, *sinks):
             await until(lambda sink=sink: sink.turns)  # type: ignore[misc]
             sink.turns[0].end()
         await asyncio.gather(*joins)
-        await until(lambda: all(sink.rows == world.rows() for sink in (first, *sinks)))
+        await until(lambda: all(sink.rows == fake_view.rows() for sink in (first, *sinks)))
         assert (hub.states.used, hub.states.waiting) == (0, 0)
 
 
@@ -532,13 +534,13 @@ async def test_a_join_that_waits_too_long_is_refused_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("distributary.publisher.hub.state_budget.PATIENCE", 0.01)
-    world = World()
-    large(world)
-    async with hub_of(world, state_bytes=3_500_000) as hub:
+    fake_view = FakeView()
+    large(fake_view)
+    async with hub_of(fake_view, state_bytes=3_500_000) as hub:
         sink = StuckSink()
-        member = await hub.join(Wish(ALL), sink)
+        member = await hub.join(Wish(WHOLE_VIEW), sink)
         with pytest.raises(Refused) as caught:
-            await hub.join(Wish(ALL), FoldingSink())
+            await hub.join(Wish(WHOLE_VIEW), FoldingSink())
         assert caught.value.refusal == codes.BUSY
         assert sizes(hub) == (1, 1, 1)
         hub.leave(member, end=True)
@@ -547,13 +549,13 @@ async def test_a_join_that_waits_too_long_is_refused_and_leaves_nothing(
 
 
 async def test_what_was_missed_has_its_turn_too() -> None:
-    world = World()
-    async with hub_of(world, state_bytes=7_000_000) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view, state_bytes=7_000_000) as hub:
         sink = StuckSink()
-        hub.leave(await hub.join(Wish(ALL), sink), end=False)
+        hub.leave(await hub.join(Wish(WHOLE_VIEW), sink), end=False)
         sink.attached = False
-        large(world)
-        await hub.join(Wish(ALL, position=sink.position), sink)
+        large(fake_view)
+        await hub.join(Wish(WHOLE_VIEW, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         assert hub.states.used > 3_000_000
         sink.turns[-1].end()
@@ -561,15 +563,15 @@ async def test_what_was_missed_has_its_turn_too() -> None:
 
 
 async def test_whoever_leaves_while_its_begun_state_waits_for_its_turn_is_gone() -> None:
-    world = World()
-    large(world)
-    async with hub_of(world, state_bytes=3_500_000) as hub:
+    fake_view = FakeView()
+    large(fake_view)
+    async with hub_of(fake_view, state_bytes=3_500_000) as hub:
         stuck = StuckSink()
-        await hub.join(Wish(F), stuck)
-        await register(world, "s1")
+        await hub.join(Wish(FILTERED), stuck)
+        await register(fake_view, "s1")
         sink = FoldingSink()
-        member = await hub.join(Wish(F, "s1"), sink)
-        await world.reader.begin(VIEW, "s1", 60_000)
+        member = await hub.join(Wish(FILTERED, "s1"), sink)
+        await fake_view.reader.begin(VIEW, "s1", 60_000)
         await until(lambda: hub.states.waiting)
         hub.leave(member, end=False)
         stuck.turns[0].end()
@@ -578,17 +580,17 @@ async def test_whoever_leaves_while_its_begun_state_waits_for_its_turn_is_gone()
 
 
 async def test_a_failed_join_gives_its_turn_back() -> None:
-    world = World()
-    large(world)
-    gate = Gate(world.reader)
-    gate.broken.add("page")
-    async with hub_of(world, store=gate) as hub:
+    fake_view = FakeView()
+    large(fake_view)
+    latched = LatchedReader(fake_view.reader)
+    latched.broken.add("page")
+    async with hub_of(fake_view, store=latched) as hub:
         with pytest.raises(Refused):
-            await hub.join(Wish(ALL), FoldingSink())
+            await hub.join(Wish(WHOLE_VIEW), FoldingSink())
         assert hub.states.used == 0
-        joining = asyncio.create_task(hub.join(Wish(ALL), FoldingSink()))
-        gate.broken.clear()
-        gate.shut["page"] = asyncio.Event()
+        joining = asyncio.create_task(hub.join(Wish(WHOLE_VIEW), FoldingSink()))
+        latched.broken.clear()
+        latched.blocked["page"] = asyncio.Event()
         await until(lambda: hub.states.unknown)
         joining.cancel()
         with pytest.raises(asyncio.CancelledError):

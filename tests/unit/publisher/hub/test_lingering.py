@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.fake_hub import Gate, hub_of
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_hub import LatchedReader, hub_of
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
 from distributary.auth.usage_counts import Share
@@ -77,39 +77,39 @@ async def come_and_go(hub: Hub, number: int, user: str = "mallory") -> None:
 
 
 async def test_who_comes_and_goes_leaves_no_more_queries_than_it_may_have() -> None:
-    world = World()
-    world.put(("a", {"n": 1}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}))
+    async with hub_of(fake_view) as hub:
         await come_and_go(hub, -1, "ann")
         for number in range(30):
             await come_and_go(hub, number)
-        await until(lambda: len(world.writer.registry(VIEW)[1]) == 1 + 4)
-        kept = {query.text for query in world.writer.registry(VIEW)[1]}
+        await until(lambda: len(fake_view.writer.registry(VIEW)[1]) == 1 + 4)
+        kept = {query.text for query in fake_view.writer.registry(VIEW)[1]}
         newest = [wish(number).asked.query for number in (-1, 26, 27, 28, 29)]
         assert kept == {query.text for query in newest if query is not None}
 
 
 async def test_who_leaves_while_it_joins_does_not_either() -> None:
-    world = World()
-    world.put(("a", {"n": 1}))
-    gate = Gate(world.reader)
-    gate.shut["page"] = asyncio.Event()
-    async with hub_of(world, store=gate) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}))
+    latched = LatchedReader(fake_view.reader)
+    latched.blocked["page"] = asyncio.Event()
+    async with hub_of(fake_view, store=latched) as hub:
         for number in range(30):
             joining = asyncio.create_task(hub.join(wish(number), FoldingSink()))
-            await until(lambda number=number: gate.calls.get("page", 0) > number)  # type: ignore[misc]
+            await until(lambda number=number: latched.calls.get("page", 0) > number)  # type: ignore[misc]
             joining.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await joining
-        await until(lambda: len(world.writer.registry(VIEW)[1]) == 4)
+        await until(lambda: len(fake_view.writer.registry(VIEW)[1]) == 4)
 
 
 async def test_all_that_a_user_may_have_waits_for_it_to_come_back() -> None:
-    world = World()
-    world.put(("a", {"n": 1}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}))
+    async with hub_of(fake_view) as hub:
         for _ in range(3):
             members = [await hub.join(wish(number), FoldingSink()) for number in range(4)]
             for member in members:
                 hub.leave(member, end=False)
-            await until(lambda: len(world.writer.registry(VIEW)[1]) == 4)
+            await until(lambda: len(fake_view.writer.registry(VIEW)[1]) == 4)

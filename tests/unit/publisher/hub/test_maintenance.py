@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.fake_hub import ALL, F, Gate, hub_of, register, sizes
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_hub import FILTERED, WHOLE_VIEW, LatchedReader, hub_of, register, sizes
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
 from distributary.model.build import Build
@@ -20,82 +20,82 @@ from distributary.store.contract import SWEEP_BATCH
 
 
 async def test_a_lost_connection_lapses_and_is_swept() -> None:
-    world = World()
+    fake_view = FakeView()
     clock = [1000.0]
-    world.store.clock = lambda: clock[0]
+    fake_view.store.clock = lambda: clock[0]
     said: list[Command] = []
 
     async def announce(command: Command) -> None:
         said.append(command)
 
-    async with hub_of(world, ttl=10, announce=announce) as hub:
+    async with hub_of(fake_view, ttl=10, announce=announce) as hub:
         upkeep = Upkeep(hub)
-        kept = await hub.join(Wish(ALL), FoldingSink())
-        lost = await hub.join(Wish(F), FoldingSink())
+        kept = await hub.join(Wish(WHOLE_VIEW), FoldingSink())
+        lost = await hub.join(Wish(FILTERED), FoldingSink())
         hub.leave(lost, end=False)
         clock[0] += 9
         await upkeep.renew()
         clock[0] += 2
         await upkeep.sweep()
-        assert list(world.store.all[VIEW].subscriptions) == [kept.subscription]
-        assert len(world.store.all[VIEW].queries) == 1
+        assert list(fake_view.store.all[VIEW].subscriptions) == [kept.subscription]
+        assert len(fake_view.store.all[VIEW].queries) == 1
         # The reducers of a view without writes hear of it only so.
         assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.subscription)]
 
 
 async def test_hundreds_that_lapse_at_once_are_swept_in_one_round() -> None:
-    world = World()
+    fake_view = FakeView()
     clock = [1000.0]
-    world.store.clock = lambda: clock[0]
+    fake_view.store.clock = lambda: clock[0]
     said: list[Command] = []
 
     async def announce(command: Command) -> None:
         said.append(command)
 
-    async with hub_of(world, ttl=10, announce=announce) as hub:
+    async with hub_of(fake_view, ttl=10, announce=announce) as hub:
         many = SWEEP_BATCH * 4
         for number in range(many):
-            await world.reader.register(VIEW, f"q{number}", "{}", f"s{number}", 1_000, True)
+            await fake_view.reader.register(VIEW, f"q{number}", "{}", f"s{number}", 1_000, True)
         clock[0] += 2
         await Upkeep(hub).sweep()
-        assert not world.store.all[VIEW].queries
+        assert not fake_view.store.all[VIEW].queries
         assert len(said) == many
 
 
 async def test_a_view_whose_server_is_down_keeps_no_other_from_being_renewed() -> None:
-    world = World()
+    fake_view = FakeView()
     clock = [1000.0]
-    world.store.clock = lambda: clock[0]
-    world.writer.define("other", "b1", "{}")
-    world.writer.claim(Build("other", "b1"), "topic", 1)
-    world.writer.go_live(Build("other", "b1"))
+    fake_view.store.clock = lambda: clock[0]
+    fake_view.writer.define("other", "b1", "{}")
+    fake_view.writer.claim(Build("other", "b1"), "topic", 1)
+    fake_view.writer.go_live(Build("other", "b1"))
 
-    class Half(Gate):
+    class Half(LatchedReader):
         """A store of which one view's server does not answer."""
 
         async def renew(self, view: str, *args: Any) -> Any:
             if view == "other":
                 raise ConnectionError("no answer")
-            return await world.reader.renew(view, *args)
+            return await fake_view.reader.renew(view, *args)
 
-    async with hub_of(world, ttl=10, store=Half(world.reader)) as hub:
+    async with hub_of(fake_view, ttl=10, store=Half(fake_view.reader)) as hub:
         await hub.join(Wish(channel_query.parse("other")), FoldingSink())
-        kept = await hub.join(Wish(ALL), FoldingSink())
+        kept = await hub.join(Wish(WHOLE_VIEW), FoldingSink())
         clock[0] += 9
         with pytest.raises(ConnectionError):
             await Upkeep(hub).renew()
         clock[0] += 9
-        assert await world.reader.subscription(VIEW, kept.subscription)
+        assert await fake_view.reader.subscription(VIEW, kept.subscription)
 
 
 async def test_the_figures_of_a_view_go_with_it() -> None:
-    world = World()
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
         upkeep = Upkeep(hub)
-        member = await hub.join(Wish(ALL), FoldingSink())
+        member = await hub.join(Wish(WHOLE_VIEW), FoldingSink())
         await upkeep.sweep()
         assert list(dict(hub.stats.latencies())) == [VIEW]
-        world.store.writer.drop_view(VIEW)
+        fake_view.store.writer.drop_view(VIEW)
         await until(member.lost)
         await upkeep.watch()
         await upkeep.sweep()
@@ -103,21 +103,21 @@ async def test_the_figures_of_a_view_go_with_it() -> None:
 
 
 async def test_a_subscription_that_the_store_forgot_is_sent_back() -> None:
-    world = World()
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(F), sink)
-        await world.reader.end(VIEW, member.subscription)
+        member = await hub.join(Wish(FILTERED), sink)
+        await fake_view.reader.end(VIEW, member.subscription)
         await Upkeep(hub).renew()
         assert sink.endings == [codes.INSUFFICIENT]
         assert sizes(hub) == (0, 0, 0)
 
 
 async def test_idle_views_are_not_followed() -> None:
-    world = World()
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
         upkeep = Upkeep(hub, linger=0)
-        member = await hub.join(Wish(F), FoldingSink())
+        member = await hub.join(Wish(FILTERED), FoldingSink())
         await upkeep.watch()
         assert list(hub.followers) == [VIEW]
         hub.leave(member, end=True)
@@ -126,35 +126,35 @@ async def test_idle_views_are_not_followed() -> None:
 
 
 async def test_stale_and_fresh() -> None:
-    world = World(stale_after=5)
+    fake_view = FakeView(stale_after=5)
     clock = [1000.0]
-    world.store.clock = lambda: clock[0]
-    world.store.writer.fresh(VIEW)
-    async with hub_of(world) as hub:
+    fake_view.store.clock = lambda: clock[0]
+    fake_view.store.writer.fresh(VIEW)
+    async with hub_of(fake_view) as hub:
         upkeep = Upkeep(hub)
         sink, late = FoldingSink(), FoldingSink()
-        await hub.join(Wish(F), sink)
+        await hub.join(Wish(FILTERED), sink)
         await upkeep.watch()
         clock[0] += 6
         await upkeep.watch()
         await upkeep.watch()
         assert sink.notices == [{"op": "stale", "since": 1_000_000}]
-        await hub.join(Wish(F), late)
+        await hub.join(Wish(FILTERED), late)
         outcome = late.outcomes[0]
         assert isinstance(outcome, Initial)
         assert outcome.stale
-        world.store.writer.fresh(VIEW)
+        fake_view.store.writer.fresh(VIEW)
         await upkeep.watch()
         assert sink.notices[1:] == late.notices == [{"op": "fresh"}]
 
 
 async def test_a_begin_that_was_not_heard_is_found() -> None:
-    world = World()
-    channel = await register(world, "G")
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    channel = await register(fake_view, "G")
+    async with hub_of(fake_view) as hub:
         sink = FoldingSink()
         await hub.join(Wish(channel_query.parse(channel), "G"), sink)
-        query, _, expires = world.store.all[VIEW].subscriptions["G"]
-        world.store.all[VIEW].subscriptions["G"] = (query, True, expires)
+        query, _, expires = fake_view.store.all[VIEW].subscriptions["G"]
+        fake_view.store.all[VIEW].subscriptions["G"] = (query, True, expires)
         await Upkeep(hub).watch()
         await until(lambda: sink.position)

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.fake_hub import Gate, hub_of, register, sizes
-from tests.support.fake_view import VIEW, World, until
+from tests.support.fake_hub import LatchedReader, hub_of, register, sizes
+from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
 from distributary.model.position import Position
@@ -68,20 +68,20 @@ def kept(hub: Hub) -> tuple[int, int, int]:
 
 
 async def test_the_first_rows_live() -> None:
-    world = World()
-    world.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
+    async with hub_of(fake_view) as hub:
         sink, other = LenientSink(), LenientSink()
         one = await hub.join(Wish(TOP), sink)
         two = await hub.join(Wish(TOP), other)
         assert sink.list == ["c", "b"]
         assert kept(hub) == (1, 3, 0)
         assert sizes(hub) == (1, 1, 2)
-        world.put(("a", {"n": 9}))
-        await until(lambda: sink.position == Position(world.epoch, world.seq))
+        fake_view.put(("a", {"n": 9}))
+        await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
         assert sink.list == other.list == ["a", "c"]
         assert [one["op"] for one in sink.said] == ["remove", "add"]
-        world.put(("b", {"n": 0}), ("c", None))
+        fake_view.put(("b", {"n": 0}), ("c", None))
         await until(lambda: sink.list == ["a", "b"])
         assert sink.rows == other.rows == {"a": {"n": 9}, "b": {"n": 0}}
         hub.leave(one, end=True)
@@ -92,13 +92,13 @@ async def test_the_first_rows_live() -> None:
 
 
 async def test_the_resume_of_an_order_is_the_state_anew() -> None:
-    world = World()
-    world.put(("a", {"n": 1}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}))
+    async with hub_of(fake_view) as hub:
         sink = LenientSink()
         hub.leave(await hub.join(Wish(TOP), sink), end=False)
         sink.attached = False
-        world.put(("b", {"n": 2}))
+        fake_view.put(("b", {"n": 2}))
         member = await hub.join(Wish(TOP, position=sink.position), sink)
         outcome = sink.outcomes[-1]
         assert isinstance(outcome, Initial)
@@ -113,30 +113,30 @@ async def test_the_resume_of_an_order_is_the_state_anew() -> None:
 
 
 async def test_changes_during_the_read_are_in_the_kept_rows_once() -> None:
-    world = World()
-    world.put(("a", {"n": 1}), ("b", {"n": 2}))
-    gate = Gate(world.reader)
-    gate.shut["page"] = asyncio.Event()
-    async with hub_of(world, store=gate) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
+    latched = LatchedReader(fake_view.reader)
+    latched.blocked["page"] = asyncio.Event()
+    async with hub_of(fake_view, store=latched) as hub:
         sinks = [LenientSink() for _ in range(3)]
         wishes = [Wish(TOP), Wish(TOP), Wish(TOP, pace=SOON)]
         joins = [asyncio.create_task(hub.join(wish, sink)) for wish, sink in zip(wishes, sinks, strict=True)]
-        await until(lambda: gate.calls.get("page"))
-        world.put(("a", {"n": 7}), ("c", {"n": 9}))
-        await until(lambda: hub.followers[VIEW].seq == world.seq)
-        gate.shut.pop("page").set()
+        await until(lambda: latched.calls.get("page"))
+        fake_view.put(("a", {"n": 7}), ("c", {"n": 9}))
+        await until(lambda: hub.followers[VIEW].seq == fake_view.seq)
+        latched.blocked.pop("page").set()
         await asyncio.gather(*joins)
-        assert gate.calls["page"] == 1
+        assert latched.calls["page"] == 1
         for sink in sinks:
             assert sink.list == ["c", "a"]
-            assert sink.position == Position(world.epoch, world.seq)
+            assert sink.position == Position(fake_view.epoch, fake_view.seq)
             assert sink.said == []
 
 
 async def test_the_newest_of_each_row_whole() -> None:
-    world = World()
-    world.put(("a", {"s": "f", "n": 0}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f", "n": 0}))
+    async with hub_of(fake_view) as hub:
         slow, plain = LenientSink(), FoldingSink()
         paced = await hub.join(Wish(F, pace=SELDOM), slow)
         await hub.join(Wish(F), plain)
@@ -144,153 +144,153 @@ async def test_the_newest_of_each_row_whole() -> None:
         (channel,) = hub.followers[VIEW].channels.values()
         found = channel.paced[paced]
         found._next = 0.0  # its time has come
-        world.put(("a", {"s": "f", "n": 1}))
+        fake_view.put(("a", {"s": "f", "n": 1}))
         await until(lambda: slow.said)
         for n in range(2, 50):
-            world.put(("a", {"s": "f", "n": n}), ("b", {"s": "f"}))
-            world.put(("b", None))
-        await until(lambda: plain.position == Position(world.epoch, world.seq))
+            fake_view.put(("a", {"s": "f", "n": n}), ("b", {"s": "f"}))
+            fake_view.put(("b", None))
+        await until(lambda: plain.position == Position(fake_view.epoch, fake_view.seq))
         assert len(slow.said) == 1
         found.stop()
         found._held, found._next = False, 0.0
         found.take([])
         await until(lambda: len(slow.said) == 2)
         assert slow.rows == plain.rows == {"a": {"s": "f", "n": 49}}
-        assert slow.position == Position(world.epoch, world.seq)
+        assert slow.position == Position(fake_view.epoch, fake_view.seq)
         assert (found.conflated, found.dropped) == (47 + 95, 1)
         assert (hub.stats.conflated, hub.stats.dropped) == (142, 1)
 
 
 async def test_any_history_at_a_pace_ends_at_the_rows() -> None:
-    world = World()
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    async with hub_of(fake_view) as hub:
         sinks = [LenientSink() for _ in range(4)]
         for sink, pace in zip(sinks, (SOON, Pace(max_rate=400), Pace(max_bytes=40_000), Pace()), strict=True):
             await hub.join(Wish(ALL, pace=pace), sink)
         for n in range(300):
-            world.put((f"k{n % 7}", None if n % 5 == 0 and n > 20 else {"n": n}))
+            fake_view.put((f"k{n % 7}", None if n % 5 == 0 and n > 20 else {"n": n}))
             if n % 40 == 0:
                 await asyncio.sleep(0.01)
         for sink in sinks:
-            await until(lambda sink=sink: sink.rows == world.rows())  # type: ignore[misc]
-            await until(lambda sink=sink: sink.position.seq == world.seq)  # type: ignore[misc]
+            await until(lambda sink=sink: sink.rows == fake_view.rows())  # type: ignore[misc]
+            await until(lambda sink=sink: sink.position.seq == fake_view.seq)  # type: ignore[misc]
         assert len(sinks[0].said) < 200
 
 
 async def test_a_resume_gives_the_newest_of_what_was_missed() -> None:
-    world = World()
-    world.put(("a", {"n": 0}), ("b", {"n": 0}), ("c", {"n": 0}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 0}), ("b", {"n": 0}), ("c", {"n": 0}))
+    async with hub_of(fake_view) as hub:
         sink = LenientSink()
         hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
         sink.attached = False
         for n in range(1, 9):
-            world.put(("a", {"n": n}), ("d", {"n": n}))
-        world.put(("b", None))
+            fake_view.put(("a", {"n": n}), ("d", {"n": n}))
+        fake_view.put(("b", None))
         await hub.join(Wish(ALL, position=sink.position, pace=SOON), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
-        await until(lambda: sink.rows == world.rows())
+        await until(lambda: sink.rows == fake_view.rows())
         assert [one["key"] for one in sink.said] == ["a", "d", "b"]
-        assert sink.position == Position(world.epoch, world.seq)
+        assert sink.position == Position(fake_view.epoch, fake_view.seq)
 
 
 async def test_a_resume_beyond_the_log_gets_the_state() -> None:
-    world = World(log_length=3)
-    async with hub_of(world) as hub:
+    fake_view = FakeView(log_length=3)
+    async with hub_of(fake_view) as hub:
         sink = LenientSink()
         hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
         sink.attached = False
         for n in range(9):
-            world.put(("a", {"n": n}))
+            fake_view.put(("a", {"n": n}))
         await hub.join(Wish(ALL, position=sink.position, pace=SOON), sink)
         assert isinstance(sink.outcomes[-1], Initial)
-        world.put(("a", {"n": 10}))
-        await until(lambda: sink.rows == world.rows())
+        fake_view.put(("a", {"n": 10}))
+        await until(lambda: sink.rows == fake_view.rows())
 
 
 async def test_changes_while_a_resume_reads_the_log() -> None:
-    world = World()
-    gate = Gate(world.reader)
-    async with hub_of(world, store=gate) as hub:
+    fake_view = FakeView()
+    latched = LatchedReader(fake_view.reader)
+    async with hub_of(fake_view, store=latched) as hub:
         sink = LenientSink()
         stays = LenientSink()
         await hub.join(Wish(ALL, pace=SOON), stays)
         hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
         sink.attached = False
-        world.put(("a", {"n": 1}))
-        await until(lambda: stays.rows == world.rows())
-        gate.shut["log"] = asyncio.Event()
+        fake_view.put(("a", {"n": 1}))
+        await until(lambda: stays.rows == fake_view.rows())
+        latched.blocked["log"] = asyncio.Event()
         joining = asyncio.create_task(hub.join(Wish(ALL, position=sink.position, pace=SOON), sink))
-        await until(lambda: gate.calls.get("log"))
-        world.put(("a", {"n": 2}), ("b", {"n": 2}))
-        await until(lambda: hub.followers[VIEW].seq == world.seq)
+        await until(lambda: latched.calls.get("log"))
+        fake_view.put(("a", {"n": 2}), ("b", {"n": 2}))
+        await until(lambda: hub.followers[VIEW].seq == fake_view.seq)
         hub.followers[VIEW].notify(b'{"op":"fresh"}')  # not to one that has no answer yet
-        gate.shut.pop("log").set()
+        latched.blocked.pop("log").set()
         await joining
         assert (sink.notices, stays.notices) == ([], [{"op": "fresh"}])
         assert isinstance(sink.outcomes[-1], Recovered)
-        await until(lambda: sink.rows == world.rows())
-        assert sink.position == Position(world.epoch, world.seq)
+        await until(lambda: sink.rows == fake_view.rows())
+        assert sink.position == Position(fake_view.epoch, fake_view.seq)
 
 
 @pytest.mark.parametrize("asked", [ALL, TOP], ids=["all", "top"])
 async def test_a_reader_that_falls_behind_gets_the_newest_when_it_reads_again(
     asked: channel_query.Asked,
 ) -> None:
-    world = World()
-    world.put(("a", {"n": 0}), ("b", {"n": 1}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 0}), ("b", {"n": 1}))
+    async with hub_of(fake_view) as hub:
         sink, plain = LenientSink("slow"), LenientSink("plain")
         member = await hub.join(Wish(asked, pace=Pace()), sink)
         await hub.join(Wish(asked), plain)
         for n in range(1, 4):
-            world.put(("a", {"n": n}))
-            await until(lambda: sink.position == Position(world.epoch, world.seq))
+            fake_view.put(("a", {"n": n}))
+            await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
         (channel,) = hub.followers[VIEW].channels.values()
         assert channel.paced[member].direct
         assert "changed" in sink.said[-1] or "row" in sink.said[-1]
         sink.space, before = 0, len(sink.said)
         for n in range(4, 60):
-            world.put(("a", {"n": n}), ("b", {"n": 100 - n}))
-        await until(lambda: plain.position == Position(world.epoch, world.seq))
+            fake_view.put(("a", {"n": n}), ("b", {"n": 100 - n}))
+        await until(lambda: plain.position == Position(fake_view.epoch, fake_view.seq))
         assert len(sink.said) == before
         assert not channel.paced[member].direct
         sink.space = 1 << 20
-        await until(lambda: sink.position == Position(world.epoch, world.seq))
+        await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
         assert (sink.rows, sink.list if asked is TOP else []) == (
             plain.rows,
             plain.list if asked is TOP else [],
         )
         assert len(sink.said) - before <= 4
-        world.put(("c", {"n": 500}))
-        await until(lambda: sink.position == Position(world.epoch, world.seq))
+        fake_view.put(("c", {"n": 500}))
+        await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
         assert channel.paced[member].direct
         assert sink.rows == plain.rows
 
 
 async def test_notices_reach_everybody_once() -> None:
-    world = World(stale_after=0.001)
-    async with hub_of(world) as hub:
+    fake_view = FakeView(stale_after=0.001)
+    async with hub_of(fake_view) as hub:
         sinks = [LenientSink(f"s{n}") for n in range(3)]
         for sink, pace in zip(sinks, (SOON, Pace(), None), strict=True):
             await hub.join(Wish(ALL, pace=pace), sink)
-        world.put(("a", {"n": 0}))
+        fake_view.put(("a", {"n": 0}))
         await until(lambda: all(sink.said for sink in sinks))
         hub.followers[VIEW].notify(b'{"op":"fresh"}')
         assert [sink.notices for sink in sinks] == [[{"op": "fresh"}]] * 3
 
 
 async def test_too_many_rows_are_refused_and_later_end_it() -> None:
-    world = World()
-    world.put(("k0", {"n": 0}), ("k1", {"n": 1}), ("k2", {"n": 2}))
-    async with hub_of(world, max_materialized_rows=3, max_limit=2) as hub:
+    fake_view = FakeView()
+    fake_view.put(("k0", {"n": 0}), ("k1", {"n": 1}), ("k2", {"n": 2}))
+    async with hub_of(fake_view, max_materialized_rows=3, max_limit=2) as hub:
         sink, plain = LenientSink(), FoldingSink()
         await hub.join(Wish(ALL, pace=SOON), sink)
         await hub.join(Wish(ALL), plain)
-        world.put(("k3", {"n": 3}))
+        fake_view.put(("k3", {"n": 3}))
         await until(lambda: sink.endings)
         assert sink.endings == [codes.INSUFFICIENT]
-        assert plain.rows == world.rows()
+        assert plain.rows == fake_view.rows()
         with pytest.raises(Refused) as refused:
             await hub.join(Wish(ALL, pace=SOON), LenientSink())
         said = refused.value.refusal
@@ -303,39 +303,39 @@ async def test_too_many_rows_are_refused_and_later_end_it() -> None:
 
 
 async def test_another_epoch_and_a_join_that_is_given_up_leave_nothing() -> None:
-    world = World()
-    world.put(("a", {"n": 1}))
-    gate = Gate(world.reader)
-    async with hub_of(world, store=gate) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}))
+    latched = LatchedReader(fake_view.reader)
+    async with hub_of(fake_view, store=latched) as hub:
         sink, top = LenientSink(), LenientSink()
         await hub.join(Wish(ALL, pace=SELDOM), sink)
         await hub.join(Wish(TOP), top)
-        world.put(("a", {"n": 2}), ("a", {"n": 3}))
-        world.crash()
+        fake_view.put(("a", {"n": 2}), ("a", {"n": 3}))
+        fake_view.crash()
         await until(lambda: sink.endings and top.endings)
         assert sizes(hub) == kept(hub) == (0, 0, 0)
-        gate.shut["page"] = asyncio.Event()
+        latched.blocked["page"] = asyncio.Event()
         joining = asyncio.create_task(hub.join(Wish(TOP), LenientSink()))
-        before = gate.calls["page"]
-        await until(lambda: gate.calls["page"] > before)
+        before = latched.calls["page"]
+        await until(lambda: latched.calls["page"] > before)
         joining.cancel()
         with pytest.raises(asyncio.CancelledError):
             await joining
-        gate.shut.pop("page").set()
+        latched.blocked.pop("page").set()
         assert sizes(hub) == kept(hub) == (0, 0, 0)
 
 
 async def test_a_subscription_that_is_begun_later() -> None:
-    world = World()
-    world.put(("a", {"s": "f", "n": 1}))
-    async with hub_of(world) as hub:
+    fake_view = FakeView()
+    fake_view.put(("a", {"s": "f", "n": 1}))
+    async with hub_of(fake_view) as hub:
         sink = LenientSink()
-        channel = await register(world, "s1")
+        channel = await register(fake_view, "s1")
         await hub.join(Wish(channel_query.parse(channel), "s1", pace=SOON), sink)
         assert sink.rows == {}
-        await world.reader.begin(VIEW, "s1", 60_000)
-        await until(lambda: sink.rows == world.rows())
+        await fake_view.reader.begin(VIEW, "s1", 60_000)
+        await until(lambda: sink.rows == fake_view.rows())
         for n in range(5):
-            world.put(("a", {"s": "f", "n": n}))
-        await until(lambda: sink.position == Position(world.epoch, world.seq))
-        assert sink.rows == world.rows()
+            fake_view.put(("a", {"s": "f", "n": n}))
+        await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
+        assert sink.rows == fake_view.rows()

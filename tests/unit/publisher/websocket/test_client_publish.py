@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.fake_hub import Gate
-from tests.support.fake_view import World, until
+from tests.support.fake_hub import LatchedReader
+from tests.support.fake_view import FakeView, until
 
 from distributary.errors import KafkaUnavailable, TopicError
 from distributary.kafka.draft import Draft
@@ -45,7 +45,7 @@ class Kafka:
 
 
 def make(kafka: Kafka, store: Any = None, **more: Any) -> Inlet:
-    return Inlet([OPEN, SHUT], store or World().reader, kafka.produce, **more)
+    return Inlet([OPEN, SHUT], store or FakeView().reader, kafka.produce, **more)
 
 
 async def refused(inlet: Inlet, channel: str, data: bytes = b"{}") -> tuple[int, bool]:
@@ -103,12 +103,12 @@ async def test_no_answer_before_kafka_has_it_and_no_more_than_allowed_wait() -> 
 
 
 async def test_feeds_that_came_with_views() -> None:
-    world, kafka, clock = World(), Kafka(), [0.0]
-    inlet = make(kafka, world.reader, clock=lambda: clock[0])
+    fake_view, kafka, clock = FakeView(), Kafka(), [0.0]
+    inlet = make(kafka, fake_view.reader, clock=lambda: clock[0])
     assert await refused(inlet, "feed:chat") == (103, False)
     feed = Feed("chat", "game.chat", publish=True, partitioned_by="room")
     definition = Definition(View("rooms", "chat"), feed)
-    world.store.writer.define("rooms", definition.build, definition.text)
+    fake_view.store.writer.define("rooms", definition.build, definition.text)
     assert await refused(inlet, "feed:chat") == (103, False)  # not looked at again so soon
     clock[0] += LOOK_AGAIN
     await inlet.publish("feed:chat", b'{"room":"r1"}')
@@ -116,11 +116,11 @@ async def test_feeds_that_came_with_views() -> None:
 
 
 async def test_a_store_that_does_not_answer() -> None:
-    gate = Gate(World().reader)
-    gate.broken.add("views")
+    latched = LatchedReader(FakeView().reader)
+    latched.broken.add("views")
     kafka = Kafka()
-    assert await refused(make(kafka, gate), "feed:chat") == (100, True)
-    await make(kafka, gate).publish("feed:moves", b'{"player":1}')
+    assert await refused(make(kafka, latched), "feed:chat") == (100, True)
+    await make(kafka, latched).publish("feed:moves", b'{"player":1}')
 
 
 def key_of(data: bytes, **more: Any) -> bytes | None:

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.fake_hub import Gate
-from tests.support.fake_view import VIEW, World
+from tests.support.fake_hub import LatchedReader
+from tests.support.fake_view import VIEW, FakeView
 
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.websocket.rpc import METHODS, call
@@ -22,47 +22,47 @@ async def refused(store: Any, method: str, data: bytes) -> tuple[int, bool]:
 
 
 async def test_position() -> None:
-    world = World()
-    world.put(("a", {"n": 1}), ("b", {"n": 1}))
-    said = json.loads(await call(world.reader, "position", ODDS))
-    assert said == {"view": VIEW, "position": f"{world.epoch}:2"}
+    fake_view = FakeView()
+    fake_view.put(("a", {"n": 1}), ("b", {"n": 1}))
+    said = json.loads(await call(fake_view.reader, "position", ODDS))
+    assert said == {"view": VIEW, "position": f"{fake_view.epoch}:2"}
 
 
 async def test_status() -> None:
-    world = World(stale_after=5)
+    fake_view = FakeView(stale_after=5)
     clock = [1000.0]
-    world.store.clock = lambda: clock[0]
-    world.store.writer.fresh(VIEW)
-    said = json.loads(await call(world.reader, "status", ODDS))
+    fake_view.store.clock = lambda: clock[0]
+    fake_view.store.writer.fresh(VIEW)
+    said = json.loads(await call(fake_view.reader, "status", ODDS))
     assert said == {
         "view": VIEW,
         "status": "live",
         "reason": "",
         "stale": False,
         "incomplete": False,
-        "position": f"{world.epoch}:0",
+        "position": f"{fake_view.epoch}:0",
     }
     clock[0] += 6
-    assert json.loads(await call(world.reader, "status", ODDS))["stale"]
+    assert json.loads(await call(fake_view.reader, "status", ODDS))["stale"]
 
 
 async def test_a_view_that_is_being_built() -> None:
-    world = World(live=False)
-    assert json.loads(await call(world.reader, "status", ODDS))["status"] == "building"
-    assert await refused(world.reader, "position", ODDS) == (1100, True)
+    fake_view = FakeView(live=False)
+    assert json.loads(await call(fake_view.reader, "status", ODDS))["status"] == "building"
+    assert await refused(fake_view.reader, "position", ODDS) == (1100, True)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
 async def test_refusals(method: str) -> None:
-    world = World()
-    assert await refused(world.reader, method, b'{"view":"nothing"}') == (102, False)
+    fake_view = FakeView()
+    assert await refused(fake_view.reader, method, b'{"view":"nothing"}') == (102, False)
     for data in (b"", b"null", b"[]", b"{}", b'{"view":1}', b"\xff", b"[" * 100_000):
-        assert await refused(world.reader, method, data) == (107, False)
-    gate = Gate(world.reader)
-    gate.broken.add("view")
-    assert await refused(gate, method, ODDS) == (100, True)
+        assert await refused(fake_view.reader, method, data) == (107, False)
+    latched = LatchedReader(fake_view.reader)
+    latched.broken.add("view")
+    assert await refused(latched, method, ODDS) == (100, True)
 
 
 async def test_unknown_methods() -> None:
-    assert await refused(World().reader, "nonsense", ODDS) == (104, False)
-    assert await refused(World().reader, "", b"") == (104, False)
+    assert await refused(FakeView().reader, "nonsense", ODDS) == (104, False)
+    assert await refused(FakeView().reader, "", b"") == (104, False)

@@ -20,7 +20,6 @@ from distributary.model.feed import Feed
 from distributary.model.fingerprint import CHECKSUM_SQL
 from distributary.model.position import Mark
 from distributary.reducers import engine
-from distributary.reducers.ahead import schemas_ahead
 from distributary.reducers.build_progress import DRIVER, SILENCE, Progress, ReducerFailed
 from distributary.reducers.clearing import Clearing
 from distributary.reducers.confluent_framing import NOTHING, unknown_ids
@@ -33,7 +32,7 @@ from distributary.reducers.record_codec import REKEYED_SQL
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
 from distributary.reducers.rekey import Ground, internal_topic, needs_rekey
-from distributary.reducers.schema_registry import Registry, SchemaBook
+from distributary.reducers.schema_registry import Registry, SchemaBook, schemas_ahead
 from distributary.reducers.slots import Slots
 from distributary.reducers.spark_task import Task, Worker
 from distributary.reducers.start_offsets import Places, Truncated, event_places, marks_of, places

@@ -5,19 +5,24 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from confluent_kafka import KafkaError, TopicPartition
+
 from distributary.auth.client_security import Trust
 from distributary.config import Config
 from distributary.config.secrets import mask_text
+from distributary.config.sections import Kafka
 from distributary.errors import BadView, SchemasUnavailable
 from distributary.httpd.redirects import opener
-from distributary.reducers.confluent_framing import Known
+from distributary.kafka import librdkafka
+from distributary.reducers.confluent_framing import Known, schema_id
 
 log = logging.getLogger(__name__)
 
@@ -147,3 +152,31 @@ def _own(config: Config) -> str:
     """The address of the stack's own gateway."""
     host = _ANYWHERE.get(config.gateway.host, config.gateway.host)
     return f"{config.gateway.http_scheme}://{f'[{host}]' if ':' in host else host}:{config.gateway.port}"
+
+
+SECONDS = 3.0
+MOST = 1_000
+"""How long is looked, and after how many schemas no further."""
+
+
+def schemas_ahead(kafka: Kafka, topic: str, starts: Mapping[int, int]) -> set[int]:
+    """Name the schemas of the records from some offsets on, as far as they can be read in a few seconds."""
+    # The group's name is asked for by the library and used for nothing: assign() joins no group.
+    reader = librdkafka.consumer(
+        kafka, "distributary-schemas", auto_offset_reset="earliest", enable_partition_eof="true"
+    )
+    found: set[int] = set()
+    left, until = set(starts), time.monotonic() + SECONDS
+    try:
+        reader.assign([TopicPartition(topic, partition, at) for partition, at in starts.items()])
+        while left and len(found) < MOST and time.monotonic() < until:
+            for message in reader.consume(1000, 0.2):
+                error = message.error()
+                if error is None:
+                    id = schema_id(message.value() or b"")
+                    found |= {id} if id is not None else set()
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(message.partition() or 0)
+    finally:
+        reader.close()
+    return found

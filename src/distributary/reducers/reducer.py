@@ -20,7 +20,6 @@ from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers.event_fold import Happening, World
-from distributary.reducers.moves import Moves
 from distributary.reducers.partition_state import Seen, read_memo, read_reached, repeated, write_memo
 from distributary.reducers.projection import Projection
 from distributary.reducers.query_index import Matches, QueryIndex
@@ -28,7 +27,7 @@ from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import Record, Rule, window_start
 from distributary.reducers.row_json import Fields, Unreadable, describe_change, read_object, write_object
 from distributary.reducers.timed_queries import Moments
-from distributary.reducers.write_batch import GROUP_BYTES, NOTHING, GroupTooLarge, Held, Making, Step
+from distributary.reducers.write_batch import GROUP_BYTES, NOTHING, GroupTooLarge, Held, Making, Moves, Step
 from distributary.store.contract import Behind, Claim, Group, NotOwner, Opened, WriterStore
 
 CACHE_ROWS = 50_000

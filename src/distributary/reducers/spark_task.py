@@ -32,14 +32,13 @@ from distributary.reducers.confluent_framing import explain
 from distributary.reducers.dead_letter_writer import DeadLetters
 from distributary.reducers.event_fold import Happening, World, event_rule_of, in_turn
 from distributary.reducers.event_reader import EventFeed, EventReader
-from distributary.reducers.groupsize import GroupSize
 from distributary.reducers.projection import Projection
 from distributary.reducers.record_codec import Packed, unpack, unpack_rekeyed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
 from distributary.reducers.task_heartbeat import TaskBeat
 from distributary.reducers.topic_identity import Leaders, admin_of
-from distributary.reducers.write_batch import GroupTooLarge, portion
+from distributary.reducers.write_batch import GroupSize, GroupTooLarge, portion
 from distributary.store.contract import Claim, Fenced
 from distributary.store.redis import RedisWriter
 

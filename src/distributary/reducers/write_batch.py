@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from distributary.model.filter import canonical
 from distributary.reducers.event_fold import EventRule
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import Record
 from distributary.reducers.row_json import Fields, describe_change
+from distributary.store.row_index import entry
 
 Held = tuple[Fields | None, bytes, int]
 """A row, its rule's state, and when it expires; a plain tuple, for one is made of each record."""
@@ -89,3 +91,56 @@ class Making:
                 self.steps.append(Step(key, event.time, old, row, fields, b""))
         more = f" (and {len(failed) - 1} more rows)" if len(failed) > 1 else ""
         return failed[0] + more if failed else ""
+
+
+MOST = 5_000
+FIRST = 64
+SECONDS = 0.5
+"""What folding one group should take at most."""
+
+
+class GroupSize:
+    """Grows by doubling while groups are quick, and shrinks at once when one was slow or too large."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self.records = min(FIRST, most)
+
+    def took(self, records: int, seconds: float) -> None:
+        """Note how long a group of so many records took."""
+        if records <= 0:
+            return
+        within = int(min(self._most, records * SECONDS / max(seconds, 1e-6)))
+        wish = min(within, self.records * 2 if records >= self.records else self.records)
+        self.records = max(1, min(self._most, wish))
+
+    def too_large(self, records: int) -> None:
+        """Note that a group of so many records, more than one, was too large to be written."""
+        self.records = max(1, records // 2)
+
+
+class Moves:
+    """Entries that come and go with a group."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self.found: list[str] = []
+        self.lost: list[str] = []
+        self._fields = fields
+
+    def note(self, key: str, old: Fields | None, new: Fields | None) -> None:
+        """Compare a row before and after the group."""
+        for field in self._fields:
+            before, after = _value(old, field), _value(new, field)
+            if before != after:
+                if before is not None:
+                    self.lost.append(entry(field, before, key))
+                if after is not None:
+                    self.found.append(entry(field, after, key))
+
+
+def _value(row: Fields | None, field: str) -> str | None:
+    """What a row is indexed under; None for no row, and for values that equal nothing."""
+    if row is None:
+        return None
+    raw = row.get(field)
+    return canonical(raw) if raw is not None else "null"

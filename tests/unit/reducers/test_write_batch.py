@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.reducers.groupsize import FIRST, MOST, SECONDS, GroupSize
+from distributary.reducers.write_batch import FIRST, MOST, SECONDS, GroupSize
 
 
 def test_quick_groups_grow_to_the_most() -> None:

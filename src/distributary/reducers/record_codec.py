@@ -10,7 +10,12 @@ dropped it (some of those come all the same, to say how far the reading is).
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
+
+from distributary.reducers.row_json import Fields, read_object
 
 _HEAD = struct.Struct(">iqqqIib")
 _PLACE = struct.Struct(">iqI")
@@ -111,3 +116,52 @@ def rekey_sql(packed: str, attempt: int) -> str:
 
 REKEYED_SQL = "concat(cast(partition as binary), cast(offset as binary), cast(record_crc as binary), value)"
 """Spark SQL that packs a record of the internal topic for the reducer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A field of the output and the path it has in the record's value."""
+
+    name: str
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """How the value that a rule folds is put together from what the JVM sent.
+
+    ``picks`` None: the original as it is. ``computed``: a first line holds
+    computed columns.
+    """
+
+    picks: tuple[Pick, ...] | None = None
+    computed: bool = False
+
+    def apply(self, value: bytes) -> Fields:
+        """Return the fields to fold; raises Unreadable when the original is not a JSON object."""
+        if self.picks is None:
+            return read_object(value)
+        out: Fields = {}
+        if self.computed:
+            line, _, value = value.partition(b"\n")
+            out.update(read_object(line))
+        if self.picks:
+            whole = read_object(value)
+            for pick in self.picks:
+                found = _at(whole, pick.path)
+                if found is not None:
+                    out[pick.name] = found
+        return out
+
+    def original(self, value: bytes) -> bytes:
+        """Return the record's own value."""
+        return value.partition(b"\n")[2] if self.computed else value
+
+
+def _at(row: Fields, path: tuple[str, ...]) -> msgspec.Raw | None:
+    found = row.get(path[0])
+    for name in path[1:]:
+        if found is None or bytes(found)[:1] != b"{":
+            return None
+        found = read_object(bytes(found)).get(name)
+    return found

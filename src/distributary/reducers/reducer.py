@@ -21,9 +21,8 @@ from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers.event_fold import Happening, World
 from distributary.reducers.partition_state import Seen, read_memo, read_reached, repeated, write_memo
-from distributary.reducers.projection import Projection
 from distributary.reducers.query_index import Matches, QueryIndex
-from distributary.reducers.record_codec import Packed
+from distributary.reducers.record_codec import Packed, Projection
 from distributary.reducers.reduce_rules import Record, Rule, window_start
 from distributary.reducers.row_json import Fields, Unreadable, describe_change, read_object, write_object
 from distributary.reducers.timed_queries import Moments

@@ -32,8 +32,7 @@ from distributary.reducers.confluent_framing import explain
 from distributary.reducers.dead_letter_writer import DeadLetters
 from distributary.reducers.event_fold import Happening, World, event_rule_of, in_turn
 from distributary.reducers.event_reader import EventFeed, EventReader
-from distributary.reducers.projection import Projection
-from distributary.reducers.record_codec import Packed, unpack, unpack_rekeyed
+from distributary.reducers.record_codec import Packed, Projection, unpack, unpack_rekeyed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
 from distributary.reducers.task_heartbeat import TaskBeat

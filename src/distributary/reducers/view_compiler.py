@@ -19,8 +19,7 @@ from distributary.model.fingerprint import CHECKSUM_SQL
 from distributary.model.view import View
 from distributary.reducers.column_types import RECORD, Made, attribute, column, kind_of, replacements, span
 from distributary.reducers.confluent_framing import NOTHING, Known, decode_sql
-from distributary.reducers.projection import Pick, Projection
-from distributary.reducers.record_codec import pack_sql
+from distributary.reducers.record_codec import Pick, Projection, pack_sql
 from distributary.reducers.sql_safety import check
 
 

@@ -24,7 +24,7 @@ from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers import spark_task
-from distributary.reducers.projection import Projection
+from distributary.reducers.record_codec import Projection
 from distributary.reducers.topic_identity import LeaderChanged, Leaders
 from distributary.store.consistent_read import read_registered
 from distributary.store.redis import RedisReader, RedisWriter

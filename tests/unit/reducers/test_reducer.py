@@ -18,8 +18,7 @@ from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers import reducer as reducer_module
-from distributary.reducers.projection import Pick, Projection
-from distributary.reducers.record_codec import Packed
+from distributary.reducers.record_codec import Packed, Pick, Projection
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import DeadLetter, Reducer, StoreWentBack
 from distributary.reducers.write_batch import GROUP_BYTES, GroupTooLarge, portion

@@ -20,7 +20,6 @@ from distributary.model.view import View
 from distributary.reducers.column_types import RECORD, Made, attribute, column, kind_of, replacements, span
 from distributary.reducers.confluent_framing import NOTHING, Known, decode_sql
 from distributary.reducers.record_codec import Pick, Projection, pack_sql
-from distributary.reducers.sql_safety import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,3 +213,39 @@ def _default(text: str, start: int, stop: int) -> str:
 def _name(item: str) -> str:
     """What a computed column is called when it goes out."""
     return item.rsplit(" AS `", 1)[1][:-1].removeprefix("select.")
+
+
+REFUSED = frozenset(
+    (
+        # Methods of any class on the class path.
+        *("reflect", "java_method", "try_reflect"),
+        # A function by its name in a text, which would hide the others.
+        "call_function",
+        # Files and addresses, in their options: descriptors of messages, schemas.
+        *("from_protobuf", "to_protobuf", "from_avro", "to_avro", "schema_of_avro"),
+        *("from_xml", "to_xml", "schema_of_xml"),
+        # The path of what is read.
+        *("input_file_name", "input_file_block_start", "input_file_block_length"),
+    )
+)
+"""Functions of Spark that reach beyond a record."""
+
+
+def check(tree: Any, where: str) -> None:
+    """Raise BadView when a parsed expression reads other tables or calls a function that is not allowed."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        kind = str(node.getClass().getSimpleName())
+        if "Subquery" in kind or kind in ("Exists", "ListQuery"):
+            raise BadView(f"{where}: a view reads its feed alone, so its SQL has no subqueries")
+        if kind == "UnresolvedFunction":
+            parts = node.nameParts()
+            name = ".".join(parts.apply(i) for i in range(parts.size()))
+            if parts.size() > 1 or name.lower() in REFUSED:
+                raise BadView(
+                    f"{where}: the function {name[:80]!r} is not allowed",
+                    hint="Use functions of Spark SQL that work on the record's own values",
+                )
+        children = node.children()
+        waiting += [children.apply(i) for i in range(children.size())]

@@ -11,8 +11,7 @@ from pyspark.errors import PySparkException
 from distributary.errors import BadView
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.reducers.sql_safety import REFUSED
-from distributary.reducers.view_compiler import Compiler
+from distributary.reducers.view_compiler import REFUSED, Compiler
 
 JSON = Feed("f", "t")
 

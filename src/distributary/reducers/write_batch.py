@@ -129,18 +129,18 @@ class Moves:
 
     def note(self, key: str, old: Fields | None, new: Fields | None) -> None:
         """Compare a row before and after the group."""
-        for field in self._fields:
-            before, after = _value(old, field), _value(new, field)
+        for name in self._fields:
+            before, after = _value(old, name), _value(new, name)
             if before != after:
                 if before is not None:
-                    self.lost.append(entry(field, before, key))
+                    self.lost.append(entry(name, before, key))
                 if after is not None:
-                    self.found.append(entry(field, after, key))
+                    self.found.append(entry(name, after, key))
 
 
-def _value(row: Fields | None, field: str) -> str | None:
+def _value(row: Fields | None, name: str) -> str | None:
     """What a row is indexed under; None for no row, and for values that equal nothing."""
     if row is None:
         return None
-    raw = row.get(field)
+    raw = row.get(name)
     return canonical(raw) if raw is not None else "null"

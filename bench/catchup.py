@@ -19,7 +19,7 @@ from bench.spec import CatchUp
 from distributary.config import Config
 from distributary.model.build import Build
 from distributary.stack.components import services
-from distributary.store.redis import RedisReader
+from distributary.store.redis_reader import RedisReader
 
 LOOK = 0.02
 """Seconds between two looks at how far it is."""

@@ -34,7 +34,7 @@ from distributary.reducers.reducer import Reducer
 from distributary.setup import store_server
 from distributary.stack.ports import Ports
 from distributary.store.embedded_server import Server
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 PEER = ROOT / "bench" / "peer"
 VERSION = "github.com/centrifugal/centrifuge v0.38.0"

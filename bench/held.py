@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import psutil
 import redis.asyncio
 
-from distributary.store.redis import RedisReader
+from distributary.store.redis_reader import RedisReader
 
 SIZES = ("queries", "looked", "fields", "values", "bounds", "rest", "moments")
 """What a reducer says that it holds for queries."""

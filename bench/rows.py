@@ -29,7 +29,7 @@ from distributary.reducers.record_codec import Packed
 from distributary.setup import store_server
 from distributary.stack.ports import Ports
 from distributary.store.embedded_server import Server
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 GROUP = 500
 """Rows of one write."""

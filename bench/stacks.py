@@ -22,7 +22,7 @@ from distributary.setup import store_server
 from distributary.stack.components import Service
 from distributary.stack.embedded_stack import Stack
 from distributary.stack.part import Event
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 VIEW = "board"
 TOPIC = "bench.records"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from distributary.errors import LimitExceeded
-from distributary.store.contract import Caps
+from distributary.store.store_types import Caps
 from tests.contract.conftest import Faces
 from tests.support.clock import LIMIT
 

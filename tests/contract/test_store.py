@@ -13,9 +13,10 @@ from distributary.errors import BadQuery
 from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
-from distributary.store.contract import LOG_BYTES, SWEEP_BATCH, Behind, Fenced, NotOwner, Row, TopicReplaced
-from distributary.store.log_tail import Attached, Begun, Ended, Entries, Gone, Lapsed
+from distributary.store.contract import LOG_BYTES, SWEEP_BATCH
+from distributary.store.errors import Behind, Fenced, NotOwner, TopicReplaced
 from distributary.store.row_index import entry
+from distributary.store.store_types import Attached, Begun, Ended, Entries, Gone, Lapsed, Row
 from tests.contract.conftest import Faces
 from tests.support.store_groups import change, group
 

@@ -106,7 +106,7 @@ class Witness:
 
 def main(url: str, rate: int, group: int = 12) -> None:
     """Write the view at ``rate`` changes a second until a line comes on stdin; say how far it got."""
-    from distributary.store.redis import RedisWriter
+    from distributary.store.redis_writer import RedisWriter
 
     writer = RedisWriter(url)
     writer.define(VIEW, COUNTED.build, COUNTED.text)

@@ -17,8 +17,9 @@ from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.reducers.row_json import describe_change, read_object
 from distributary.store.build_scan import belongs
-from distributary.store.contract import Group, WriterStore
+from distributary.store.contract import WriterStore
 from distributary.store.memory_store import MemoryStore
+from distributary.store.store_types import Group
 from tests.support.clock import LIMIT
 
 VIEW = "odds"

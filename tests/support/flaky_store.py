@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from distributary.store.contract import Group
+from distributary.store.store_types import Group
 
 
 class Flaky:

@@ -10,7 +10,7 @@ from distributary.model.build import Build, Definition
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 
 class ReducerHarness:

@@ -26,7 +26,8 @@ from distributary.config import Config, load
 from distributary.config.embedded_defaults import with_embedded
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.stack.embedded_stack import Stack
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
 from tests.support.broker import keep_old_records
 from tests.support.clock import LIMIT
 

@@ -9,7 +9,7 @@ from typing import Any
 from distributary.model.build import Build
 from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
-from distributary.store.contract import Group, Opened
+from distributary.store.store_types import Group, Opened
 
 
 def change(

@@ -15,7 +15,7 @@ from distributary.control.lag import Lag, Track
 from distributary.control.observation import Sight
 from distributary.control.stack_overview import Said, ViewState
 from distributary.model.build import Definition
-from distributary.store.contract import BuildInfo
+from distributary.store.store_types import BuildInfo
 
 Severity = Literal["error", "warning"]
 

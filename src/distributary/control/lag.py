@@ -10,7 +10,7 @@ from distributary.control.observation import Ends, KafkaSight, Oldest
 from distributary.model.build import Definition
 from distributary.reducers.rekey import needs_rekey
 from distributary.reducers.start_offsets import PLACE_OF, folded, source_places
-from distributary.store.contract import BuildInfo
+from distributary.store.store_types import BuildInfo
 
 MEMORY = 600.0
 """Seconds of ends that are remembered, to tell since when records wait."""

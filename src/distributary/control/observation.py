@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from distributary.control.stack_overview import Overview
 from distributary.stack.stack_file import StackState
-from distributary.store.contract import ServerState
+from distributary.store.store_types import ServerState
 
 Ends = Mapping[int, int]
 """Offsets by partition."""

@@ -24,7 +24,8 @@ from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.store.build_scan import StaleRead
 from distributary.store.consistent_read import ATTEMPTS, read_unregistered
-from distributary.store.contract import BuildInfo, Fenced
+from distributary.store.errors import Fenced
+from distributary.store.store_types import BuildInfo
 
 RESULTS: web.AppKey[Results] = web.AppKey("results", Results)
 

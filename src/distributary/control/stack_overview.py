@@ -10,7 +10,8 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from distributary.model.build import Build, Definition, load_definition
-from distributary.store.contract import Beat, BuildInfo, ReaderStore, ViewInfo
+from distributary.store.contract import ReaderStore
+from distributary.store.store_types import Beat, BuildInfo, ViewInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.model.query_plan import is_expensive
-from distributary.store.contract import Subscription, ViewInfo, caps_of
+from distributary.store.store_types import Subscription, ViewInfo, caps_of
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from distributary.control.lag import Lag
 from distributary.control.stack_overview import Overview
-from distributary.store.contract import BuildInfo
+from distributary.store.store_types import BuildInfo
 
 FIGURES = ("engine", "engine_reason", "events_lag", "rekeyed", "queries")
 """What only the driver of a view knows; null when it has been silent."""

@@ -20,7 +20,7 @@ from distributary.control.view_description import Lags, describe_view
 from distributary.errors import BadDefinition, Forbidden, ViewNotFound
 from distributary.model.build import Definition
 from distributary.model.feed import Feed
-from distributary.store.contract import ViewInfo
+from distributary.store.store_types import ViewInfo
 
 
 async def index(request: web.Request) -> web.Response:

@@ -22,7 +22,9 @@ from distributary.reducers import engine
 from distributary.reducers.recognise import fingerprints_at
 from distributary.reducers.start_offsets import events_lag, folded, source_places
 from distributary.reducers.topic_identity import Leaders
-from distributary.store.contract import BuildGone, BuildInfo, Claim, WriterStore
+from distributary.store.contract import WriterStore
+from distributary.store.errors import BuildGone
+from distributary.store.store_types import BuildInfo, Claim
 
 log = logging.getLogger(__name__)
 

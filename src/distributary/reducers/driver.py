@@ -26,7 +26,7 @@ from distributary.reducers.jvm_watch import Jvm
 from distributary.reducers.rekey import internal_topic
 from distributary.reducers.slots import Slots
 from distributary.service import Heartbeat
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 log = logging.getLogger(__name__)
 

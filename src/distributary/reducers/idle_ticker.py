@@ -13,7 +13,8 @@ from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers.reducer import Reducer, StoreWentBack
-from distributary.store.contract import Fenced, WriterStore
+from distributary.store.contract import WriterStore
+from distributary.store.errors import Fenced
 
 TURNS = 50
 """How often in a row a partition's clock is looked at while more is due."""

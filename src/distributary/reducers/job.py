@@ -38,7 +38,9 @@ from distributary.reducers.spark_task import Task, Worker
 from distributary.reducers.start_offsets import Places, Truncated, event_places, marks_of, places
 from distributary.reducers.topic_identity import LeaderChanged, Leaders
 from distributary.reducers.view_compiler import Compiler, Plan
-from distributary.store.contract import BuildGone, BuildInfo, TopicReplaced, WriterStore
+from distributary.store.contract import WriterStore
+from distributary.store.errors import BuildGone, TopicReplaced
+from distributary.store.store_types import BuildInfo
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,9 @@ from distributary.reducers.reduce_rules import Record, Rule, window_start
 from distributary.reducers.row_json import Fields, Unreadable, describe_change, read_object, write_object
 from distributary.reducers.timed_queries import Moments
 from distributary.reducers.write_batch import GROUP_BYTES, NOTHING, GroupTooLarge, Held, Making, Moves, Step
-from distributary.store.contract import Behind, Claim, Group, NotOwner, Opened, WriterStore
+from distributary.store.contract import WriterStore
+from distributary.store.errors import Behind, NotOwner
+from distributary.store.store_types import Claim, Group, Opened
 
 CACHE_ROWS = 50_000
 TIMED_ROWS = 2_000

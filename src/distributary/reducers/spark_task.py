@@ -38,8 +38,9 @@ from distributary.reducers.reducer import Reducer
 from distributary.reducers.task_heartbeat import TaskBeat
 from distributary.reducers.topic_identity import Leaders, admin_of
 from distributary.reducers.write_batch import GroupSize, GroupTooLarge, portion
-from distributary.store.contract import Claim, Fenced
-from distributary.store.redis import RedisWriter
+from distributary.store.errors import Fenced
+from distributary.store.redis_writer import RedisWriter
+from distributary.store.store_types import Claim
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 log = logging.getLogger(__name__)
 

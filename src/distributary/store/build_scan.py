@@ -10,7 +10,8 @@ import msgspec
 from distributary.model.build import Build
 from distributary.model.change import Entry
 from distributary.model.query import Query
-from distributary.store.contract import Found, Page, ReaderStore
+from distributary.store.contract import ReaderStore
+from distributary.store.store_types import Found, Page
 
 LOG_CHANGES = 5_000
 INDEXED_ROWS = 10_000

@@ -40,7 +40,8 @@ from distributary.store.build_scan import (
     read_log,
     read_pages,
 )
-from distributary.store.contract import Page, ReaderStore, Row
+from distributary.store.contract import ReaderStore
+from distributary.store.store_types import Page, Row
 
 PAGE_ROWS = 2_000
 ATTEMPTS = 5

@@ -14,22 +14,33 @@ from distributary.model.change import Entry, decode_changes
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.store import row_index
-from distributary.store.contract import (
-    LOG_BYTES,
-    NO_CAPS,
-    SWEEP_BATCH,
-    Beat,
+from distributary.store.contract import LOG_BYTES, SWEEP_BATCH
+from distributary.store.errors import (
     Behind,
     BuildGone,
+    Fenced,
+    NotOwner,
+    TopicReplaced,
+    id_taken,
+    registry_full,
+)
+from distributary.store.redis_codec import assigned, assignment, fingerprints, fresh_epoch
+from distributary.store.store_types import (
+    NO_CAPS,
+    Attached,
+    Beat,
+    Begun,
     BuildInfo,
     Caps,
     Claim,
     Claimed,
-    Fenced,
+    Ended,
+    Entries,
     Found,
+    Gone,
     Group,
+    Lapsed,
     LogRead,
-    NotOwner,
     Opened,
     Page,
     Place,
@@ -40,13 +51,9 @@ from distributary.store.contract import (
     Row,
     ServerState,
     Subscription,
-    TopicReplaced,
+    TailEvent,
     ViewInfo,
-    id_taken,
-    registry_full,
 )
-from distributary.store.log_tail import Attached, Begun, Ended, Entries, Gone, Lapsed, TailEvent
-from distributary.store.redis_codec import assigned, assignment, fingerprints, fresh_epoch
 
 
 @dataclass

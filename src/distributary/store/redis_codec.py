@@ -14,9 +14,10 @@ from redis.exceptions import MasterDownError, ReadOnlyError
 from distributary.model.change import Entry, decode_changes
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
-from distributary.store.contract import (
+from distributary.store.errors import Behind, NotOwner
+from distributary.store.row_index import key_of
+from distributary.store.store_types import (
     Beat,
-    Behind,
     BuildInfo,
     Claim,
     Claimed,
@@ -24,7 +25,6 @@ from distributary.store.contract import (
     Found,
     Group,
     LogRead,
-    NotOwner,
     Opened,
     Page,
     Place,
@@ -35,7 +35,6 @@ from distributary.store.contract import (
     ServerState,
     ViewInfo,
 )
-from distributary.store.row_index import key_of
 
 Value = str | bytes | int
 

@@ -1,14 +1,18 @@
-"""Connections to Redis on which no cancellation is lost.
+"""Connections to Redis that never lose a cancellation, and only ever lead to the primary.
 
-redis-py sends by ``asyncio.wait_for``, which in Python 3.11 swallows a cancellation that comes in the same
-moment as its result. A loop of such calls then goes on after it was stopped, and a time-out around it never
+redis-py sends by ``asyncio.wait_for``, which in Python 3.11 swallows a cancellation that arrives together
+with its result. A loop of such calls then continues after it was cancelled, and a time-out around it never
 ends it.
+
+An address may lead elsewhere after a failover, and a primary that is demoted in place keeps its clients. The
+data of a replica may be old, of another history, or still loading, so it must not be served.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from redis.asyncio.connection import (
     AbstractConnection,
@@ -17,6 +21,7 @@ from redis.asyncio.connection import (
     SSLConnection,
     UnixDomainSocketConnection,
 )
+from redis.exceptions import ConnectionError
 
 
 class _Cancellable(AbstractConnection):
@@ -54,3 +59,17 @@ _CLASSES: dict[type[AbstractConnection], type[AbstractConnection]] = {
 def cancellable(pool: ConnectionPool) -> None:
     """Have a pool that was not used yet make connections on which no cancellation is lost."""
     pool.connection_class = _CLASSES[pool.connection_class]
+
+
+async def to_primary(connection: AbstractConnection) -> None:
+    """Begin a connection; raises ConnectionError when it is not to a primary. For ``redis_connect_func``."""
+    await connection.on_connect()
+    await connection.send_command("INFO", "replication", check_health=False)
+    if b"role:slave" in bytes(await connection.read_response()):
+        raise ConnectionError("this server is a replica, and its primary is elsewhere")
+
+
+async def connect_anew(pool: Any) -> None:
+    """Give up all connections: those in use when they come back."""
+    await pool.update_active_connections_for_reconnect()
+    await pool.disconnect(inuse_connections=False)

@@ -14,10 +14,13 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from distributary.config.secrets import mask_text
 from distributary.model.build import Build
 from distributary.store import redis_codec, redis_keys, row_index
-from distributary.store.contract import (
-    LOG_BYTES,
+from distributary.store.contract import LOG_BYTES, SWEEP_BATCH
+from distributary.store.errors import id_taken, registry_full
+from distributary.store.log_tail import follow
+from distributary.store.redis_connections import cancellable, connect_anew, to_primary
+from distributary.store.redis_keys import BuildKeys, ViewKeys
+from distributary.store.store_types import (
     NO_CAPS,
-    SWEEP_BATCH,
     Beat,
     BuildInfo,
     Caps,
@@ -30,15 +33,9 @@ from distributary.store.contract import (
     Registered,
     ServerState,
     Subscription,
+    TailEvent,
     ViewInfo,
-    id_taken,
-    registry_full,
 )
-from distributary.store.follow import follow
-from distributary.store.log_tail import TailEvent
-from distributary.store.primary import connect_anew, to_primary
-from distributary.store.redis_connections import cancellable
-from distributary.store.redis_keys import BuildKeys, ViewKeys
 
 log = logging.getLogger(__name__)
 

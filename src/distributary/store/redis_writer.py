@@ -20,23 +20,19 @@ from distributary.errors import StoreUnsuitable
 from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
 from distributary.store import redis_codec, redis_keys
-from distributary.store.contract import (
+from distributary.store.errors import Behind, BuildGone, Fenced, Suspect, TopicReplaced
+from distributary.store.redis_keys import BuildKeys, ViewKeys
+from distributary.store.store_types import (
     Beat,
-    Behind,
-    BuildGone,
     BuildInfo,
     Claim,
     Claimed,
-    Fenced,
     Group,
     Opened,
     QueryRow,
     Row,
-    Suspect,
-    TopicReplaced,
     ViewInfo,
 )
-from distributary.store.redis_keys import BuildKeys, ViewKeys
 
 REWRITE = 60.0
 """Seconds to wait for a server to rewrite its append-only file."""

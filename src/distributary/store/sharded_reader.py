@@ -24,7 +24,8 @@ from redis.exceptions import RedisError
 from distributary.config.secrets import mask_text
 from distributary.model.build import Build
 from distributary.model.sharding import shard_of
-from distributary.store.contract import (
+from distributary.store.redis_reader import RedisReader
+from distributary.store.store_types import (
     NO_CAPS,
     Beat,
     BuildInfo,
@@ -38,11 +39,10 @@ from distributary.store.contract import (
     Registered,
     ServerState,
     Subscription,
+    TailEvent,
     ViewInfo,
     youngest,
 )
-from distributary.store.log_tail import TailEvent
-from distributary.store.redis_reader import RedisReader
 
 log = logging.getLogger(__name__)
 

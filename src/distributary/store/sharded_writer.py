@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.sharding import shard_of
-from distributary.store.contract import (
+from distributary.store.errors import Behind
+from distributary.store.redis_writer import RedisWriter
+from distributary.store.store_types import (
     Beat,
-    Behind,
     BuildInfo,
     Claim,
     Claimed,
@@ -24,7 +25,6 @@ from distributary.store.contract import (
     ViewInfo,
     youngest,
 )
-from distributary.store.redis_writer import RedisWriter
 
 
 class ShardedWriter:

@@ -9,10 +9,11 @@ from redis.exceptions import RedisError
 from distributary.config.secrets import mask_text
 from distributary.model.build import Build
 from distributary.model.sharding import shard_of
-from distributary.store.contract import ViewInfo
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
 from distributary.store.sharded_reader import ShardedReader, latest
 from distributary.store.sharded_writer import ShardedWriter
+from distributary.store.store_types import ViewInfo
 
 
 def open_writer(addresses: Sequence[str], *, log_length: int = 100_000) -> RedisWriter | ShardedWriter:

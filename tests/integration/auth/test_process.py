@@ -28,7 +28,7 @@ from distributary.errors import CredentialsMissing, Forbidden, KeysUnavailable, 
 from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 from distributary.subscriber.sync_subscriber import subscribe_sync
 
 ODDS = Definition(View("odds", "odds", key="id"), Feed("odds", "sportsbook.odds"))

@@ -21,7 +21,8 @@ from distributary.control.row_routes import RESULTS
 from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
 
 PAIRS = 4_000
 ODDS = Definition(View("odds", "odds", key="id"), Feed("odds", "sportsbook.odds"))

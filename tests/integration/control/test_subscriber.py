@@ -22,7 +22,7 @@ from distributary.subscriber.subscription_protocol import Deliver, Send, Session
 
 
 def live(store: StoreServer) -> ReducerHarness:
-    from distributary.store.redis import RedisWriter
+    from distributary.store.redis_writer import RedisWriter
 
     writer = RedisWriter(store.url)
     writer.define("odds", ODDS.build, ODDS.text)

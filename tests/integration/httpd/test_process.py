@@ -20,7 +20,7 @@ from tests.support.serving_http import WAIT
 from distributary.auth.client_security import Trust
 from distributary.httpd import dev_certificates
 from distributary.setup.store_server import bundled
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 from distributary.subscriber.async_subscriber import subscribe
 
 

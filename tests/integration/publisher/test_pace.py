@@ -23,7 +23,8 @@ import distributary
 from distributary.publisher.codec.codec import Wire
 from distributary.publisher.metrics import describe
 from distributary.publisher.publisher_server import Publisher
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
 
 both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
 PACED = {"conflate": "100ms"}

@@ -21,7 +21,8 @@ from tests.support.servers import StoreServer, free_port
 from tests.support.serving_publisher import WAIT, Raw
 
 from distributary.setup.store_server import bundled
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
 
 
 @pytest.fixture

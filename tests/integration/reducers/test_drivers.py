@@ -18,7 +18,7 @@ from distributary.kafka import topic_offsets
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 SUPERSEDED = 3
 

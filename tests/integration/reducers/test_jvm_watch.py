@@ -20,7 +20,7 @@ from tests.support.wait import eventually
 
 from distributary.service import ExitCode
 from distributary.stack.processes import wait_gone
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * LIMIT)]
 

@@ -20,7 +20,7 @@ from distributary.kafka import librdkafka, topic_offsets
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * LIMIT)]
 

@@ -18,8 +18,8 @@ from tests.support.stack import Feeding
 
 import distributary
 from distributary.model.build import Build
-from distributary.store.contract import BuildInfo
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
+from distributary.store.store_types import BuildInfo
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * LIMIT)]
 

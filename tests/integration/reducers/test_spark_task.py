@@ -27,7 +27,8 @@ from distributary.reducers import spark_task
 from distributary.reducers.record_codec import Projection
 from distributary.reducers.topic_identity import LeaderChanged, Leaders
 from distributary.store.consistent_read import read_registered
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
 
 B = Build("v", "b")
 

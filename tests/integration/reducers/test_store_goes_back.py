@@ -25,7 +25,7 @@ from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.setup.store_server import bundled
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * LIMIT)]
 

@@ -11,7 +11,7 @@ from tests.support.stack import Feeding
 import distributary
 from distributary.model.build import Build
 from distributary.model.position import Mark
-from distributary.store.contract import BuildInfo
+from distributary.store.store_types import BuildInfo
 from distributary.subscriber.async_subscriber import Changes
 
 

@@ -19,7 +19,7 @@ from distributary.kafka import topic_offsets
 from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.reducers.rekey import internal_topic
-from distributary.store.contract import Fenced
+from distributary.store.errors import Fenced
 from distributary.store.redis_keys import BuildKeys
 
 

@@ -20,7 +20,8 @@ from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.servers import StoreServer, free_port
 from tests.support.serving_publisher import serving
 
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
 
 pytestmark = needs_node
 

@@ -15,7 +15,7 @@ from distributary.errors import StoreUnsuitable
 from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.setup.store_server import bundled
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 B = Build("v", "b")
 

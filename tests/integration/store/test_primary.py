@@ -24,8 +24,9 @@ from distributary.publisher.counters import Stats
 from distributary.publisher.hub.hub import Hub, Wish
 from distributary.setup.store_server import bundled
 from distributary.store import redis_codec
-from distributary.store.log_tail import Attached
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
+from distributary.store.store_types import Attached
 
 WAIT = 20 * LIMIT
 

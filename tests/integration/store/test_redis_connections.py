@@ -15,7 +15,7 @@ from tests.support.servers import StoreServer
 
 from distributary.setup.store_server import bundled
 from distributary.store.embedded_server import connect
-from distributary.store.redis import RedisReader
+from distributary.store.redis_reader import RedisReader
 
 WAIT = 10 * LIMIT
 

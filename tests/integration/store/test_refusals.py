@@ -16,8 +16,8 @@ from tests.support.wait import eventually
 from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.setup.store_server import bundled
-from distributary.store.contract import Fenced
-from distributary.store.redis import RedisWriter
+from distributary.store.errors import Fenced
+from distributary.store.redis_writer import RedisWriter
 
 B = Build("v", "b")
 

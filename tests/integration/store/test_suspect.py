@@ -9,9 +9,9 @@ from tests.support.store_groups import change, group
 
 from distributary.model.build import Build
 from distributary.model.position import Mark
-from distributary.store.contract import Suspect
-from distributary.store.redis import RedisWriter
+from distributary.store.errors import Suspect
 from distributary.store.redis_keys import BuildKeys
+from distributary.store.redis_writer import RedisWriter
 
 B = Build("v", "b")
 

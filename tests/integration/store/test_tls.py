@@ -20,7 +20,8 @@ from tests.support.serving_publisher import serving
 from distributary.errors import StoreUnavailable
 from distributary.httpd import dev_certificates
 from distributary.store.embedded_server import wait_for_store
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
 from distributary.subscriber.async_subscriber import subscribe
 
 pytestmark = pytest.mark.skipif(

@@ -19,9 +19,10 @@ from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
 from distributary.setup.store_server import bundled
-from distributary.store.contract import Claimed, Fenced
-from distributary.store.log_tail import Attached
-from distributary.store.redis import RedisReader, RedisWriter
+from distributary.store.errors import Fenced
+from distributary.store.redis_reader import RedisReader
+from distributary.store.redis_writer import RedisWriter
+from distributary.store.store_types import Attached, Claimed
 
 B = Build("v", "b")
 SUM = View("v", "f", reduce="aggregate", aggregates={"total": "sum(n)", "count": "count()"})

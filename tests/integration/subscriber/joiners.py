@@ -19,7 +19,7 @@ from tests.support.serving_publisher import Raw
 from tests.support.sse_reader import Stream
 
 from distributary.model.query import Query
-from distributary.store.redis import RedisReader
+from distributary.store.redis_reader import RedisReader
 
 
 class CountedQuery(NamedTuple):

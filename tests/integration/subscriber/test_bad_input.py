@@ -16,7 +16,7 @@ from tests.support.counted_view import COUNTED, VIEW
 from tests.support.reducer_harness import ReducerHarness
 from tests.support.serving_publisher import Raw
 
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 
 @asynccontextmanager

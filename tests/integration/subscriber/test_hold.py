@@ -22,7 +22,7 @@ from distributary.model.build import Build
 from distributary.publisher.codec.websocket_frames import Pub
 from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.publisher_server import Publisher
-from distributary.store.redis import RedisReader
+from distributary.store.redis_reader import RedisReader
 
 pytestmark = pytest.mark.slow
 

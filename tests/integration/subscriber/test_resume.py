@@ -16,7 +16,7 @@ from tests.support.reducer_harness import ReducerHarness
 from tests.support.sse_reader import Event, Stream
 from tests.support.stack import Feeding
 
-from distributary.store.redis import RedisWriter
+from distributary.store.redis_writer import RedisWriter
 
 pytestmark = pytest.mark.slow
 

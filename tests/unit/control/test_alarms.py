@@ -19,7 +19,7 @@ from distributary.control.stack_overview import Overview, Said, ViewState
 from distributary.model.build import Definition
 from distributary.model.view import View
 from distributary.stack.stack_file import PartState, Phase, StackState
-from distributary.store.contract import Beat, ServerState, ViewInfo
+from distributary.store.store_types import Beat, ServerState, ViewInfo
 
 NOW = 1_700_000_000_000
 PLAIN = replace(VIEW, key=None)

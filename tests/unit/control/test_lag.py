@@ -14,8 +14,8 @@ from distributary.control.observation import KafkaSight, Oldest
 from distributary.model.build import Definition
 from distributary.model.position import Mark
 from distributary.reducers.partition_state import Seen, write_memo
-from distributary.store.contract import BuildInfo
 from distributary.store.redis_codec import build_info
+from distributary.store.store_types import BuildInfo
 
 PLAIN = Definition(replace(VIEW, key=None), FEED)
 

@@ -12,7 +12,7 @@ from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.store.build_scan import belongs
 from distributary.store.consistent_read import QueryRows, read_unregistered
-from distributary.store.contract import Row
+from distributary.store.store_types import Row
 
 BUILD = Build(VIEW, "b1")
 

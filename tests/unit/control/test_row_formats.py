@@ -14,7 +14,7 @@ from distributary.model.build import Build
 from distributary.model.field_mask import parse_fields
 from distributary.model.query import Query
 from distributary.store.consistent_read import QueryRows
-from distributary.store.contract import Row
+from distributary.store.store_types import Row
 
 
 def part(

@@ -21,7 +21,7 @@ from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import Function
 from distributary.reducers.reducer import DeadLetter, Reducer, StoreWentBack
 from distributary.reducers.row_json import Unreadable
-from distributary.store.contract import Fenced
+from distributary.store.errors import Fenced
 from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")

@@ -14,7 +14,7 @@ from distributary.reducers.idle_ticker import Timekeeper
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.store.contract import Fenced
+from distributary.store.errors import Fenced
 from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")

@@ -22,7 +22,7 @@ from distributary.reducers.record_codec import Packed, Pick, Projection
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import DeadLetter, Reducer, StoreWentBack
 from distributary.reducers.write_batch import GROUP_BYTES, GroupTooLarge, portion
-from distributary.store.contract import Fenced
+from distributary.store.errors import Fenced
 from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")
@@ -397,7 +397,7 @@ def test_a_projection_keeps_the_digits_of_what_it_picks() -> None:
 
 
 def test_two_partitions_cannot_write_one_row() -> None:
-    from distributary.store.contract import NotOwner
+    from distributary.store.errors import NotOwner
 
     one = Setup()
     one.reducer.fold([packed(0, "a", {"n": 1})])

@@ -6,7 +6,7 @@ from distributary.config.limits_section import Limits
 from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.model.query_plan import is_expensive
-from distributary.store.contract import caps_of
+from distributary.store.store_types import caps_of
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from distributary.model.query import Query
 from distributary.store import consistent_read
 from distributary.store.build_scan import StaleRead, belongs
 from distributary.store.consistent_read import QueryRows, read_unregistered
-from distributary.store.contract import Page
 from distributary.store.row_index import entry
+from distributary.store.store_types import Page
 
 BUCKETS = 8
 MAX_BYTES = 1 << 30

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from distributary.store.contract import ViewInfo
+from distributary.store.store_types import ViewInfo
 
 
 def test_view_is_stale_when_its_source_was_silent_for_too_long() -> None:

@@ -16,7 +16,7 @@ from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.store.build_scan import StaleRead, belongs
 from distributary.store.consistent_read import ClockUnknown, read_registered
-from distributary.store.contract import Found, Page, Row
+from distributary.store.store_types import Found, Page, Row
 
 B = Build(VIEW, "b1")
 BUCKETS = 8

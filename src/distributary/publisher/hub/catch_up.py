@@ -26,7 +26,8 @@ from distributary.model.query import Query
 from distributary.publisher.codec.websocket_frames import Pub, encode
 from distributary.publisher.hub.channel import Recovered
 from distributary.store.build_scan import StaleRead, belongs, read_log
-from distributary.store.contract import BuildInfo, QueryState, ReaderStore, Row
+from distributary.store.contract import ReaderStore
+from distributary.store.store_types import BuildInfo, QueryState, Row
 
 ROWS = 5_000
 """Rows of one read."""

@@ -15,7 +15,8 @@ from distributary.publisher.hub import field_projection as chosen
 from distributary.publisher.hub import resume
 from distributary.store import build_scan
 from distributary.store.build_scan import StaleRead
-from distributary.store.contract import QueryState, ReaderStore
+from distributary.store.contract import ReaderStore
+from distributary.store.store_types import QueryState
 
 FIRST_STEP = 256
 """How many changes of the view are looked at first when going backwards; every further step is twice that."""

@@ -38,7 +38,8 @@ from distributary.publisher.hub.log_follower import Follower
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Budget
 from distributary.store.build_scan import StaleRead
-from distributary.store.contract import QueryState, ReaderStore, Registered, caps_of
+from distributary.store.contract import ReaderStore
+from distributary.store.store_types import QueryState, Registered, caps_of
 
 log = logging.getLogger(__name__)
 

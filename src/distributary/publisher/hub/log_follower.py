@@ -22,8 +22,8 @@ from distributary.publisher.hub.join_buffer import Overflow
 from distributary.publisher.hub.kept import Broken, TooMany
 from distributary.publisher.hub.subscription_map import Members
 from distributary.store.build_scan import StaleRead
-from distributary.store.contract import ReaderStore, ViewInfo
-from distributary.store.log_tail import Attached, Begun, Ended, Entries, Lapsed, TailEvent
+from distributary.store.contract import ReaderStore
+from distributary.store.store_types import Attached, Begun, Ended, Entries, Lapsed, TailEvent, ViewInfo
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from distributary.model.position import Position
-from distributary.store.contract import QueryState
+from distributary.store.store_types import QueryState
 
 
 class Recover(NamedTuple):

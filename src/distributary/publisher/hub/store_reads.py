@@ -22,7 +22,8 @@ from distributary.publisher.hub.channel import Channel, Recovered
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.store.build_scan import StaleRead, read_log
 from distributary.store.consistent_read import ClockUnknown, read_registered
-from distributary.store.contract import BuildInfo, QueryState, ReaderStore
+from distributary.store.contract import ReaderStore
+from distributary.store.store_types import BuildInfo, QueryState
 
 CLOCK_LIMIT, CLOCK_LOOK = 3.0, 0.05
 """Seconds to wait for the clocks of rows, and between two looks."""

@@ -15,7 +15,8 @@ from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import encode
 from distributary.publisher.hub import store_reads
 from distributary.store.build_scan import StaleRead
-from distributary.store.contract import ReaderStore, ViewInfo
+from distributary.store.contract import ReaderStore
+from distributary.store.store_types import ViewInfo
 
 log = logging.getLogger(__name__)
 

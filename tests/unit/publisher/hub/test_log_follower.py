@@ -17,7 +17,7 @@ from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.hub.log_follower import Follower
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.store.build_scan import StaleRead
-from distributary.store.log_tail import Attached
+from distributary.store.store_types import Attached
 
 
 class Counted(PlainOutlet):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from distributary.model.position import Position
 from distributary.publisher.hub.resume import Anew, Recover, decide
-from distributary.store.contract import QueryState
+from distributary.store.store_types import QueryState
 
 
 @settings(max_examples=1000, deadline=None)

@@ -344,7 +344,7 @@ TARGETS = (
             "control.revocation_routes",
             "control.cors",
             "control.api_access",
-            "control.query_params",
+            "control.rows_request",
         ),
     ),
     _target(

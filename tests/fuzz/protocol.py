@@ -10,12 +10,12 @@ from random import Random
 
 from distributary.errors import DistributaryError
 from distributary.model.feed import Feed
+from distributary.model.query_params import parse_channel
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.codec.websocket_frames import TooBig, deflated, inflate
-from distributary.publisher.hub import channel_query
 from distributary.publisher.websocket.client_publish import record
 from distributary.publisher.websocket.handshake import agree
 from distributary.publisher.websocket.rpc import call
@@ -122,7 +122,7 @@ def _agree(data: bytes) -> bool:
 
 def _channel(data: bytes) -> bool:
     try:
-        channel_query.parse(data.decode("utf-8", "surrogateescape"))
+        parse_channel(data.decode("utf-8", "surrogateescape"))
     except DistributaryError:
         return False
     return True
@@ -226,7 +226,7 @@ TARGETS = (
         "channel",
         simply(_channel),
         [channel.encode() for channel in CHANNELS],
-        ("model.channel_name", "publisher.hub.channel_query", "model.query"),
+        ("model.channel_name", "model.query_params", "model.query"),
         lambda random: (random.choice(CHANNELS) + "?&"[random.randrange(2)] + any_text(random)).encode(
             "utf-8", "replace"
         ),

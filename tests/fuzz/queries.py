@@ -9,7 +9,7 @@ from random import Random
 from multidict import CIMultiDict, MultiDict
 
 from distributary.config.sections import Publisher
-from distributary.control.query_params import read_asked
+from distributary.control.rows_request import read_rows_request
 from distributary.errors import DistributaryError
 from distributary.gateway.rest_proxy import media_types
 from distributary.gateway.topic_stream import stream_cursor as stream_position
@@ -140,7 +140,7 @@ def _parameters(data: bytes) -> bool:
     query = MultiDict((name, value) for name, _, value in pairs)
     taken = False
     for read in (
-        lambda: read_asked("odds", query),
+        lambda: read_rows_request("odds", query),
         lambda: stream_position.asked(query, query.get("id", "")),
     ):
         try:
@@ -213,7 +213,7 @@ TARGETS = (
             b"keys=a,b&page=0123456789abcdef01234567-5",
             b"offset=3&partition=0",
         ],
-        ("control.query_params", "gateway.topic_stream.stream_cursor"),
+        ("control.rows_request", "gateway.topic_stream.stream_cursor"),
         lambda random: "&".join(
             f"{random.choice(NAMES)}={any_text(random)}" for _ in range(random.randrange(1, 5))
         ).encode("utf-8", "replace"),

@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from distributary.model.query import Query
+from distributary.model.query_params import parse_channel
 from distributary.publisher import metrics
 from distributary.publisher.counters import Stats
-from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.hub import Hub
 from tests.support.fake_view import VIEW, FakeView
 
-WHOLE_VIEW = channel_query.parse(VIEW)
-FILTERED = channel_query.parse(f"{VIEW}?where=s%20%3D%20'f'")
+WHOLE_VIEW = parse_channel(VIEW)
+FILTERED = parse_channel(f"{VIEW}?where=s%20%3D%20'f'")
 
 
 class LatchedReader:

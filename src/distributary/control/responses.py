@@ -16,6 +16,7 @@ from distributary import errors
 from distributary.config.problems import nearest
 from distributary.control.app_context import CONTEXT
 from distributary.errors import BadRequest, DistributaryError, NotFound, StoreUnavailable
+from distributary.model.query_params import json_type_name
 
 log = logging.getLogger(__name__)
 
@@ -116,18 +117,10 @@ async def read_object(request: web.Request, known: Collection[str] | None = None
     except (ValueError, RecursionError):
         raise BadRequest("the body is not usable JSON", hint="send UTF-8, not nested deeply") from None
     if not isinstance(body, dict):
-        raise BadRequest(f"the body is {named(body)}", hint="send a JSON object")
+        raise BadRequest(f"the body is {json_type_name(body)}", hint="send a JSON object")
     for name in body if known is not None else ():
         if name not in (known or ()):
             near = nearest(name, known or ())
             hint = f'did you mean "{near}"?' if near else f"the fields are {', '.join(known or ())}"
             raise BadRequest(f'unknown field "{name}"', hint=hint)
     return body
-
-
-def named(value: Any) -> str:
-    """Name the JSON type of a value, for messages."""
-    if value is None:
-        return "null"
-    names = {bool: "a boolean", str: "a text", list: "an array", dict: "an object"}
-    return names.get(type(value), "a number")

@@ -14,9 +14,9 @@ from distributary.auth.metering import charge_rows
 from distributary.config.sections import Control
 from distributary.control.api_access import grant_of, narrowed, shown, told
 from distributary.control.app_context import CONTEXT, Context
-from distributary.control.query_params import Asked, read_asked
 from distributary.control.result_cache import Result, Results, tag_of
 from distributary.control.row_formats import FORMATS, Format, Part
+from distributary.control.rows_request import RowsRequest, read_rows_request
 from distributary.control.view_routes import require_view
 from distributary.errors import BadRequest, FormatNotOffered, PageGone, ViewBuilding, ViewBusy
 from distributary.httpd.content_negotiation import choose
@@ -39,7 +39,7 @@ _MANY = 200
 async def show(request: web.Request) -> web.Response:
     """``GET /v1/views/{name}``: the rows of a view, all or those of a query, true at one position."""
     context, results = request.app[CONTEXT], request.app[RESULTS]
-    asked = read_asked(request.match_info["name"], request.query)
+    asked = read_rows_request(request.match_info["name"], request.query)
     asked = replace(asked, query=narrowed(request, asked.query))
     format = _format(request)
     await require_view(context, asked.query.view, grant_of(request))
@@ -120,7 +120,7 @@ async def _live(context: Context, name: str) -> tuple[int, Build, BuildInfo]:
     return info.now, build, found
 
 
-async def _walked(context: Context, results: Results, asked: Asked) -> Result:
+async def _walked(context: Context, results: Results, asked: RowsRequest) -> Result:
     """Find the result that a page is of."""
     result = results.get(asked.tag)
     if result is None:

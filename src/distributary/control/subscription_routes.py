@@ -17,7 +17,7 @@ from distributary.auth.metering import NEW_QUERY, charge
 from distributary.control.api_access import LIMITER, grant_of, may_use, narrowed
 from distributary.control.app_context import CONTEXT, Context, events_address, websocket_address
 from distributary.control.paces import pace_of
-from distributary.control.responses import named, read_object
+from distributary.control.responses import read_object
 from distributary.control.view_routes import require_view
 from distributary.errors import (
     AlreadyBegun,
@@ -30,9 +30,8 @@ from distributary.httpd.listener import client_of
 from distributary.model.build import Build
 from distributary.model.channel_name import with_fields
 from distributary.model.command import Command
-from distributary.model.field_mask import parse_fields
-from distributary.model.order import order_of
 from distributary.model.query import Query
+from distributary.model.query_params import body_fields, body_query
 from distributary.model.query_plan import is_expensive
 from distributary.store.store_types import Subscription, ViewInfo, caps_of
 
@@ -46,7 +45,7 @@ async def create(request: web.Request) -> web.Response:
     """``POST /v1/subscriptions``: register a subscription that waits until it is begun."""
     context = request.app[CONTEXT]
     body = await read_object(request, FIELDS)
-    query, fields = narrowed(request, read_query(body)), read_fields(body)
+    query, fields = narrowed(request, body_query(body)), body_fields(body)
     if query.order is not None and query.order.limit > context.config.publisher.max_limit:
         most = context.config.publisher.max_limit
         raise BadRequest(f'"limit" is {query.order.limit:,}', hint=f"give at most {most:,}")
@@ -119,49 +118,6 @@ async def end(request: web.Request) -> web.Response:
         raise _unknown(found.id)
     await announce(context, Command("end", view, found.id))
     return web.Response(status=204)
-
-
-def read_query(body: dict[str, Any]) -> Query:
-    """Read the query that a body asks for; raises BadRequest or BadQuery."""
-    order, limit = body.get("order"), body.get("limit")
-    if order is not None and not isinstance(order, str):
-        raise BadRequest(f'"order" is {named(order)}', hint='write it as a text: "price desc"')
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
-        raise BadRequest(f'"limit" is {named(limit)}', hint="give a number of rows")
-    return _unordered(body).ordered(order_of(order, limit))
-
-
-def _unordered(body: dict[str, Any]) -> Query:
-    view, where, keys = body.get("view"), body.get("where"), body.get("keys")
-    if not isinstance(view, str):
-        raise BadRequest(
-            f'"view" is {named(view)}' if "view" in body else '"view" is missing', hint="name a view"
-        )
-    if where is not None and keys is not None:
-        raise BadRequest('a query has "where" or "keys", not both', hint="leave one out")
-    if where is not None and not isinstance(where, str):
-        raise BadRequest(f'"where" is {named(where)}', hint='write it as a text: "price > 1.5 and …"')
-    if keys is None:
-        return Query.parse(view, where)
-    if not isinstance(keys, list):
-        raise BadRequest(f'"keys" is {named(keys)}', hint="give an array of row keys")
-    for at, key in enumerate(keys):
-        if not isinstance(key, str):
-            raise BadRequest(f'"keys"[{at}] is {named(key)}', hint="row keys are texts")
-    return Query.of_keys(view, keys)
-
-
-def read_fields(body: dict[str, Any]) -> str | None:
-    """Read which fields a body asks for, as a channel's name has them; raises BadRequest or BadQuery."""
-    fields = body.get("fields")
-    if isinstance(fields, list) and all(isinstance(one, str) for one in fields):
-        fields = ",".join(fields)
-    if fields is None:
-        return None
-    if not isinstance(fields, str):
-        raise BadRequest(f'"fields" is {named(fields)}', hint='write it as a text: "price,score.home"')
-    parse_fields(fields)
-    return fields
 
 
 async def announce(context: Context, command: Command) -> None:

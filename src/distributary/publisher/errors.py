@@ -19,10 +19,10 @@ from distributary.errors import (
     TooManyRequests,
 )
 from distributary.model.query import Query
+from distributary.model.query_params import ChannelQuery
 from distributary.model.query_plan import is_expensive
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
-from distributary.publisher.hub.channel_query import Asked
 
 
 def answer(error: DistributaryError, *, connected: bool = False) -> Refusal | Ending:
@@ -73,7 +73,7 @@ async def counted(limiter: Limiter, grant: Grant, query: Query, address: str) ->
     return shares
 
 
-def narrowed(asked: Asked, held: GrantSet) -> Asked:
+def narrowed(asked: ChannelQuery, held: GrantSet) -> ChannelQuery:
     """Give what is served in place of what was asked for: which rows, and which fields of them.
 
     A query that is known by its id alone stays; the hub checks it once it has read it. Raises Refused, and

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from distributary.config.problems import nearest
 from distributary.errors import BadRequest
-from distributary.model.channel_name import encode_channel
+from distributary.model.query_params import event_channel
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "subscribe": ("channel", "view", "where", "keys", "fields", "recover", "data", "token"),
@@ -30,7 +29,7 @@ _KINDS: Mapping[str, type] = {
     "limit": int,
     "reverse": bool,
 }
-_WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
+_TYPE_NAMES = {str: "a string", int: "an integer", bool: "a boolean"}
 
 
 class Asked(NamedTuple):
@@ -53,7 +52,7 @@ def read(event: str, payload: tuple[Any, ...]) -> Asked:
             raise BadRequest(f"{event} has no field {name!r}", hint=f"did you mean {near!r}?" if near else "")
         kind = _KINDS.get(name)
         if kind is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-            raise BadRequest(f"{name} is {_WORDS[kind]}")
+            raise BadRequest(f"{name} must be {_TYPE_NAMES[kind]}")
     if event == "subscribe":
         return _subscribe(given)
     if "channel" in known and not given.get("channel"):
@@ -64,36 +63,12 @@ def read(event: str, payload: tuple[Any, ...]) -> Asked:
 
 
 def _subscribe(given: dict[str, Any]) -> Asked:
-    channel = _channel(given)
+    channel = event_channel(given)
     params: dict[str, Any] = {"channel": channel}
     params |= {name: given[name] for name in ("data", "token") if name in given}
     if "recover" in given:
         params |= {"recover": True, **_position("recover", given["recover"])}
     return Asked("subscribe", params, channel)
-
-
-def _channel(given: dict[str, Any]) -> str:
-    channel, view = given.get("channel"), given.get("view")
-    if bool(channel) == bool(view):
-        raise BadRequest("subscribe needs a channel or a view, and not both")
-    query = [name for name in ("where", "keys", "fields") if name in given]
-    if channel:
-        if query:
-            raise BadRequest(f"{query[0]} goes with a view", hint="a channel's name holds its query already")
-        return str(channel)
-    name = encode_channel(str(view), given.get("where"), _texts("keys", given.get("keys")))
-    fields = _texts("fields", given.get("fields"))
-    if fields is None:
-        return name
-    return f"{name}{'&' if '?' in name else '?'}fields={','.join(quote(one, safe='') for one in fields)}"
-
-
-def _texts(name: str, value: Any) -> list[str] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise BadRequest(f"{name} is a list of texts")
-    return value
 
 
 def _position(name: str, value: Any) -> dict[str, Any]:

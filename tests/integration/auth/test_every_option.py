@@ -24,7 +24,7 @@ from tests.support.fake_view import VIEW
 from tests.support.serving_publisher import WAIT
 from tests.support.wire_formats import WIRES
 
-from distributary.control import query_params, subscription_routes
+from distributary.control import rows_request, subscription_routes
 from distributary.control.row_formats import ARROW, FORMATS
 from distributary.model import channel_name
 from distributary.publisher.codec.client_commands import History, Subscribe, SubscribeData
@@ -97,7 +97,7 @@ def test_every_option_is_tried() -> None:
     """Write the case of a new option here: how might it tell of rows that are not the user's?"""
     from distributary.publisher.codec.client_commands import UNSERVED
 
-    assert set(OF_ROWS) == set(query_params.PARAMETERS)
+    assert set(OF_ROWS) == set(rows_request.PARAMETERS)
     assert set(OF_STREAM) == set(event_stream.PARAMETERS)
     assert set(QUERIES) == set(channel_name.OPTIONS)
     assert set(OF_DATA) == names(SubscribeData)

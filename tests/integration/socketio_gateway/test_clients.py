@@ -115,14 +115,14 @@ BAD: list[tuple[str, Any, int, str]] = [
     ("subscribe", {}, 107, "a channel or a view"),
     ("subscribe", {"view": VIEW, "wher": "a = 1"}, 107, "did you mean 'where'?"),
     ("subscribe", {"view": VIEW, "where": "a ="}, 107, ""),
-    ("subscribe", {"view": VIEW, "keys": "a"}, 107, "keys is a list of texts"),
+    ("subscribe", {"view": VIEW, "keys": "a"}, 107, "keys must be a list of strings"),
     ("subscribe", {"view": VIEW, "recover": {"epoch": "e"}}, 107, "recover is a position"),
     ("subscribe", {"view": "nothing"}, 102, "nothing"),
     ("subscribe", {"channel": "x" * 40_000}, 107, ""),
     ("unsubscribe", {}, 107, "needs a channel"),
     ("history", {"channel": VIEW}, 103, "subscribe to the channel first"),
     ("rpc", {"method": "nonsense"}, 104, ""),
-    ("rpc", {"method": 7}, 107, "method is a text"),
+    ("rpc", {"method": 7}, 107, "method must be a string"),
     ("dance", {}, 104, ""),
 ]
 

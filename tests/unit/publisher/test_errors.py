@@ -13,10 +13,10 @@ from distributary.errors import (
     TokenExpired,
 )
 from distributary.model.query import Query
+from distributary.model.query_params import parse_channel
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
 from distributary.publisher.errors import answer, narrowed, refused
-from distributary.publisher.hub import channel_query
 
 GERMAN = GrantSet((Grant("ann", views=("odds",), rows=(("*", "c = 'DE'"),)),))
 
@@ -56,15 +56,15 @@ def test_client_reconnects_with_an_expired_token_only(reason: str) -> None:
 
 
 def test_what_is_served_in_place_of_what_was_asked_for() -> None:
-    served = narrowed(channel_query.parse("odds?where=s%20%3D%20'f'"), GERMAN)
+    served = narrowed(parse_channel("odds?where=s%20%3D%20'f'"), GERMAN)
     assert served.query == Query.parse("odds", "s = 'f' and c = 'DE'")
     assert served.query_id == served.query.id
-    by_id = channel_query.parse("q:odds:0123456789abcdef")
+    by_id = parse_channel("q:odds:0123456789abcdef")
     assert narrowed(by_id, GERMAN) == by_id
 
 
 @pytest.mark.parametrize("channel", ["bets", "bets?keys=a", "q:bets:0123456789abcdef"])
 def test_a_view_that_is_not_allowed(channel: str) -> None:
     with pytest.raises(Refused) as caught:
-        narrowed(channel_query.parse(channel), GERMAN)
+        narrowed(parse_channel(channel), GERMAN)
     assert caught.value.refusal.code == 103

@@ -13,7 +13,6 @@ import contextlib
 from dataclasses import replace
 
 from aiohttp import web
-from multidict import MultiMapping
 
 from distributary.auth import Grant, GrantSet
 from distributary.auth.metering import CONNECT, measured
@@ -23,6 +22,7 @@ from distributary.errors import BadQuery, DistributaryError
 from distributary.httpd.listener import client_of
 from distributary.model.position import Position
 from distributary.model.query import Query
+from distributary.model.query_params import ChannelQuery, channel_query, optional_fields, single, url_keys
 from distributary.model.start import read_start
 from distributary.publisher import errors
 from distributary.publisher.access.door import Door
@@ -32,7 +32,7 @@ from distributary.publisher.counters import Stats
 from distributary.publisher.http.stream_access import held_of
 from distributary.publisher.http.stream_encodings import shape_of
 from distributary.publisher.http.stream_sink import EventSink
-from distributary.publisher.hub import channel_query, state_budget
+from distributary.publisher.hub import state_budget
 from distributary.publisher.hub.conflation import OPTIONS, read_pace
 from distributary.publisher.hub.hub import Count, Hub, Wish
 
@@ -184,14 +184,14 @@ def wish_of(request: web.Request) -> Wish:
             raise BadQuery(f"unknown parameter {name[:80]!r}", hint=f"there are {known}")
     subscription = query.get("subscription", "")
     wheres = query.getall("where", [])
-    keys = query.getall("key", []) + [one for some in query.getall("keys", []) for one in some.split(",")]
+    keys = url_keys(query)
     if subscription:
         if wheres or keys or "order" in query or "limit" in query:
             raise BadQuery("a subscription has its query already", hint="leave where, key and order out")
-        asked = channel_query.Asked(view, None, "", channel_query.chosen(_one(query, "fields")))
+        asked = ChannelQuery(view, None, "", optional_fields(single(query, "fields")))
     else:
-        asked = channel_query.of(
-            view, wheres, keys, _one(query, "fields"), _one(query, "order"), _one(query, "limit")
+        asked = channel_query(
+            view, wheres, keys, single(query, "fields"), single(query, "order"), single(query, "limit")
         )
     last = request.headers.get("Last-Event-ID") or query.get("last_event_id") or ""
     position: Position | None = None
@@ -200,16 +200,9 @@ def wish_of(request: web.Request) -> Wish:
             position = Position.parse(last)
         except ValueError:
             position = Position("", 0)  # of no epoch: the state comes anew
-    since = _one(query, "from")
+    since = single(query, "from")
     start = read_start(since) if since is not None and position is None else None
     return Wish(asked, subscription, position, since=start, pace=read_pace(query))
-
-
-def _one(query: MultiMapping[str], name: str) -> str | None:
-    found = query.getall(name, [])
-    if len(found) > 1:
-        raise BadQuery(f"{name} is given {len(found)} times", hint="give it once")
-    return found[0] if found else None
 
 
 def permitted(wish: Wish, held: GrantSet) -> Wish:

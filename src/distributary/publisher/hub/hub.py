@@ -21,6 +21,7 @@ from distributary.errors import BadQuery, DistributaryError, LimitExceeded
 from distributary.model.command import Command
 from distributary.model.position import Position
 from distributary.model.query import Query
+from distributary.model.query_params import ChannelQuery
 from distributary.model.start import Start
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
@@ -29,7 +30,6 @@ from distributary.publisher.counters import Stats
 from distributary.publisher.hub import field_projection, history, materialized_query, store_reads
 from distributary.publisher.hub.catch_up import Touched
 from distributary.publisher.hub.channel import Initial, Member, Sink, Waiting
-from distributary.publisher.hub.channel_query import Asked
 from distributary.publisher.hub.conflation import Pace
 from distributary.publisher.hub.follower_pool import Followers, cancelled
 from distributary.publisher.hub.join_buffer import Joining
@@ -67,7 +67,7 @@ class Wish:
     Refused where the subscriber has too many.
     """
 
-    asked: Asked
+    asked: ChannelQuery
     subscription: str = ""
     position: Position | None = None
     reject: bool = False

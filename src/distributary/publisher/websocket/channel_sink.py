@@ -11,10 +11,10 @@ from distributary.errors import BadQuery, DistributaryError, TokenExpired, Token
 from distributary.model.field_mask import Fields
 from distributary.model.position import Position
 from distributary.model.query import Query
+from distributary.model.query_params import ChannelQuery, parse_channel
 from distributary.publisher import errors
 from distributary.publisher.codec import codes, websocket_frames
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
-from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.channel import (
     Initial,
     Member,
@@ -51,7 +51,7 @@ class WebSocketSink:
         self._fields: Fields | None = None
         self._held = EVERYTHING
         self._considered = self._positions = EVERYTHING
-        self._served: channel_query.Asked | None = None
+        self._served: ChannelQuery | None = None
         self._counted: list[Share] | None = None
 
     # --- what the client asked --------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class WebSocketSink:
 
     def _wish(self, asked: Join) -> Wish:
         """Make what the hub is asked for out of what the client asked for. Raises BadQuery, Refused."""
-        served = self._served = errors.narrowed(channel_query.parse(self.channel), self._held)
+        served = self._served = errors.narrowed(parse_channel(self.channel), self._held)
         self._considered = self._held
         self._positions = self._held  # however its rows may be allowed later: it is told of these
         self._fields = served.fields
@@ -181,7 +181,7 @@ class WebSocketSink:
             return
         self._considered = self._held
         try:
-            now = errors.narrowed(channel_query.parse(self.channel), self._held)
+            now = errors.narrowed(parse_channel(self.channel), self._held)
         except (Refused, BadQuery):
             return self._give_up(hub, member, codes.NOT_ALLOWED)
         if served.query is not None:

@@ -17,7 +17,7 @@ from tests.support.folding_sink import FoldingSink
 from distributary.errors import BadQuery
 from distributary.model.channel_name import with_fields
 from distributary.model.field_mask import Fields, parse_fields
-from distributary.publisher.hub import channel_query
+from distributary.model.query_params import ChannelQuery, parse_channel
 from distributary.publisher.hub.channel import Initial, Recovered, Waiting
 from distributary.publisher.hub.field_projection import project, projected, some
 from distributary.publisher.hub.hub import Wish
@@ -106,8 +106,8 @@ def test_the_cut_stream_folds_to_the_cut_rows(states: list[dict[str, Any] | None
         old = new
 
 
-def asked(listed: str, where: str = "") -> channel_query.Asked:
-    return channel_query.parse(f"{VIEW}?{f'where={where}&' if where else ''}fields={listed}")
+def asked(listed: str, where: str = "") -> ChannelQuery:
+    return parse_channel(f"{VIEW}?{f'where={where}&' if where else ''}fields={listed}")
 
 
 async def test_state_changes_and_resume_are_cut_and_a_filter_may_use_other_fields() -> None:
@@ -137,7 +137,7 @@ async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_res
     async with hub_of(fake_view) as hub:
         sink, all_ = ChosenSink(parse_fields("n")), ChosenSink(None, "other")
         member = await hub.join(Wish(asked("n")), sink)
-        await hub.join(Wish(channel_query.parse(VIEW)), all_)
+        await hub.join(Wish(parse_channel(VIEW)), all_)
         build = fake_view.store.all[VIEW].builds["b1"]
         for z in range(20):
             fake_view.put(("a", {"n": 1, "z": z + 1}))
@@ -177,7 +177,7 @@ async def test_two_steps_with_fields() -> None:
     fake_view.put(("a", {"s": "f", "n": 1}))
     channel = with_fields(await register(fake_view, "G"), "n")
     async with hub_of(fake_view) as hub:
-        wish = channel_query.parse(channel)
+        wish = parse_channel(channel)
         sink = ChosenSink(wish.fields)
         await hub.join(Wish(wish, "G"), sink)
         assert isinstance(sink.outcomes[0], Waiting)
@@ -189,9 +189,9 @@ async def test_two_steps_with_fields() -> None:
 @pytest.mark.parametrize("listed", ["", "a,,b", "a,"])
 def test_a_bad_list_names_the_character(listed: str) -> None:
     with pytest.raises(BadQuery, match="character"):
-        channel_query.parse(f"{VIEW}?fields={listed}")
+        parse_channel(f"{VIEW}?fields={listed}")
     with pytest.raises(BadQuery, match="character"):
-        channel_query.parse(f"q:{VIEW}:0123456789abcdef?fields={listed}")
+        parse_channel(f"q:{VIEW}:0123456789abcdef?fields={listed}")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -199,7 +199,7 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
     """Writes, joins, losses, resumes at random: every sink ends with its query's rows, cut to its fields."""
     chance = random.Random(seed)
     fake_view = FakeView(log_length=30, exact=bool(seed))
-    wishes = [asked("n"), asked("o.x", "s%20%3D%20'f'"), asked("s,o"), channel_query.parse(VIEW)]
+    wishes = [asked("n"), asked("o.x", "s%20%3D%20'f'"), asked("s,o"), parse_channel(VIEW)]
     async with hub_of(fake_view) as hub:
         sinks = [(ChosenSink(wishes[n % 4].fields, str(n % 3)), wishes[n % 4]) for n in range(8)]
         members: dict[int, Any] = {}

@@ -16,9 +16,9 @@ from tests.support.folding_sink import FoldingSink
 from distributary.model.command import Command
 from distributary.model.position import Position
 from distributary.model.query import Query
+from distributary.model.query_params import channel_query, parse_channel
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.channel import Initial, Recovered, Waiting
 from distributary.publisher.hub.hub import Wish
 from distributary.publisher.hub.state_budget import Turn
@@ -204,10 +204,10 @@ async def test_unknown_view_and_query() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         for wish in (
-            Wish(channel_query.parse("nothing")),
-            Wish(channel_query.parse("q:nothing:abcd")),
-            Wish(channel_query.parse(f"q:{VIEW}:abcd")),
-            Wish(channel_query.parse(f"q:{VIEW}:abcd"), subscription="none"),
+            Wish(parse_channel("nothing")),
+            Wish(parse_channel("q:nothing:abcd")),
+            Wish(parse_channel(f"q:{VIEW}:abcd")),
+            Wish(parse_channel(f"q:{VIEW}:abcd"), subscription="none"),
         ):
             with pytest.raises(Refused) as refused:
                 await hub.join(wish, FoldingSink())
@@ -335,7 +335,7 @@ async def test_two_steps() -> None:
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(channel_query.parse(channel), "G"), sink)
+        await hub.join(Wish(parse_channel(channel), "G"), sink)
         assert isinstance(sink.outcomes[0], Waiting)
         fake_view.put(("b", {"s": "f"}))
         await fake_view.reader.begin(VIEW, "G", 60_000)
@@ -356,7 +356,7 @@ async def test_a_begin_during_the_join_is_not_missed(door: str) -> None:
     latched.blocked[door] = asyncio.Event()
     async with hub_of(fake_view, store=latched) as hub:
         sink = FoldingSink()
-        joining = asyncio.create_task(hub.join(Wish(channel_query.parse(channel), "G"), sink))
+        joining = asyncio.create_task(hub.join(Wish(parse_channel(channel), "G"), sink))
         await until(lambda: latched.calls.get(door))
         await fake_view.reader.begin(VIEW, "G", 60_000)
         await until(lambda: hub.followers[VIEW].members.of("G")[0].begun)
@@ -371,12 +371,12 @@ async def test_who_left_while_waiting_does_not_resume_without_a_state() -> None:
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(channel_query.parse(channel), "G"), sink)
+        member = await hub.join(Wish(parse_channel(channel), "G"), sink)
         hub.leave(member, end=False)
         sink.attached = False
         fake_view.put(("a", {"s": "f"}))
         await fake_view.reader.begin(VIEW, "G", 60_000)
-        await hub.join(Wish(channel_query.parse(channel), "G", Position(fake_view.epoch, 0)), sink)
+        await hub.join(Wish(parse_channel(channel), "G", Position(fake_view.epoch, 0)), sink)
         assert isinstance(sink.outcomes[-1], Initial)
         assert sink.rows == {"a": {"s": "f"}}
 
@@ -387,7 +387,7 @@ async def test_a_registered_channel_without_a_subscription_is_one_step() -> None
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(channel_query.parse(channel)), sink)
+        await hub.join(Wish(parse_channel(channel)), sink)
         assert sink.rows == {"a": {"s": "f"}}
 
 
@@ -399,8 +399,8 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
     wishes = [
         WHOLE_VIEW,
         FILTERED,
-        channel_query.parse(f"{VIEW}?keys=k1,k2"),
-        channel_query.parse(f"{VIEW}?where=n%20%3D%201"),
+        parse_channel(f"{VIEW}?keys=k1,k2"),
+        parse_channel(f"{VIEW}?where=n%20%3D%201"),
     ]
     async with hub_of(fake_view) as hub:
         sinks = [(FoldingSink(str(n % 3)), wishes[n % 4]) for n in range(12)]
@@ -454,10 +454,10 @@ async def test_a_query_number_given_again_after_a_failover_does_not_mix_up_chann
     replica = copy.deepcopy(fake_view.store.all)  # it never hears of Alice's query
     async with hub_of(fake_view) as hub:
         alice, bob = FoldingSink(), FoldingSink()
-        await hub.join(Wish(channel_query.of(VIEW, ["owner = 'alice'"], [])), alice)
+        await hub.join(Wish(channel_query(VIEW, ["owner = 'alice'"], [])), alice)
         fake_view.store.all.update(replica)
         fake_view.store.run_id = "promoted"  # the log's follower is not woken: its link is still up
-        await hub.join(Wish(channel_query.of(VIEW, ["owner = 'bob'"], [])), bob)
+        await hub.join(Wish(channel_query(VIEW, ["owner = 'bob'"], [])), bob)
         assert bob.rows == {"b": {"owner": "bob"}}
         assert alice.endings == [codes.INSUFFICIENT]
 
@@ -519,7 +519,7 @@ async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
         (channel,) = hub.followers[VIEW].channels.values()
         assert not channel.joining
         little = FoldingSink()
-        await hub.join(Wish(channel_query.parse(f"{VIEW}?keys=k1")), little)
+        await hub.join(Wish(parse_channel(f"{VIEW}?keys=k1")), little)
         assert list(little.rows) == ["k1"], "small states do not wait"
         fake_view.put(("k1", {"s": "f", "n": 2}))
         for sink in (first, *sinks):

@@ -13,7 +13,7 @@ from tests.support.folding_sink import FoldingSink
 
 from distributary.auth.usage_counts import Share
 from distributary.model.query import Query
-from distributary.publisher.hub import channel_query
+from distributary.model.query_params import channel_query
 from distributary.publisher.hub.hub import Count, Hub, Wish
 from distributary.publisher.hub.lingering import Left, Lingering
 
@@ -69,7 +69,7 @@ def counting(user: str, cost: int, limit: int) -> Count:
 
 
 def wish(number: int, user: str = "mallory") -> Wish:
-    return Wish(channel_query.of(VIEW, [f"n > {number}"], [], None), count=counting(user, 5, 20))
+    return Wish(channel_query(VIEW, [f"n > {number}"], [], None), count=counting(user, 5, 20))
 
 
 async def come_and_go(hub: Hub, number: int, user: str = "mallory") -> None:

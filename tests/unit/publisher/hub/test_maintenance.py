@@ -11,8 +11,8 @@ from tests.support.folding_sink import FoldingSink
 
 from distributary.model.build import Build
 from distributary.model.command import Command
+from distributary.model.query_params import parse_channel
 from distributary.publisher.codec import codes
-from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.channel import Initial
 from distributary.publisher.hub.hub import Wish
 from distributary.publisher.hub.maintenance import Upkeep
@@ -79,7 +79,7 @@ async def test_a_view_whose_server_is_down_keeps_no_other_from_being_renewed() -
             return await fake_view.reader.renew(view, *args)
 
     async with hub_of(fake_view, ttl=10, store=Half(fake_view.reader)) as hub:
-        await hub.join(Wish(channel_query.parse("other")), FoldingSink())
+        await hub.join(Wish(parse_channel("other")), FoldingSink())
         kept = await hub.join(Wish(WHOLE_VIEW), FoldingSink())
         clock[0] += 9
         with pytest.raises(ConnectionError):
@@ -153,7 +153,7 @@ async def test_a_begin_that_was_not_heard_is_found() -> None:
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(channel_query.parse(channel), "G"), sink)
+        await hub.join(Wish(parse_channel(channel), "G"), sink)
         query, _, expires = fake_view.store.all[VIEW].subscriptions["G"]
         fake_view.store.all[VIEW].subscriptions["G"] = (query, True, expires)
         await Upkeep(hub).watch()

@@ -12,18 +12,18 @@ from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
 from distributary.model.position import Position
+from distributary.model.query_params import ChannelQuery, parse_channel
 from distributary.publisher import metrics
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub import channel_query
 from distributary.publisher.hub.channel import Initial, Recovered
 from distributary.publisher.hub.conflation import Pace
 from distributary.publisher.hub.hub import Hub, Wish
 
-ALL = channel_query.parse(VIEW)
-F = channel_query.parse(f"{VIEW}?where=s%20%3D%20'f'")
-TOP = channel_query.parse(f"{VIEW}?order=n+desc&limit=2")
+ALL = parse_channel(VIEW)
+F = parse_channel(f"{VIEW}?where=s%20%3D%20'f'")
+TOP = parse_channel(f"{VIEW}?order=n+desc&limit=2")
 SOON = Pace(0.02)
 SELDOM = Pace(600.0)
 
@@ -235,7 +235,7 @@ async def test_changes_while_a_resume_reads_the_log() -> None:
 
 @pytest.mark.parametrize("asked", [ALL, TOP], ids=["all", "top"])
 async def test_a_reader_that_falls_behind_gets_the_newest_when_it_reads_again(
-    asked: channel_query.Asked,
+    asked: ChannelQuery,
 ) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}), ("b", {"n": 1}))
@@ -297,7 +297,7 @@ async def test_too_many_rows_are_refused_and_later_end_it() -> None:
         assert (said.code, said.temporary) == (106, False)
         assert "the query has 4 rows, and 3 are kept" in said.message
         with pytest.raises(Refused, match="limit is 3, and may be 2"):
-            await hub.join(Wish(channel_query.parse(f"{VIEW}?order=n&limit=3")), LenientSink())
+            await hub.join(Wish(parse_channel(f"{VIEW}?order=n&limit=3")), LenientSink())
         assert kept(hub) == (0, 0, 0)
         assert sizes(hub) == (1, 1, 1)
 
@@ -331,7 +331,7 @@ async def test_a_subscription_that_is_begun_later() -> None:
     async with hub_of(fake_view) as hub:
         sink = LenientSink()
         channel = await register(fake_view, "s1")
-        await hub.join(Wish(channel_query.parse(channel), "s1", pace=SOON), sink)
+        await hub.join(Wish(parse_channel(channel), "s1", pace=SOON), sink)
         assert sink.rows == {}
         await fake_view.reader.begin(VIEW, "s1", 60_000)
         await until(lambda: sink.rows == fake_view.rows())

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from multidict import MultiDict
 
-from distributary.control.query_params import LIMIT, MAX_LIMIT, read_asked
+from distributary.control.rows_request import LIMIT, MAX_LIMIT, read_rows_request
 from distributary.errors import BadQuery, BadRequest
 from distributary.model.query import Query
 
@@ -11,13 +11,13 @@ TAG = "0123456789abcdef01234567"
 
 
 def test_everything_has_a_default() -> None:
-    asked = read_asked("odds", MultiDict())
+    asked = read_rows_request("odds", MultiDict())
     assert (asked.query, asked.fields, asked.limit) == (Query("odds"), None, LIMIT)
     assert (asked.tag, asked.at) == ("", 0)
 
 
 def test_parameters() -> None:
-    asked = read_asked(
+    asked = read_rows_request(
         "odds", MultiDict(where="sport = 'golf'", fields="a,b.c", limit=str(MAX_LIMIT), page=f"{TAG}-20")
     )
     assert asked.query == Query.parse("odds", "sport = 'golf'")
@@ -28,7 +28,7 @@ def test_parameters() -> None:
 
 def test_keys_in_both_forms() -> None:
     given = MultiDict([("keys", "a,b"), ("key", "c,d"), ("key", "")])
-    assert read_asked("odds", given).query == Query.of_keys("odds", ["a", "b", "c,d", ""])
+    assert read_rows_request("odds", given).query == Query.of_keys("odds", ["a", "b", "c,d", ""])
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_keys_in_both_forms() -> None:
         ([("limit", "9" * 5000)], "limit"),
         ([("limit", "1"), ("limit", "2")], "given 2 times"),
         ([("keys", "a,,b")], "empty key"),
-        ([("page", "2")], "is not a page"),
-        ([("page", f"{TAG}-{'9' * 10}")], "is not a page"),
-        ([("page", f"{TAG.upper()}-1")], "is not a page"),
+        ([("page", "2")], "is not a page token"),
+        ([("page", f"{TAG}-{'9' * 10}")], "is not a page token"),
+        ([("page", f"{TAG.upper()}-1")], "is not a page token"),
     ],
 )
 def test_mistakes(parameters: list[tuple[str, str]], said: str) -> None:
     with pytest.raises(BadRequest, match=said) as caught:
-        read_asked("odds", MultiDict(parameters))
+        read_rows_request("odds", MultiDict(parameters))
     assert caught.value.hint
 
 
@@ -64,4 +64,4 @@ def test_mistakes(parameters: list[tuple[str, str]], said: str) -> None:
 )
 def test_mistakes_of_the_query(parameters: list[tuple[str, str]]) -> None:
     with pytest.raises(BadQuery):
-        read_asked("odds", MultiDict(parameters))
+        read_rows_request("odds", MultiDict(parameters))

@@ -10,10 +10,10 @@ import sys
 from distributary.config import load
 from distributary.errors import DistributaryError
 from distributary.kafka.topic_offsets import wait_for_kafka
-from distributary.reducers.daemon_watch import DaemonWatch
 from distributary.reducers.driver import Driver
 from distributary.reducers.engine import spark_session
 from distributary.reducers.jvm_watch import JvmLost
+from distributary.reducers.process_watch import DaemonWatch
 from distributary.service import ExitCode, Heartbeat, fail, log_to_stderr, on_stop_signal, print_ready
 from distributary.setup.jars import ensure
 from distributary.store.embedded_server import wait_for_stores

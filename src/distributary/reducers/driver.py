@@ -19,10 +19,10 @@ from distributary.errors import DistributaryError, Superseded
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.model.build import Build, Definition, load_definition
 from distributary.reducers import engine
-from distributary.reducers.daemon_watch import SILENT, DaemonWatch
 from distributary.reducers.driver_watchdog import Watchdog
 from distributary.reducers.job import Job
 from distributary.reducers.jvm_watch import Jvm
+from distributary.reducers.process_watch import SILENT, DaemonWatch
 from distributary.reducers.rekey import internal_topic
 from distributary.reducers.slots import Slots
 from distributary.service import Heartbeat

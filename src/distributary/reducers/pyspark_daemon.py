@@ -25,7 +25,7 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 import distributary.reducers.spark_task  # noqa: F401
-from distributary.reducers.daemon_watch import ENV
+from distributary.reducers.process_watch import ENV
 from distributary.service import Heartbeat
 
 

@@ -22,7 +22,7 @@ from tests.support.processes import suspend
 
 from distributary.config import Config
 from distributary.reducers import engine
-from distributary.reducers.daemon_watch import MODULE
+from distributary.reducers.process_watch import MODULE
 
 
 def test_spark_does_not_free_a_buffer_under_the_one_who_writes_to_it(spark: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.support.clock import LIMIT
 from tests.support.processes import suspend
 
-from distributary.reducers.daemon_watch import ENV, HUNG, MODULE, DaemonWatch
+from distributary.reducers.process_watch import ENV, HUNG, MODULE, DaemonWatch
 
 
 @contextmanager

@@ -12,8 +12,7 @@ from distributary.errors import DistributaryError
 from distributary.kafka.topic_offsets import wait_for_kafka
 from distributary.reducers.driver import Driver
 from distributary.reducers.engine import spark_session
-from distributary.reducers.jvm_watch import JvmLost
-from distributary.reducers.process_watch import DaemonWatch
+from distributary.reducers.process_watch import DaemonWatch, JvmLost
 from distributary.service import ExitCode, Heartbeat, fail, log_to_stderr, on_stop_signal, print_ready
 from distributary.setup.jars import ensure
 from distributary.store.embedded_server import wait_for_stores
@@ -32,7 +31,7 @@ def main() -> int:
                 hint="set DISTRIBUTARY_STORE_URL, or start them with: distributary up",
             )
         daemon = DaemonWatch(config.data_dir / "heartbeats")
-        daemon.announce()
+        daemon.export()
         # First of all: it takes longest, and Kafka and the store may well be starting too.
         spark = spark_session(config, ensure("spark"))
         wait_for_kafka(config.kafka, config.kafka.start_timeout, say=logging.info)

@@ -19,10 +19,8 @@ from distributary.errors import DistributaryError, Superseded
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.model.build import Build, Definition, load_definition
 from distributary.reducers import engine
-from distributary.reducers.driver_watchdog import Watchdog
 from distributary.reducers.job import Job
-from distributary.reducers.jvm_watch import Jvm
-from distributary.reducers.process_watch import SILENT, DaemonWatch
+from distributary.reducers.process_watch import DAEMON_SILENT, DaemonWatch, Jvm, Watchdog
 from distributary.reducers.rekey import internal_topic
 from distributary.reducers.slots import Slots
 from distributary.service import Heartbeat
@@ -73,7 +71,7 @@ class Driver:
         """
         beaten, waiting = 0.0, time.monotonic() + PATIENCE
         self._watchdog.start()
-        self._jvm.when_gone(self._wake.set)
+        self._jvm.on_exit(self._wake.set)
         while not self._stopping.is_set():
             self._turn()
             due = time.monotonic() - beaten > 1.0
@@ -81,7 +79,7 @@ class Driver:
             for address in self._stores:
                 self._look(address, beat=due)
                 self._turn()
-            if due and self._daemon.look():
+            if due and self._daemon.check():
                 log.warning("the PySpark daemon is gone: another one is started, before a task needs it")
                 self._restarted = time.monotonic()
                 threading.Thread(target=engine.start_python, args=(self._spark,), daemon=True).start()
@@ -126,7 +124,9 @@ class Driver:
                 views[build.view]["next"] = facts
             else:
                 views[build.view] = facts
-        silent = [f"the PySpark daemon: {self._daemon.silent} s"] if self._daemon.silent >= SILENT else []
+        silent = (
+            [f"the PySpark daemon: {self._daemon.silent} s"] if self._daemon.silent >= DAEMON_SILENT else []
+        )
         ago = time.monotonic() - self._restarted if self._restarted is not None else None
         return {"views": views, "silent": silent, "daemon_restarted": ago}
 

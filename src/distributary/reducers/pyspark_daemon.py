@@ -25,7 +25,7 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 import distributary.reducers.spark_task  # noqa: F401
-from distributary.reducers.process_watch import ENV
+from distributary.reducers.process_watch import DAEMON_HEARTBEAT
 from distributary.service import Heartbeat
 
 
@@ -90,8 +90,8 @@ setattr(pyspark.sql.conversion.ArrowBatchTransformer, "flatten_struct", staticme
 
 if __name__ == "__main__":
     # What is here now stays for good: workers must neither look through it nor write to its pages.
-    if os.environ.get(ENV):
-        beat_in_the_loop(os.environ[ENV])
+    if os.environ.get(DAEMON_HEARTBEAT):
+        beat_in_the_loop(os.environ[DAEMON_HEARTBEAT])
     setattr(pyspark.daemon, "os", PatientOs())  # noqa: B010
     gc.collect()
     gc.freeze()

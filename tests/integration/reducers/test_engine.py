@@ -22,7 +22,7 @@ from tests.support.processes import suspend
 
 from distributary.config import Config
 from distributary.reducers import engine
-from distributary.reducers.process_watch import MODULE
+from distributary.reducers.process_watch import DAEMON_MODULE
 
 
 def test_spark_does_not_free_a_buffer_under_the_one_who_writes_to_it(spark: Any) -> None:
@@ -39,7 +39,7 @@ def daemons(spark: Any) -> set[int]:
 
     def is_daemon(one: psutil.Process) -> bool:
         try:
-            return MODULE in one.cmdline()
+            return DAEMON_MODULE in one.cmdline()
         except psutil.Error:  # the JVM runs small programs now and then
             return False
 

@@ -44,9 +44,7 @@ def test_the_reason_of_an_end_is_what_the_part_said_last() -> None:
     ]
     ended = "ended with exit code 4"
     assert with_last_words(ended, said) == f"{ended}: Spark's JVM (pid 7) was killed by SIGABRT"
-    critical = (
-        "2026-01-01 CRITICAL distributary.reducers.driver_watchdog: Spark's JVM has not answered for 9 s"
-    )
+    critical = "2026-01-01 CRITICAL distributary.reducers.process_watch: Spark's JVM has not answered for 9 s"
     assert with_last_words(ended, [*said, critical]) == f"{ended}: Spark's JVM has not answered for 9 s"
     assert with_last_words(ended, ["no such words"]) == ended
 

@@ -30,8 +30,8 @@ from distributary.control.control_app import make_app as control_app
 from distributary.control.monitor import Monitor
 from distributary.errors import KafkaUnavailable
 from distributary.gateway.gateway_app import make_app as gateway_app
-from distributary.gateway.registry.registry_requests import LOG
-from distributary.gateway.registry.schema_catalog import Book
+from distributary.gateway.registry.registry_requests import SCHEMA_LOG
+from distributary.gateway.registry.schemas_topic_records import Record
 from distributary.gateway.rest_proxy import consumer_routes, produce_v2, topic_routes
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
@@ -42,6 +42,7 @@ from distributary.publisher.hub.hub import Hub
 from distributary.store.memory_store import MemoryStore
 from tests.fuzz.engine import Run, Target
 from tests.fuzz.mutate import any_json, any_text
+from tests.support.inline_registry import InlineSchemaLog
 
 FEED, VIEW = Feed("odds", "odds"), View("odds", "odds", key="market_id")
 LATE = 10.0
@@ -71,23 +72,12 @@ class NoKafka:
     async def close(self) -> None: ...
 
 
-class Log:
-    """The registry's log without Kafka: what is decided is in the book at once."""
+class BoundedSchemaLog(InlineSchemaLog):
+    """The registry's log without Kafka; it stops growing, so that memory that grows is a leak."""
 
-    def __init__(self) -> None:
-        self.book = Book()
-
-    async def caught_up(self) -> Book:
-        return self.book
-
-    async def change(self, decide: Callable[[Book], tuple[Any, list[Any]]]) -> Any:
-        found, records = decide(self.book)
-        if len(self.book.subjects(deleted=True)) < 50:  # so that memory that grows is a leak
-            for record in records:
-                self.book.apply(*record[:2])
-        return found
-
-    async def close(self) -> None: ...
+    def write(self, records: list[Record]) -> None:
+        if len(self.catalog.subjects(deleted=True)) < 50:
+            super().write(records)
 
 
 class Silent:
@@ -111,8 +101,8 @@ def _gateway(folder: Path) -> web.Application:
         feeds=(FEED,), data_dir=folder, kafka=Kafka(bootstrap_servers="127.0.0.1:1"), gateway=Gateway()
     )
     app = gateway_app(config, MemoryStore().reader)
-    for key in (LOG, topic_routes.CLUSTER, produce_v2.WRITER, consumer_routes.INSTANCES):
-        app[key] = Log() if key is LOG else NoKafka()  # type: ignore[misc]
+    for key in (SCHEMA_LOG, topic_routes.CLUSTER, produce_v2.WRITER, consumer_routes.INSTANCES):
+        app[key] = BoundedSchemaLog() if key is SCHEMA_LOG else NoKafka()  # type: ignore[misc]
     return app
 
 
@@ -376,7 +366,6 @@ TARGETS = (
             "gateway.rest_proxy.consumer_requests",
             "gateway.rest_proxy.subjects",
             "gateway.registry.registry_routes",
-            "gateway.registry.schema_routes",
             "gateway.registry.compatibility_routes",
             "gateway.registry.registry_requests",
             "gateway.registry.schemas_topic_records",

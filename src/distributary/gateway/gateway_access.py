@@ -17,7 +17,7 @@ from distributary.auth.limiter import Limiter
 from distributary.auth.metering import measured
 from distributary.config import Config
 from distributary.errors import Forbidden
-from distributary.gateway.registry.schemas_topic_records import local_name
+from distributary.gateway.registry.schemas_topic_records import local_subject
 from distributary.httpd.cors import PageRules
 from distributary.httpd.listener import client_of
 from distributary.httpd.request_audit import Attempt, route_of
@@ -155,8 +155,8 @@ def demand(grant: Grant, need: Need, address: Mapping[str, str], config: Config)
     elif need is Need.GROUP:
         grant.require_group(address["group"])
     elif need is Need.REGISTER:
-        grant.require_register(local_name(address["subject"]))
-    elif need is Need.SUBJECT and not grant.may_read_subject(local_name(address["subject"])):
+        grant.require_register(local_subject(address["subject"]))
+    elif need is Need.SUBJECT and not grant.may_read_subject(local_subject(address["subject"])):
         raise Forbidden(
             f'the user "{grant.user}" may not read schemas of "{address["subject"][:80]}"',
             hint="ask for a token whose subjects name it",

@@ -15,9 +15,8 @@ from distributary.config import Config
 from distributary.deadline import Deadline
 from distributary.gateway import gateway_health
 from distributary.gateway.gateway_access import CONFIG, GATE, LIMITER, RULES, attempt, permitted, prefix_of
-from distributary.gateway.registry import compatibility_routes, schema_routes
-from distributary.gateway.registry import registry_routes as schemas
-from distributary.gateway.registry.registry_requests import LOG, negotiated
+from distributary.gateway.registry import compatibility_routes, registry_routes
+from distributary.gateway.registry.registry_requests import SCHEMA_LOG, negotiated
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.registry.schemas_topic import SchemaLog
 from distributary.gateway.request_fields import reject_undeclared
@@ -55,7 +54,7 @@ def make_app(config: Config, store: Store) -> web.Application:
     app[RULES] = PageRules("gateway", config.gateway)
     app[GATE] = Authenticator(config, store.revoked)
     app[LIMITER] = Limiter(config, store)
-    app[LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
+    app[SCHEMA_LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
     app[topic_routes.CLUSTER] = Cluster(config.kafka)
     app[DEADLINE] = Deadline(config.gateway.schema_timeout, charge=metering.charge)
     app[produce_v2.WRITER] = TopicWriter(config.kafka, make_gate(config), deadline=app[DEADLINE])
@@ -63,7 +62,7 @@ def make_app(config: Config, store: Store) -> web.Application:
     app.cleanup_ctx.append(_closing)
     app[streams.OPEN] = set()
     app.on_shutdown.append(_stopping)
-    registry = [route for part in (schemas, schema_routes, compatibility_routes) for route in part.routes()]
+    registry = [route for part in (registry_routes, compatibility_routes) for route in part.routes()]
     proxy = (topic_routes, produce_v2, produce_v3, consumer_routes, simple_consumer_v1, streams)
     table = [
         *gateway_health.routes(),
@@ -103,5 +102,5 @@ async def _closing(app: web.Application) -> AsyncIterator[None]:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
     await asyncio.gather(
-        app[consumer_routes.INSTANCES].close(), app[produce_v2.WRITER].close(), app[LOG].close()
+        app[consumer_routes.INSTANCES].close(), app[produce_v2.WRITER].close(), app[SCHEMA_LOG].close()
     )

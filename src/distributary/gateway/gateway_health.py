@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from distributary import __version__
-from distributary.gateway.registry.registry_requests import LOG
+from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 
 _DOCS = "docs/how-to/kafka-over-http.md"
 APIS = (
@@ -47,5 +47,5 @@ async def healthz(request: web.Request) -> web.Response:
 
 async def readyz(request: web.Request) -> web.Response:
     """Say that Kafka answers too and the schemas are read."""
-    await request.app[LOG].caught_up()
+    await request.app[SCHEMA_LOG].caught_up()
     return web.json_response({"status": "ok", "kafka": "ok"})

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.support.inline_registry import InlineSchemaLog, incompatibilities, register
 from tests.unit.gateway.registry.test_avro_compatibility import schemas as avro_schemas
 from tests.unit.gateway.registry.test_json_compatibility import VALUES, documents
 
 from distributary.deadline import Deadline
 from distributary.errors import CheckFailed, CheckTooLong, GatewayError
-from distributary.gateway.registry import schema_checker as checking
-from distributary.gateway.registry.registered_schema import Schema, incompatible, parse, quickly_unreadable_by
-from distributary.gateway.registry.schema_catalog import Book
-from distributary.gateway.registry.schema_checker import Checker
+from distributary.gateway.registry import schema_checker
+from distributary.gateway.registry.registered_schema import Schema, parse_schema, unreadable_if_quick
+from distributary.gateway.registry.schema_catalog import SchemaCatalog
+from distributary.gateway.registry.schema_checker import SchemaChecker
 from distributary.gateway.registry.schemas_topic_records import Record
 from distributary.gateway.rest_proxy import serialization
 from distributary.gateway.rest_proxy.converter import Converter
@@ -78,8 +79,8 @@ async def test_deep_avro_data_are_refused_and_not_a_crash(deadline: Deadline) ->
 async def test_large_schema_is_parsed_with_a_deadline(
     deadline: Deadline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checking, "parse", _not_here)
-    check = Checker(deadline, "")
+    monkeypatch.setattr(schema_checker, "parse_schema", _not_here)
+    check = SchemaChecker(deadline, "")
     text = json.dumps({"properties": {f"field{at}": {"type": "string"} for at in range(1_000)}})
     assert await check.parse(text, "JSON") == Schema("JSON", text)
     with pytest.raises(GatewayError, match="there is no type nothing") as caught:
@@ -93,38 +94,29 @@ def _not_here(*words: Any) -> Any:
 
 async def test_text_that_is_no_unicode_is_refused(deadline: Deadline) -> None:
     with pytest.raises(CheckFailed, match="half a character"):
-        await Checker(deadline, "").parse('{"pattern": "\ud800"}', "JSON")
+        await SchemaChecker(deadline, "").parse('{"pattern": "\ud800"}', "JSON")
 
 
-class Log:
-    """A schemas topic that another gateway writes to, too, while a schema is compared."""
+class ContestedSchemaLog(InlineSchemaLog):
+    """Another gateway registers a schema, too, while one is compared."""
 
-    def __init__(self, others: Sequence[Schema]) -> None:
-        self.book = Book()
-        self.others = list(others)
+    def __init__(self, other: Schema) -> None:
+        super().__init__()
+        self.others = [other]
 
-    async def caught_up(self) -> Book:
-        return self.book
-
-    async def change(self, decide: Callable[[Book], tuple[Any, list[Record]]]) -> Any:
+    async def change(self, decide: Callable[[SchemaCatalog], tuple[Any, list[Record]]]) -> Any:
         if self.others:
-            self._write(self.book.register("s", self.others.pop())[1])
-        found, records = decide(self.book)
-        self._write(records)
-        return found
-
-    def _write(self, records: list[Record]) -> None:
-        for key, value in records:
-            self.book.apply(key, value)
+            self.write(register(self.catalog, "s", self.others.pop())[1])
+        return await super().change(decide)
 
 
 async def test_schema_is_compared_again_when_another_came_first(deadline: Deadline) -> None:
-    log: Any = Log([Schema("AVRO", '"string"')])
+    log: Any = ContestedSchemaLog(Schema("AVRO", '"string"'))
     with pytest.raises(GatewayError) as caught:
-        await Checker(deadline, "").register(log, "s", Schema("AVRO", '"int"'))
+        await SchemaChecker(deadline, "").register(log, "s", Schema("AVRO", '"int"'))
     assert caught.value.number == 409
-    log = Log([Schema("AVRO", '"int"')])
-    assert await Checker(deadline, "").register(log, "s", Schema("AVRO", '"long"')) == 2
+    log = ContestedSchemaLog(Schema("AVRO", '"int"'))
+    assert await SchemaChecker(deadline, "").register(log, "s", Schema("AVRO", '"long"')) == 2
 
 
 AVRO = avro_schemas().map(lambda one: ("AVRO", json.dumps(one)))
@@ -140,14 +132,14 @@ def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any, 
         try:
             for first, second, value in cases:
                 one, other = Schema(*first), Schema(*second)
-                assert await deadline.run(checking.parse_text, one.text, one.kind, what="") == (
-                    parse(one.text, one.kind).kind
+                assert await deadline.run(schema_checker._parse_kind, one.text, one.kind, what="") == (
+                    parse_schema(one.text, one.kind).kind
                 )
                 parts = [*first, "", *second, ""]
-                timed = await deadline.run(checking.compare_texts, *parts, what="")
-                assert quickly_unreadable_by(one, other) in (None, timed)
-                assert await Checker(deadline, "").incompatible("FULL", one, [other]) == (
-                    incompatible("FULL", one, [other])
+                timed = await deadline.run(schema_checker._compare_texts, *parts, what="")
+                assert unreadable_if_quick(one, other) in (None, timed)
+                assert await SchemaChecker(deadline, "").incompatibilities("FULL", one, [other]) == (
+                    incompatibilities("FULL", one, [other])
                 )
                 if one.kind == "JSON":
                     text = json.dumps(value).encode()

@@ -5,49 +5,30 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from tests.support.clock import LIMIT
+from tests.support.inline_registry import InlineSchemaLog
 
 from distributary.config import Config
 from distributary.gateway.gateway_app import make_app
-from distributary.gateway.registry.registry_requests import LOG
-from distributary.gateway.registry.schema_catalog import Book
+from distributary.gateway.registry.registry_requests import SCHEMA_LOG
+from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.registry.schemas_topic import SchemaLog
-from distributary.gateway.registry.schemas_topic_records import Record
 from distributary.store.memory_store import MemoryStore
 
 Client = TestClient[Any, Any]
-
-
-class Log:
-    """The schemas topic, without Kafka."""
-
-    def __init__(self) -> None:
-        self.book = Book()
-
-    async def caught_up(self) -> Book:
-        return self.book
-
-    async def change(self, decide: Callable[[Book], tuple[Any, list[Record]]]) -> Any:
-        found, records = decide(self.book)
-        for key, value in records:
-            self.book.apply(key, value)
-        return found
-
-    async def close(self) -> None:
-        pass
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     config = Config()
     app = make_app(replace(config, gateway=replace(config.gateway, schema_timeout=0.5)), MemoryStore().reader)
-    app[LOG] = cast(SchemaLog, Log())
+    app[SCHEMA_LOG] = cast(SchemaLog, InlineSchemaLog())
     async with TestClient(TestServer(app)) as made:
         yield made
 
@@ -117,10 +98,10 @@ async def test_schema_that_is_too_large_is_refused(client: Client, schema: Any, 
 async def test_path_cannot_forge_lines_of_the_log(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(self: Log) -> Book:
+    async def fail(self: InlineSchemaLog) -> SchemaCatalog:
         raise RuntimeError
 
-    monkeypatch.setattr(Log, "caught_up", fail)
+    monkeypatch.setattr(InlineSchemaLog, "caught_up", fail)
     async with client.get("/subjects/a%0AERROR forged/versions") as reply:
         assert reply.status == 500
     (said,) = [one.getMessage() for one in caplog.records if "failed" in one.getMessage()]

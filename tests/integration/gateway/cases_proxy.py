@@ -191,16 +191,16 @@ async def _auto_commit(world: World) -> None:
 
 
 CASES: dict[str, dict[str, Case]] = {
-    "proxy.producing.to_topic": produce("/topics/{written}"),
-    "proxy.producing.to_partition": produce("/topics/{written}/partitions/0"),
-    "proxy.records.produce": {
+    "rest_proxy.produce_v2.to_topic": produce("/topics/{written}"),
+    "rest_proxy.produce_v2.to_partition": produce("/topics/{written}/partitions/0"),
+    "rest_proxy.produce_v3.produce": {
         "partition_id": _parts,
         "key": _parts,
         "value": _parts,
         "timestamp": _parts,
         "headers": _headers,
     },
-    "proxy.consuming.create": {
+    "rest_proxy.consumer_routes.create": {
         "id": _name,
         "name": _name,
         "format": _instance_format,
@@ -209,16 +209,16 @@ CASES: dict[str, dict[str, Case]] = {
         _TIMEOUT: _request_timeout,
         "fetch.min.bytes": _min_bytes,
     },
-    "proxy.consuming.read_topic": {"timeout": _timeout, "max_bytes": _max_bytes},
-    "proxy.consuming.read_records": {"timeout": _timeout, "max_bytes": _max_bytes},
-    "proxy.consuming.commit": {"offsets": _commit},
-    "proxy.consuming.committed": {"partitions": _commit},
-    "proxy.consuming.subscribe": {"topics": _subscribe, "topic_pattern": _subscribe},
-    "proxy.consuming.assign": {"partitions": _assign},
-    "proxy.consuming.seek": {"offsets": _seek},
-    "proxy.consuming.seek_to_beginning": {"partitions": _seek},
-    "proxy.consuming.seek_to_end": {"partitions": _seek},
-    "proxy.messages.read": {
+    "rest_proxy.consumer_routes.read_topic": {"timeout": _timeout, "max_bytes": _max_bytes},
+    "rest_proxy.consumer_routes.read_records": {"timeout": _timeout, "max_bytes": _max_bytes},
+    "rest_proxy.consumer_routes.commit": {"offsets": _commit},
+    "rest_proxy.consumer_routes.committed": {"partitions": _commit},
+    "rest_proxy.consumer_routes.subscribe": {"topics": _subscribe, "topic_pattern": _subscribe},
+    "rest_proxy.consumer_routes.assign": {"partitions": _assign},
+    "rest_proxy.consumer_routes.seek": {"offsets": _seek},
+    "rest_proxy.consumer_routes.seek_to_beginning": {"partitions": _seek},
+    "rest_proxy.consumer_routes.seek_to_end": {"partitions": _seek},
+    "rest_proxy.simple_consumer_v1.read": {
         name: differ(
             ("GET", f"{MESSAGES}?{other}", None, JSON, PLAIN),
             ("GET", f"{MESSAGES}?{one}", None, JSON, PLAIN),
@@ -228,7 +228,7 @@ CASES: dict[str, dict[str, Case]] = {
             ("count", "offset=0&count=1", "offset=0&count=2"),
         )
     },
-    "stream.routes.stream": {
+    "topic_stream.topic_stream_routes.stream": {
         "from": _stream("from=latest", "from=earliest"),
         "offset": _stream("offset=1", "offset=2"),
         "offsets": _stream("offsets=0:1", "offsets=0:2"),

@@ -42,10 +42,10 @@ def found(path: str, schema: str) -> Case:
 LOOKUP, TEST = "/subjects/rec", "/compatibility/subjects/strict/versions"
 
 CASES: dict[str, dict[str, Case]] = {
-    "schemas.routes.list_subjects": lists(
+    "registry.registry_routes.list_subjects": lists(
         "/subjects", "deleted", "deletedOnly", "deleted_only", "subjectPrefix", "offset", "limit"
     ),
-    "schemas.routes.list_versions": lists(
+    "registry.registry_routes.list_versions": lists(
         "/subjects/a/versions",
         "deleted",
         "deletedOnly",
@@ -54,12 +54,12 @@ CASES: dict[str, dict[str, Case]] = {
         "offset",
         "limit",
     ),
-    "schemas.routes.show_version": lists("/subjects/a/versions/2", "deleted"),
-    "schemas.routes.show_version_schema": lists("/subjects/a/versions/2/schema", "deleted"),
-    "schemas.routes.referenced_by": lists(
+    "registry.registry_routes.show_version": lists("/subjects/a/versions/2", "deleted"),
+    "registry.registry_routes.show_version_schema": lists("/subjects/a/versions/2/schema", "deleted"),
+    "registry.registry_routes.referenced_by": lists(
         "/subjects/a/versions/1/referencedby", "deleted", "offset", "limit"
     ),
-    "schemas.routes.look_up": {
+    "registry.registry_routes.look_up": {
         **schema_fields(LOOKUP, ODDS, '"int"'),
         "deleted": differ(
             ("POST", "/subjects/a", {"schema": '"string"'}),
@@ -67,7 +67,7 @@ CASES: dict[str, dict[str, Case]] = {
         ),
         "normalize": found(f"{LOOKUP}?normalize=true", OTHER_WORDS),
     },
-    "schemas.routes.register": {
+    "registry.registry_routes.register": {
         **schema_fields("/subjects/{new}/versions", '{"type": "int"}', '"bytes"'),
         "normalize": differ(
             *(
@@ -84,16 +84,16 @@ CASES: dict[str, dict[str, Case]] = {
             pick=lambda body: body["schema"],
         ),
     },
-    "schemas.routes.delete_subject": {
+    "registry.registry_routes.delete_subject": {
         "permanent": differ(("DELETE", "/subjects/b"), ("DELETE", "/subjects/b?permanent=true"))
     },
-    "schemas.routes.delete_version": {
+    "registry.registry_routes.delete_version": {
         "permanent": differ(
             ("DELETE", "/subjects/a/versions/2"), ("DELETE", "/subjects/a/versions/2?permanent=true")
         )
     },
     **{
-        f"schemas.routes.{name}": {
+        f"registry.compatibility_routes.{name}": {
             **schema_fields(TEST + end, '"int"', '"string"'),
             "verbose": differ(
                 ("POST", TEST + end, {"schema": '"string"'}),
@@ -103,13 +103,17 @@ CASES: dict[str, dict[str, Case]] = {
         }
         for name, end in (("test_all", ""), ("test_one", "/latest"))
     },
-    "schemas.ids.show_schema": lists("/schemas/ids/1", "subject"),
-    "schemas.ids.show_schema_text": lists("/schemas/ids/1/schema", "subject"),
-    "schemas.ids.list_subjects": lists("/schemas/ids/1/subjects", "subject", "deleted", "offset", "limit"),
-    "schemas.ids.list_versions": lists("/schemas/ids/1/versions", "subject", "deleted", "offset", "limit"),
-    "schemas.modes.show_mode": lists("/config/a", "defaultToGlobal"),
-    "schemas.modes.show_write_mode": lists("/mode/a", "defaultToGlobal"),
-    "schemas.modes.set_mode": {
+    "registry.registry_routes.show_schema": lists("/schemas/ids/1", "subject"),
+    "registry.registry_routes.show_schema_text": lists("/schemas/ids/1/schema", "subject"),
+    "registry.registry_routes.list_subjects_of_schema": lists(
+        "/schemas/ids/1/subjects", "subject", "deleted", "offset", "limit"
+    ),
+    "registry.registry_routes.list_versions_of_schema": lists(
+        "/schemas/ids/1/versions", "subject", "deleted", "offset", "limit"
+    ),
+    "registry.compatibility_routes.show_compatibility": lists("/config/a", "defaultToGlobal"),
+    "registry.compatibility_routes.show_mode": lists("/mode/a", "defaultToGlobal"),
+    "registry.compatibility_routes.set_compatibility": {
         "compatibility": differ(
             *(
                 [("PUT", "/config/c", {"compatibility": one}), ("GET", "/config/c")]

@@ -1,172 +1,135 @@
-"""A schema as it was registered, and what a new one must get along with. Pure."""
+"""A registered schema, and whether data of one can be read with another. Pure."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from distributary.gateway.error_codes import RegistryCode, api_error
-from distributary.gateway.registry import avro_compatibility as avro_pairs
-from distributary.gateway.registry import json_compatibility
-from distributary.gateway.registry.avro_canonical_form import normal
+from distributary.gateway.registry import avro_compatibility, json_compatibility
+from distributary.gateway.registry.avro_compatibility import TooManySteps, canonical_form
 from distributary.kafka import avro, schema_cost
 
 KINDS = ("AVRO", "JSON")
-MORE = ("references", "metadata", "ruleSet")
-MODES = (
+FOREIGN_FIELDS = ("references", "metadata", "ruleSet")
+COMPATIBILITY_LEVELS = (
     "NONE",
-    *(word + more for word in ("BACKWARD", "FORWARD", "FULL") for more in ("", "_TRANSITIVE")),
+    *(word + suffix for word in ("BACKWARD", "FORWARD", "FULL") for suffix in ("", "_TRANSITIVE")),
 )
-"""What a new version must get along with: BACKWARD, it reads older data; FORWARD, older readers read its."""
+"""BACKWARD: a new version reads older data; FORWARD: older readers read its data; FULL: both."""
 
-_QUICK = 500
-"""Steps of a comparison that is made at once; one that takes more has a deadline."""
+_QUICK_STEPS = 500
+"""Steps of a comparison that runs inline; a longer one runs with a deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text and kind. Equal ones, in whatever words, have one identity.
+    """A schema's text and kind. Schemas that mean the same have one identity, however they are written.
 
-    ``more`` is what else another registry said of it (`MORE`), as JSON: it is shown, and means nothing here.
+    ``foreign`` are the `FOREIGN_FIELDS` that another registry wrote, as JSON: shown, but not interpreted.
     """
 
     kind: str
     text: str
-    more: str = ""
+    foreign: str = ""
 
     @property
     def identity(self) -> str:
-        """What two equal schemas have in common."""
-        return f"{_identity(self.kind, self.text)}{self.more}"
+        """A string that is the same for all schemas with the same meaning."""
+        return f"{_identity(self.kind, self.text)}{self.foreign}"
 
-    def others(self) -> dict[str, Any]:
-        """Give what else another registry said of it."""
-        return dict(_loaded(self.more)) if self.more else {}
+    def foreign_fields(self) -> dict[str, Any]:
+        """Return the fields that another registry wrote."""
+        return dict(_load(self.foreign)) if self.foreign else {}
 
     def references(self) -> tuple[tuple[str, int], ...]:
-        """Name the versions of subjects that it refers to."""
-        return _references(self.more) if self.more else ()
+        """List the (subject, version) pairs that it refers to."""
+        return _references(self.foreign) if self.foreign else ()
 
-    def normal(self) -> Schema:
-        """Give it in the words in which all equal ones are the same."""
-        document = _normal(self.kind, self.text)
+    def canonical(self) -> Schema:
+        """Return it in the form that all schemas with its meaning share."""
+        document = _canonical(self.kind, self.text)
         return Schema(self.kind, json.dumps(document, separators=(",", ":"), ensure_ascii=False))
 
     @property
     def cost(self) -> int | None:
-        """What it may cost to check a value by it, or to compare it (`schema_cost`); None: it may be slow."""
+        """What checking a value by it, or comparing it, may cost (`schema_cost`); None: it may be slow."""
         return _cost(self.kind, self.text)
 
     def avro(self) -> avro.Avro:
-        """Give it as Avro, read once."""
+        """Return it as a parsed Avro schema (cached)."""
         return _avro(self.text)
 
     def json(self) -> Any:
-        """Give it as a JSON Schema."""
+        """Return it as a parsed JSON Schema (cached)."""
         return _json(self.text)
 
 
-def parse(text: Any, kind: Any = None, references: Any = None) -> Schema:
-    """Read what was sent to be registered or looked up; raises GatewayError (422)."""
+def parse_schema(text: Any, kind: Any = None, references: Any = None) -> Schema:
+    """Parse a schema that was sent to be registered or looked up; raises GatewayError (422)."""
     kind = "AVRO" if kind is None else kind
     if kind not in KINDS:
-        raise api_error(
-            RegistryCode.INVALID_SCHEMA,
-            f"schemaType {str(kind)[:40]!r} is not known",
-            f"it is {' or '.join(KINDS)}",
-        )
+        raise _invalid(f"unknown schemaType {str(kind)[:40]!r}", f"use {' or '.join(KINDS)}")
     if references:
-        raise api_error(
-            RegistryCode.INVALID_SCHEMA,
-            "schemas cannot refer to others here",
-            "write what they share into each",
-        )
+        raise _invalid("references to other schemas are not supported", "put what they share into each")
     if not isinstance(text, str) or not text.strip():
-        raise api_error(
-            RegistryCode.INVALID_SCHEMA, "the schema is missing", 'send it as a text: {"schema": "…"}'
-        )
+        raise _invalid("the schema is missing", 'send it as a string: {"schema": "…"}')
     schema = Schema(kind, text)
     try:
-        text.encode()  # half of a surrogate pair, which JSON lets pass, cannot be kept
+        text.encode()  # half of a surrogate pair, which JSON allows, cannot be stored
         schema_cost.check_size(text)
-        schema_cost.check_shape(_loaded(text))
+        schema_cost.check_shape(_load(text))
         if kind == "AVRO":
-            avro_pairs.check_namespaces(schema.avro())
+            avro_compatibility.check_namespaces(schema.avro())
         else:
             schema.json()
     except ValueError as error:
-        raise api_error(RegistryCode.INVALID_SCHEMA, f"the {kind} schema cannot be read: {error}") from None
+        raise _invalid(f"invalid {kind} schema: {error}") from None
     return schema
 
 
+def _invalid(message: str, hint: str = "") -> Exception:
+    return api_error(RegistryCode.INVALID_SCHEMA, message, hint)
+
+
 def is_quick_to_parse(text: Any, kind: Any = None) -> bool:
-    """Say whether `parse` takes no longer than it should: it is small, and has no patterns to compile."""
+    """Whether `parse_schema` is quick for a text: it is small, and has no patterns to compile."""
     if not isinstance(text, str):
         return True
     if kind != "JSON" or len(text) > schema_cost.SMALL:
         return len(text) <= schema_cost.SMALL
     try:
-        return schema_cost.json_cost(_loaded(text)) is not None
+        return schema_cost.json_cost(_load(text)) is not None
     except ValueError:
         return True
 
 
-def incompatible(mode: str, new: Schema, older: Sequence[Schema]) -> list[str]:
-    """Say why a new schema may not follow the older ones (oldest first) of its subject."""
-    asking = comparing(mode, new, older)
-    try:
-        pair = next(asking)
-        while True:
-            pair = asking.send(unreadable_by(*pair))
-    except StopIteration as end:
-        return list(end.value)
+def unreadable(reader: Schema, writer: Schema) -> list[str]:
+    """List why data of one schema cannot always be read with another of the same kind."""
+    return _compare(reader, writer, avro_compatibility.MAX_STEPS, json_compatibility.MAX_STEPS)
 
 
-def comparing(
-    mode: str, new: Schema, older: Sequence[Schema]
-) -> Generator[tuple[Schema, Schema], list[str], list[str]]:
-    """Do as `incompatible`: asks for a reader and a writer at a time what `unreadable_by` says of them."""
-    problems: list[str] = []
-    if mode == "NONE" or not older:
-        return problems
-    for old in older if mode.endswith("_TRANSITIVE") else older[-1:]:
-        if old.kind != new.kind:
-            problems.append(f"it is {new.kind}, and an older version is {old.kind}")
-            continue
-        if not mode.startswith("FORWARD"):
-            problems += [f"it cannot read older data: {why}" for why in (yield new, old)]
-        if not mode.startswith("BACKWARD"):
-            problems += [f"older readers cannot read it: {why}" for why in (yield old, new)]
-    return list(dict.fromkeys(problems))
-
-
-def unreadable_by(reader: Schema, writer: Schema) -> list[str]:
-    """Say why what one schema writes cannot all be read with another of its kind."""
-    return _unreadable(reader, writer, avro_pairs.MAX_STEPS, json_compatibility.MAX_STEPS)
-
-
-def quickly_unreadable_by(reader: Schema, writer: Schema) -> list[str] | None:
-    """Say the same where it takes few steps; None where it may not."""
+def unreadable_if_quick(reader: Schema, writer: Schema) -> list[str] | None:
+    """Do the same as `unreadable` if that takes few steps; else return None."""
     if reader.cost is None or writer.cost is None:
         return None
     try:
-        return _unreadable(reader, writer, _QUICK, _QUICK)
-    except avro_pairs.TooManySteps:
+        return _compare(reader, writer, _QUICK_STEPS, _QUICK_STEPS)
+    except TooManySteps:
         return None
 
 
-def _unreadable(reader: Schema, writer: Schema, avro_steps: int, json_steps: int) -> list[str]:
+def _compare(reader: Schema, writer: Schema, avro_steps: int, json_steps: int) -> list[str]:
     if reader.references() or writer.references():
-        return ["it refers to other schemas, which are not looked into here"]
+        return ["it refers to other schemas, which is not supported here"]
     try:
         if reader.kind == "AVRO":
-            return avro_pairs.unreadable(reader.avro(), writer.avro(), avro_steps)
+            return avro_compatibility.unreadable(reader.avro(), writer.avro(), avro_steps)
         return json_compatibility.uncovered(reader.json(), writer.json(), json_steps)
-    except ValueError as error:  # only another registry has written such a one
-        return [f"a schema cannot be read: {error}"]
+    except ValueError as error:  # only another registry can have written such a schema
+        return [f"invalid schema: {error}"]
 
 
 @functools.lru_cache(4096)
@@ -176,41 +139,43 @@ def _cost(kind: str, text: str) -> int | None:
     try:
         if kind == "AVRO":
             return schema_cost.avro_cost(_avro(text))
-        return schema_cost.json_cost(_loaded(text)) if kind == "JSON" else None
+        return schema_cost.json_cost(_load(text)) if kind == "JSON" else None
     except ValueError:
         return None
 
 
 @functools.lru_cache(1024)
-def _references(more: str) -> tuple[tuple[str, int], ...]:
-    found = _loaded(more).get("references") or ()
-    return tuple((str(one.get("subject")), one.get("version", 0)) for one in found if isinstance(one, dict))
+def _references(foreign: str) -> tuple[tuple[str, int], ...]:
+    listed = _load(foreign).get("references") or ()
+    return tuple((str(one.get("subject")), one.get("version", 0)) for one in listed if isinstance(one, dict))
 
 
 @functools.lru_cache(1024)
 def _avro(text: str) -> avro.Avro:
-    return avro.read(_loaded(text))
+    return avro.read(_load(text))
 
 
 @functools.lru_cache(1024)
 def _json(text: str) -> Any:
-    return json_compatibility.read(_loaded(text))
+    return json_compatibility.read(_load(text))
 
 
 @functools.lru_cache(4096)
 def _identity(kind: str, text: str) -> str:
-    return f"{kind} {json.dumps(_normal(kind, text), sort_keys=True, ensure_ascii=False)}"
+    return f"{kind} {json.dumps(_canonical(kind, text), sort_keys=True, ensure_ascii=False)}"
 
 
-def _normal(kind: str, text: str) -> Any:
+def _canonical(kind: str, text: str) -> Any:
     try:
-        document = _loaded(text)
-        return normal(document) if kind == "AVRO" else json.loads(json.dumps(document, sort_keys=True))
+        document = _load(text)
+        return (
+            canonical_form(document) if kind == "AVRO" else json.loads(json.dumps(document, sort_keys=True))
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return text  # what cannot be read was written by others, and is only equal to itself
+        return text  # an invalid schema of another registry is equal only to itself
 
 
-def _loaded(text: str) -> Any:
+def _load(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""The registry's addresses by subject: ``/subjects``, ``/compatibility``."""
+"""The registry's routes ``/subjects`` (versions by subject) and ``/schemas`` (schemas by id)."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from aiohttp import web
 
 from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.gateway_access import grant_of
-from distributary.gateway.registry.registered_schema import Schema
+from distributary.gateway.registry.registered_schema import KINDS
 from distributary.gateway.registry.registry_requests import (
     DELETED_ONLY,
-    LOG,
     PAGE,
-    about,
-    checker,
+    SCHEMA_LOG,
     deleted_only,
+    describe_schema,
+    json_response,
     local_prefix,
     page,
-    reply,
-    reply_text,
-    sent_schema,
-    subject_of,
-    version_of,
+    read_schema,
+    schema_checker,
+    schema_in_path,
+    schema_response,
+    subject_in_path,
+    version_in_path,
 )
-from distributary.gateway.registry.schema_catalog import LATEST, Book
-from distributary.gateway.registry.schemas_topic_records import Record, Version
+from distributary.gateway.registry.schema_catalog import LATEST, SchemaCatalog
+from distributary.gateway.registry.schemas_topic_records import Record, SchemaVersion, local_subject
 from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import flag
 
-_SCHEMA = ("schema", "schemaType", "references")
-_IDLE = (
+SCHEMA_BODY = ("schema", "schemaType", "references")
+IGNORED_IN_BODY = (
     "metadata",
     "ruleSet",
     "version",
@@ -39,11 +40,12 @@ _IDLE = (
     "schemaTagsToRemove",
     "propagateSchemaTags",
 )
-"""What else Confluent's registry takes with a schema."""
+"""What else Confluent's registry accepts with a schema."""
+_IGNORED_BY_ID = ("format", "referenceFormat", "reference_format", "findTags", "fetchMaxId")
 
 
 def routes() -> list[web.RouteDef]:
-    """List the registry's addresses."""
+    """List the routes."""
     return [
         web.get("/subjects", list_subjects),
         web.post("/subjects/{subject}", look_up),
@@ -54,146 +56,190 @@ def routes() -> list[web.RouteDef]:
         web.get("/subjects/{subject}/versions/{version}/schema", show_version_schema),
         web.get("/subjects/{subject}/versions/{version}/referencedby", referenced_by),
         web.delete("/subjects/{subject}/versions/{version}", delete_version),
-        web.post("/compatibility/subjects/{subject}/versions", test_all),
-        web.post("/compatibility/subjects/{subject}/versions/{version}", test_one),
+        web.get("/schemas/types", list_types),
+        web.get("/schemas/ids/{id}", show_schema),
+        web.get("/schemas/ids/{id}/schema", show_schema_text),
+        web.get("/schemas/ids/{id}/subjects", list_subjects_of_schema),
+        web.get("/schemas/ids/{id}/versions", list_versions_of_schema),
     ]
+
+
+# --- by subject ---
 
 
 @accepts(query=("deleted", *DELETED_ONLY, "subjectPrefix", *PAGE))
 async def list_subjects(request: web.Request) -> web.Response:
-    """Name all subjects, in order."""
-    book = await request.app[LOG].caught_up()
+    """List all subjects in alphabetical order."""
+    catalog = await request.app[SCHEMA_LOG].caught_up()
     prefix = local_prefix(request.query.get("subjectPrefix", ""))
-    only = deleted_only(request)
-    reads = grant_of(request).may_read_subject
-    found = [name for name in book.subjects(deleted=only or flag(request, "deleted")) if reads(name)]
-    live = set(book.subjects()) if only else ()
-    return reply(page(request, [name for name in found if name.startswith(prefix) and name not in live]))
+    only_deleted = deleted_only(request)
+    may_read = grant_of(request).may_read_subject
+    found = [
+        name for name in catalog.subjects(deleted=only_deleted or flag(request, "deleted")) if may_read(name)
+    ]
+    live = set(catalog.subjects()) if only_deleted else ()
+    return json_response(
+        page(request, [name for name in found if name.startswith(prefix) and name not in live])
+    )
 
 
-@accepts(query=("normalize",), body=_SCHEMA, ignored=(*_IDLE, "format", "force"))
+@accepts(query=("normalize",), body=SCHEMA_BODY, ignored=(*IGNORED_IN_BODY, "format", "force"))
 async def register(request: web.Request) -> web.Response:
-    """Register a schema as the subject's next version, unless it has it; gives ``id``."""
-    subject, schema = subject_of(request), await sent_schema(request)
-    return reply({"id": await checker(request).register(request.app[LOG], subject, schema)})
+    """Register a schema as the next version of the subject, unless it has it already; returns ``id``."""
+    subject, schema = subject_in_path(request), await read_schema(request)
+    return json_response(
+        {"id": await schema_checker(request).register(request.app[SCHEMA_LOG], subject, schema)}
+    )
 
 
-@accepts(query=("deleted", "normalize"), body=_SCHEMA, ignored=(*_IDLE, "format"))
+@accepts(query=("deleted", "normalize"), body=SCHEMA_BODY, ignored=(*IGNORED_IN_BODY, "format"))
 async def look_up(request: web.Request) -> web.Response:
     """Find the version under which the subject has a schema."""
-    schema = await sent_schema(request)
-    book = await request.app[LOG].caught_up()
-    return reply(_shown(book.lookup(subject_of(request), schema, deleted=flag(request, "deleted"))))
+    schema = await read_schema(request)
+    catalog = await request.app[SCHEMA_LOG].caught_up()
+    found = catalog.look_up(subject_in_path(request), schema, deleted=flag(request, "deleted"))
+    return json_response(_describe_version(found))
 
 
 @accepts(query=("deleted", *DELETED_ONLY, "deletedAsNegative", *PAGE))
 async def list_versions(request: web.Request) -> web.Response:
-    """List the numbers of the subject's versions."""
-    book, subject = await request.app[LOG].caught_up(), subject_of(request)
-    deleted, only = flag(request, "deleted"), deleted_only(request)
-    found = book.versions(subject, deleted=deleted or only)
+    """List the version numbers of the subject."""
+    catalog, subject = await request.app[SCHEMA_LOG].caught_up(), subject_in_path(request)
+    deleted, only_deleted = flag(request, "deleted"), deleted_only(request)
+    found = catalog.versions(subject, deleted=deleted or only_deleted)
     if flag(request, "deletedAsNegative"):
-        signed = [-one.number if one.deleted else one.number for one in book.versions(subject, deleted=True)]
-        return reply(page(request, signed))
-    return reply(page(request, [one.number for one in found if one.deleted or not only]))
+        everything = catalog.versions(subject, deleted=True)
+        signed = [-version.number if version.deleted else version.number for version in everything]
+        return json_response(page(request, signed))
+    numbers = [version.number for version in found if version.deleted or not only_deleted]
+    return json_response(page(request, numbers))
 
 
 @accepts(query=("deleted",), ignored=("format", "referenceFormat", "reference_format", "findTags"))
 async def show_version(request: web.Request) -> web.Response:
-    """Show a version: its number, ``latest`` or ``-1``."""
-    return reply(_shown(await version_of(request)))
+    """Show a version, given by its number, ``latest`` or ``-1``."""
+    return json_response(_describe_version(await version_in_path(request)))
 
 
 @accepts(query=("deleted",), ignored=("format",))
 async def show_version_schema(request: web.Request) -> web.Response:
     """Show only the schema of a version."""
-    return reply_text((await version_of(request)).schema)
+    return schema_response((await version_in_path(request)).schema)
 
 
 @accepts(query=("deleted", *PAGE))
 async def referenced_by(request: web.Request) -> web.Response:
-    """List the ids of schemas that refer to a version; only another registry writes such ones."""
-    found = await version_of(request)
-    users = request.app[LOG].book.referrers(found, deleted=flag(request, "deleted"))
-    return reply(page(request, users))
+    """List the ids of the schemas that refer to a version; only other registries write such schemas."""
+    version = await version_in_path(request)
+    ids = request.app[SCHEMA_LOG].catalog.referrers(version, deleted=flag(request, "deleted"))
+    return json_response(page(request, ids))
 
 
 @accepts(query=("permanent",))
 async def delete_subject(request: web.Request) -> web.Response:
     """Hide all versions of the subject or, with ``permanent=true`` after that, delete them for good."""
-    subject, permanent = subject_of(request), flag(request, "permanent")
+    subject, permanent = subject_in_path(request), flag(request, "permanent")
 
-    def decide(book: Book) -> tuple[list[int], list[Record]]:
-        found = book.versions(subject, deleted=True)
-        live = [one for one in found if not one.deleted]
+    def decide(catalog: SchemaCatalog) -> tuple[list[int], list[Record]]:
+        versions = catalog.versions(subject, deleted=True)
+        live = [version for version in versions if not version.deleted]
         if permanent and live:
             raise api_error(
                 RegistryCode.SUBJECT_NOT_SOFT_DELETED,
-                f"the subject {subject!r} was not deleted before",
+                f"the subject {subject!r} is not deleted yet",
                 "delete it without permanent=true first",
             )
         if not permanent and not live:
             raise api_error(
                 RegistryCode.SUBJECT_SOFT_DELETED,
-                f"the subject {subject!r} is deleted already",
+                f"the subject {subject!r} is already deleted",
                 "permanent=true deletes it for good",
             )
-        gone = found if permanent else live
-        return [one.number for one in gone], book.delete(gone, permanent=permanent)
+        removed = versions if permanent else live
+        return [version.number for version in removed], catalog.delete(removed, permanent=permanent)
 
-    return reply(await request.app[LOG].change(decide))
+    return json_response(await request.app[SCHEMA_LOG].change(decide))
 
 
 @accepts(query=("permanent",))
 async def delete_version(request: web.Request) -> web.Response:
     """Hide one version or, with ``permanent=true`` after that, delete it for good."""
-    subject, number = subject_of(request), request.match_info["version"]
+    subject, number = subject_in_path(request), request.match_info["version"]
     permanent = flag(request, "permanent")
 
-    def decide(book: Book) -> tuple[int, list[Record]]:
+    def decide(catalog: SchemaCatalog) -> tuple[int, list[Record]]:
         latest = number in LATEST
-        found = book.version(subject, number, deleted=permanent or not latest)
-        if permanent and not found.deleted:
+        version = catalog.version(subject, number, deleted=permanent or not latest)
+        if permanent and not version.deleted:
             raise api_error(
                 RegistryCode.VERSION_NOT_SOFT_DELETED,
-                f"version {found.number} of {subject!r} was not deleted before",
+                f"version {version.number} of {subject!r} is not deleted yet",
                 "delete it without permanent=true first",
             )
-        if not permanent and found.deleted:
+        if not permanent and version.deleted:
             raise api_error(
                 RegistryCode.VERSION_SOFT_DELETED,
-                f"version {found.number} of {subject!r} is deleted already",
+                f"version {version.number} of {subject!r} is already deleted",
                 "permanent=true deletes it for good",
             )
-        return found.number, book.delete([found], permanent=permanent)
+        return version.number, catalog.delete([version], permanent=permanent)
 
-    return reply(await request.app[LOG].change(decide))
-
-
-@accepts(query=("verbose", "normalize"), body=_SCHEMA, ignored=_IDLE)
-async def test_all(request: web.Request) -> web.Response:
-    """Say whether a schema may become the subject's next version; ``verbose=true`` says why not."""
-    schema = await sent_schema(request)
-    book = await request.app[LOG].caught_up()
-    return await _judged(request, schema, *book.compared(subject_of(request)))
+    return json_response(await request.app[SCHEMA_LOG].change(decide))
 
 
-@accepts(query=("verbose", "normalize"), body=_SCHEMA, ignored=_IDLE)
-async def test_one(request: web.Request) -> web.Response:
-    """Say whether a schema gets along with one version, by the subject's compatibility."""
-    schema = await sent_schema(request)
-    book, subject = await request.app[LOG].caught_up(), subject_of(request)
-    against = book.tested(subject, request.match_info["version"])
-    return await _judged(request, schema, *book.compared(subject, against))
+def _describe_version(version: SchemaVersion) -> dict[str, Any]:
+    return {
+        "subject": version.subject,
+        "version": version.number,
+        "id": version.id,
+        **describe_schema(version.schema),
+    }
 
 
-async def _judged(request: web.Request, schema: Schema, mode: str, older: list[Schema]) -> web.Response:
-    problems = await checker(request).incompatible(mode, schema, older)
-    said: dict[str, Any] = {"is_compatible": not problems}
-    if flag(request, "verbose"):
-        said["messages"] = problems
-    return reply(said)
+# --- by id ---
 
 
-def _shown(one: Version) -> dict[str, Any]:
-    return {"subject": one.subject, "version": one.number, "id": one.id, **about(one.schema)}
+async def list_types(request: web.Request) -> web.Response:
+    """List the types of schema that can be registered."""
+    return json_response(list(KINDS))
+
+
+@accepts(query=("subject",), ignored=_IGNORED_BY_ID)
+async def show_schema(request: web.Request) -> web.Response:
+    """Show the schema with an id."""
+    _check_context(request)
+    return json_response(describe_schema(await schema_in_path(request)))
+
+
+@accepts(query=("subject",), ignored=_IGNORED_BY_ID)
+async def show_schema_text(request: web.Request) -> web.Response:
+    """Show only the text of the schema with an id."""
+    _check_context(request)
+    return schema_response(await schema_in_path(request))
+
+
+@accepts(query=("subject", "deleted", *PAGE))
+async def list_subjects_of_schema(request: web.Request) -> web.Response:
+    """List the subjects that have the schema with an id."""
+    subjects = {version.subject for version in await _versions_of_schema(request)}
+    return json_response(page(request, sorted(subjects)))
+
+
+@accepts(query=("subject", "deleted", *PAGE))
+async def list_versions_of_schema(request: web.Request) -> web.Response:
+    """List the subjects and versions that have the schema with an id."""
+    versions = page(request, await _versions_of_schema(request))
+    return json_response([{"subject": one.subject, "version": one.number} for one in versions])
+
+
+def _check_context(request: web.Request) -> None:
+    """Reject a ``subject`` of another context: ids differ between contexts."""
+    local_subject(request.query.get("subject", ""))
+
+
+async def _versions_of_schema(request: web.Request) -> list[SchemaVersion]:
+    _check_context(request)
+    await schema_in_path(request)
+    id = int(request.match_info["id"])
+    versions = request.app[SCHEMA_LOG].catalog.versions_of_id(id, deleted=flag(request, "deleted"))
+    return [version for version in versions if grant_of(request).may_read_subject(version.subject)]

@@ -1,4 +1,4 @@
-"""The schemas topic: read into a `Book` as it grows, and written by one gateway at a time.
+"""The schemas topic: read into a `SchemaCatalog` as it grows, and written by one gateway at a time.
 
 Several gateways agree without electing one: all write under the same transactional id. Who begins to write
 takes that id over, which ends the writing of whoever had it; then reads the topic to its end, decides by what
@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable, TopicError
-from distributary.gateway.registry.schema_catalog import Book
+from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.registry.schemas_topic_records import Record
 from distributary.kafka import librdkafka, topic_offsets
 
@@ -35,10 +35,10 @@ _SECONDS = 15.0
 
 
 class SchemaLog:
-    """For one event loop: `book` changes only in it. A thread reads the topic."""
+    """For one event loop: `catalog` changes only in it. A thread reads the topic."""
 
     def __init__(self, kafka: Kafka, topic: str) -> None:
-        self.book = Book()
+        self.catalog = SchemaCatalog()
         self._kafka = kafka
         self._topic = topic
         self._producer: Producer | None = None
@@ -49,14 +49,17 @@ class SchemaLog:
         self._reached = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
-    async def caught_up(self) -> Book:
-        """Give the book once it holds all that is in the topic now; raises KafkaUnavailable or TopicError."""
+    async def caught_up(self) -> SchemaCatalog:
+        """Return the catalog once all that is in the topic now was applied.
+
+        Raises KafkaUnavailable or TopicError.
+        """
         await self._start()
         topic_id, end = await asyncio.to_thread(self._end)
         if topic_id != self._topic_id:
             await self._begin_anew()
         await self._read_to(end)
-        return self.book
+        return self.catalog
 
     async def _read_to(self, end: int) -> None:
         await self._start()  # the thread may have failed just now
@@ -69,11 +72,11 @@ class SchemaLog:
             except TimeoutError:
                 raise self._silent("its end was not reached in time") from None
 
-    async def change(self, decide: Callable[[Book], tuple[T, list[Record]]]) -> T:
+    async def change(self, decide: Callable[[SchemaCatalog], tuple[T, list[Record]]]) -> T:
         """Decide by the whole truth what to write, and write it.
 
-        Gives what ``decide`` gave once the book holds its records. ``decide`` may be called again, with a
-        newer book; what it raises is raised here and nothing is written.
+        Gives what ``decide`` gave once the catalog holds its records. ``decide`` may be called again, with a
+        newer catalog; what it raises is raised here and nothing is written.
         """
         async with self._writing:
             trouble = ""
@@ -117,7 +120,7 @@ class SchemaLog:
         """Forget what was read: it is another topic under the same name, whose ids mean other schemas."""
         log.warning("the schemas topic %s was made anew, and is read anew", self._topic)
         await self._stop()
-        self.book, self._reached, self._producer = Book(), 0, None
+        self.catalog, self._reached, self._producer = SchemaCatalog(), 0, None
         await self._start()
 
     @functools.cache  # noqa: B019 - there is one for a process
@@ -211,7 +214,7 @@ class SchemaLog:
         for message in messages:
             error, offset = message.error(), message.offset()
             if error is None:
-                self.book.apply(message.key(), message.value())
+                self.catalog.apply(message.key(), message.value())
                 self._reached = max(self._reached, (offset or 0) + 1)
             elif error.code() == KafkaError._PARTITION_EOF:
                 # Beyond the last record there may be marks of transactions, which no reader is given.

@@ -1,7 +1,7 @@
-"""The records of the schemas topic, which have the shape of Confluent's own: read and written. Pure.
+"""The records of the schemas topic, in the format of Confluent's registry. Pure.
 
-Confluent's registry writes more than is kept here. What is said of a schema beyond its text is kept and shown
-as it stands; subjects of other contexts, which have ids of their own, are left alone.
+Confluent's registry writes more than is supported here. What a record has beyond a schema's text is kept and
+shown unchanged; subjects of other contexts, which have ids of their own, are left alone.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from distributary.gateway.error_codes import RegistryCode, api_error
-from distributary.gateway.registry.registered_schema import MORE, Schema
+from distributary.gateway.registry.registered_schema import FOREIGN_FIELDS, Schema
 
 Record = tuple[bytes, bytes | None]
 """The key and value of a record; None deletes the key."""
 
-DEFAULT = ":.:"
-EVERYWHERE = ":.__GLOBAL:"
-"""Confluent's name for the settings of all contexts, which count where nothing nearer is set."""
+DEFAULT_CONTEXT = ":.:"
+GLOBAL_SUBJECT = ":.__GLOBAL:"
+"""Confluent's name for the settings of all contexts, which apply where nothing more specific is set."""
 
-_OWN = ("subject", "version", "id", "schemaType", "schema", "deleted")
+_KNOWN_FIELDS = ("subject", "version", "id", "schemaType", "schema", "deleted")
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """A schema under a subject. ``rest`` are fields of its record that only other registries know."""
+class SchemaVersion:
+    """A schema under a subject. ``rest`` are the fields of its record that only other registries use."""
 
     subject: str
     number: int
@@ -36,137 +36,150 @@ class Version:
     rest: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Gone(NamedTuple):
+class VersionRemoved(NamedTuple):
     """A version was deleted for good."""
 
     subject: str
     number: int
 
 
-class Hidden(NamedTuple):
-    """All versions of a subject up to a number were deleted."""
+class SubjectHidden(NamedTuple):
+    """All versions of a subject up to a number were soft-deleted."""
 
     subject: str
     last: int
 
 
-class Cleared(NamedTuple):
-    """The deleted versions of a subject ("": of all) are gone for good."""
+class SubjectCleared(NamedTuple):
+    """The soft-deleted versions of a subject ("": of all) were removed for good."""
 
     subject: str
 
 
 class Setting(NamedTuple):
-    """What is set for a subject ("": for all): its CONFIG or its MODE. None: no longer anything."""
+    """The CONFIG or MODE of a subject ("": of all). None: it is no longer set."""
 
     kind: str
     subject: str
-    said: Mapping[str, Any] | None
+    value: Mapping[str, Any] | None
 
 
 class LastId(NamedTuple):
-    """The highest id that was ever given."""
+    """The highest id that was ever assigned."""
 
     id: int
 
 
-class Foreign(NamedTuple):
-    """Something of another registry that is left alone; ``id`` is the schema id that it takes, if any."""
+class ForeignEntry(NamedTuple):
+    """An entry of another registry that is left alone; ``id`` is the schema id that it occupies, if any."""
 
     what: str
     id: int = 0
 
 
-Entry = Version | Gone | Hidden | Cleared | Setting | LastId | Foreign | None
+Entry = (
+    SchemaVersion | VersionRemoved | SubjectHidden | SubjectCleared | Setting | LastId | ForeignEntry | None
+)
 
 
-def read(key: bytes | None, value: bytes | None) -> Entry:
-    """Read a record; None for one that says nothing. Raises ValueError, TypeError or KeyError."""
-    where = json.loads(key or b"null")
-    said = json.loads(value) if value else None
-    kind = where.get("keytype") if isinstance(where, dict) else None
+def parse_record(key: bytes | None, value: bytes | None) -> Entry:
+    """Parse a record; None for one without meaning. Raises ValueError, TypeError or KeyError."""
+    parsed_key = json.loads(key or b"null")
+    parsed = json.loads(value) if value else None
+    kind = parsed_key.get("keytype") if isinstance(parsed_key, dict) else None
     if kind not in ("SCHEMA", "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONFIG", "MODE", "IDS"):
         return None
-    named = where.get("subject")
-    if not isinstance(said, dict | None) or not isinstance(named, str | None):
-        raise ValueError(f"its key is {str(where)[:120]}, and its value no object")
+    name = parsed_key.get("subject")
+    if not isinstance(parsed, dict | None) or not isinstance(name, str | None):
+        raise ValueError(f"its key is {str(parsed_key)[:120]}, and its value is not an object")
     if kind == "IDS":
-        return LastId(int(said["last"])) if said else None
-    subject = local(named or "")
+        return LastId(int(parsed["last"])) if parsed else None
+    subject = strip_context(name or "")
     if subject is None:
-        return Foreign(f"subjects of the context {context_of(str(named))!r}")
+        return ForeignEntry(f"subjects of the context {context_of(str(name))!r}")
     if kind == "SCHEMA":
-        return _version(subject, int(where["version"]), said)
+        return _version(subject, int(parsed_key["version"]), parsed)
     if kind in ("CONFIG", "MODE"):
-        return Setting(kind, subject, said)
-    if said is None:
+        return Setting(kind, subject, parsed)
+    if parsed is None:
         return None
-    return Hidden(subject, int(said["version"])) if kind == "DELETE_SUBJECT" else Cleared(subject)
+    if kind == "DELETE_SUBJECT":
+        return SubjectHidden(subject, int(parsed["version"]))
+    return SubjectCleared(subject)
 
 
-def _version(subject: str, number: int, said: Any) -> Entry:
-    if said is None:
-        return Gone(subject, number)
-    id = int(said["id"])
+def _version(subject: str, number: int, value: Any) -> Entry:
+    if value is None:
+        return VersionRemoved(subject, number)
+    id = int(value["id"])
     try:
-        more = {name: said[name] for name in MORE if said.get(name)}
-        schema = Schema(said.get("schemaType") or "AVRO", str(said["schema"]), _json(more) if more else "")
-        rest = {name: value for name, value in said.items() if name not in _OWN}
-        return Version(subject, number, id, schema, bool(said.get("deleted")), rest)
+        foreign = {name: value[name] for name in FOREIGN_FIELDS if value.get(name)}
+        return SchemaVersion(
+            subject=subject,
+            number=number,
+            id=id,
+            schema=Schema(
+                kind=value.get("schemaType") or "AVRO",
+                text=str(value["schema"]),
+                foreign=_json(foreign) if foreign else "",
+            ),
+            deleted=bool(value.get("deleted")),
+            rest={name: item for name, item in value.items() if name not in _KNOWN_FIELDS},
+        )
     except (ValueError, TypeError, KeyError) as error:
-        return Foreign(f"version {number} of the subject {subject!r}, which cannot be read ({error})", id)
+        return ForeignEntry(f"version {number} of the subject {subject!r}, which is not valid ({error})", id)
 
 
-def local(subject: str) -> str | None:
-    """Give the name that a subject has here; None for one of another context."""
-    if subject == EVERYWHERE or not subject.startswith(":."):
+def strip_context(subject: str) -> str | None:
+    """Return a subject's name without the default context; None for a subject of another context."""
+    if subject == GLOBAL_SUBJECT or not subject.startswith(":."):
         return subject
-    return subject.removeprefix(DEFAULT) if subject.startswith(DEFAULT) else None
+    return subject.removeprefix(DEFAULT_CONTEXT) if subject.startswith(DEFAULT_CONTEXT) else None
 
 
-def local_name(subject: str) -> str:
-    """Give the name that a subject has here; raises GatewayError for one of another context."""
-    found = local(subject)
-    if found is None or found == EVERYWHERE:
+def local_subject(subject: str) -> str:
+    """Return a subject's name without the default context; raises GatewayError for another context."""
+    name = strip_context(subject)
+    if name is None or name == GLOBAL_SUBJECT:
         raise api_error(
             RegistryCode.INVALID_SUBJECT,
             f"{subject[:80]!r} is a subject of the context {context_of(subject)!r}",
-            "only subjects of the default context are kept here",
+            "only subjects of the default context are supported",
         )
-    return found
+    return name
 
 
 def context_of(subject: str) -> str:
-    """Name the context of a subject that has one."""
+    """Return the name of the context of a qualified subject."""
     return subject[1:].partition(":")[0]
 
 
-def schema(one: Version) -> Record:
-    """Write a version."""
+def version_record(version: SchemaVersion) -> Record:
+    """Create the record of a version."""
     value = {
-        "subject": one.subject,
-        "version": one.number,
-        "id": one.id,
-        "schemaType": one.schema.kind,
-        "schema": one.schema.text,
-        "deleted": one.deleted,
-        **one.rest,
+        "subject": version.subject,
+        "version": version.number,
+        "id": version.id,
+        "schemaType": version.schema.kind,
+        "schema": version.schema.text,
+        "deleted": version.deleted,
+        **version.rest,
     }
-    return _key("SCHEMA", one.subject, version=one.number), _json(value).encode()
+    return _key("SCHEMA", version.subject, version=version.number), _json(value).encode()
 
 
-def gone(one: Version) -> Record:
-    """Write that a version is deleted for good."""
-    return _key("SCHEMA", one.subject, version=one.number), None
+def tombstone(version: SchemaVersion) -> Record:
+    """Create the record that deletes a version for good."""
+    return _key("SCHEMA", version.subject, version=version.number), None
 
 
-def setting(subject: str, said: Mapping[str, Any] | None) -> Record:
-    """Write the CONFIG of a subject ("" for all)."""
-    return _key("CONFIG", subject or None), _json(said).encode() if said else None
+def config_record(subject: str, config: Mapping[str, Any] | None) -> Record:
+    """Create the record of a subject's config ("" for the global one); None removes it."""
+    return _key("CONFIG", subject or None), _json(config).encode() if config else None
 
 
-def last_id(id: int) -> Record:
-    """Write the highest id that was ever given."""
+def last_id_record(id: int) -> Record:
+    """Create the record of the highest id that was ever assigned."""
     return _key("IDS"), _json({"last": id}).encode()
 
 

@@ -15,7 +15,7 @@ from distributary.auth.metering import KAFKA_CLIENT, charge
 from distributary.errors import Forbidden, GatewayError
 from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.gateway_access import CONFIG, LIMITER, check_consumes, grant_of, user_of
-from distributary.gateway.registry.registry_requests import LOG
+from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import number, read_json
@@ -151,7 +151,7 @@ async def told(
     request: web.Request, messages: list[Message], format: str, *, with_topic: bool
 ) -> list[dict[str, Any]]:
     """Write records for a reply; what stands before one that cannot be read is told first."""
-    find = await finder(request.app[LOG], messages) if format in ("avro", "jsonschema") else _no_schema
+    find = await finder(request.app[SCHEMA_LOG], messages) if format in ("avro", "jsonschema") else _no_schema
     convert = Converter(request.app[DEADLINE], user_of(request))
     found: list[dict[str, Any]] = []
     for message in messages:

@@ -14,7 +14,7 @@ from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
 from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.gateway_access import grant_of, user_of
-from distributary.gateway.registry.registry_requests import LOG, checker
+from distributary.gateway.registry.registry_requests import SCHEMA_LOG, schema_checker
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.request_fields import accepts
 from distributary.gateway.rest_proxy import media_types, produce_requests, topic_routes
@@ -126,7 +126,7 @@ async def _schemas(
                     "leave it out, or send application/vnd.kafka.avro.v2+json or …jsonschema.v2+json",
                 )
         return None, None
-    log = request.app[LOG]
+    log = request.app[SCHEMA_LOG]
     found: list[Known | None] = []
     for name, number, text, given, missing in (
         (
@@ -156,9 +156,9 @@ async def _schemas(
             check_kind(schema, format, name)
             found.append(await known_by_id(log, subject_of(topic, name, schema), id, schema))
         elif text is not None:
-            schema = await parsed(checker(request), text, format)
+            schema = await parsed(schema_checker(request), text, format)
             subject = subject_of(topic, name, schema)
-            found.append(await registered(checker(request), log, subject, schema, grant_of(request)))
+            found.append(await registered(schema_checker(request), log, subject, schema, grant_of(request)))
         elif any(bytes(one) != b"null" for one in given):
             raise api_error(
                 missing, f"there are {name}s, but no {name}_schema", f"send {name}_schema or {name}_schema_id"

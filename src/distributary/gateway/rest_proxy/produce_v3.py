@@ -17,9 +17,9 @@ from distributary.errors import DistributaryError
 from distributary.gateway.error_codes import BAD_REQUEST, UNPROCESSABLE, RestCode, api_error, status_of
 from distributary.gateway.gateway_access import CONFIG, grant_of, user_of
 from distributary.gateway.registry.registered_schema import Schema
-from distributary.gateway.registry.registry_requests import LOG, checker
+from distributary.gateway.registry.registry_requests import SCHEMA_LOG, schema_checker
 from distributary.gateway.registry.schema_checker import DEADLINE
-from distributary.gateway.registry.schemas_topic_records import local_name
+from distributary.gateway.registry.schemas_topic_records import local_subject
 from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import number_of
 from distributary.gateway.rest_proxy import produce_requests, topic_routes
@@ -172,16 +172,16 @@ async def _datum(
 async def _schema(
     request: web.Request, topic: str, part: str, kind: str, datum: produce_requests.Datum
 ) -> Known:
-    log, format = request.app[LOG], _FORMATS.get(kind, "")
+    log, format = request.app[SCHEMA_LOG], _FORMATS.get(kind, "")
 
     def subject(schema: Schema | None) -> str:
         if datum.subject:
-            return local_name(datum.subject)
+            return local_subject(datum.subject)
         return subject_of(topic, part, schema, datum.subject_name_strategy or TOPIC_NAME)
 
     if datum.schema is not None:
-        schema = await parsed(checker(request), datum.schema, format or "avro")
-        return await registered(checker(request), log, subject(schema), schema, grant_of(request))
+        schema = await parsed(schema_checker(request), datum.schema, format or "avro")
+        return await registered(schema_checker(request), log, subject(schema), schema, grant_of(request))
     if datum.schema_id is not None:
         number = produce_requests.id_of(datum.schema_id)
         schema = await schema_by_id(log, number)

@@ -10,15 +10,15 @@ from distributary.auth import Grant
 from distributary.errors import Forbidden, GatewayError
 from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.registry.registered_schema import Schema
-from distributary.gateway.registry.registry_requests import schema_of
-from distributary.gateway.registry.schema_checker import Checker
+from distributary.gateway.registry.registry_requests import find_schema
+from distributary.gateway.registry.schema_checker import SchemaChecker
 from distributary.gateway.registry.schemas_topic import SchemaLog
 from distributary.gateway.rest_proxy.serialization import KIND_OF, Known, schema_id
 
 
 async def schema_by_id(log: SchemaLog, number: int) -> Schema:
     """Find a registered schema by its id; raises 42207."""
-    found = await schema_of(log, number) if 0 <= number < 2**31 else None
+    found = await find_schema(log, number) if 0 <= number < 2**31 else None
     if found is None:
         raise api_error(
             RestCode.SERIALIZATION_FAILED, f"there is no schema with the id {number}", "send the schema"
@@ -31,7 +31,10 @@ async def known_by_id(log: SchemaLog, subject: str, number: int, schema: Schema)
 
     The schema of another subject would bypass this one's compatibility.
     """
-    if log.book.has(subject, schema) is None and (await log.caught_up()).has(subject, schema) is None:
+    if (
+        log.catalog.find_version(subject, schema) is None
+        and (await log.caught_up()).find_version(subject, schema) is None
+    ):
         raise api_error(
             RestCode.SERIALIZATION_FAILED,
             f"the schema {number} is not registered under the subject {subject!r}",
@@ -40,7 +43,7 @@ async def known_by_id(log: SchemaLog, subject: str, number: int, schema: Schema)
     return Known(number, schema)
 
 
-async def parsed(checker: Checker, text: str, format: str) -> Schema:
+async def parsed(checker: SchemaChecker, text: str, format: str) -> Schema:
     """Read a schema that was sent with records of a format; raises 42205."""
     try:
         return await checker.parse(text, KIND_OF[format])
@@ -48,14 +51,16 @@ async def parsed(checker: Checker, text: str, format: str) -> Schema:
         raise api_error(RestCode.INVALID_SCHEMA, error.message, error.hint) from None
 
 
-async def registered(checker: Checker, log: SchemaLog, subject: str, schema: Schema, grant: Grant) -> Known:
+async def registered(
+    checker: SchemaChecker, log: SchemaLog, subject: str, schema: Schema, grant: Grant
+) -> Known:
     """Find a schema under a subject, registering it if it is new; raises 409, or Forbidden."""
-    found = log.book.has(subject, schema)  # most often so, and then Kafka need not be asked
+    found = log.catalog.find_version(subject, schema)  # most often so, and then Kafka need not be asked
     if found is None:
         try:
             grant.require_register(subject)
         except Forbidden:
-            found = (await log.caught_up()).has(subject, schema)
+            found = (await log.caught_up()).find_version(subject, schema)
             if found is None:
                 raise
     if found is not None:
@@ -77,6 +82,6 @@ async def finder(log: SchemaLog, messages: Iterable[Message]) -> Callable[[int],
         for number in (schema_id(message.key()), schema_id(message.value()))
         if number is not None
     }
-    if any(log.book.schema(number) is None for number in wanted):
+    if any(log.catalog.schema(number) is None for number in wanted):
         await log.caught_up()
-    return log.book.schema
+    return log.catalog.schema

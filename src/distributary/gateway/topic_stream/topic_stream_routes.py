@@ -22,7 +22,7 @@ from distributary.auth.metering import KAFKA_CLIENT, charge
 from distributary.errors import DistributaryError, GatewayError
 from distributary.gateway.gateway_access import CONFIG, LIMITER, grant_of, still_permitted, user_of
 from distributary.gateway.registry.registered_schema import Schema
-from distributary.gateway.registry.registry_requests import LOG
+from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import number_of
@@ -171,7 +171,7 @@ async def _pump(
             await write("end", "", {"error_code": number_of(error), "message": str(error)})
             return
         messages = [one for one in found if isinstance(one, Message)]
-        find = await finder(request.app[LOG], messages) if format in KIND_OF else _none
+        find = await finder(request.app[SCHEMA_LOG], messages) if format in KIND_OF else _none
         for one in found:
             follow.told(one)
             name, said = _gap(one) if isinstance(one, Gap) else await _record(one, format, find, convert)

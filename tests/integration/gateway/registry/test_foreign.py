@@ -152,6 +152,6 @@ async def test_settings_of_another_registry_outlive_a_change(
     assert await get(call, "/config/plain") == {"compatibilityLevel": "NONE"}
     last = stack.read(settings.gateway.schemas_topic, len(LOG) + 1)[-1]
     kept = {"subject": "plain", "alias": "other", "normalize": True, "compatibilityLevel": "NONE"}
-    assert schemas_topic_records.read(last.key(), last.value()) == schemas_topic_records.Setting(
+    assert schemas_topic_records.parse_record(last.key(), last.value()) == schemas_topic_records.Setting(
         "CONFIG", "plain", kept
     )

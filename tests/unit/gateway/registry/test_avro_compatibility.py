@@ -1,16 +1,19 @@
-"""What the check lets through can be read: fastavro, which reads by the same rules, is asked."""
+"""Schemas that the check calls compatible are: fastavro, which reads by the same rules, reads the data."""
 
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 import fastavro
 import pytest
+from fastavro.schema import parse_schema, to_parsing_canonical_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.gateway.registry.avro_compatibility import unreadable
+from distributary.gateway.registry.avro_compatibility import canonical_form, unreadable
+from distributary.gateway.registry.registered_schema import Schema
 from distributary.kafka.avro import read
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -19,9 +22,9 @@ SYMBOLS = ("A", "B", "C")
 
 def enums(name: str) -> st.SearchStrategy[Any]:
     symbols = st.lists(st.sampled_from(SYMBOLS), min_size=1, unique=True)
-    plain = symbols.map(lambda some: {"type": "enum", "name": name, "symbols": some})
+    plain = symbols.map(lambda chosen: {"type": "enum", "name": name, "symbols": chosen})
     return plain | symbols.map(
-        lambda some: {"type": "enum", "name": name, "symbols": some, "default": some[0]}
+        lambda chosen: {"type": "enum", "name": name, "symbols": chosen, "default": chosen[0]}
     )
 
 
@@ -91,7 +94,7 @@ def data(schema: Any) -> st.SearchStrategy[Any]:
 
 
 @given(st.data(), schemas(), schemas())
-def test_what_is_said_to_be_readable_is_read(draw: st.DataObject, writer: Any, reader: Any) -> None:
+def test_data_of_a_readable_writer_can_be_read(draw: st.DataObject, writer: Any, reader: Any) -> None:
     if unreadable(read(reader), read(writer)):
         return
     written = io.BytesIO()
@@ -114,23 +117,23 @@ def enum(*symbols: str) -> Any:
     return {"type": "enum", "name": "e", "symbols": list(symbols)}
 
 
-X = {"name": "x", "type": "int"}
-USUAL = {"name": "y", "type": "string", "default": ""}
+FIELD_X = {"name": "x", "type": "int"}
+FIELD_Y_WITH_DEFAULT = {"name": "y", "type": "string", "default": ""}
 TREE = record({"name": "children", "type": {"type": "array", "items": "n.r"}})
 
 
 @pytest.mark.parametrize(
     ("reader", "writer", "why"),
     [
-        (record(X, USUAL), record(X), ""),
-        (record(X, {"name": "y", "type": "string"}), record(X), "/y: the writer has no such field"),
-        (record(X), record(X, USUAL), ""),
-        (record({"name": "x", "type": "long"}), record(X), ""),
-        (record(X), record({"name": "x", "type": "long"}), "/x: long cannot be read as int"),
-        (record({"name": "z", "aliases": ["x"], "type": "int"}), record(X), ""),
-        (record(X, name="other.r"), record(X), "n.r is called other.r"),
-        (record(X, name="n.s", aliases=["r"]), record(X), ""),
-        (record(X, name="other.s", aliases=["r"]), record(X), "n.r is called other.s"),
+        (record(FIELD_X, FIELD_Y_WITH_DEFAULT), record(FIELD_X), ""),
+        (record(FIELD_X, {"name": "y", "type": "string"}), record(FIELD_X), "/y: the writer has no such"),
+        (record(FIELD_X), record(FIELD_X, FIELD_Y_WITH_DEFAULT), ""),
+        (record({"name": "x", "type": "long"}), record(FIELD_X), ""),
+        (record(FIELD_X), record({"name": "x", "type": "long"}), "/x: long cannot be read as int"),
+        (record({"name": "z", "aliases": ["x"], "type": "int"}), record(FIELD_X), ""),
+        (record(FIELD_X, name="other.r"), record(FIELD_X), "n.r is called other.r"),
+        (record(FIELD_X, name="n.s", aliases=["r"]), record(FIELD_X), ""),
+        (record(FIELD_X, name="other.s", aliases=["r"]), record(FIELD_X), "n.r is called other.s"),
         (["null", "int"], "int", ""),
         ("int", ["null", "int"], "null cannot be read as int"),
         (["null", "string"], "int", "in no branch"),
@@ -149,12 +152,89 @@ TREE = record({"name": "children", "type": {"type": "array", "items": "n.r"}})
         ),
     ],
 )  # fmt: skip
-def test_the_rules(reader: Any, writer: Any, why: str) -> None:
+def test_reader_resolves_writer_by_the_rules(reader: Any, writer: Any, why: str) -> None:
     found = unreadable(read(reader), read(writer))
     assert (why in found[0]) if why else not found, found
 
 
-def test_names_are_compared_with_their_namespace_in_unions() -> None:
-    union = [record(X, name="a.r"), record({"name": "x", "type": "string"}, name="b.r")]
+def test_names_in_unions_are_compared_with_their_namespace() -> None:
+    union = [record(FIELD_X, name="a.r"), record({"name": "x", "type": "string"}, name="b.r")]
     assert not unreadable(read(union), read(record({"name": "x", "type": "string"}, name="b.r")))
     assert unreadable(read(union), read(record({"name": "x", "type": "string"}, name="a.r")))
+
+
+# --- the canonical form ---
+
+
+def unqualified_record(*fields: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": list(fields), **more}
+
+
+FIELD_A = {"name": "a", "type": "int"}
+ENUM = {"type": "enum", "name": "E", "symbols": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("int", {"type": "int"}),
+        (unqualified_record(FIELD_A, namespace="com.x"), unqualified_record(FIELD_A, name="com.x.R")),
+        (unqualified_record(FIELD_A), unqualified_record({"name": "a", "type": {"type": "int"}})),
+        (unqualified_record(FIELD_A), unqualified_record({**FIELD_A, "order": "ascending"})),
+        (unqualified_record(FIELD_A), unqualified_record(FIELD_A, doc="")),
+        (unqualified_record(FIELD_A, aliases=["b", "c"]), unqualified_record(FIELD_A, aliases=["c", "b"])),
+        (
+            unqualified_record(FIELD_A, namespace="n", aliases=["b"]),
+            unqualified_record(FIELD_A, namespace="n", aliases=["n.b"]),
+        ),
+        (
+            unqualified_record(FIELD_A, p=1, q={"r": 1, "s": 2}),
+            unqualified_record(FIELD_A, q={"s": 2, "r": 1}, p=1),
+        ),
+        (
+            unqualified_record({"name": "a", "type": ENUM}, {"name": "b", "type": "E"}, namespace="n"),
+            unqualified_record(
+                {"name": "a", "type": {**ENUM, "namespace": "n"}}, {"name": "b", "type": "n.E"}, namespace="n"
+            ),
+        ),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 4},
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 0},
+        ),
+        (["null", {"type": "string"}], ["null", "string"]),
+        ({"type": "array", "items": {"type": "int"}}, {"items": "int", "type": "array"}),
+    ],
+)
+def test_schemas_with_one_meaning_have_one_canonical_form(one: Any, other: Any) -> None:
+    assert canonical_form(one) == canonical_form(other)
+    assert Schema("AVRO", json.dumps(one)).identity == Schema("AVRO", json.dumps(other)).identity
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("int", "long"),
+        (unqualified_record(FIELD_A), unqualified_record(FIELD_A, namespace="n")),
+        (unqualified_record(FIELD_A), unqualified_record({**FIELD_A, "default": 0})),
+        (unqualified_record({**FIELD_A, "default": 0}), unqualified_record({**FIELD_A, "default": 1})),
+        (unqualified_record(FIELD_A), unqualified_record({**FIELD_A, "doc": "d"})),
+        (unqualified_record(FIELD_A), unqualified_record(FIELD_A, doc="d")),
+        (unqualified_record(FIELD_A), unqualified_record({**FIELD_A, "aliases": ["b"]})),
+        (unqualified_record(FIELD_A), unqualified_record({**FIELD_A, "order": "descending"})),
+        (unqualified_record(FIELD_A), unqualified_record({**FIELD_A, "tag": 1})),
+        ("string", {"type": "string", "avro.java.string": "String"}),
+        (ENUM, {**ENUM, "default": "x"}),
+        (["null", "string"], ["string", "null"]),
+    ],
+)
+def test_canonical_form_keeps_what_readers_and_tools_use(one: Any, other: Any) -> None:
+    assert canonical_form(one) != canonical_form(other)
+
+
+@given(schemas(), st.sampled_from(("", "outer")))
+def test_canonical_form_keeps_the_meaning_and_is_stable(schema: Any, space: str) -> None:
+    if space and isinstance(schema, dict):
+        schema = {**schema, "namespace": space}
+    found = canonical_form(schema)
+    assert canonical_form(found) == found
+    assert to_parsing_canonical_form(parse_schema(found)) == to_parsing_canonical_form(parse_schema(schema))

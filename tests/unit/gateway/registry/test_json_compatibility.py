@@ -72,14 +72,16 @@ def documents() -> st.SearchStrategy[Any]:
 
 @settings(max_examples=60)
 @given(VALUES, documents(), documents())
-def test_what_is_said_to_be_covered_is(value: Any, writer: Any, reader: Any) -> None:
+def test_value_of_a_covered_writer_is_accepted_by_the_reader(value: Any, writer: Any, reader: Any) -> None:
     if not uncovered(reader, writer) and not invalid(writer, value):
         assert not invalid(reader, value)
 
 
 @settings(max_examples=60)
 @given(VALUES, documents(), st.data())
-def test_so_is_what_was_changed_a_little(value: Any, writer: Any, draw: st.DataObject) -> None:
+def test_value_of_a_covered_writer_is_accepted_by_a_slightly_changed_reader(
+    value: Any, writer: Any, draw: st.DataObject
+) -> None:
     """Two drawn apart seldom cover each other; one with a keyword changed often does."""
     if isinstance(writer, bool):
         return
@@ -139,17 +141,17 @@ def chain(value: Any) -> dict[str, Any]:
         (TEXT, {"$schema": "http://json-schema.org/draft-04/schema#", **TEXT}, False),
     ],
 )
-def test_the_rules(reader: Any, writer: Any, good: bool) -> None:
+def test_reader_covers_writer_by_the_rules(reader: Any, writer: Any, good: bool) -> None:
     assert (not uncovered(reader, writer)) is good
 
 
 @pytest.mark.parametrize("schema", [5, "string", {"type": "strin"}, {"required": "x"}, {"properties": []}])
-def test_what_is_no_schema_is_refused(schema: Any) -> None:
+def test_invalid_schema_is_rejected(schema: Any) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         read(schema)
 
 
-def test_alternatives_that_multiply_have_an_end() -> None:
+def test_comparison_of_nested_alternatives_is_given_up() -> None:
     reader: Any = WHOLE
     writer: Any = TEXT
     for depth in range(8):

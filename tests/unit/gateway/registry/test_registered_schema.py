@@ -1,4 +1,4 @@
-"""The modes of compatibility, each with what it lets through."""
+"""Parsing of schemas, and the compatibility levels with what each allows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.inline_registry import incompatibilities
 
 from distributary.errors import GatewayError
-from distributary.gateway.registry.registered_schema import MODES, Schema, incompatible, parse
+from distributary.gateway.registry.registered_schema import COMPATIBILITY_LEVELS, Schema, parse_schema
 
 
 def avro(*fields: str) -> Schema:
@@ -24,9 +25,9 @@ V1, V2, V3 = avro("a"), avro("a", "b?"), avro("a", "b")
 
 
 @pytest.mark.parametrize(
-    ("new", "older", "good"),
+    ("new", "older", "allowing"),
     [
-        (V2, [V1], set(MODES)),
+        (V2, [V1], set(COMPATIBILITY_LEVELS)),
         (V3, [V1], {"NONE", "FORWARD", "FORWARD_TRANSITIVE"}),
         (V1, [V3], {"NONE", "BACKWARD", "BACKWARD_TRANSITIVE"}),
         (V3, [V1, V2], {"NONE", "BACKWARD", "FORWARD", "FULL", "FORWARD_TRANSITIVE"}),
@@ -34,12 +35,12 @@ V1, V2, V3 = avro("a"), avro("a", "b?"), avro("a", "b")
         (Schema("JSON", '{"type": "object"}'), [V1], {"NONE"}),
     ],
 )
-def test_what_each_mode_lets_through(new: Schema, older: list[Schema], good: set[str]) -> None:
-    assert {mode for mode in MODES if not incompatible(mode, new, older)} == good
+def test_level_allows_compatible_schema(new: Schema, older: list[Schema], allowing: set[str]) -> None:
+    assert {level for level in COMPATIBILITY_LEVELS if not incompatibilities(level, new, older)} == allowing
 
 
-def test_the_first_version_gets_along_with_nothing() -> None:
-    assert not any(incompatible(mode, V1, []) for mode in MODES)
+def test_first_version_is_compatible_at_every_level() -> None:
+    assert not any(incompatibilities(level, V1, []) for level in COMPATIBILITY_LEVELS)
 
 
 @pytest.mark.parametrize(
@@ -54,23 +55,21 @@ def test_the_first_version_gets_along_with_nothing() -> None:
         ("[" * 100_000, "JSON", None, "deep"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_reason(
-    text: Any, kind: Any, references: Any, why: str
-) -> None:
+def test_invalid_schema_is_rejected_with_the_reason(text: Any, kind: Any, references: Any, why: str) -> None:
     with pytest.raises(GatewayError, match=why) as caught:
-        parse(text, kind, references)
+        parse_schema(text, kind, references)
     assert caught.value.number == 42201
 
 
-def test_json_schema_that_refers_to_another_place_is_refused() -> None:
-    """It is neither registered nor compared, so that nothing is looked up there."""
-    for place in ("http://127.0.0.1:1/meta-data#/x", "file:///dev/null", "other.json"):
+def test_json_schema_with_external_reference_is_rejected() -> None:
+    """It is neither registered nor compared, so nothing is fetched from there."""
+    for reference in ("http://127.0.0.1:1/meta-data#/x", "file:///dev/null", "other.json"):
         with pytest.raises(GatewayError, match="leads nowhere") as caught:
-            parse(json.dumps({"properties": {"a": {"allOf": [{"$ref": place}]}}}), "JSON")
+            parse_schema(json.dumps({"properties": {"a": {"allOf": [{"$ref": reference}]}}}), "JSON")
         assert str(caught.value.number).startswith("422")
 
 
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
-def test_schema_with_half_of_a_surrogate_pair_is_refused(kind: str) -> None:
-    with pytest.raises(GatewayError, match="cannot be read"):
-        parse('{"type": "string", "doc": "\ud800"}', kind)
+def test_schema_with_lone_surrogate_is_rejected(kind: str) -> None:
+    with pytest.raises(GatewayError, match="invalid"):
+        parse_schema('{"type": "string", "doc": "\ud800"}', kind)

@@ -7,13 +7,13 @@ from distributary.gateway.registry.registry_requests import negotiated
 from distributary.gateway.response_bodies import one_shape
 
 
-async def taken(request: web.Request) -> web.Response:
+async def ok(request: web.Request) -> web.Response:
     return web.Response(text="{}")
 
 
-async def test_body_is_read_by_its_type_and_any_other_header_is_refused() -> None:
+async def test_body_of_unsupported_content_type_is_rejected() -> None:
     app = web.Application(middlewares=[one_shape])
-    app.router.add_put("/", negotiated(taken))
+    app.router.add_put("/", negotiated(ok))
     kinds = {
         "application/json": 200,
         "Application/JSON ; charset=utf-8": 200,

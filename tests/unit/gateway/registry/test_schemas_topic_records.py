@@ -1,4 +1,4 @@
-"""Whatever stands in the topic is read, left alone or refused; what we write is read as it was meant."""
+"""Any record of the topic is parsed or skipped, and what the registry writes is parsed as it was meant."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.unit.gateway.refusals import refusal
+from tests.support.inline_registry import incompatibilities, register
+from tests.unit.gateway.error_code import error_code
 
-from distributary.gateway.registry import schemas_topic_records
-from distributary.gateway.registry.registered_schema import Schema, incompatible
-from distributary.gateway.registry.schema_catalog import Book
-from distributary.gateway.registry.schemas_topic_records import Version
+from distributary.gateway.registry.registered_schema import Schema
+from distributary.gateway.registry.schema_catalog import SchemaCatalog
+from distributary.gateway.registry.schemas_topic_records import (
+    LastId,
+    SchemaVersion,
+    Setting,
+    VersionRemoved,
+    config_record,
+    last_id_record,
+    local_subject,
+    parse_record,
+    strip_context,
+    tombstone,
+    version_record,
+)
 
 RULED = {"ruleSet": {"domainRules": []}, "references": [{"name": "a", "subject": "b", "version": 1}]}
-ONE = Version(
+ONE = SchemaVersion(
     "s",
     2,
     7,
@@ -30,26 +42,22 @@ ONE = Version(
 )
 
 
-def test_version_is_read_as_it_was_written() -> None:
-    assert schemas_topic_records.read(*schemas_topic_records.schema(ONE)) == ONE
-    assert schemas_topic_records.read(*schemas_topic_records.gone(ONE)) == schemas_topic_records.Gone("s", 2)
-    assert schemas_topic_records.read(*schemas_topic_records.last_id(9)) == schemas_topic_records.LastId(9)
-    said = {"compatibilityLevel": "FULL", "alias": "x"}
-    assert schemas_topic_records.read(
-        *schemas_topic_records.setting("", said)
-    ) == schemas_topic_records.Setting("CONFIG", "", said)
-    assert schemas_topic_records.read(
-        *schemas_topic_records.setting("s", None)
-    ) == schemas_topic_records.Setting("CONFIG", "s", None)
+def test_record_is_parsed_as_it_was_created() -> None:
+    assert parse_record(*version_record(ONE)) == ONE
+    assert parse_record(*tombstone(ONE)) == VersionRemoved("s", 2)
+    assert parse_record(*last_id_record(9)) == LastId(9)
+    config = {"compatibilityLevel": "FULL", "alias": "x"}
+    assert parse_record(*config_record("", config)) == Setting("CONFIG", "", config)
+    assert parse_record(*config_record("s", None)) == Setting("CONFIG", "s", None)
 
 
 @pytest.mark.parametrize(
     ("subject", "name"),
     [("s", "s"), (":.:s", "s"), (":.ctx:s", None), (":.ctx:", None), (":s", ":s"), ("", ""), (":.:", "")],
 )
-def test_only_the_default_context_is_local(subject: str, name: str | None) -> None:
-    assert schemas_topic_records.local(subject) == name
-    assert refusal(schemas_topic_records.local_name, subject) == (42208 if name is None else None)
+def test_subject_of_another_context_is_rejected(subject: str, name: str | None) -> None:
+    assert strip_context(subject) == name
+    assert error_code(local_subject, subject) == (42208 if name is None else None)
 
 
 VALUES = st.recursive(
@@ -82,17 +90,19 @@ KEYS = st.fixed_dictionaries(
     st.lists(st.tuples(KEYS | VALUES, st.dictionaries(st.sampled_from(NAMES), VALUES) | VALUES), max_size=6)
 )
 @example([({"keytype": "CONFIG"}, True)])
-def test_any_topic_is_read_and_no_id_is_given_twice(log: list[tuple[Any, Any]]) -> None:
-    book = Book()
+def test_any_topic_is_folded_and_no_id_is_assigned_twice(log: list[tuple[Any, Any]]) -> None:
+    catalog = SchemaCatalog()
     for key, value in log:
-        book.apply(json.dumps(key).encode(), None if value is None else json.dumps(value).encode())
-    for subject in book.subjects(deleted=True):
-        for one in book.versions(subject, deleted=True):
-            assert book.schema(one.id) is not None
-            mode, older = book.compared(subject)
-            assert isinstance(incompatible(mode, Schema("AVRO", '"int"'), older), list)
-    taken = {one.id for name in book.subjects(deleted=True) for one in book.versions(name, deleted=True)}
-    number = refusal(book.register, "quite new", Schema("AVRO", '"double"'))
-    if number is None:
-        found, _ = book.register("quite new", Schema("AVRO", '"double"'))
+        catalog.apply(json.dumps(key).encode(), None if value is None else json.dumps(value).encode())
+    for subject in catalog.subjects(deleted=True):
+        for one in catalog.versions(subject, deleted=True):
+            assert catalog.schema(one.id) is not None
+            level, older = catalog.compatibility_basis(subject)
+            assert isinstance(incompatibilities(level, Schema("AVRO", '"int"'), older), list)
+    taken = {
+        one.id for name in catalog.subjects(deleted=True) for one in catalog.versions(name, deleted=True)
+    }
+    code = error_code(register, catalog, "quite new", Schema("AVRO", '"double"'))
+    if code is None:
+        found, _ = register(catalog, "quite new", Schema("AVRO", '"double"'))
         assert found not in taken

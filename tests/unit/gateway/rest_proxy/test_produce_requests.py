@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.gateway.refusals import refusal
+from tests.unit.gateway.error_code import error_code
 
 from distributary.errors import GatewayError
 from distributary.gateway.rest_proxy import produce_requests
@@ -61,7 +61,7 @@ def test_what_is_no_sequence_of_objects_is_refused(raw: bytes) -> None:
 
 
 def test_depth_of_an_object_has_a_limit() -> None:
-    assert refusal(list, Splitter(10_000).feed(b'{"a":' * 1_000)) == 400
+    assert error_code(list, Splitter(10_000).feed(b'{"a":' * 1_000)) == 400
 
 
 def test_body_that_comes_byte_by_byte_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,13 +91,13 @@ def test_body_that_comes_byte_by_byte_is_read_once(monkeypatch: pytest.MonkeyPat
 def test_an_object_without_an_end_has_a_limit() -> None:
     splitter = Splitter(100)
     assert not list(splitter.feed(b'{"a": "'))
-    assert refusal(list, splitter.feed(b"x" * 99)) == 413
+    assert error_code(list, splitter.feed(b"x" * 99)) == 413
 
 
 @given(st.binary())
 def test_any_body_is_read_or_refused(raw: bytes) -> None:
     for read in (batch, record):
-        assert refusal(read, raw) in (None, 400, 422)
+        assert error_code(read, raw) in (None, 400, 422)
 
 
 def test_keys_and_values_stay_as_they_were_written() -> None:
@@ -137,9 +137,9 @@ def test_unknown_field_is_refused_by_name_with_nearest(
 @given(st.text())
 def test_no_field_is_passed_over(name: str) -> None:
     raw = json.dumps({name: None}).encode()
-    assert refusal(record, raw) == (None if name in Record.__struct_fields__ else 400)
+    assert error_code(record, raw) == (None if name in Record.__struct_fields__ else 400)
     inner = json.dumps({"records": [{name: None}]}).encode()
-    assert refusal(batch, inner) == (None if name in Item.__struct_fields__ else 400)
+    assert error_code(batch, inner) == (None if name in Item.__struct_fields__ else 400)
 
 
 def test_places() -> None:
@@ -157,6 +157,6 @@ def test_places() -> None:
         {"offsets": [{**one, "topic": ""}]},
         {"offsets": [{**one, "metadata": 5}]},
     ]
-    assert {refusal(places, body, "offsets", COMMITTED) for body in odd} == {422}
-    assert refusal(places, {"offsets": [noted]}, "offsets", OFFSET) == 400
-    assert refusal(places, {"partitions": [one]}, "partitions", PARTITION) == 400
+    assert {error_code(places, body, "offsets", COMMITTED) for body in odd} == {422}
+    assert error_code(places, {"offsets": [noted]}, "offsets", OFFSET) == 400
+    assert error_code(places, {"partitions": [one]}, "partitions", PARTITION) == 400

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.gateway.refusals import refusal
+from tests.unit.gateway.error_code import error_code
 
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.rest_proxy.subjects import STRATEGIES, subject_of
@@ -35,7 +35,7 @@ def test_each_strategy_names_its_subject(strategy: str, given: Schema | None, su
 
 @pytest.mark.parametrize("strategy", STRATEGIES[1:])
 def test_record_strategies_need_a_record_name(strategy: str) -> None:
-    assert refusal(subject_of, "bets", "key", None, strategy) == 400
+    assert error_code(subject_of, "bets", "key", None, strategy) == 400
     nameless: tuple[tuple[str, Any], ...] = (
         ("AVRO", "int"),
         ("AVRO", {"type": "fixed", "name": "f", "size": 1}),
@@ -43,4 +43,4 @@ def test_record_strategies_need_a_record_name(strategy: str) -> None:
         ("JSON", True),
     )
     for kind, document in nameless:
-        assert refusal(subject_of, "bets", "key", schema(kind, document), strategy) == 42207
+        assert error_code(subject_of, "bets", "key", schema(kind, document), strategy) == 42207

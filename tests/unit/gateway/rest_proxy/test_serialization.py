@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.gateway.refusals import refusal
+from tests.unit.gateway.error_code import error_code
 
 from distributary.errors import GatewayError
 from distributary.gateway.registry.registered_schema import Schema
@@ -82,7 +82,7 @@ def test_avro(row: Any) -> None:
 def test_jsonschema_takes_what_fits_and_nothing_else(value: Any) -> None:
     raw = json.dumps(value).encode()
     fits = value is None or (isinstance(value, dict) and "a" in value)
-    assert refusal(encode, "jsonschema", raw, JSON, "it") == (None if fits else 42203)
+    assert error_code(encode, "jsonschema", raw, JSON, "it") == (None if fits else 42203)
     if fits:
         assert there_and_back("jsonschema", raw, JSON) == value
 
@@ -91,7 +91,7 @@ def test_jsonschema_takes_what_fits_and_nothing_else(value: Any) -> None:
 @given(st.sampled_from(("binary", "json", "avro", "jsonschema")), st.binary())
 def test_any_bytes_are_told_or_refused(format: str, data: bytes) -> None:
     for one in (data, b"\0\0\0\0\7" + data, b"\0\0\0\0\x08" + data, None):
-        if refusal(decode, format, one, find, "it") != 42203:
+        if error_code(decode, format, one, find, "it") != 42203:
             json.loads(bytes(decode(format, one, find, "it")))
 
 
@@ -99,7 +99,7 @@ def test_any_bytes_are_told_or_refused(format: str, data: bytes) -> None:
 @given(st.sampled_from(("binary", "avro", "jsonschema")), VALUES)
 def test_any_value_is_written_or_refused(format: str, value: Any) -> None:
     raw, known = json.dumps(value).encode(), AVRO if format == "avro" else JSON
-    assert refusal(encode, format, raw, known, "it") in (None, 400, 42203)
+    assert error_code(encode, format, raw, known, "it") in (None, 400, 42203)
 
 
 @pytest.mark.parametrize(

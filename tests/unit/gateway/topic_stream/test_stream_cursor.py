@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from multidict import MultiDict
-from tests.unit.gateway.refusals import refusal
+from tests.unit.gateway.error_code import error_code
 
 from distributary.gateway.topic_stream.stream_cursor import Asked, asked, begin, local_id, read, write
 
@@ -25,7 +25,7 @@ def test_an_id_is_read_as_it_was_written(positions: dict[int, int], raw: bytes) 
 
 @given(st.text())
 def test_any_id_is_read_or_refused(text: str) -> None:
-    assert refusal(read, text) in (None, 400)
+    assert error_code(read, text) in (None, 400)
 
 
 @pytest.mark.parametrize(

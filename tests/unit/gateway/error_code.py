@@ -6,8 +6,8 @@ from typing import Any
 from distributary.errors import GatewayError
 
 
-def refusal(call: Callable[..., Any], *args: Any) -> int | None:
-    """The number that a call is refused with; None when it is not."""
+def error_code(call: Callable[..., Any], *args: Any) -> int | None:
+    """Return the error code that a call raises; None if it succeeds."""
     try:
         call(*args)
     except GatewayError as error:

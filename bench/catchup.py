@@ -18,7 +18,7 @@ from bench.records import check_totals, fold_amounts
 from bench.spec import CatchUp
 from distributary.config import Config
 from distributary.model.build import Build
-from distributary.stack.components import services
+from distributary.stack.stack_components import services
 from distributary.store.redis_reader import RedisReader
 
 LOOK = 0.02

@@ -19,9 +19,9 @@ from distributary.config import Config, load
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.model.build import Build, Definition
 from distributary.setup import store_server
-from distributary.stack.components import Service
+from distributary.stack.component import Event
 from distributary.stack.embedded_stack import Stack
-from distributary.stack.part import Event
+from distributary.stack.stack_components import Service
 from distributary.store.redis_writer import RedisWriter
 
 VIEW = "board"

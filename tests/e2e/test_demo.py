@@ -19,7 +19,7 @@ from tests.support.stack import AttachedStack, Feeding
 from tests.support.up_command import Up
 
 from distributary.demo.demo_run import CONFIG
-from distributary.stack import leftovers, processes, stack_file
+from distributary.stack import orphans, processes, stack_file
 
 FIRST_CHANGE = 30.0
 """Seconds from the command to the first change on the screen."""
@@ -69,7 +69,7 @@ async def demo(folder: Path) -> AsyncIterator[Demo]:
             await process.wait()
         data = folder / ".distributary" / "demo"
         if (data / "stack.id").exists():  # a test that failed leaves nothing either
-            for left in leftovers.find((data / "stack.id").read_text().strip(), data):
+            for left in orphans.find((data / "stack.id").read_text().strip(), data):
                 left.kill()
 
 

@@ -190,7 +190,7 @@ async def test_ten_minutes_of_load_idleness_batch_ends_and_deploys_raise_no_alar
 
 
 def test_the_table_has_every_part_of_a_stack() -> None:
-    from distributary.stack.components import services
+    from distributary.stack.stack_components import services
 
     parts = {service.name for service in services(2, socketio=True)} - {"publisher-2"}
     assert parts | {"kafka", "store", "jvm", "daemon", "worker"} == {fault.process for fault in FAULTS}

@@ -17,7 +17,7 @@ import pytest
 from tests.support.clock import LIMIT
 from tests.support.doc_blocks import ROOT, Block, blocks, missing
 
-from distributary.stack import leftovers, processes, stack_file
+from distributary.stack import orphans, processes, stack_file
 
 TUTORIAL, README, WATCH = "docs/tutorial/first-stream.md", "README.md", "docs/how-to/watch-a-stack.md"
 TLS = "docs/how-to/tls.md"
@@ -128,7 +128,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     if one.stack is not None:
         one.stack.end()
     if (data / "stack.id").exists():
-        for process in leftovers.find((data / "stack.id").read_text().strip(), data):
+        for process in orphans.find((data / "stack.id").read_text().strip(), data):
             process.kill()
 
 

@@ -27,7 +27,7 @@ from distributary.config.private_files import read_secret
 from distributary.config.secrets import MASK
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka, topic_offsets
-from distributary.stack import leftovers, processes, stack_file
+from distributary.stack import orphans, processes, stack_file
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ from distributary.cli.up_command import up
 from distributary.config import load
 from distributary.errors import DistributaryError
 from distributary.stack.process_keeper import Policy
-from distributary.stack.components import Service
+from distributary.stack.stack_components import Service
 try:
     services = [Service("control", [sys.executable, "-c", sys.argv[2]])]
     sys.exit(up(load(Path(sys.argv[1])), as_json=True, services=services, policy=Policy(first=0.1)))
@@ -129,7 +129,7 @@ def up(folder: Path, service: str = SERVE) -> Iterator[Up]:
         yield running
     finally:
         running.close()
-        for process in leftovers.find((running.data / "stack.id").read_text().strip(), running.data):
+        for process in orphans.find((running.data / "stack.id").read_text().strip(), running.data):
             process.kill()
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from distributary.stack.part import Event, Kind, Launch, Part, Started
+from distributary.stack.component import Event, Kind, Launch, Part, Started
 from distributary.stack.process_keeper import Policy
 from tests.support.clock import LIMIT
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from distributary.stack import leftovers
+from distributary.stack import orphans
 from tests.support.clock import LIMIT
 
 
@@ -81,7 +81,7 @@ class Up:
             self.process.kill()
             self.process.wait()
             data = self.folder / ".distributary"
-            for process in leftovers.find((data / "stack.id").read_text().strip(), data):
+            for process in orphans.find((data / "stack.id").read_text().strip(), data):
                 process.kill()
 
     def jvm(self) -> int:

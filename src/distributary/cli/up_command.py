@@ -17,9 +17,9 @@ from distributary.cli.output import config_of
 
 if TYPE_CHECKING:
     from distributary.config import Config
-    from distributary.stack.components import Service
-    from distributary.stack.part import Event
+    from distributary.stack.component import Event
     from distributary.stack.process_keeper import Policy
+    from distributary.stack.stack_components import Service
 
 NAME = "up"
 HELP = "run the whole stack on this machine, or connect it to yours"
@@ -68,11 +68,11 @@ def up(
     from distributary.auth import check_exposure
     from distributary.config.private_files import UMASK
     from distributary.kafka.record_router import make_gate
-    from distributary.stack import components, prerequisites
+    from distributary.stack import prerequisites, stack_components
 
     check_exposure(config)
     make_gate(config)  # a schema that cannot be used is told before anything starts
-    whole = components.services(config.publisher.processes, socketio=bool(config.socketio.port))
+    whole = stack_components.services(config.publisher.processes, socketio=bool(config.socketio.port))
     wanted = whole if services is None else services
     say = _printer(as_json, quiet)
     try:
@@ -86,8 +86,8 @@ def up(
 
 
 async def _serve(config: Config, say: _Printer, services: Sequence[Service], policy: Policy | None) -> None:
+    from distributary.stack.component import Event
     from distributary.stack.embedded_stack import Stack
-    from distributary.stack.part import Event
 
     asked = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -158,7 +158,7 @@ class _Json:
                 print(as_json(event), flush=True)
 
     def up(self, seconds: float, addresses: dict[str, str]) -> None:
-        from distributary.stack.part import Event
+        from distributary.stack.component import Event
 
         self.event(Event("ready", message=f"in {seconds:.1f} s", addresses=addresses))
 

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from distributary.demo.board import Figures
-from distributary.stack.part import Event
+from distributary.stack.component import Event
 
 
 class Teller:

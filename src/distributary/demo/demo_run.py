@@ -24,9 +24,9 @@ from distributary.errors import PartFailed
 from distributary.model.exitcode import describe_exit
 from distributary.stack import prerequisites
 from distributary.stack.child_process import Child
-from distributary.stack.components import services
 from distributary.stack.embedded_stack import Stack
 from distributary.stack.processes import PART, STACK
+from distributary.stack.stack_components import services
 from distributary.subscriber.subscribed_change import SubscribedChange
 
 CONFIG = Path(__file__).with_name("distributary.toml")

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from distributary.errors import AdvisoriesUnavailable, ConfigError, DistributaryError, SetupError
-from distributary.setup import components, ignores, osv, sbom
-from distributary.setup.components import Component
+from distributary.setup import cyclonedx, ignores, osv, sbom
 from distributary.setup.ignores import Ignore
+from distributary.setup.sbom import Component
 
 NONE_FOUND, FOUND, USAGE, NOT_ASKED = 0, 1, 2, 3
 URL = "DISTRIBUTARY_OSV_URL"
@@ -79,7 +79,7 @@ def table(report: Report) -> str:
     for part in report.unknown:
         lines.append(f"not looked up, since its Maven group is not known: {part.name} {part.version}")
     if report.unknown:
-        lines.append(f"Add their groups to {components.GROUPS}")
+        lines.append(f"Add their groups to {sbom.GROUPS}")
     count = sum(map(len, report.found.values()))
     said = f"{count} advisories of {len(report.found)} components" if count else "no advisory"
     lines.append(f"{said}; {report.asked} components were looked up")
@@ -112,12 +112,10 @@ def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.env
     options = _parser(env).parse_args(arguments)
     try:
         listed = ignores.read(options.ignore)
-        parts = components.merged(
-            chain(
-                components.of_requirements(options.requirements), components.of_jars(), components.of_wheels()
-            )
+        parts = sbom.merged(
+            chain(sbom.of_requirements(options.requirements), sbom.of_jars(), sbom.of_wheels())
         )
-        _write(sbom.text(parts), options.output)
+        _write(cyclonedx.text(parts), options.output)
         if options.sbom_only:
             return NONE_FOUND
         service = osv.Osv(options.osv)

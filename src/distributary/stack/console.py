@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from distributary.stack.part import Event
+from distributary.stack.component import Event
 
 _WIDTH = 12
 

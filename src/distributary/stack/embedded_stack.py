@@ -34,13 +34,13 @@ from distributary.kafka import commands_topic, librdkafka, topic_offsets
 from distributary.kafka.broker_security import Guard, pem_keystore
 from distributary.kafka.dead_letters import ensure_letters
 from distributary.kafka.embedded_broker import Broker
-from distributary.stack import leftovers, prerequisites, process_environment, running_stacks
-from distributary.stack.components import Service, kafka_part, service_part, services, store_part
+from distributary.stack import orphans, prerequisites, process_environment, running_stacks
+from distributary.stack.component import Event, Listener, Part, guarded
 from distributary.stack.data_dir import DataDir
-from distributary.stack.kafka_logins import INTERNAL, let_in, make_logins, part_login
-from distributary.stack.part import Event, Listener, Part, guarded
+from distributary.stack.embedded_servers import INTERNAL, let_in, make_logins, part_login
 from distributary.stack.ports import Ports
 from distributary.stack.process_keeper import Policy
+from distributary.stack.stack_components import Service, kafka_part, service_part, services, store_part
 from distributary.stack.stack_file import StackState
 from distributary.stack.supervisor import Supervisor
 from distributary.store.embedded_server import Server, wait_for_store
@@ -89,7 +89,7 @@ class Stack:
                 self._note(f"other users can look into {folder.path}, which is not yours to change")
             if warning := exposed_warning(self._given):
                 self._note(warning)
-            await leftovers.clear(folder.id, folder.path, self._note)
+            await orphans.clear(folder.id, folder.path, self._note)
             wanted = self._services
             if wanted is None:
                 wanted = services(self._given.publisher.processes, socketio=bool(self._given.socketio.port))

@@ -9,7 +9,7 @@ from typing import Literal
 
 from distributary.config import Config
 from distributary.setup import jars, java, store_server
-from distributary.stack.components import Service
+from distributary.stack.stack_components import Service
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from distributary.model.exitcode import describe_exit
 from distributary.service import ExitCode
 from distributary.stack import atomic_files, processes
 from distributary.stack.child_process import Child, run_before
-from distributary.stack.part import Event, Kind, Listener, Part, Started
+from distributary.stack.component import Event, Kind, Listener, Part, Started
 from distributary.stack.stack_file import PartState
 
 

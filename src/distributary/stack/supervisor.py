@@ -11,7 +11,7 @@ from pathlib import Path
 
 from distributary.service import Heartbeat
 from distributary.stack import processes, stack_file
-from distributary.stack.part import Event, Listener, Part, guarded
+from distributary.stack.component import Event, Listener, Part, guarded
 from distributary.stack.process_keeper import Keeper, Policy
 from distributary.stack.stack_file import PartState, StackState
 

@@ -28,7 +28,7 @@ from distributary.kafka.draft import Draft
 from distributary.kafka.record_router import make_gate
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.model.position import Mark
-from distributary.stack.kafka_logins import INTERNAL, users
+from distributary.stack.embedded_servers import INTERNAL, users
 
 SETTINGS = '[spark]\nmemory = "1g"\n[kafka]\nsecure = {secure}\n'
 

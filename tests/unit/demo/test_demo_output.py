@@ -10,7 +10,7 @@ from rich.console import Console
 
 from distributary.demo.board import Figures
 from distributary.demo.demo_output import Teller
-from distributary.stack.part import Event
+from distributary.stack.component import Event
 
 ADDRESSES = {"http": "http://127.0.0.1:8001", "websocket": "ws://127.0.0.1:8000/connection/websocket"}
 

@@ -9,8 +9,8 @@ import pytest
 from tests.support.servers import free_port
 from tests.unit.setup.osv_server import OsvServer, serving
 
-from distributary.setup import components, osv
-from distributary.setup.components import Component
+from distributary.setup import osv, sbom
+from distributary.setup.sbom import Component
 from distributary.setup.vulnerabilities import main
 
 LOCK = f"aiohttp==3.0 \\\n    --hash=sha256:{'a' * 64}\nredis==5.0 \\\n    --hash=sha256:{'b' * 64}\n"
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A source folder with a small lock, and no jars inside wheels."""
     monkeypatch.chdir(tmp_path)
     Path("requirements.lock").write_text(LOCK)
-    monkeypatch.setattr(components, "of_wheels", lambda: iter(()))
+    monkeypatch.setattr(sbom, "of_wheels", lambda: iter(()))
     monkeypatch.setattr(osv, "TRIES", 1)
     return tmp_path
 
@@ -83,7 +83,7 @@ def test_not_asked_is_status_3_and_never_clean(capsys: Captured) -> None:
 def test_component_that_cannot_be_asked_for_is_named_and_not_clean(
     server: OsvServer, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(components, "of_wheels", lambda: iter([Component("maven", None, "odd", "7")]))
+    monkeypatch.setattr(sbom, "of_wheels", lambda: iter([Component("maven", None, "odd", "7")]))
     assert main(["--osv", server.url], {}) == 3
     assert "not looked up, since its Maven group is not known: odd 7" in capsys.readouterr().out
     server.known = {BAD: ["PYSEC-1"]}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from distributary.stack.component import Event
 from distributary.stack.console import as_json, lines, where_to_go
-from distributary.stack.part import Event
 
 
 def test_a_ready_part_is_one_line_with_its_addresses() -> None:

@@ -18,8 +18,8 @@ from distributary.errors import ConfigError, DataFolderBusy, KafkaUnavailable, S
 from distributary.httpd import dev_certificates
 from distributary.kafka import topic_offsets
 from distributary.stack import embedded_stack, prerequisites, stack_file
-from distributary.stack.components import Service
 from distributary.stack.embedded_stack import Stack
+from distributary.stack.stack_components import Service
 
 
 def config(folder: Path, limit: float = 0.5) -> Config:

@@ -11,7 +11,7 @@ from distributary.setup import jars, java, store_server
 from distributary.setup.java import Java
 from distributary.setup.store_server import StoreServer
 from distributary.stack import prerequisites
-from distributary.stack.components import Service
+from distributary.stack.stack_components import Service
 
 SPARK = Service("reducers", ["x"], jars=("spark",))
 

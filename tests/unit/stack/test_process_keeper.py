@@ -21,7 +21,7 @@ from tests.support.processes import suspend
 from distributary.errors import PartFailed, StoreUnavailable
 from distributary.service import ExitCode
 from distributary.stack import liveness, processes
-from distributary.stack.part import Launch, Part, Started
+from distributary.stack.component import Launch, Part, Started
 from distributary.stack.process_keeper import Keeper, Policy, with_last_words
 
 

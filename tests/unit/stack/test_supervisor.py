@@ -15,7 +15,7 @@ from tests.support.fake_components import DEAF, FAIL, QUICK, SERVE, Heard, part
 
 from distributary.errors import PartFailed
 from distributary.stack import processes, stack_file
-from distributary.stack.part import Event
+from distributary.stack.component import Event
 from distributary.stack.supervisor import Supervisor
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distributary.config.embedded_defaults import SUPER_USER, kafka_secret
-from distributary.stack.kafka_logins import make_logins, part_login, users
+from distributary.stack.embedded_servers import make_logins, part_login, users
 
 
 def test_passwords_are_made_once_and_removed_where_none_are_wanted(tmp_path: Path) -> None:

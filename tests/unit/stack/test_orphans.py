@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from distributary.stack import leftovers, processes, stack_file
+from distributary.stack import orphans, processes, stack_file
 from distributary.stack.processes import birth
 from distributary.stack.stack_file import PartState, StackState
 
@@ -57,7 +57,7 @@ async def test_marked_processes_are_ended_and_others_are_not(
     mine = start(DISTRIBUTARY_STACK=stack, DISTRIBUTARY_PART="kafka")
     other = start(DISTRIBUTARY_STACK=stack + "x")
     none = start()
-    assert await leftovers.clear(stack, tmp_path) == 1
+    assert await orphans.clear(stack, tmp_path) == 1
     assert mine.wait(5) == -15
     assert other.poll() is None
     assert none.poll() is None
@@ -66,10 +66,10 @@ async def test_marked_processes_are_ended_and_others_are_not(
 async def test_one_deaf_to_sigterm_is_killed(
     tmp_path: Path, stack: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "GRACE", 0.4)
+    monkeypatch.setattr(orphans, "GRACE", 0.4)
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SLEEP
     mine = start(deaf, DISTRIBUTARY_STACK=stack)
-    assert await leftovers.clear(stack, tmp_path) == 1
+    assert await orphans.clear(stack, tmp_path) == 1
     assert mine.wait(5) == -9
 
 
@@ -79,12 +79,12 @@ def test_a_pid_that_was_written_down_counts_only_for_the_same_process(
     bare = start()
     born = birth(bare.pid)
     written(tmp_path, stack, bare.pid, born)
-    assert [p.pid for p in leftovers.find(stack, tmp_path)] == [bare.pid], "it wrote over its environment"
+    assert [p.pid for p in orphans.find(stack, tmp_path)] == [bare.pid], "it wrote over its environment"
     written(tmp_path, stack, bare.pid, born + "1")
-    assert leftovers.find(stack, tmp_path) == [], "the pid was used again"
+    assert orphans.find(stack, tmp_path) == [], "the pid was used again"
     other = start(DISTRIBUTARY_STACK=stack + "x")
     written(tmp_path, stack, other.pid, birth(other.pid))
-    assert leftovers.find(stack, tmp_path) == [], "another stack's"
+    assert orphans.find(stack, tmp_path) == [], "another stack's"
 
 
 def test_without_an_environment_to_read_pid_and_start_time_decide(
@@ -98,9 +98,9 @@ def test_without_an_environment_to_read_pid_and_start_time_decide(
 
     monkeypatch.setattr(psutil.Process, "environ", denied)
     written(tmp_path, stack, mine.pid, born)
-    assert [p.pid for p in leftovers.find(stack, tmp_path)] == [mine.pid]
+    assert [p.pid for p in orphans.find(stack, tmp_path)] == [mine.pid]
     written(tmp_path, stack, mine.pid, born + "1")
-    assert leftovers.find(stack, tmp_path) == []
+    assert orphans.find(stack, tmp_path) == []
 
 
 def test_we_do_not_find_ourselves(monkeypatch: pytest.MonkeyPatch, stack: str) -> None:

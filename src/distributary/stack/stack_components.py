@@ -16,7 +16,7 @@ from distributary.kafka import topic_offsets
 from distributary.kafka.embedded_broker import Broker
 from distributary.service import HEARTBEAT_FILE
 from distributary.stack import liveness
-from distributary.stack.part import Launch, Part, Started
+from distributary.stack.component import Launch, Part, Started
 from distributary.store.embedded_server import Server
 
 

@@ -10,9 +10,9 @@ from tests.support.clock import LIMIT
 
 from distributary.config.sections import Kafka
 from distributary.kafka.embedded_broker import Broker
-from distributary.stack import components
-from distributary.stack.components import kafka_part, services
-from distributary.stack.part import Started
+from distributary.stack import stack_components
+from distributary.stack.component import Started
+from distributary.stack.stack_components import kafka_part, services
 
 
 def test_the_services_of_a_whole_stack() -> None:
@@ -37,7 +37,7 @@ async def test_another_cluster_on_the_port_is_not_taken_for_ours(
         asked.append(kafka.bootstrap_servers)
         return next(answers)
 
-    monkeypatch.setattr(components, "_cluster", cluster)
+    monkeypatch.setattr(stack_components, "_cluster", cluster)
     broker = Broker(tmp_path, tmp_path / "log", Path("/java"), Path("/jars"), 1111, 2222)
     part = kafka_part(broker, Kafka(), {}, tmp_path / "log")
     assert part.launch().before, "the first start formats"

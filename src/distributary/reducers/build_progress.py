@@ -19,9 +19,8 @@ from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
 from distributary.reducers import engine
-from distributary.reducers.recognise import fingerprints_at
 from distributary.reducers.start_offsets import events_lag, folded, source_places
-from distributary.reducers.topic_identity import Leaders
+from distributary.reducers.topic_identity import Leaders, fingerprints_at
 from distributary.store.contract import WriterStore
 from distributary.store.errors import BuildGone
 from distributary.store.store_types import BuildInfo, Claim

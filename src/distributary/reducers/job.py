@@ -27,7 +27,6 @@ from distributary.reducers.event_fold import event_rule_of
 from distributary.reducers.event_reader import EventFeed
 from distributary.reducers.idle_ticker import Timekeeper
 from distributary.reducers.partition_state import read_reached, source_fingerprints
-from distributary.reducers.recognise import Expected, judge, read_checksums, to_look_at
 from distributary.reducers.record_codec import REKEYED_SQL
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
@@ -36,7 +35,14 @@ from distributary.reducers.schema_registry import Registry, SchemaBook, schemas_
 from distributary.reducers.slots import Slots
 from distributary.reducers.spark_task import Task, Worker
 from distributary.reducers.start_offsets import Places, Truncated, event_places, marks_of, places
-from distributary.reducers.topic_identity import LeaderChanged, Leaders
+from distributary.reducers.topic_identity import (
+    Expected,
+    LeaderChanged,
+    Leaders,
+    judge,
+    read_checksums,
+    to_look_at,
+)
 from distributary.reducers.view_compiler import Compiler, Plan
 from distributary.store.contract import WriterStore
 from distributary.store.errors import BuildGone, TopicReplaced

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.reducers.topic_identity import LeaderChanged, Leaders
+from distributary.model.fingerprint import Fingerprint
+from distributary.reducers.start_offsets import Truncated
+from distributary.reducers.topic_identity import LeaderChanged, Leaders, judge, to_look_at
 
 EPOCHS = st.dictionaries(st.integers(0, 5), st.integers(-1, 9))
 
@@ -26,3 +28,51 @@ def test_leaders_are_confirmed_unless_a_known_partition_has_another_epoch(
 def test_a_changed_leader_is_named_with_its_topic_and_epochs() -> None:
     with pytest.raises(LeaderChanged, match=r"partition 1 of odds has a new leader \(epoch 4, it was 3\)"):
         Leaders("odds", {0: 3, 1: 3}).compare({0: 3, 1: 4})
+
+
+def recognise(
+    log: dict[int, int], known: Fingerprint, *, earliest: int = 0, compacted: bool = False
+) -> dict[int, dict[int, int]]:
+    """Look for one record in partition 0, whose records have these checksums."""
+    end = max(log, default=-1) + 1
+    wanted = to_look_at([(0, known)], {0: earliest}, {0: end})
+    judge(wanted, {(0, offset): crc for offset, crc in log.items()}, lambda: compacted)
+    return wanted
+
+
+def test_the_record_at_the_mark_is_recognised() -> None:
+    assert recognise({0: 7, 1: 8, 2: 9}, Fingerprint(1, 8)) == {0: {1: 8}}
+
+
+def test_another_record_at_the_mark_is_another_log() -> None:
+    with pytest.raises(Truncated, match="partition 0 has another record at 1"):
+        recognise({0: 7, 1: 5, 2: 9}, Fingerprint(1, 8))
+
+
+def test_a_log_that_ends_before_the_record_is_another_log() -> None:
+    with pytest.raises(Truncated, match="partition 0 ends at 1, the view stands at 1"):
+        recognise({0: 7}, Fingerprint(1, 8))
+
+
+def test_what_retention_took_proves_nothing() -> None:
+    assert recognise({5: 7}, Fingerprint(1, 8), earliest=5) == {}
+
+
+def test_a_place_without_a_record_is_normal_only_under_compaction() -> None:
+    recognise({0: 7, 2: 9}, Fingerprint(1, 8), compacted=True)
+    with pytest.raises(Truncated, match="no record at 1"):
+        recognise({0: 7, 2: 9}, Fingerprint(1, 8))
+
+
+@given(st.lists(st.integers(0, 3), min_size=1), st.data())
+def test_any_cut_below_the_mark_is_noticed(log: list[int], data: st.DataObject) -> None:
+    """Records after the cut are new ones, whose checksums differ from those that were there."""
+    mark = data.draw(st.integers(0, len(log) - 1))
+    cut = data.draw(st.integers(0, len(log)))
+    regrown = [*log[:cut], *data.draw(st.lists(st.integers(10, 13), max_size=2 * len(log)))]
+    known = Fingerprint(mark, log[mark])
+    if mark < cut:
+        recognise(dict(enumerate(regrown)), known)
+    else:
+        with pytest.raises(Truncated):
+            recognise(dict(enumerate(regrown)), known)

@@ -85,7 +85,7 @@ class DaemonWatch:
     """Watches the heartbeat files of the driver's PySpark daemons.
 
     A daemon talks only to the JVM, so its heartbeat is a file that it touches in the loop in which it waits
-    for the JVM's requests (``pyspark_daemon.py``). Create this before the JVM starts, which passes on the path.
+    for the JVM's requests (``pyspark_daemon.py``). Create this before the JVM starts: it passes on the path.
 
     Spark has a daemon for each environment that tasks require, which includes a worker's buffer size: so
     there is one for micro-batches and one for Real-Time Mode.

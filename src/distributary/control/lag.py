@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from distributary.control.observation import Ends, KafkaSight, Oldest
 from distributary.model.build import Definition
-from distributary.reducers.rekey import needs_rekey
-from distributary.reducers.start_offsets import PLACE_OF, folded, source_places
+from distributary.model.partition_state import FILTERED_MARK_EVERY, folded_offset, source_offsets
 from distributary.store.store_types import BuildInfo
 
 MEMORY = 600.0
@@ -47,14 +46,16 @@ def read_topic(definition: Definition, kafka: KafkaSight | None) -> tuple[Ends, 
 def reached(definition: Definition, build: BuildInfo, ends: Ends, first: Ends) -> dict[int, int]:
     """The offset before which each partition of a view's topic is folded."""
     starts = {partition: first.get(partition, 0) for partition in ends}
-    if needs_rekey(definition.view, definition.feed, len(ends), forced=build.rekey):
-        return source_places(build.memos, build.hops, starts)
-    return {partition: folded(build.marks.get(partition), start) for partition, start in starts.items()}
+    if definition.view.needs_rekey(definition.feed, len(ends), forced=build.rekey):
+        return source_offsets(build.memos, build.hops, starts)
+    return {
+        partition: folded_offset(build.marks.get(partition), start) for partition, start in starts.items()
+    }
 
 
 def unseen(definition: Definition, partitions: int) -> int:
     """How many records may have been read and filtered out without a mark that says so (R12)."""
-    return PLACE_OF * partitions if definition.view.where is not None else 0
+    return FILTERED_MARK_EVERY * partitions if definition.view.where is not None else 0
 
 
 class Track:

@@ -67,3 +67,15 @@ class View:
         words["partitioned_by"] = feed.partitioned_by
         text = repr(sorted((k, sorted(v.items()) if isinstance(v, dict) else v) for k, v in words.items()))
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def is_keyed_like(self, feed: Feed) -> bool:
+        """Whether the row key is what the feed's producers partition its topic by."""
+        key = (self.key or "record_key").strip()
+        return key in ("record_key", (feed.partitioned_by or "").strip())
+
+    def needs_rekey(self, feed: Feed, partitions: int, *, forced: bool = False) -> bool:
+        """Whether records must go through an internal topic to reach the partition that owns their row (R7).
+
+        ``forced`` is for a topic that got more partitions: records of one key are in two of them.
+        """
+        return partitions > 1 and (forced or not self.is_keyed_like(feed))

@@ -17,9 +17,10 @@ from distributary.errors import Superseded
 from distributary.kafka import topic_offsets
 from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
+from distributary.model.partition_state import folded_offset, source_offsets
 from distributary.model.position import Mark
 from distributary.reducers import engine
-from distributary.reducers.start_offsets import events_lag, folded, source_places
+from distributary.reducers.start_offsets import events_lag
 from distributary.reducers.topic_identity import Leaders, fingerprints_at
 from distributary.store.contract import WriterStore
 from distributary.store.errors import BuildGone
@@ -159,9 +160,9 @@ class Progress:
         if info.fault.startswith(f"{self.claim.generation} "):
             raise ReducerFailed(info.fault.partition(" ")[2])
         if self.facts.rekeyed:
-            reached = source_places(info.memos, info.hops, starts)
+            reached = source_offsets(info.memos, info.hops, starts)
         else:
-            reached = {p: folded(info.marks.get(p), starts.get(p, 0)) for p in ends}
+            reached = {p: folded_offset(info.marks.get(p), starts.get(p, 0)) for p in ends}
         self.facts.partitions = {
             p: {"offset": reached.get(p, 0), "end": end} for p, end in sorted(ends.items())
         }

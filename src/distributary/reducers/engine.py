@@ -21,10 +21,10 @@ import psutil
 from distributary.config import Config
 from distributary.config.private_files import private_folder
 from distributary.errors import SparkUnavailable
+from distributary.model.partition_state import FILTERED_MARK_EVERY
 from distributary.reducers.record_codec import FILTERED_SQL, rekey_sql
 from distributary.reducers.spark_secrets import handed_over, split_secrets
 from distributary.reducers.spark_task import Worker
-from distributary.reducers.start_offsets import PLACE_OF
 from distributary.reducers.view_compiler import Plan
 from distributary.setup import class_archive
 from distributary.setup.java import find as find_java
@@ -265,7 +265,7 @@ def prepare(records: Any, plan: Plan, engine: Engine) -> Any:
     if plan.where is not None and engine == "realtime":
         places = ["record_passes"]
         records = records.select("*", F.expr(f"({plan.where}) AS record_passes"))
-        records = records.where(f"record_passes OR pmod(record_offset, {PLACE_OF}) = 0")
+        records = records.where(f"record_passes OR pmod(record_offset, {FILTERED_MARK_EVERY}) = 0")
     elif plan.where is not None:
         records = records.where(plan.where)
     if plan.computed:

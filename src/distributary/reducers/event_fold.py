@@ -1,8 +1,8 @@
 """An event feed over a partition's rows: every event is folded into every row, exactly once. Pure.
 
-An event over many rows is written in several groups, in the order of the row keys; how far it came
-(``Reached``) is stored with each. Until its last row is written nothing else is folded, so a reducer that
-goes on in the middle of an event finds the rows that are left as they were.
+An event over many rows is written in several groups, in the order of the row keys. How far it is folded
+(``EventProgress``) is stored with each group. Nothing else is folded until its last row is written, so a
+reducer that continues in the middle of an event finds the remaining rows unchanged.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from distributary.model.feed import Format
+from distributary.model.partition_state import EventProgress
 from distributary.model.view import View
-from distributary.reducers.partition_state import Reached
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import Event, Function, Record
 from distributary.reducers.row_json import Fields, Unreadable, read_object
@@ -59,8 +59,8 @@ class World:
         What retention has taken (before ``earliest``) is given up.
         """
         self.rule = rule
-        self.reached = Reached(topic, start)
-        self.stored: Reached | None = None
+        self.reached = EventProgress(topic, start)
+        self.stored: EventProgress | None = None
         self._earliest = earliest
         self._keys: set[str] = set()
         self._sorted: list[str] | None = None
@@ -68,7 +68,7 @@ class World:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def open(self, stored: Reached | None) -> bool:
+    def open(self, stored: EventProgress | None) -> bool:
         """Go on from what the store holds; the keys are to be noted anew. False when it holds less than once.
 
         Where it holds nothing there are no rows either, and what has happened so far changed none.

@@ -18,6 +18,7 @@ from distributary.kafka import librdkafka, topic_offsets
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.fingerprint import CHECKSUM_SQL
+from distributary.model.partition_state import read_event_progress, source_fingerprints
 from distributary.model.position import Mark
 from distributary.reducers import engine
 from distributary.reducers.build_progress import DRIVER, SILENCE, Progress, ReducerFailed
@@ -26,15 +27,20 @@ from distributary.reducers.confluent_framing import NOTHING, unknown_ids
 from distributary.reducers.event_fold import event_rule_of
 from distributary.reducers.event_reader import EventFeed
 from distributary.reducers.idle_ticker import Timekeeper
-from distributary.reducers.partition_state import read_reached, source_fingerprints
 from distributary.reducers.record_codec import REKEYED_SQL
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.reducers.rekey import Ground, internal_topic, needs_rekey
+from distributary.reducers.rekey import Topics, internal_topic
 from distributary.reducers.schema_registry import Registry, SchemaBook, schemas_ahead
 from distributary.reducers.slots import Slots
 from distributary.reducers.spark_task import Task, Worker
-from distributary.reducers.start_offsets import Places, Truncated, event_places, marks_of, places
+from distributary.reducers.start_offsets import (
+    StartOffsets,
+    Truncated,
+    event_start_offsets,
+    marks_of,
+    start_offsets,
+)
 from distributary.reducers.topic_identity import (
     Expected,
     LeaderChanged,
@@ -257,12 +263,12 @@ class Job(threading.Thread):
         before = self._store.build(self.build)
         generation = before.generation if before is not None else 0
         forced = before is not None and before.rekey
-        self.facts.rekeyed = needs_rekey(view, feed, source.partitions, forced=forced)
+        self.facts.rekeyed = view.needs_rekey(feed, source.partitions, forced=forced)
         try:
             read = self._internal(before, source.partitions) if self.facts.rekeyed else source
             # Before the records at the marks are looked at: an election after that is noticed by these.
             leaders = Leaders.read(self._admin, source.name)
-            ground = Ground(
+            ground = Topics(
                 source, read, leaders, Leaders.read(self._admin, read.name) if read is not source else leaders
             )
             claimed = self._store.claim(self.build, source.id, source.partitions, DRIVER)
@@ -272,11 +278,11 @@ class Job(threading.Thread):
             if self.facts.rekeyed:
                 memos = before.memos if before is not None else {}
                 folded = (*known.source.items(), *source_fingerprints(memos.values()).items())
-                hop = self._places(source, marks_of(claimed.hops), folded)
+                hop = self._start_offsets(source, marks_of(claimed.hops), folded)
                 copied = (*known.read.items(), *known.copied.items())
-                found = self._places(ground.read, claimed.marks, copied, internal=True)
+                found = self._start_offsets(ground.read, claimed.marks, copied, internal=True)
             else:
-                found = hop = self._places(source, claimed.marks, known.read.items())
+                found = hop = self._start_offsets(source, claimed.marks, known.read.items())
             lost = self._place_events(bool(claimed.marks))
         except (TopicReplaced, Truncated) as error:
             self._replace(error, generation)
@@ -362,15 +368,15 @@ class Job(threading.Thread):
         ends = topic_offsets.end_offsets(self._admin, topic.name)
         first = self._first(earliest, ends, begun, topic.name)
         memos = info.memos if info is not None else {}
-        found = event_places(self.definition.view, memos, topic.id, earliest[0], ends[0], first[0])
-        reached = filter(None, map(read_reached, memos.values()))
+        found = event_start_offsets(self.definition.view, memos, topic.id, earliest[0], ends[0], first[0])
+        reached = filter(None, map(read_event_progress, memos.values()))
         self._recognise(topic, [(0, one.fingerprint) for one in reached if one.fingerprint], earliest, ends)
         self._events = EventFeed(feed, topic.id, earliest[0], found.starts[0], leaders)
         return found.incomplete
 
-    def _places(
+    def _start_offsets(
         self, topic: topic_offsets.Topic, marks: Mapping[int, Mark], known: Expected, internal: bool = False
-    ) -> Places:
+    ) -> StartOffsets:
         """Where to start in a topic; an internal one is always read whole.
 
         ``known`` are records that must be there as they were. Raises Truncated.
@@ -378,7 +384,7 @@ class Job(threading.Thread):
         earliest = topic_offsets.earliest_offsets(self._admin, topic.name)
         ends = topic_offsets.end_offsets(self._admin, topic.name)
         first = earliest if internal else self._first(earliest, ends, bool(marks), topic.name)
-        found = places(self.definition.view, marks, earliest, ends, first)
+        found = start_offsets(self.definition.view, marks, earliest, ends, first)
         self._recognise(topic, known, earliest, ends)
         return found
 
@@ -398,9 +404,9 @@ class Job(threading.Thread):
     def _run(
         self,
         plan: Plan,
-        ground: Ground,
-        found: Places,
-        hop: Places,
+        ground: Topics,
+        found: StartOffsets,
+        hop: StartOffsets,
         live: bool,
         kind: engine.Engine,
         only_hop: bool = False,
@@ -535,9 +541,9 @@ class Job(threading.Thread):
     def _watch(
         self,
         running: Sequence[engine.Running],
-        ground: Ground,
-        found: Places,
-        hop: Places,
+        ground: Topics,
+        found: StartOffsets,
+        hop: StartOffsets,
         live: bool,
         kind: engine.Engine,
         only_hop: bool,
@@ -595,7 +601,7 @@ class Job(threading.Thread):
                 )
             if any(done):
                 if kind == "catch-up" and not only_hop and not live and all(done[-1:]):
-                    left = self._places(
+                    left = self._start_offsets(
                         ground.read, progress.marks(), (), internal=self.facts.rekeyed
                     ).waiting
                     if left <= self._config.spark.catchup_lag:

@@ -15,26 +15,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from distributary.model.partition_state import Source
 from distributary.reducers.row_json import Fields, read_object
 
 _HEAD = struct.Struct(">iqqqIib")
 _PLACE = struct.Struct(">iqI")
 _NO_VALUE, _UNPARSED, _FILTERED = 1, 2, 4
-
-
-class Source(NamedTuple):
-    """Where a re-keyed record came from.
-
-    ``attempt`` grows with every start of the re-keying query; ``row`` counts what one run of one of its
-    tasks wrote, so that a task that is run again within an attempt repeats its numbers. ``crc`` is that of
-    the source's record.
-    """
-
-    partition: int
-    attempt: int
-    offset: int
-    row: int = 0
-    crc: int = 0
 
 
 class Packed(NamedTuple):

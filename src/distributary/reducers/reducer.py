@@ -16,11 +16,17 @@ from typing import NamedTuple
 from distributary.model.build import Build
 from distributary.model.change import Change, encode_changes
 from distributary.model.fingerprint import Fingerprint, checksum
+from distributary.model.partition_state import (
+    SourceProgress,
+    is_repeat,
+    read_event_progress,
+    read_state,
+    write_state,
+)
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers.event_fold import Happening, World
-from distributary.reducers.partition_state import Seen, read_memo, read_reached, repeated, write_memo
 from distributary.reducers.query_index import Matches, QueryIndex
 from distributary.reducers.record_codec import Packed, Projection
 from distributary.reducers.reduce_rules import Record, Rule, window_start
@@ -114,7 +120,7 @@ class Reducer:
         self._written = 0
         self._version = 0
         self._watermark = 0
-        self._sources: dict[int, Seen] = {}
+        self._sources: dict[int, SourceProgress] = {}
         self._part_of = Mark(-1)
         self._last: Fingerprint | None = None
         self._moments = Moments()
@@ -137,13 +143,13 @@ class Reducer:
         opened = self._store.open(self.build, self.partition, self.claim)
         if self._mark is not None and (opened.mark is None or opened.mark < self._mark):
             raise StoreWentBack(f"the store is at {opened.mark}, this reducer was at {self._mark}")
-        if self.world is not None and not self.world.open(read_reached(opened.memo)):
+        if self.world is not None and not self.world.open(read_event_progress(opened.memo)):
             raise StoreWentBack("the store has fewer events folded than this reducer wrote")
         self._opened = opened
         self._mark = opened.mark
         self._written = 0
         self._version = opened.version
-        self._watermark, self._sources = read_memo(opened.memo)
+        self._watermark, self._sources = read_state(opened.memo)
         self._cache.clear()
         self.index.clear()
         self._moments.clear()
@@ -367,7 +373,7 @@ class Reducer:
                 continue
             found = True
             if source is not None:
-                if repeated(self._sources, source):
+                if is_repeat(self._sources, source):
                     continue
                 partition, offset = source.partition, source.offset
             if filtered:
@@ -565,7 +571,7 @@ class Reducer:
                 self._version,
                 self._mark,
                 mark,
-                write_memo(self._watermark, self._sources, reached),
+                write_state(self._watermark, self._sources, reached),
                 "" if self._last is None or self._last.offset != mark.offset else str(self._last),
                 len(changes),
                 encode_changes(changes) if changes else b"",

@@ -11,30 +11,16 @@ from typing import NamedTuple
 
 from distributary.kafka.topic_offsets import Topic
 from distributary.model.build import Build
-from distributary.model.feed import Feed
-from distributary.model.view import View
 from distributary.reducers.topic_identity import Leaders
 
 
-class Ground(NamedTuple):
+class Topics(NamedTuple):
     """The topic that a view is made of, and the one that its reducers read."""
 
     source: Topic
     read: Topic
     source_leaders: Leaders
     read_leaders: Leaders
-
-
-def needs_rekey(view: View, feed: Feed, partitions: int, *, forced: bool = False) -> bool:
-    """Decide from the configuration: the record key and ``partitioned_by`` are where they must be.
-
-    ``forced`` is for a topic that grew: keys that moved are in two partitions.
-    """
-    if partitions > 1 and forced:
-        return True
-    if partitions <= 1 or view.key is None or view.key.strip() == "record_key":
-        return False
-    return view.key.strip() != (feed.partitioned_by or "").strip()
 
 
 def internal_topic(build: Build) -> str:

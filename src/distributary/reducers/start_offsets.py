@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from distributary.model.partition_state import folded_offset, read_event_progress
 from distributary.model.position import Mark
 from distributary.model.view import View
-from distributary.reducers.partition_state import read_memo, read_reached
-
-PLACE_OF = 32
-"""One of so many records that a view filters out in Real-Time Mode moves its mark all the same."""
 
 
-class Places(NamedTuple):
+class StartOffsets(NamedTuple):
     """First offsets to read, how many records wait, and whether some that the rule needs are gone (R9)."""
 
     starts: dict[int, int]
@@ -25,13 +22,13 @@ class Truncated(Exception):
     """The topic ends before where the build stands: it is not the same topic any more (R8)."""
 
 
-def places(
+def start_offsets(
     view: View,
     marks: Mapping[int, Mark],
     earliest: Mapping[int, int],
     ends: Mapping[int, int],
     first: Mapping[int, int],
-) -> Places:
+) -> StartOffsets:
     """Decide where each partition starts; ``first`` is where a new partition of this view would.
 
     Raises Truncated when a stored mark is beyond the topic's end.
@@ -52,51 +49,33 @@ def places(
         if mark.offset < begin and not (mark.part and mark.offset + 1 >= begin):
             incomplete = True
         starts[partition] = max(mark.offset, begin)
-    waiting = sum(max(0, ends[p] - folded(marks.get(p), at)) for p, at in starts.items())
-    return Places(starts, waiting, incomplete)
+    waiting = sum(max(0, ends[p] - folded_offset(marks.get(p), at)) for p, at in starts.items())
+    return StartOffsets(starts, waiting, incomplete)
 
 
-def event_places(
+def event_start_offsets(
     view: View, memos: Mapping[int, str], topic: str, earliest: int, end: int, first: int
-) -> Places:
+) -> StartOffsets:
     """Decide where the event feed starts for partitions that have folded none of it (under partition 0).
 
     Raises Truncated when a partition stands beyond the end, or in a topic with another id.
     """
-    reached = [found for memo in memos.values() if (found := read_reached(memo)) is not None]
+    reached = [found for memo in memos.values() if (found := read_event_progress(memo)) is not None]
     for one in reached:
         if one.topic != topic or one.offset > end or (one.key is not None and one.offset >= end):
             raise Truncated(f"the event feed ends at {end}, the view stands at {one.offset}")
     lost = any(one.offset < earliest for one in reached)
     if not reached:
         lost = view.start == "earliest" and earliest > 0
-    return Places({0: max(first, earliest)}, events_lag(memos, end), lost)
+    return StartOffsets({0: max(first, earliest)}, events_lag(memos, end), lost)
 
 
 def events_lag(memos: Mapping[int, str], end: int) -> int:
     """How many events the slowest partition has still to fold; one without rows waits for none."""
-    reached = [found.offset for memo in memos.values() if (found := read_reached(memo)) is not None]
+    reached = [found.offset for memo in memos.values() if (found := read_event_progress(memo)) is not None]
     return max(0, end - min(reached, default=end))
 
 
 def marks_of(offsets: Mapping[int, int]) -> dict[int, Mark]:
     """Plain offsets as marks."""
     return {partition: Mark(offset) for partition, offset in offsets.items()}
-
-
-def source_places(
-    memos: Mapping[int, str], hops: Mapping[int, int], starts: Mapping[int, int]
-) -> dict[int, int]:
-    """How far each source partition of a re-keyed view is folded, by what its reducers remember."""
-    reached = {p: max(at, hops.get(p, 0)) for p, at in starts.items()}
-    for memo in memos.values():
-        for partition, seen in read_memo(memo)[1].items():
-            reached[partition] = max(reached.get(partition, 0), seen.offset + 1)
-    return reached
-
-
-def folded(mark: Mark | None, start: int) -> int:
-    """The offset before which a partition is folded, for people: a record in parts counts as done."""
-    if mark is None:
-        return start
-    return mark.offset + (1 if mark.part else 0)

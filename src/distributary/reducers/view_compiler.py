@@ -114,8 +114,7 @@ class Compiler:
         if not view.key:
             return "record_key"
         key = self._rewrite(view, "key", view.key, json, made)
-        partitioned_by_key = view.key.strip() == (feed.partitioned_by or "").strip()
-        if partitioned_by_key and key == self._rewrite(view, "key", view.key, json):
+        if view.is_keyed_like(feed) and key == self._rewrite(view, "key", view.key, json):
             return f"IF(value_bytes IS NULL, record_key, cast({key} as string))"
         return key
 

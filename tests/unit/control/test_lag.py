@@ -12,8 +12,8 @@ from tests.unit.control.conftest import FEED, VIEW
 from distributary.control.lag import Lag, Track, reached, read_topic, unseen, with_age
 from distributary.control.observation import KafkaSight, Oldest
 from distributary.model.build import Definition
+from distributary.model.partition_state import SourceProgress, write_state
 from distributary.model.position import Mark
-from distributary.reducers.partition_state import Seen, write_memo
 from distributary.store.redis_codec import build_info
 from distributary.store.store_types import BuildInfo
 
@@ -83,7 +83,7 @@ def test_where_a_view_stands() -> None:
     there = build(**{"m:0": Mark(4, 1), "e:1": 15})
     assert reached(PLAIN, there, ends, first) == {0: 5, 1: 15, 2: 7}
     rekeyed = Definition(VIEW, FEED)
-    memo = write_memo(0, {0: Seen(1, 8, 0, 8, 0, 0, 0)})
+    memo = write_state(0, {0: SourceProgress(1, 8, 0, 8, 0, 0, 0)})
     there = build(**{"w:0": memo, "h:1": 12})
     assert reached(rekeyed, there, ends, first) == {0: 9, 1: 12, 2: 7}
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.support.flaky_store import Flaky
 
 from distributary.model.build import Build
+from distributary.model.partition_state import EventProgress
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers import reducer as reducers
 from distributary.reducers.event_fold import EventRule, Happening, World, event_rule_of, in_turn
-from distributary.reducers.partition_state import Reached
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import Function
 from distributary.reducers.reducer import DeadLetter, Reducer, StoreWentBack
@@ -196,10 +196,10 @@ def test_an_event_that_is_gone_from_its_topic_is_given_up(monkeypatch: pytest.Mo
     one.reducer.fold([packed(2, "a", {"n": 1})])
     assert one.rows() == {"a": 64, "b": 4}
     one.again()
-    assert one.world.reached == Reached("id", 1)
+    assert one.world.reached == EventProgress("id", 1)
     late = World("id", 0, EventRule(happen), earliest=9)
-    assert late.open(Reached("id", 3, "k"))
-    assert late.reached == Reached("id", 9)
+    assert late.open(EventProgress("id", 3, "k"))
+    assert late.reached == EventProgress("id", 9)
 
 
 def test_events_before_the_first_row_change_nothing_and_are_not_folded_into_it() -> None:
@@ -217,8 +217,8 @@ def test_a_store_that_lost_events_is_not_written_on() -> None:
     before = one.reducer._opened
     one.reducer.happen([happening(0, {"e": 1})])
     assert before is not None
-    assert one.world.open(Reached("id", 1))
-    assert not one.world.open(Reached("id", 0))
+    assert one.world.open(EventProgress("id", 1))
+    assert not one.world.open(EventProgress("id", 0))
     assert not one.world.open(None)
     one.store.writer.rebuild(B, one.claim.generation)
     one.reducer.claim = one.store.writer.claim(B, "t", 2).claim

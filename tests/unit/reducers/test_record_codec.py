@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from distributary.reducers.record_codec import Packed, Source, unpack, unpack_rekeyed
+from distributary.model.partition_state import Source
+from distributary.reducers.record_codec import Packed, unpack, unpack_rekeyed
 
 
 def head(key_size: int, flag: int) -> bytes:

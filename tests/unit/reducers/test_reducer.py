@@ -1,4 +1,4 @@
-"""A reducer folds each record exactly once, whatever is lost, repeated or restarted."""
+"""A reducer folds each record exactly once, whatever is lost, is_repeat or restarted."""
 
 from __future__ import annotations
 

@@ -7,23 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.model.fingerprint import Fingerprint
-from distributary.reducers.partition_state import (
-    Reached,
-    Seen,
-    read_memo,
-    read_reached,
-    repeated,
+from distributary.model.partition_state import (
+    EventProgress,
+    Source,
+    SourceProgress,
+    folded_offset,
+    is_repeat,
+    read_event_progress,
+    read_state,
     source_fingerprints,
-    write_memo,
+    source_offsets,
+    write_state,
 )
-from distributary.reducers.record_codec import Source
+from distributary.model.position import Mark
 
-SOURCES = st.dictionaries(st.integers(0, 50), st.builds(Seen, *[st.integers(0, 2**60)] * 7))
+SOURCES = st.dictionaries(st.integers(0, 50), st.builds(SourceProgress, *[st.integers(0, 2**60)] * 7))
 
 
 @given(st.integers(0, 2**60), SOURCES)
-def test_a_memo_reads_back(watermark: int, sources: dict[int, Seen]) -> None:
-    assert read_memo(write_memo(watermark, sources)) == (watermark, sources)
+def test_a_memo_reads_back(watermark: int, sources: dict[int, SourceProgress]) -> None:
+    assert read_state(write_state(watermark, sources)) == (watermark, sources)
 
 
 @given(
@@ -58,16 +61,16 @@ def test_any_restarts_of_the_hop_give_each_row_once(
     sent += last[: len(last) // 2] + last
     if zombie:
         sent += [Source(0, attempt - 1, o) for o, _ in rows]
-    sources: dict[int, Seen] = {}
+    sources: dict[int, SourceProgress] = {}
     kept: list[int] = []
     for one in sent:
         before = sources.get(0)
-        if not repeated(sources, one):
+        if not is_repeat(sources, one):
             kept.append(one.offset)
         assert before is None or sources[0][1:3] >= before[1:3], "never goes back"
     first = kept[0]
     assert kept == [o for o, _ in rows if o >= first]
-    assert source_fingerprints([write_memo(0, sources)]) == {0: Fingerprint(kept[-1], kept[-1])}
+    assert source_fingerprints([write_state(0, sources)]) == {0: Fingerprint(kept[-1], kept[-1])}
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -76,8 +79,8 @@ def test_rows_of_two_runs_of_a_task_may_be_mixed(parts: int) -> None:
     one = [Source(0, 7, 5, row) for row in range(parts)]
     two = [Source(0, 7, 6, parts + row) for row in range(parts)]
     for sent in ([*one, *one], [*one, *two, *one, *two], [*one, *one, *two, *one, *two, *two]):
-        sources: dict[int, Seen] = {}
-        kept = [source for source in sent if not repeated(sources, source)]
+        sources: dict[int, SourceProgress] = {}
+        kept = [source for source in sent if not is_repeat(sources, source)]
         assert kept == [*one, *(two if two[0] in sent else [])]
 
 
@@ -85,7 +88,7 @@ def test_rows_of_two_runs_of_a_task_may_be_mixed(parts: int) -> None:
     st.integers(0, 2**60),
     SOURCES,
     st.builds(
-        Reached,
+        EventProgress,
         st.sampled_from(["AbC_-9x", "t"]),
         st.integers(0, 2**60),
         st.none() | st.text(),
@@ -93,9 +96,19 @@ def test_rows_of_two_runs_of_a_task_may_be_mixed(parts: int) -> None:
     ),
 )
 def test_how_far_the_events_are_reads_back(
-    watermark: int, sources: dict[int, Seen], reached: Reached
+    watermark: int, sources: dict[int, SourceProgress], reached: EventProgress
 ) -> None:
-    memo = write_memo(watermark, sources, reached)
-    assert read_memo(memo) == (watermark, sources)
-    assert read_reached(memo) == reached
-    assert read_reached(write_memo(watermark, sources)) is None
+    memo = write_state(watermark, sources, reached)
+    assert read_state(memo) == (watermark, sources)
+    assert read_event_progress(memo) == reached
+    assert read_event_progress(write_state(watermark, sources)) is None
+
+
+def test_a_record_in_parts_counts_as_done() -> None:
+    assert folded_offset(Mark(5, 1), 0) == 6
+    assert folded_offset(None, 7) == 7
+
+
+def test_a_rekeyed_view_stands_where_its_reducers_saw_its_source() -> None:
+    memos = {0: "0 0:1,41,0,41,0,9,77;1:1,3,0,3,0,0,0", 1: "0 0:1,39,0,39,0,0,0"}
+    assert source_offsets(memos, {0: 10, 1: 10}, {0: 0, 1: 0, 2: 5}) == {0: 42, 1: 10, 2: 5}

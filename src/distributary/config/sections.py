@@ -192,7 +192,10 @@ class Publisher(Listening):
     """What subscribers connect to."""
 
     port: int = listen_port(8000, "Port for WebSocket.")
-    http_port: int = listen_port(8001, "Port for SSE, the page and the metrics.")
+    http_port: int = listen_port(8001, "Port for SSE, static files and the metrics.")
+    static_dir: str = setting(
+        "", "Folder whose files are served at `/` of the HTTP port. Empty: none.", example='"/srv/page"'
+    )
     max_connections: int = most_connections(10_000)
     processes: int = setting(1, "Publisher processes that share the ports.", low=1, high=256, example="4")
     queue_bytes: int = setting(

@@ -82,7 +82,7 @@ def websocket_address(config: Config, host: str) -> str:
 
 
 def http_address(config: Config, host: str) -> str:
-    """Say where the publisher serves SSE, the page and its metrics."""
+    """Say where the publisher serves SSE, static files and its metrics."""
     publisher = config.publisher
     if publisher.advertised_url:
         parts = urlsplit(publisher.advertised_url)

@@ -19,6 +19,7 @@ from rich.console import Console
 from distributary.config import Config, load
 from distributary.demo.board import Board
 from distributary.demo.demo_output import Teller
+from distributary.demo.page import FOLDER as PAGE
 from distributary.demo.watch import VIEWS, follow, report, show
 from distributary.errors import PartFailed
 from distributary.model.exitcode import describe_exit
@@ -80,7 +81,10 @@ async def demo(options: Options) -> None:
 
 def configure(path: Path | None, data_dir: Path) -> Config:
     """Load the demo's configuration, or another that has its views; ConfigError where it has not."""
-    config = load(path or CONFIG, overrides={"data_dir": str(data_dir)})
+    config = load(
+        path or CONFIG,
+        overrides={"data_dir": str(data_dir), "publisher.static_dir": str(PAGE.absolute())},
+    )
     for view in VIEWS:
         config.view(view)
     return config

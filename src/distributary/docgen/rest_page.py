@@ -37,7 +37,7 @@ open ones needs a token or an API key: 401 without one that counts, 403 where it
 """
 
 DETAILS = {
-    "GET /v1": "Gives `publisher` (the WebSocket's address), `http` (SSE, page, metrics) and `resources`.",
+    "GET /v1": "Gives `publisher` (the WebSocket's address), `http` (SSE, metrics) and `resources`.",
     "GET /v1/status": "All that `distributary status` shows: `parts`, `feeds`, `views` (rate, lag, position, "
     "subscribers, dead letters, delays), `publishers` and `problems`; and `stores`, the store's servers.",
     "GET /v1/feeds": "The feeds, with the views that are made of each.",
@@ -72,14 +72,14 @@ DETAILS = {
     "cannot. The events are described in "
     "[the protocol](protocol.md#server-sent-events).",
     "GET /v1/stats": "What the publisher process that answers counts, as JSON.",
-    "GET /": "The page of the demo.",
-    "GET /{file}": "The page's own files.",
 }
 
 OF_PUBLISHER = {
     "GET /metrics": "Prometheus text: see [metrics](metrics.md).",
     "GET /healthz": "This process answers.",
     "GET /readyz": "The store answers too; 503 while it does not.",
+    "GET /": "The file `index.html` of `publisher.static_dir`.",
+    "GET /{file}": "A file of `publisher.static_dir`.",
 }
 
 

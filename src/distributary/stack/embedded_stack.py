@@ -242,6 +242,8 @@ class Stack:
             "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(config.publisher.http_port),
             "DISTRIBUTARY_SOCKETIO_PORT": str(config.socketio.port),
         }
+        if config.publisher.static_dir:
+            env["DISTRIBUTARY_PUBLISHER_STATIC_DIR"] = config.publisher.static_dir
         if self._secure:
             login = part_login(config.data_dir, part, tls=bool(config.kafka.tls_certificate))
             env["DISTRIBUTARY_KAFKA_PROPERTIES"] = json.dumps({**config.kafka.properties, **login})

@@ -31,6 +31,7 @@ from distributary.config import Config
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
 from distributary.control.view_description import WHOLE
+from distributary.demo.page import FOLDER
 from distributary.docgen.rest_page import control_app, publisher_app, routes
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
@@ -123,7 +124,7 @@ async def standing(tmp_path: Path) -> AsyncIterator[Stand]:
     context = Context(config, fake_view.reader, fake_view.writer, Announced())
     inlet = Inlet(FEEDS, fake_view.reader, taken.produce)
     async with (
-        serving(fake_view, inlet=inlet, auth=AUTH) as publisher,
+        serving(fake_view, inlet=inlet, auth=AUTH, static_dir=str(FOLDER)) as publisher,
         TestServer(make_app(context)) as control,
         aiohttp.ClientSession() as http,
     ):

@@ -8,6 +8,7 @@ import os
 import socket as sockets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -280,17 +281,35 @@ async def test_origins() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["nothing.js", "__init__.py", "__pycache__", "..%2Fpricing.py", "a%00.js", f"{'9' * 4000}.js"]
+    "name", ["nothing.js", "code.py", "inner", "..%2Fsecret.txt", "a%00.js", f"{'9' * 4000}.js"]
 )
-async def test_page_has_its_own_files_and_no_others(name: str) -> None:
+async def test_only_the_files_of_the_static_folder_are_served(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "static"
+    (folder / "inner").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "code.py").write_text("pass")
+    (folder / "app.js").write_text("1")
+    (folder / "index.html").write_text("hello")
+    async with (
+        serving(FakeView(), static_dir=str(folder)) as publisher,
+        aiohttp.ClientSession(publisher.addresses["http"]) as session,
+    ):
+        async with session.get("/app.js") as reply:
+            assert (reply.status, await reply.text()) == (200, "1")
+        async with session.get("/") as reply:
+            assert (reply.status, await reply.text()) == (200, "hello")
+        async with session.get(URL(f"/{name}", encoded=True)) as reply:
+            assert (reply.status, (await reply.text())[:11]) == (404, "there is no")
+
+
+async def test_without_a_static_folder_no_file_is_served() -> None:
     async with (
         serving(FakeView()) as publisher,
         aiohttp.ClientSession(publisher.addresses["http"]) as session,
     ):
-        async with session.get("/app.js") as reply:
-            assert reply.status == 200
-        async with session.get(URL(f"/{name}", encoded=True)) as reply:
-            assert (reply.status, (await reply.text())[:11]) == (404, "there is no")
+        for path in ("/", "/app.js"):
+            async with session.get(path) as reply:
+                assert reply.status == 404
 
 
 async def test_the_rest_of_the_port() -> None:

@@ -1,4 +1,4 @@
-"""The publisher's HTTP side: event streams, health, figures, and the page."""
+"""The publisher's HTTP side: event streams, health, metrics, and the files of a page."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import logging
 import mimetypes
 from collections.abc import Mapping
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -73,8 +72,8 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/readyz", self._ready)
-        app.router.add_get("/", self._page)
-        app.router.add_get("/{file}", self._page)
+        app.router.add_get("/", self._static_file)
+        app.router.add_get("/{file}", self._static_file)
         return app
 
     async def start(self, *, port: int | None = None, share: bool = False) -> None:
@@ -159,14 +158,15 @@ class HttpServer:
         found.setdefault(self._id, self.beat or metrics.told(self._hub, self._stats, self._id))
         return list(found.values())
 
-    async def _page(self, request: web.Request) -> web.Response:
+    async def _static_file(self, request: web.Request) -> web.Response:
+        """A file of `publisher.static_dir`; `index.html` at `/`."""
         name = request.match_info.get("file") or "index.html"
-        found = _page_file(name)
-        if found is None:
+        file = self._find_static_file(name)
+        if file is None:
             raise web.HTTPNotFound(text=f"there is no {request.path} here\n")
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return web.Response(
-            body=found.read_bytes(),
+            body=file.read_bytes(),
             headers={
                 "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
                 "Cache-Control": "no-cache",
@@ -175,9 +175,9 @@ class HttpServer:
             },
         )
 
-
-def _page_file(name: str) -> Traversable | None:
-    """Find a file of the page by its name, which a stranger chose; no code."""
-    folder = resources.files("distributary.demo").joinpath("page")
-    found = (one for one in folder.iterdir() if one.name == name and one.is_file())
-    return None if name.endswith(".py") else next(found, None)
+    def _find_static_file(self, name: str) -> Path | None:
+        """Find a file by its name. The name is untrusted, so it is compared and never made a path."""
+        folder = Path(self._settings.static_dir)
+        if not self._settings.static_dir or not folder.is_dir() or name.endswith(".py"):
+            return None
+        return next((one for one in folder.iterdir() if one.name == name and one.is_file()), None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from centrifuge import Client, ClientEventHandler
 
-from distributary.subscriber.discovery import find_publishers
+from distributary.subscriber.connection_settings import find_publishers
 
 NAMES = ("ann", "bob", "cat", "dan", "eve", "fay", "gus", "hal")
 

@@ -67,7 +67,7 @@ OURS = {
     "socketio_gateway.messages": "reads what our own publishers send",
     "publisher.hub.field_projection": "reads changes of the store",
     "publisher.hub.top_n": "reads changes of the store",
-    "publisher.hub.publication": "reads changes of the store",
+    "publisher.codec.publication": "reads changes of the store",
     "publisher.hub.kept": "reads changes of the store",
     "socketio_gateway.__main__": "reads settings",
     "model.filter.batch_filter": "reads rows of the store",

@@ -8,9 +8,9 @@ from typing import Any
 from distributary.model.position import Position
 from distributary.publisher.codec.codes import Ending
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.channel import Initial, Outcome, Recovered, Waiting
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Turn
+from distributary.publisher.hub.subscription import Initial, Outcome, Recovered, Waiting
 
 
 class PlainOutlet:

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM."""
     from distributary.cli.subscribe_command import publishers
     from distributary.socketio_gateway.__main__ import publishers_of, serve
-    from distributary.subscriber.discovery import websocket_url
+    from distributary.subscriber.connection_settings import websocket_url
 
     given = {"socketio.host": args.host, "socketio.port": args.port}
     overrides = {name: str(value) for name, value in given.items() if value is not None}

@@ -60,7 +60,7 @@ def read_status(path: Path | None) -> dict[str, Any]:
     from distributary.control.api_client import connect, stack_config
     from distributary.errors import StackNotRunning
     from distributary.stack.stack_file import running
-    from distributary.subscriber.discovery import CONTROL_URL
+    from distributary.subscriber.connection_settings import CONTROL_URL
 
     try:
         found: dict[str, Any] = connect(path, timeout=ANSWER).get("/v1/status")

@@ -119,7 +119,7 @@ def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
     """
     from distributary.control.api_client import stack_config
     from distributary.model.environment_credentials import of_environment
-    from distributary.subscriber.discovery import CONTROL_URL
+    from distributary.subscriber.connection_settings import CONTROL_URL
 
     given = args.url or (args.config is None and os.environ.get(CONTROL_URL))
     if given or any(of_environment(os.environ)):

@@ -20,7 +20,7 @@ from distributary.errors import DistributaryError, RequestError, StackNotRunning
 from distributary.httpd.redirects import opener
 from distributary.stack import running_stacks
 from distributary.stack.stack_file import running
-from distributary.subscriber.discovery import CONTROL_URL
+from distributary.subscriber.connection_settings import CONTROL_URL
 
 DATA_DIR = "DISTRIBUTARY_DATA_DIR"
 

@@ -18,7 +18,7 @@ from distributary.httpd.connection_limits import Connections
 from distributary.httpd.cors import PageRules
 from distributary.model.command import Command
 from distributary.store.contract import ReaderStore, WriterStore
-from distributary.subscriber.discovery import websocket_url
+from distributary.subscriber.connection_settings import websocket_url
 
 ANYWHERE = ("0.0.0.0", "::", "")
 

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any
 
 from distributary.publisher.counters import Stats
-from distributary.publisher.hub.channel import Channel
 from distributary.publisher.hub.hub import Hub
+from distributary.publisher.hub.subscription import Channel
 
 PACES = 1_000
 """How many subscriptions with a pace are told of one by one."""

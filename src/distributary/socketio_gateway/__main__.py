@@ -11,7 +11,7 @@ from distributary.errors import CommandMissing
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import callable_host
 from distributary.service import Service, run_service
-from distributary.subscriber.discovery import websocket_url
+from distributary.subscriber.connection_settings import websocket_url
 
 NEEDS = CommandMissing(
     'the socket.io gateway needs the package "python-socketio", which is not installed',

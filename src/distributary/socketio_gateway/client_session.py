@@ -15,7 +15,6 @@ from distributary.auth.client_security import Trust
 from distributary.config.secrets import mask_text
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal
-from distributary.socketio_gateway.outbox import Outbox
 from distributary.socketio_gateway.publisher_messages import (
     Action,
     Answer,
@@ -27,6 +26,7 @@ from distributary.socketio_gateway.publisher_messages import (
     Send,
 )
 from distributary.socketio_gateway.publisher_session import Upstream, error_body
+from distributary.socketio_gateway.socketio_transport import Outbox
 from distributary.subscriber.async_subscriber import delay
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from distributary.model.query import Query
 from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.protobuf_codec import PROTOBUF
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.channel import WebSocketOutlet
+from distributary.publisher.hub.subscription import WebSocketOutlet
 from distributary.publisher.metrics import describe
 from distributary.publisher.publisher_server import Publisher
 

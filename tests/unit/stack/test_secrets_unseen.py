@@ -37,8 +37,8 @@ from distributary.kafka import librdkafka
 from distributary.reducers.schema_registry import Registry
 from distributary.socketio_gateway.__main__ import publishers_of
 from distributary.socketio_gateway.client_session import Client
-from distributary.socketio_gateway.outbox import Outbox
 from distributary.socketio_gateway.publisher_session import Upstream
+from distributary.socketio_gateway.socketio_transport import Outbox
 from distributary.stack.embedded_stack import Stack
 from distributary.store.embedded_server import wait_for_store
 from distributary.store.memory_store import MemoryStore

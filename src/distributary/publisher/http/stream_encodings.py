@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from distributary.publisher.codec.websocket_frames import Pub, encode, one_line
-from distributary.publisher.hub.channel import Member, Write
+from distributary.publisher.hub.subscription import Member, Write
 
 RETRY_MS = 1_000
 

@@ -14,10 +14,10 @@ from distributary.publisher.codec import codes, websocket_frames
 from distributary.publisher.codec.codes import Ending
 from distributary.publisher.codec.websocket_frames import Pub
 from distributary.publisher.http.stream_encodings import SSE, EventOutlet, Shape
-from distributary.publisher.hub.channel import Initial, Outcome, Outlet, Recovered, Tier
 from distributary.publisher.hub.field_projection import projected
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Turn
+from distributary.publisher.hub.subscription import Initial, Outcome, Outlet, Recovered, Tier
 
 PAGE_BYTES = 65_536
 

@@ -24,7 +24,7 @@ from distributary.model.change import data_for
 from distributary.model.position import Mark, Position
 from distributary.model.query import Query
 from distributary.publisher.codec.websocket_frames import Pub, encode
-from distributary.publisher.hub.channel import Recovered
+from distributary.publisher.hub.subscription import Recovered
 from distributary.store.build_scan import StaleRead, belongs, read_log
 from distributary.store.contract import ReaderStore
 from distributary.store.store_types import BuildInfo, QueryState, Row

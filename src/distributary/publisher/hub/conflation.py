@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from distributary.config.units import parse_duration, parse_size
 from distributary.errors import BadQuery
+from distributary.publisher.codec.publication import Step, removed, whole
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.publication import Step, removed, whole
 
 OPTIONS = ("conflate", "max_rate", "max_bytes", "slow")
 SHORTEST, LONGEST = 0.01, 3600.0

@@ -16,7 +16,7 @@ from distributary.model.field_mask import Fields
 from distributary.publisher.codec.websocket_frames import Pub, encode
 
 if TYPE_CHECKING:
-    from distributary.publisher.hub.channel import Member, Outlet, Write
+    from distributary.publisher.hub.subscription import Member, Outlet, Write
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _names = msgspec.json.Decoder(list[str]).decode

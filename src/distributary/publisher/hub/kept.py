@@ -12,9 +12,9 @@ import msgspec
 
 from distributary.model.order import Order
 from distributary.publisher.codec import websocket_frames
+from distributary.publisher.codec.publication import Step, tell
 from distributary.publisher.codec.websocket_frames import Pub
 from distributary.publisher.hub.join_buffer import Joining
-from distributary.publisher.hub.publication import Step, tell
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.top_n import Top
 

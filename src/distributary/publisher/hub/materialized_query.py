@@ -5,11 +5,11 @@ from __future__ import annotations
 from distributary.model.position import Position
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
+from distributary.publisher.codec.publication import step_of
 from distributary.publisher.hub import store_reads
-from distributary.publisher.hub.channel import Channel, Member, Recovered
 from distributary.publisher.hub.kept import Broken, Kept, TooMany
-from distributary.publisher.hub.publication import step_of
 from distributary.publisher.hub.snapshot import Snapshot
+from distributary.publisher.hub.subscription import Channel, Member, Recovered
 from distributary.store.build_scan import StaleRead
 from distributary.store.contract import ReaderStore
 

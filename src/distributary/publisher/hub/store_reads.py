@@ -18,8 +18,8 @@ from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import Pub
 from distributary.publisher.hub import resume
 from distributary.publisher.hub.catch_up import Touched, from_kafka, from_log
-from distributary.publisher.hub.channel import Channel, Recovered
 from distributary.publisher.hub.snapshot import Snapshot
+from distributary.publisher.hub.subscription import Channel, Recovered
 from distributary.store.build_scan import StaleRead, read_log
 from distributary.store.consistent_read import ClockUnknown, read_registered
 from distributary.store.contract import ReaderStore

@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 from distributary.model.order import Order, Rank
+from distributary.publisher.codec.publication import Step, placed, removed, whole
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.publication import Step, placed, removed, whole
 
 
 class Top:

@@ -15,7 +15,11 @@ from distributary.model.query_params import ChannelQuery, parse_channel
 from distributary.publisher import errors
 from distributary.publisher.codec import codes, websocket_frames
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
-from distributary.publisher.hub.channel import (
+from distributary.publisher.hub.field_projection import projected
+from distributary.publisher.hub.hub import Hub, Wish
+from distributary.publisher.hub.snapshot import Snapshot
+from distributary.publisher.hub.state_budget import Turn
+from distributary.publisher.hub.subscription import (
     Initial,
     Member,
     Outcome,
@@ -24,10 +28,6 @@ from distributary.publisher.hub.channel import (
     WebSocketOutlet,
     Write,
 )
-from distributary.publisher.hub.field_projection import projected
-from distributary.publisher.hub.hub import Hub, Wish
-from distributary.publisher.hub.snapshot import Snapshot
-from distributary.publisher.hub.state_budget import Turn
 from distributary.publisher.websocket.session_actions import History, Join
 
 if TYPE_CHECKING:

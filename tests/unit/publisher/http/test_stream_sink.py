@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from distributary.publisher.http.stream_sink import PAGE_BYTES, EventSink, portions
-from distributary.publisher.hub.channel import Recovered, Waiting
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Budget
+from distributary.publisher.hub.subscription import Recovered, Waiting
 
 
 async def test_what_is_being_sent_counts_as_waiting_until_it_is_out() -> None:

@@ -19,8 +19,8 @@ from distributary.model.position import Mark, Position
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.publisher.hub import catch_up, store_reads
-from distributary.publisher.hub.channel import Initial, Recovered
 from distributary.publisher.hub.hub import Wish
+from distributary.publisher.hub.subscription import Initial, Recovered
 from distributary.store.build_scan import belongs
 
 WHOLE = Query(VIEW)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.unit.publisher.hub.histories import Client, History, histories, text
 
 from distributary.errors import BadQuery
+from distributary.publisher.codec.publication import step_of
 from distributary.publisher.hub.conflation import TICK, Pace, RowQueue, read_pace
 from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.hub.kept import Kept
-from distributary.publisher.hub.publication import step_of
 from distributary.publisher.hub.snapshot import Snapshot
 
 SENDS = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4), st.integers(1, 300)), max_size=25)

@@ -18,9 +18,9 @@ from distributary.errors import BadQuery
 from distributary.model.channel_name import with_fields
 from distributary.model.field_mask import Fields, parse_fields
 from distributary.model.query_params import ChannelQuery, parse_channel
-from distributary.publisher.hub.channel import Initial, Recovered, Waiting
 from distributary.publisher.hub.field_projection import project, projected, some
 from distributary.publisher.hub.hub import Wish
+from distributary.publisher.hub.subscription import Initial, Recovered, Waiting
 from distributary.reducers.row_json import describe_change, read_object
 
 FIELDS = parse_fields("n,o.x")

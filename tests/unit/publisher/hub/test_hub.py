@@ -19,9 +19,9 @@ from distributary.model.query import Query
 from distributary.model.query_params import channel_query, parse_channel
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.hub.channel import Initial, Recovered, Waiting
 from distributary.publisher.hub.hub import Wish
 from distributary.publisher.hub.state_budget import Turn
+from distributary.publisher.hub.subscription import Initial, Recovered, Waiting
 from distributary.store.build_scan import belongs
 
 

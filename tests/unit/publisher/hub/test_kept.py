@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.publisher.hub.histories import History, histories, text, value
 
+from distributary.publisher.codec.publication import step_of
 from distributary.publisher.hub.join_buffer import Joining, Overflow
 from distributary.publisher.hub.kept import Broken, Kept, TooMany
-from distributary.publisher.hub.publication import step_of
 from distributary.publisher.hub.snapshot import Snapshot
 
 

@@ -13,9 +13,9 @@ from distributary.model.build import Build
 from distributary.model.command import Command
 from distributary.model.query_params import parse_channel
 from distributary.publisher.codec import codes
-from distributary.publisher.hub.channel import Initial
 from distributary.publisher.hub.hub import Wish
 from distributary.publisher.hub.maintenance import Upkeep
+from distributary.publisher.hub.subscription import Initial
 from distributary.store.contract import SWEEP_BATCH
 
 

@@ -17,9 +17,9 @@ from distributary.publisher import metrics
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.channel import Initial, Recovered
 from distributary.publisher.hub.conflation import Pace
 from distributary.publisher.hub.hub import Hub, Wish
+from distributary.publisher.hub.subscription import Initial, Recovered
 
 ALL = parse_channel(VIEW)
 F = parse_channel(f"{VIEW}?where=s%20%3D%20'f'")

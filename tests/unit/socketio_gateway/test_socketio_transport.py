@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from tests.support.clock import LIMIT
 
-from distributary.socketio_gateway.outbox import Outbox
+from distributary.socketio_gateway.socketio_transport import Outbox
 
 
 async def test_what_was_taken_waits_until_more_is_asked_for() -> None:

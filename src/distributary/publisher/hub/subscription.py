@@ -17,7 +17,7 @@ from distributary.model.query import Query
 from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.codes import Ending
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.conflated_member import Paced
+from distributary.publisher.hub.conflated_subscription import Paced
 from distributary.publisher.hub.conflation import Pace
 from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.hub.kept import Kept

@@ -7,13 +7,13 @@ import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from distributary.publisher.codec.publication import Step
 from distributary.publisher.hub.conflation import Pace, Queue, RowQueue
 from distributary.publisher.hub.kept import Kept
-from distributary.publisher.hub.publication import Step
 from distributary.publisher.hub.top_n import TopQueue
 
 if TYPE_CHECKING:
-    from distributary.publisher.hub.channel import Channel, Member
+    from distributary.publisher.hub.subscription import Channel, Member
 
 PATIENCE, MOST_PATIENCE = 0.02, 1.0
 """How often a reader that does not read is looked at, in seconds: at first, and at last."""

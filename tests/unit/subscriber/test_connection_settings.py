@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from tests.support.servers import free_port
 
 from distributary.errors import StackNotRunning
-from distributary.subscriber.discovery import DEFAULT, find_publishers, websocket_url
+from distributary.subscriber.connection_settings import DEFAULT, find_publishers, websocket_url
 
 ADDRESS = "ws://127.0.0.1:8123/connection/websocket"
 

@@ -19,7 +19,8 @@ from tests.support.clock import LIMIT
 from tests.support.stack_under_load import SETTINGS, Scene
 from tests.support.up_command import Up
 
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import ensure_topic
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(400 * LIMIT)]
 
@@ -153,7 +154,7 @@ async def test_a_full_disk_is_named_and_nothing_is_acknowledged_that_is_not_kept
         try:
             up.start()
             scene = await ready(up)
-            topic_offsets.ensure_topic(scene.stack.admin(), "other", 1)
+            ensure_topic(scene.stack.admin(), "other", 1)
             async with scene.flowing() as flow:
                 seen: dict[str, str] = {}
                 ballast = fill(disk)

@@ -32,8 +32,8 @@ from distributary.config.private_files import read_secret
 from distributary.config.sections import Kafka
 from distributary.errors import DistributaryError, KafkaRefused, KafkaUnavailable
 from distributary.httpd import dev_certificates
-from distributary.kafka import librdkafka, quota_admin, topic_offsets
-from distributary.kafka.admin import Cluster
+from distributary.kafka import librdkafka, quota_admin
+from distributary.kafka.admin import Cluster, wait_for_kafka
 from distributary.subscriber.async_subscriber import subscribe
 
 pytestmark = [
@@ -267,14 +267,12 @@ def test_kafka_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(locked.folder / "tls" / "ca.pem")}
     for nobody in ({}, {"security.protocol": "SSL", **trust}):
         with pytest.raises((KafkaRefused, KafkaUnavailable)):
-            topic_offsets.wait_for_kafka(
-                Kafka(bootstrap_servers=servers, properties=nobody), 3.0, patient=False
-            )
+            wait_for_kafka(Kafka(bootstrap_servers=servers, properties=nobody), 3.0, patient=False)
     password = read_secret(kafka_secret(locked.folder / ".distributary", "distributary-control"))
     assert password is not None
     login = scram_login("distributary-control", password, tls=True)
     with pytest.raises((KafkaRefused, KafkaUnavailable)):  # a CA that it does not know of
-        topic_offsets.wait_for_kafka(Kafka(bootstrap_servers=servers, properties=login), 3.0, patient=False)
+        wait_for_kafka(Kafka(bootstrap_servers=servers, properties=login), 3.0, patient=False)
     control = Kafka(bootstrap_servers=servers, properties={**login, **trust})
     admin = librdkafka.admin(control)
     with pytest.raises(KafkaException, match="uthorization failed"):

@@ -27,6 +27,7 @@ from distributary.config.private_files import read_secret
 from distributary.config.secrets import MASK
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.topics import get_topic, list_topics
 from distributary.stack import orphans, processes, stack_file
 
 pytestmark = pytest.mark.slow
@@ -182,8 +183,8 @@ def test_two_stacks_side_by_side_when_the_usual_ports_are_busy(tmp_path: Path) -
             assert loose == [], "of what is kept nothing is for other users"
             assert (records(here), records(there)) == (1, 0)
             admin = librdkafka.admin(kafka_at(here))
-            assert topic_offsets.get_topic(admin, "odds").partitions == 3
-            made = topic_offsets.list_topics(admin)
+            assert get_topic(admin, "odds").partitions == 3
+            made = list_topics(admin)
             assert made == ["distributary.commands", "odds", "odds.dead-letters", "other.dead-letters"]
             with store_of(b, there) as store:
                 assert store.get("kept") is None

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from distributary.config.sections import Kafka
 from distributary.kafka import config_admin
-from distributary.kafka.admin import connect
+from distributary.kafka.admin import connect, wait_for_kafka
 from distributary.kafka.embedded_broker import Broker
-from distributary.kafka.topic_offsets import wait_for_kafka
 from distributary.setup import jars, java
 from tests.support.clock import LIMIT
 from tests.support.processes import suspend
@@ -26,7 +25,7 @@ def keep_old_records(kafka: Kafka) -> None:
     """
     cluster = connect(kafka, 10 * LIMIT)
     for broker in cluster.admin.list_topics(timeout=10 * LIMIT).brokers:
-        config_admin.alter(cluster, "broker", str(broker), {"log.retention.ms": "-1"})
+        config_admin.alter_config(cluster, "broker", str(broker), {"log.retention.ms": "-1"})
 
 
 class RunningBroker:

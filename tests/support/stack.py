@@ -24,7 +24,8 @@ from confluent_kafka import Message, TopicPartition
 from distributary.auth.stack_token import make_token
 from distributary.config import Config, load
 from distributary.config.embedded_defaults import with_embedded
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import get_topic
 from distributary.stack.embedded_stack import Stack
 from distributary.store.redis_reader import RedisReader
 from distributary.store.redis_writer import RedisWriter
@@ -140,7 +141,7 @@ class RunningStack:
         consumer = librdkafka.consumer(self.config.kafka, f"test-{uuid.uuid4()}")
         found: list[Message] = []
         try:
-            parts = topic_offsets.get_topic(self.admin(), topic).partitions
+            parts = get_topic(self.admin(), topic).partitions
             consumer.assign([TopicPartition(topic, p, 0) for p in range(parts)])
             deadline = time.monotonic() + limit * LIMIT
             while len(found) < count and time.monotonic() < deadline:

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 
 from distributary.cli.status_command import read_status
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 from tests.support.clock import LIMIT
 from tests.support.load import KEYS, Load, Watcher
 from tests.support.stack import AttachedStack, Feeding
@@ -84,7 +84,7 @@ class Scene:
     async def _drain_a_backlog(self) -> None:
         """Have Spark start the daemon of micro-batches, which stays, and is not that of Real-Time Mode."""
         feeding = Feeding(self.stack)
-        topic_offsets.ensure_topic(self.stack.admin(), feeding.topic, 1)
+        ensure_topic(self.stack.admin(), feeding.topic, 1)
         feeding.produce((f"k{n}", {"n": n}) for n in range(100))
         await feeding.live(await feeding.view(), "realtime")
         await feeding.drop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # not declared
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import get_topic
 from tests.support.clock import LIMIT
 from tests.support.wait import eventually
 
@@ -14,6 +14,6 @@ async def grow(admin: AdminClient, name: str, count: int) -> None:
     admin.create_partitions([NewPartitions(name, count)])[name].result(20 * LIMIT)
 
     async def partitions() -> int:
-        return topic_offsets.get_topic(admin, name).partitions
+        return get_topic(admin, name).partitions
 
     await eventually(partitions, lambda found: found == count)

@@ -13,7 +13,7 @@ from distributary.cli.output import columns, print_json
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
-    from distributary.kafka.acl_admin import Acl
+    from distributary.kafka.access_admin import Acl
 
 NAME = "acls"
 HELP = "list, add and remove access control lists"
@@ -78,31 +78,31 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do the action."""
-    from distributary.kafka import acl_admin
+    from distributary.kafka import access_admin
 
     args.prefixed = args.prefixed or (args.resource_pattern_type or "").lower() == "prefixed"
     if args.principal is not None:
-        acl_admin.principal(args.principal)
-    args.operation = [acl_admin.operation(one) for one in args.operation or ()]
+        access_admin.check_principal(args.principal)
+    args.operation = [access_admin.parse_operation(one) for one in args.operation or ()]
     return _add(args) if args.action == "add" else _matching(args)
 
 
 def _add(args: argparse.Namespace) -> int:
-    from distributary.kafka import acl_admin
+    from distributary.kafka import access_admin
 
     wanted = _new(args)
-    acl_admin.add(cluster_of(args), wanted)
+    access_admin.add_acls(cluster_of(args), wanted)
     _show(args, wanted)
     return 0
 
 
 def _matching(args: argparse.Namespace) -> int:
-    from distributary.kafka import acl_admin
+    from distributary.kafka import access_admin
 
     cluster = cluster_of(args)
     things: list[tuple[str, str] | tuple[None, None]] = [*_things(args)] or [(None, None)]
     filters = [
-        acl_admin.Wanted(
+        access_admin.AclFilter(
             kind,
             name,
             args.principal,
@@ -114,14 +114,16 @@ def _matching(args: argparse.Namespace) -> int:
         for kind, name in things
         for operation in args.operation or [None]
     ]
-    if args.action == "remove" and filters == [acl_admin.Wanted()]:
+    if args.action == "remove" and filters == [access_admin.AclFilter()]:
         raise UsageError(
             "which?", hint="Give --principal, --topic, --group … ; all of them at once is too much"
         )
     found: dict[Acl, None] = {}
     for one in filters:
         execute = args.action == "remove" and args.execute
-        found |= dict.fromkeys(acl_admin.remove(cluster, one) if execute else acl_admin.listing(cluster, one))
+        found |= dict.fromkeys(
+            access_admin.remove_acls(cluster, one) if execute else access_admin.list_acls(cluster, one)
+        )
     _show(args, list(found))
     if args.action == "remove" and not args.json:
         said = "removed" if args.execute else "nothing was changed; remove them with --execute"
@@ -130,7 +132,7 @@ def _matching(args: argparse.Namespace) -> int:
 
 
 def _new(args: argparse.Namespace) -> list[Acl]:
-    from distributary.kafka.acl_admin import Acl
+    from distributary.kafka.access_admin import Acl
 
     things, host = _things(args), args.host or "*"
     if args.principal is None:
@@ -154,7 +156,7 @@ def _new(args: argparse.Namespace) -> list[Acl]:
 
 
 def _things(args: argparse.Namespace) -> list[tuple[str, str]]:
-    from distributary.kafka.acl_admin import CLUSTER
+    from distributary.kafka.access_admin import CLUSTER
 
     found = [(kind, name) for kind in _KINDS for name in getattr(args, kind.replace("-", "_")) or ()]
     return [*found, *([("cluster", CLUSTER)] if args.cluster else [])]

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 def _describe(args: argparse.Namespace, kind: str, name: str) -> int:
     from distributary.kafka import config_admin
 
-    found = [one for one in config_admin.describe(cluster_of(args), kind, name) if args.all or one.own]
+    found = [one for one in config_admin.describe_config(cluster_of(args), kind, name) if args.all or one.own]
     if args.json:
         print_json({"kind": kind, "name": name, "settings": [one._asdict() for one in found]})
         return 0
@@ -75,7 +75,7 @@ def _alter(args: argparse.Namespace, kind: str, name: str) -> int:
     values, removed = settings_of(args.set), [one for text in args.unset or () for one in text.split(",")]
     if not values and not removed:
         raise UsageError("nothing to alter", hint="Give --set NAME=VALUE or --unset NAME")
-    config_admin.alter(cluster_of(args), kind, name, values, removed, validate_only=args.dry_run)
+    config_admin.alter_config(cluster_of(args), kind, name, values, removed, validate_only=args.dry_run)
     if args.json:
         print_json({"kind": kind, "name": name, "set": values, "unset": removed, "dry_run": args.dry_run})
     else:

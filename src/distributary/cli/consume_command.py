@@ -106,12 +106,12 @@ def _print(records: Iterator[Seen], args: argparse.Namespace, parts: Sequence[st
 
 def _seen(args: argparse.Namespace, config: Config) -> Iterator[Seen]:
     """The records, one by one, until the wanted end."""
-    from distributary.kafka import offset_spec
+    from distributary.kafka import offset_spec, topic_offsets
 
     place = offset_spec.parse(args.start) if args.start else None
     cluster = cluster_of(args, config)
-    asked = place or offset_spec.Whence("latest")
-    held = dict(offset_spec.ranges(cluster, args.topic, asked))
+    asked = place or offset_spec.OffsetSpec("latest")
+    held = dict(topic_offsets.offset_ranges(cluster, args.topic, asked))
     if args.partition is not None:
         if wrong := set(args.partition) - set(held):
             raise UsageError(
@@ -152,10 +152,10 @@ def _assigned(
 def _as_member(
     args: argparse.Namespace, config: Config, cluster: Cluster, ends: dict[int, int]
 ) -> Iterator[Seen]:
-    from distributary.kafka.group_admin import check_free
+    from distributary.kafka.group_admin import check_group_free
 
     if not args.force:
-        print_note(args, check_free(cluster, args.group, args.client_id, config.naming.groups))
+        print_note(args, check_group_free(cluster, args.group, args.client_id, config.naming.groups))
     consumer = _consumer(args, cluster, args.group)
     consumer.subscribe([args.topic])
     yield from _polled(args, consumer, set(ends), ends, cluster.servers, commit=True)
@@ -189,7 +189,7 @@ def _polled(
     """Poll until the wanted end: ``left`` has the partitions that were not read to their end yet."""
     from confluent_kafka import KafkaError, KafkaException
 
-    from distributary.kafka import kafka_errors
+    from distributary.kafka.kafka_errors import admin_error
 
     what = f"topic {args.topic}, group {args.group or GROUP}"
     count, last = 0, time.monotonic()
@@ -206,7 +206,7 @@ def _polled(
                     left.discard(message.partition())
                     continue
                 if error.fatal() or not error.retriable():
-                    raise kafka_errors.named(error, what, servers)
+                    raise admin_error(error, what, servers)
                 continue
             last = time.monotonic()
             number = message.partition()
@@ -220,7 +220,7 @@ def _polled(
             if commit:
                 consumer.commit(message, asynchronous=False)
     except KafkaException as error:
-        raise kafka_errors.named(error, what, servers) from None
+        raise admin_error(error, what, servers) from None
     finally:
         consumer.close()
 

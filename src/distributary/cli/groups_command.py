@@ -13,8 +13,8 @@ from distributary.cli.output import columns, print_json
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
-    from distributary.kafka.group_admin import Group, Progress
-    from distributary.kafka.offset_spec import Whence
+    from distributary.kafka.group_admin import Group, PartitionProgress
+    from distributary.kafka.offset_spec import OffsetSpec
 
 NAME = "groups"
 HELP = "list, describe, set back and delete consumer groups"
@@ -85,7 +85,9 @@ def _list(args: argparse.Namespace) -> int:
     from distributary.kafka import group_admin
 
     wanted = (args.state or "").lower()
-    found = [(name, state) for name, state in group_admin.listing(cluster_of(args)) if wanted in ("", state)]
+    found = [
+        (name, state) for name, state in group_admin.list_groups(cluster_of(args)) if wanted in ("", state)
+    ]
     if args.json:
         print_json([{"name": name, "state": state} for name, state in found])
     else:
@@ -96,15 +98,17 @@ def _list(args: argparse.Namespace) -> int:
 def _wanted(args: argparse.Namespace, cluster: Any) -> list[str]:
     from distributary.kafka import group_admin
 
-    return [name for name, _ in group_admin.listing(cluster)] if args.all_groups else names_of(args, "group")
+    return (
+        [name for name, _ in group_admin.list_groups(cluster)] if args.all_groups else names_of(args, "group")
+    )
 
 
 def _describe(args: argparse.Namespace) -> int:
     from distributary.kafka import group_admin
 
     cluster = cluster_of(args)
-    found = [group_admin.existing(cluster, name) for name in _wanted(args, cluster)]
-    whole = [(group, group_admin.progress(cluster, group)) for group in found]
+    found = [group_admin.get_group(cluster, name) for name in _wanted(args, cluster)]
+    whole = [(group, group_admin.group_progress(cluster, group)) for group in found]
     if args.json:
         print_json([as_json(group, rows) for group, rows in whole])
     elif args.members:
@@ -125,29 +129,30 @@ def _reset(args: argparse.Namespace) -> int:
         raise UsageError("one group at a time", hint="Reset each by itself")
     if bool(args.topic) == args.all_topics:
         raise UsageError("which topics?", hint="Give --topic TOPIC, --topic TOPIC:0,1 or --all-topics")
-    to = _whence(args)
+    to = _offset_spec(args)
     wanted = dict(map(_topic, args.topic or ()))
     cluster = cluster_of(args)
     if args.all_topics:
-        wanted = dict.fromkeys(sorted({topic for topic, _ in group_admin.offsets(cluster, name)}))
+        wanted = dict.fromkeys(sorted({topic for topic, _ in group_admin.committed_offsets(cluster, name)}))
         if not wanted:
-            group_admin.existing(cluster, name)
+            group_admin.get_group(cluster, name)
             raise UsageError(f"group {name} has no offsets yet", hint="Name the topic: --topic TOPIC")
-    moves = group_admin.plan_reset(cluster, name, to, wanted)
+    changes = group_admin.plan_reset(cluster, name, to, wanted)
     if args.execute:
-        group_admin.reset(cluster, name, moves)
+        group_admin.reset_offsets(cluster, name, changes)
     if args.json:
         rows = [
-            {"topic": m.topic, "partition": m.partition, "before": m.before, "after": m.after} for m in moves
+            {"topic": m.topic, "partition": m.partition, "before": m.before, "after": m.after}
+            for m in changes
         ]
         print_json({"group": name, "executed": args.execute, "moves": rows})
         return 0
-    table = [(m.topic, str(m.partition), _number(m.before), str(m.after), _step(m)) for m in moves]
+    table = [(m.topic, str(m.partition), _number(m.before), str(m.after), _step(m)) for m in changes]
     print(columns(table, ("TOPIC", "PARTITION", "BEFORE", "AFTER", "RECORDS")))
-    for move in moves:
-        if to.kind == "offset" and move.after != to.value:
-            there = f"topic {move.topic}, partition {move.partition}: there is no offset {to.value}"
-            print(f"{there}, {move.after} is the nearest", file=sys.stderr)
+    for change in changes:
+        if to.kind == "offset" and change.after != to.value:
+            there = f"topic {change.topic}, partition {change.partition}: there is no offset {to.value}"
+            print(f"{there}, {change.after} is the nearest", file=sys.stderr)
     said = "done" if args.execute else "nothing was changed; do it with --execute"
     print(f"group {name}: {said}", file=sys.stderr)
     return 0
@@ -159,10 +164,10 @@ def _delete(args: argparse.Namespace) -> int:
     cluster = cluster_of(args)
     names = _wanted(args, cluster)
     for name in names:
-        group = group_admin.existing(cluster, name)
+        group = group_admin.get_group(cluster, name)
         if group.live:
-            raise group_admin.busy(group, "it cannot be deleted")
-        group_admin.delete(cluster, name)
+            raise group_admin.group_busy_error(group, "it cannot be deleted")
+        group_admin.delete_group(cluster, name)
         if not args.json:
             print(f"group {name}: deleted", file=sys.stderr)
     if args.json:
@@ -170,16 +175,16 @@ def _delete(args: argparse.Namespace) -> int:
     return 0
 
 
-def _whence(args: argparse.Namespace) -> Whence:
-    from distributary.kafka.offset_spec import Whence, moment
+def _offset_spec(args: argparse.Namespace) -> OffsetSpec:
+    from distributary.kafka.offset_spec import OffsetSpec, parse_time
 
     if args.to_offset is not None:
-        return Whence("offset", args.to_offset)
+        return OffsetSpec("offset", args.to_offset)
     if args.shift_by is not None:
-        return Whence("shift", args.shift_by)
+        return OffsetSpec("shift", args.shift_by)
     if args.to_datetime or args.by_duration:
-        return Whence("time", moment(args.to_datetime or args.by_duration))
-    return Whence("earliest" if args.to_earliest else "latest" if args.to_latest else "current")
+        return OffsetSpec("time", parse_time(args.to_datetime or args.by_duration))
+    return OffsetSpec("earliest" if args.to_earliest else "latest" if args.to_latest else "current")
 
 
 def _topic(text: str) -> tuple[str, list[int] | None]:
@@ -194,7 +199,7 @@ def _topic(text: str) -> tuple[str, list[int] | None]:
         ) from None
 
 
-def offsets_text(group: Group, rows: Sequence[Progress]) -> str:
+def offsets_text(group: Group, rows: Sequence[PartitionProgress]) -> str:
     """How far a group is, as Kafka's own tool shows it."""
     table = [
         (
@@ -216,12 +221,12 @@ def offsets_text(group: Group, rows: Sequence[Progress]) -> str:
 
 def members_text(group: Group) -> str:
     """Who is in a group."""
-    table = [(one.client_id, one.host, _places(one.places), one.id) for one in group.members]
+    table = [(one.client_id, one.host, _places(one.partitions), one.id) for one in group.members]
     head = f"group {group.name}: {group.state}, {len(group.members)} members"
     return f"{head}\n{columns(table, ('CLIENT', 'HOST', 'READS', 'MEMBER'))}"
 
 
-def as_json(group: Group, rows: Sequence[Progress]) -> dict[str, Any]:
+def as_json(group: Group, rows: Sequence[PartitionProgress]) -> dict[str, Any]:
     """All of a group as JSON."""
     return {
         "name": group.name,
@@ -234,7 +239,7 @@ def as_json(group: Group, rows: Sequence[Progress]) -> dict[str, Any]:
                 "client_id": one.client_id,
                 "host": one.host,
                 "member": one.id,
-                "reads": [{"topic": topic, "partition": number} for topic, number in one.places],
+                "reads": [{"topic": topic, "partition": number} for topic, number in one.partitions],
             }
             for one in group.members
         ],
@@ -263,5 +268,5 @@ def _number(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _step(move: Any) -> str:
-    return "-" if move.before is None else f"{move.after - move.before:+d}"
+def _step(change: Any) -> str:
+    return "-" if change.before is None else f"{change.after - change.before:+d}"

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
     from distributary.kafka import librdkafka
     from distributary.kafka.record_router import make_gate
-    from distributary.kafka.topic_offsets import get_topic
+    from distributary.kafka.topics import get_topic
 
     topic = args.topic or args.option
     if not topic:
@@ -168,7 +168,7 @@ class _Writer:
             if error is None:
                 self._note(draft, message.partition())
             elif self._failure is None:
-                self._failure = kafka_errors.named(error, what, self._servers)
+                self._failure = kafka_errors.admin_error(error, what, self._servers, writing=True)
 
         while True:
             try:
@@ -185,7 +185,7 @@ class _Writer:
             except BufferError:
                 self._serve(self._producer.poll, 0.1)
             except KafkaException as error:  # refused before it was sent: too large, above all
-                raise kafka_errors.named(error, what, self._servers) from None
+                raise kafka_errors.admin_error(error, what, self._servers, writing=True) from None
         self._serve(self._producer.poll, 0)
         self._raise()
 
@@ -225,7 +225,9 @@ class _Writer:
         try:
             return librdkafka.serve(call, seconds)
         except KafkaException as error:  # nothing more can be written, whatever else failed meanwhile
-            self._failure = kafka_errors.named(error, f"writing to {self._topic}", self._servers)
+            self._failure = kafka_errors.admin_error(
+                error, f"writing to {self._topic}", self._servers, writing=True
+            )
             return 0
 
     def _raise(self) -> None:

@@ -126,7 +126,7 @@ def _now(cluster: Cluster, topics: list[str]) -> Plan:
 
     return {
         one.name: {p.number: list(p.replicas) for p in one.partitions}
-        for one in topic_admin.describe(cluster, topics)
+        for one in topic_admin.describe_topics(cluster, topics)
     }
 
 

@@ -14,7 +14,7 @@ from distributary.errors import UsageError
 
 if TYPE_CHECKING:
     from distributary.kafka.admin import Cluster
-    from distributary.kafka.delete_records import Cut
+    from distributary.kafka.topic_offsets import Deletion
 
 NAME = "records"
 HELP = "delete the oldest records of a topic"
@@ -40,15 +40,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what would go, and delete it with ``--execute``."""
-    from distributary.kafka import delete_records
+    from distributary.kafka import topic_offsets
 
     if (args.topic is None or args.before is None) == (args.offset_json_file is None):
         raise UsageError("which records?", hint="Give TOPIC --before PLACE, or --offset-json-file FILE")
     given = read_file(args.offset_json_file) if args.offset_json_file else None
     cluster = cluster_of(args)
-    cuts = _asked(args, cluster) if given is None else delete_records.check(cluster, given)
+    cuts = _asked(args, cluster) if given is None else topic_offsets.check_deletions(cluster, given)
     if args.execute:
-        delete_records.delete(cluster, cuts)
+        topic_offsets.delete_records(cluster, cuts)
     if args.json:
         rows = [one._asdict() | {"records": one.records} for one in cuts]
         print_json({"executed": args.execute, "deleted": rows})
@@ -62,10 +62,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(args: argparse.Namespace, cluster: Cluster) -> list[Cut]:
-    from distributary.kafka import delete_records, offset_spec
+def _asked(args: argparse.Namespace, cluster: Cluster) -> list[Deletion]:
+    from distributary.kafka import offset_spec, topic_offsets
 
-    return delete_records.cuts(cluster, args.topic, offset_spec.parse(args.before), args.partition)
+    return topic_offsets.plan_deletions(cluster, args.topic, offset_spec.parse(args.before), args.partition)
 
 
 def read_file(path: Path) -> list[tuple[str, int, int]]:

@@ -13,7 +13,7 @@ from distributary.cli.output import columns, config_of, print_json, print_note
 from distributary.errors import TopicError, UsageError
 
 if TYPE_CHECKING:
-    from distributary.kafka.topic_admin import Detail
+    from distributary.kafka.topic_admin import TopicDetails
 
 NAME = "topics"
 HELP = "make, list, describe, change and delete topics"
@@ -91,13 +91,17 @@ def _create(args: argparse.Namespace) -> int:
     if args.partitions is not None and args.partitions < 1:
         raise UsageError(f"--partitions {args.partitions}: a topic has at least one")
     cluster = cluster_of(args, config)
-    known = {one.name for one in topic_admin.listing(cluster, internal=True)} if args.if_not_exists else set()
+    known = (
+        {one.name for one in topic_admin.describe_all_topics(cluster, internal=True)}
+        if args.if_not_exists
+        else set()
+    )
     for name in names:
         if name in known:
             _say(args, f"topic {name}: is there already")
             continue
         _check_collision(cluster, name)
-        topic_admin.create(
+        topic_admin.create_topic(
             cluster,
             name,
             args.partitions or 1,
@@ -129,7 +133,7 @@ def _list(args: argparse.Namespace) -> int:
     from distributary.kafka import topic_admin
 
     wanted = set(names_of(args, "topic")) if args.names or args.option else None
-    found = topic_admin.listing(cluster_of(args), internal=args.internal)
+    found = topic_admin.describe_all_topics(cluster_of(args), internal=args.internal)
     found = [one for one in found if wanted is None or one.name in wanted]
     if args.json:
         print_json(
@@ -154,8 +158,10 @@ def _describe(args: argparse.Namespace) -> int:
 
     cluster = cluster_of(args)
     every = not args.names and not args.option
-    names = [one.name for one in topic_admin.listing(cluster)] if every else names_of(args, "topic")
-    found = topic_admin.describe(cluster, names) if names else []
+    names = (
+        [one.name for one in topic_admin.describe_all_topics(cluster)] if every else names_of(args, "topic")
+    )
+    found = topic_admin.describe_topics(cluster, names) if names else []
     if args.json:
         print_json([as_json(one, args) for one in found])
     else:
@@ -172,14 +178,14 @@ def _alter(args: argparse.Namespace) -> int:
     cluster = cluster_of(args)
     for name in names_of(args, "topic"):
         if args.partitions is not None:
-            had = len(topic_admin.describe(cluster, [name])[0].partitions)
+            had = len(topic_admin.describe_topics(cluster, [name])[0].partitions)
             if args.partitions <= had:
                 raise TopicError(
                     f"topic {name}: has {had} partitions, so {args.partitions} cannot be set",
                     hint="Partitions can be added, not taken away: make another topic and copy",
                 )
         if settings or removed:
-            config_admin.alter(cluster, "topic", name, settings, removed, validate_only=args.dry_run)
+            config_admin.alter_config(cluster, "topic", name, settings, removed, validate_only=args.dry_run)
         if args.partitions is not None and not args.dry_run:
             topic_admin.add_partitions(cluster, name, args.partitions)
             _say(args, f"topic {name}: {had} -> {args.partitions} partitions; keys go to others from now on")
@@ -192,7 +198,7 @@ def _alter(args: argparse.Namespace) -> int:
 def _delete(args: argparse.Namespace) -> int:
     from distributary.kafka import topic_admin
 
-    done = topic_admin.delete(cluster_of(args), names_of(args, "topic"), if_exists=args.if_exists)
+    done = topic_admin.delete_topics(cluster_of(args), names_of(args, "topic"), if_exists=args.if_exists)
     for name in done:
         _say(args, f"topic {name}: deleted")
     if args.json:
@@ -200,7 +206,7 @@ def _delete(args: argparse.Namespace) -> int:
     return 0
 
 
-def as_text(one: Detail, args: argparse.Namespace) -> str:
+def as_text(one: TopicDetails, args: argparse.Namespace) -> str:
     """Lay a topic out as Kafka's own tool does, with its offsets; "" when no partition is wanted."""
     shown = _shown(one, args)
     if not shown and one.partitions:
@@ -224,7 +230,7 @@ def as_text(one: Detail, args: argparse.Namespace) -> str:
     return f"{head}\n{columns(rows, ('PARTITION', 'LEADER', 'REPLICAS', 'ISR', 'FIRST', 'END'))}"
 
 
-def as_json(one: Detail, args: argparse.Namespace) -> dict[str, Any]:
+def as_json(one: TopicDetails, args: argparse.Namespace) -> dict[str, Any]:
     """A topic as JSON."""
     return {
         "name": one.name,
@@ -246,7 +252,7 @@ def as_json(one: Detail, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _shown(one: Detail, args: argparse.Namespace) -> list[Any]:
+def _shown(one: TopicDetails, args: argparse.Namespace) -> list[Any]:
     return [
         p
         for p in one.partitions

@@ -11,7 +11,7 @@ from distributary.cli.output import columns, print_json, print_note
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
-    from distributary.kafka.user_admin import User
+    from distributary.kafka.access_admin import ScramUser
 
 NAME = "users"
 HELP = "list, add and delete users that log in with a password (SCRAM)"
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from distributary.kafka import user_admin
+    from distributary.kafka import access_admin
 
-    found = user_admin.listing(cluster_of(args), args.names)
+    found = access_admin.list_users(cluster_of(args), args.names)
     if args.json:
         print_json([one._asdict() for one in found])
     else:
@@ -67,22 +67,22 @@ def _list(args: argparse.Namespace) -> int:
 
 def _add(args: argparse.Namespace) -> int:
     from distributary.config.embedded_defaults import new_password
-    from distributary.kafka import user_admin
+    from distributary.kafka import access_admin
 
-    iterations = user_admin.ITERATIONS if args.iterations is None else args.iterations
-    if iterations not in user_admin.BOUNDS:
+    iterations = access_admin.ITERATIONS if args.iterations is None else args.iterations
+    if iterations not in access_admin.ITERATION_LIMITS:
         raise UsageError(f"--iterations {iterations}: Kafka takes 4096 to 16384")
     _check_name(args.name)
     password = _read_password() if args.password_stdin else new_password()
     cluster = cluster_of(args)
-    there = [one for one in user_admin.listing(cluster, [args.name]) if one.mechanism == args.mechanism]
+    there = [one for one in access_admin.list_users(cluster, [args.name]) if one.mechanism == args.mechanism]
     if there and not args.replace:
         raise UsageError(
             f"there is a user {args.name} already ({args.mechanism})",
             hint="Give it another password with --replace",
         )
-    user_admin.put(cluster, {args.name: password}, args.mechanism, iterations)
-    user = user_admin.User(args.name, args.mechanism, iterations)
+    access_admin.set_passwords(cluster, {args.name: password}, args.mechanism, iterations)
+    user = access_admin.ScramUser(args.name, args.mechanism, iterations)
     if args.json:
         shown = {} if args.password_stdin else {"password": password}
         print_json({**user._asdict(), **shown})
@@ -95,22 +95,22 @@ def _add(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from distributary.kafka import user_admin
+    from distributary.kafka import access_admin
 
     cluster = cluster_of(args)
     found = [
-        one for one in user_admin.listing(cluster, args.names) if args.mechanism in (None, one.mechanism)
+        one for one in access_admin.list_users(cluster, args.names) if args.mechanism in (None, one.mechanism)
     ]
     if missing := sorted(set(args.names) - {one.name for one in found}):
         raise UsageError(
             f"there is no user {', '.join(missing)}", hint="List them with: distributary users list"
         )
-    user_admin.delete(cluster, found)
+    access_admin.delete_credentials(cluster, found)
     _show_deleted(args, found)
     return 0
 
 
-def _show_deleted(args: argparse.Namespace, found: list[User]) -> None:
+def _show_deleted(args: argparse.Namespace, found: list[ScramUser]) -> None:
     if args.json:
         print_json([one._asdict() for one in found])
         return

@@ -13,12 +13,12 @@ from confluent_kafka import Consumer as Handle
 
 from distributary.client.callback_errors import Raised
 from distributary.client.configuration import Source, read_configuration
-from distributary.client.connect import SLICE, connect, count_partitions
+from distributary.client.connect import SLICE, BackgroundErrors, connect, count_partitions
 from distributary.client.initial_offsets import LATEST, Start, begin_at
-from distributary.client.kafka_failures import Trouble, named, waits
 from distributary.client.offset_tracker import Place, Progress, places
 from distributary.client.record import Record, record
 from distributary.errors import DistributaryError, GroupRefused, KafkaClientError
+from distributary.kafka.kafka_errors import client_error, recovers_by_itself
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +39,10 @@ class Consumer:
 
     def __init__(self, source: Source) -> None:
         self.config = read_configuration(source, "consumer")
-        self._trouble = Trouble()
+        self._background = BackgroundErrors()
         self._raised = Raised()
         committed = self._raised.guard(self._committed)
-        self._handle = connect(Handle, self.config, self._trouble, on_commit=committed)
+        self._handle = connect(Handle, self.config, self._background, on_commit=committed)
         self._timeout = float(self.config.ours.get("default.api.timeout.ms", 60_000)) / 1000
         self._most = int(self.config.ours.get("max.poll.records", 500))
         self._auto = self.config.librdkafka.get("enable.auto.commit", "true") == "true"
@@ -88,7 +88,7 @@ class Consumer:
         serve = self._handle.poll if not self._subscribed else float
         for name in named_ones or [""]:
             count_partitions(
-                self._handle, name, what, self.config, self._trouble, self._timeout, lambda: serve(0)
+                self._handle, name, what, self.config, self._background, self._timeout, lambda: serve(0)
             )
         self._subscribed = True
         self._begun.clear()
@@ -271,7 +271,7 @@ class Consumer:
             self._raised.again()
             if self._waiting:
                 break
-            if refused := self._trouble.refused("reading", self.config.servers):
+            if refused := self._background.refusal("reading", self.config.servers):
                 raise refused
             if self._error is None and deadline is not None and time.monotonic() >= deadline:
                 break
@@ -284,11 +284,11 @@ class Consumer:
             self._waiting.append(record(message))
         elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
             log.warning("group %s: %s", self.group, error.str())
-        elif not waits(error) and self._error is None:
+        elif not recovers_by_itself(error) and self._error is None:
             topic = message.topic()
             what = f"reading topic {topic} partition {message.partition()}" if topic else "reading"
             what += f" as group {self.group}"
-            self._error = named(error, what, self.config.servers)
+            self._error = client_error(error, what, self.config.servers)
 
     def give(self, one: Record) -> None:
         """Take note that a record is given out: `commit` may commit it."""
@@ -325,7 +325,7 @@ class Consumer:
                 self._handle.commit(offsets=begun, asynchronous=False)
                 self._log(begun)
         except KafkaException as error:
-            told = named(error.args[0], f"beginning at {start}", self.config.servers)
+            told = client_error(error.args[0], f"beginning at {start}", self.config.servers)
             if isinstance(told, GroupRefused):  # the partitions are about to be shared out again
                 log.warning("%s", told)
             else:
@@ -347,7 +347,7 @@ class Consumer:
         if error is None:
             self._log(found)
         elif error.code() != KafkaError._NO_OFFSET:
-            log.warning("%s", named(error, f"committing for group {self.group}", self.config.servers))
+            log.warning("%s", client_error(error, f"committing for group {self.group}", self.config.servers))
 
     def _log(self, found: list[TopicPartition]) -> None:
         kept = [one for one in found if one.offset >= 0]
@@ -363,7 +363,7 @@ class Consumer:
         try:
             done = call()
         except KafkaException as error:
-            raise named(error.args[0], f"{what} (group {self.group})", self.config.servers) from None
+            raise client_error(error.args[0], f"{what} (group {self.group})", self.config.servers) from None
         self._raised.again()
         return done
 

@@ -11,12 +11,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from distributary.client.configuration import Configuration, Source, read_configuration
-from distributary.client.connect import connect, count_partitions
-from distributary.client.kafka_failures import Trouble, named
+from distributary.client.connect import BackgroundErrors, connect, count_partitions
 from distributary.client.record import Sent
 from distributary.errors import DistributaryError
 from distributary.kafka.dead_letters import ensure_letters
 from distributary.kafka.draft import Draft
+from distributary.kafka.kafka_errors import client_error
 from distributary.kafka.librdkafka import quiet, serve
 
 Done = Callable[[Sent | DistributaryError], None]
@@ -31,8 +31,8 @@ class Outlet:
 
     def __init__(self, source: Source) -> None:
         self.config: Configuration = read_configuration(source, "producer")
-        self.trouble = Trouble()
-        self.handle = connect(Producer, self.config, self.trouble)
+        self.background = BackgroundErrors()
+        self.handle = connect(Producer, self.config, self.background)
         self.max_block = float(self.config.ours.get("max.block.ms", 60_000)) / 1000
         self.initialised = False
         """Whether transactions can begin."""
@@ -57,14 +57,14 @@ class Outlet:
         """
         topic = draft.topic
         if draft.reason:
-            chosen: dict[str, Any] = {**quiet(), **self.config.librdkafka, "error_cb": self.trouble}
+            chosen: dict[str, Any] = {**quiet(), **self.config.librdkafka, "error_cb": self.background}
             ensure_letters(AdminClient(chosen), topic)
         count = count_partitions(
             self.handle,
             topic,
             f"writing {draft}",
             self.config,
-            self.trouble,
+            self.background,
             self.max_block,
             lambda: self.serve(0, f"writing {draft}"),
         )
@@ -79,7 +79,7 @@ class Outlet:
 
         def heard(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                done(named(self._end or error, f"writing {draft}", servers))
+                done(client_error(self._end or error, f"writing {draft}", servers))
                 return
             offset = message.offset()
             place = int(message.partition() or 0), -1 if offset is None else int(offset)
@@ -98,7 +98,7 @@ class Outlet:
         except BufferError:
             return False
         except KafkaException as error:
-            raise named(self._end or error.args[0], f"writing {draft}", servers) from None
+            raise client_error(self._end or error.args[0], f"writing {draft}", servers) from None
         return True
 
     def serve(self, seconds: float, what: str = "writing") -> None:
@@ -118,7 +118,7 @@ class Outlet:
             self._end = self._end or error.args[0]
             if told:
                 return 0
-            raise named(self._end, what, self.config.servers) from None
+            raise client_error(self._end, what, self.config.servers) from None
 
     def _partition(self, draft: Draft) -> int:
         if draft.partition >= 0 or not self._round_robin:

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from distributary.client.connect import SLICE
 from distributary.client.delivery import Outlet
-from distributary.client.kafka_failures import named
 from distributary.client.record import Sent
 from distributary.errors import DistributaryError, TransactionFailed
+from distributary.kafka.kafka_errors import client_error
 
 if TYPE_CHECKING:
     from distributary.client.consumer import Consumer
@@ -137,14 +137,14 @@ def _patiently(outlet: Outlet, what: str, call: Call) -> None:
             return
         except KafkaException as found:
             error: KafkaError = found.args[0]
-            if refused := outlet.trouble.refused(what, outlet.config.servers):
+            if refused := outlet.background.refusal(what, outlet.config.servers):
                 raise refused from None
             if not error.retriable() or time.monotonic() > deadline:
                 raise _told(outlet, error, what) from None
 
 
 def _told(outlet: Outlet, error: KafkaError, what: str) -> DistributaryError:
-    told = named(error, what, outlet.config.servers)
+    told = client_error(error, what, outlet.config.servers)
     outlet.dead = outlet.dead or error.fatal()
     if error.txn_requires_abort() and not error.fatal():
         return TransactionFailed(told.message, hint="Nothing of it counts. Do it again")

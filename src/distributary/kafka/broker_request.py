@@ -21,8 +21,9 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from distributary.errors import KafkaRefused, KafkaUnavailable
-from distributary.kafka import kafka_errors, librdkafka, wire_protocol
+from distributary.kafka import librdkafka, wire_protocol
 from distributary.kafka.admin import Cluster
+from distributary.kafka.kafka_errors import admin_error
 from distributary.kafka.wire_protocol import BadFrame, Reader, Writer
 
 _MAX = 64 << 20
@@ -43,7 +44,7 @@ def call(cluster: Cluster, api: int, version: int, body: bytes, what: str, tool:
         host = host.rpartition("://")[2].strip("[]")
         try:
             with (
-                socket.create_connection((host, int(port)), kafka_errors.LIMIT) as plain,
+                socket.create_connection((host, int(port)), librdkafka.REQUEST_LIMIT) as plain,
                 security.wrap(plain, host) as connection,
             ):
                 if security.mechanism:
@@ -93,7 +94,7 @@ def check(code: int, message: str | None, what: str, cluster: Cluster) -> None:
     """Raise the named error of a code that is not 0; the broker's own words where it has some."""
     if code:
         error = KafkaError(code, message) if message else KafkaError(code)
-        raise kafka_errors.named(error, what, cluster.servers)
+        raise admin_error(error, what, cluster.servers)
 
 
 def _frame(connection: socket.socket) -> bytes:

@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives import serialization
 from distributary.config.embedded_defaults import HOST, SUPER_USER, plain_login
 from distributary.config.sections import Kafka
 from distributary.errors import ConfigError
-from distributary.kafka import acl_admin, user_admin
-from distributary.kafka.acl_admin import Acl, Wanted
+from distributary.kafka import access_admin
+from distributary.kafka.access_admin import Acl, AclFilter
 from distributary.kafka.admin import Cluster
 
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -162,14 +162,14 @@ def provide(cluster: Cluster, wanted: Iterable[Acl], passwords: Mapping[str, str
     wanted = set(wanted)
     there = {one for who in {one.principal for one in wanted} for one in _of(cluster, who)}
     if missing := wanted - there:
-        acl_admin.add(cluster, sorted(missing))
+        access_admin.add_acls(cluster, sorted(missing))
     for old in sorted(there - wanted):
-        acl_admin.remove(cluster, Wanted(*old))
-    user_admin.put(cluster, passwords)
+        access_admin.remove_acls(cluster, AclFilter(*old))
+    access_admin.set_passwords(cluster, passwords)
 
 
 def _of(cluster: Cluster, principal: str) -> list[Acl]:
-    return acl_admin.listing(cluster, Wanted(principal=principal))
+    return access_admin.list_acls(cluster, AclFilter(principal=principal))
 
 
 def _topic(principal: str, name: str, *operations: str, prefixed: bool = False) -> list[Acl]:

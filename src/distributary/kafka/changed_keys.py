@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from distributary.config.sections import Kafka
 from distributary.errors import DistributaryError
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import get_topic, topic_config
 from distributary.model.position import Mark
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class TouchedKeys:
     def _read(self, topic: str, id: str, spans: Mapping[int, tuple[int, int]], most: int) -> set[str] | None:
         admin = librdkafka.admin(self._kafka)
         # A compacted topic forgets that a row was removed.
-        if topic_offsets.topic_config(admin, topic).get("cleanup.policy") != "delete":
+        if topic_config(admin, topic).get("cleanup.policy") != "delete":
             return None
         consumer = librdkafka.consumer(
             self._kafka,
@@ -77,7 +78,7 @@ class TouchedKeys:
         finally:
             consumer.close()
         # Asked last: it was this topic all the while, since an id does not come back.
-        return found if topic_offsets.get_topic(admin, topic).id == id else None
+        return found if get_topic(admin, topic).id == id else None
 
 
 async def _aside(work: Callable[[], T]) -> T:

@@ -19,7 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable, TopicError
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import Topic, ensure_topic
 from distributary.model.command import Command, decode_command, encode_command
 
 log = logging.getLogger(__name__)
@@ -32,10 +33,10 @@ LOOK_AGAIN = 30.0
 Start = Literal["end", "earliest"]
 
 
-def ensure_commands_topic(admin: AdminClient, kafka: Kafka) -> topic_offsets.Topic:
+def ensure_commands_topic(admin: AdminClient, kafka: Kafka) -> Topic:
     """Create the commands topic if there is none: deleted by age, since old commands mean nothing."""
     config = {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)}
-    return topic_offsets.ensure_topic(admin, kafka.commands_topic, PARTITIONS, config)
+    return ensure_topic(admin, kafka.commands_topic, PARTITIONS, config)
 
 
 class CommandsProducer:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from confluent_kafka.admin import AdminClient
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 
 Header = tuple[str, str | bytes | None]
 
@@ -45,4 +45,4 @@ def letter_headers(
 
 def ensure_letters(admin: AdminClient, topic: str) -> None:
     """Create a topic for dead letters, unless there is one."""
-    topic_offsets.ensure_topic(admin, topic, 1, {"retention.ms": str(KEEP_MS)})
+    ensure_topic(admin, topic, 1, {"retention.ms": str(KEEP_MS)})

@@ -1,11 +1,13 @@
-"""What Kafka answers when it does not do something, as errors that say where and what to do."""
+"""What Kafka's error codes mean here: one table from a code to our error, its reason and what to do.
+
+A code means something else to a producer or consumer than to somebody who administers topics and groups, so
+the table has a column for each. Errors are classified by their code, never by their text.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -13,22 +15,18 @@ from distributary.errors import (
     DistributaryError,
     GroupBusy,
     GroupMissing,
+    GroupRefused,
+    KafkaClientError,
     KafkaRefused,
     KafkaUnavailable,
+    OffsetMissing,
+    ProducerFenced,
+    RecordRefused,
     TopicError,
     TopicMissing,
 )
 
-LIMIT = 20.0
-"""How long one request may take, in seconds."""
-
-SILENT_HINT = (
-    "Check that it runs, that --bootstrap-server or kafka.bootstrap_servers names it, that this machine may "
-    "reach it, and that kafka.properties has the security settings that it wants"
-)
-"""What to do when nobody answers."""
-
-_SILENT = frozenset(
+UNREACHABLE = frozenset(
     (
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TIMED_OUT,
@@ -40,120 +38,395 @@ _SILENT = frozenset(
         KafkaError.BROKER_NOT_AVAILABLE,
     )
 )
-_COORDINATOR = frozenset(
+"""No broker answered in time."""
+
+NO_COORDINATOR = frozenset(
     (
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.NOT_COORDINATOR,
     )
 )
-"""The first group of a cluster waits for the topic of all offsets, others for a coordinator that moved."""
-_BARRED = frozenset(
+"""A cluster's first group waits for the offsets topic, other groups for a coordinator that moved."""
+
+NO_LEADER = frozenset(
+    (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+    )
+)
+"""A partition's leader is being elected, or has moved."""
+
+UNKNOWN_LEADER = KafkaError._NOENT
+"""The library does not know a partition's leader."""
+
+MISSING_TOPIC = frozenset((KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC))
+
+_AUTHENTICATION = frozenset(
     (
         KafkaError._AUTHENTICATION,
-        KafkaError._SSL,
         KafkaError.SASL_AUTHENTICATION_FAILED,
         KafkaError.UNSUPPORTED_SASL_MECHANISM,
         KafkaError.ILLEGAL_SASL_STATE,
     )
 )
-_KINDS: Mapping[int, type[DistributaryError]] = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART: TopicMissing,
-    KafkaError._UNKNOWN_TOPIC: TopicMissing,
-    KafkaError.TOPIC_ALREADY_EXISTS: TopicError,
-    KafkaError.TOPIC_EXCEPTION: TopicError,
-    KafkaError.NON_EMPTY_GROUP: GroupBusy,
-    KafkaError.UNKNOWN_MEMBER_ID: GroupBusy,
-    KafkaError.GROUP_ID_NOT_FOUND: GroupMissing,
-    KafkaError.GROUP_SUBSCRIBED_TO_TOPIC: GroupBusy,
-}
-NO_LEADER = "The broker that leads a partition of it is away; see: distributary topics describe TOPIC"
-_SECURITY = "Check security.protocol, {} in kafka.properties or --command-config"
-_ACL = "Its user lacks an ACL; one who may gives it: distributary acls add --principal User:NAME "
-_STOP = "Stop its members first: distributary groups describe GROUP --members"
-_HINTS: Mapping[int, str] = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "List the topics with: distributary topics list",
-    KafkaError._UNKNOWN_TOPIC: "List the topics with: distributary topics list",
-    KafkaError.TOPIC_ALREADY_EXISTS: "Change it with: distributary topics alter, or give --if-not-exists",
-    KafkaError.TOPIC_EXCEPTION: "A name has up to 249 of a-z A-Z 0-9 . _ -",
-    KafkaError.INVALID_REPLICATION_FACTOR: "There must be as many brokers as replicas",
-    KafkaError.INVALID_PARTITIONS: "Partitions can be added, not taken away",
-    KafkaError.INVALID_REPLICA_ASSIGNMENT: "Name brokers that there are, each once a partition",
-    KafkaError.NON_EMPTY_GROUP: _STOP,
-    KafkaError.UNKNOWN_MEMBER_ID: _STOP,
-    KafkaError.GROUP_SUBSCRIBED_TO_TOPIC: _STOP,
-    KafkaError.GROUP_ID_NOT_FOUND: "List the groups with: distributary groups list",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: _ACL + "--operation OPERATION --topic TOPIC",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: _ACL + "--operation OPERATION --group GROUP",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: _ACL + "--operation OPERATION --cluster",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _ACL + "--operation write --transactional-id ID",
-    KafkaError._SSL: _SECURITY.format("ssl.truststore.location and the server's name in its certificate"),
-    KafkaError.LEADER_NOT_AVAILABLE: NO_LEADER,
-    KafkaError.SECURITY_DISABLED: "The brokers have no authorizer: set authorizer.class.name on them",
-    KafkaError.OFFSET_OUT_OF_RANGE: "See which offsets there are: distributary topics describe TOPIC",
-    KafkaError.INVALID_CONFIG: "List the settings with: distributary configs describe",
-    KafkaError.MSG_SIZE_TOO_LARGE: "Raise max.message.bytes of the topic and message.max.bytes of the client",
-}
+_MISSING_ACL = frozenset(
+    (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
+)
+
+UNREACHABLE_HINT = (
+    "Check that it runs, that --bootstrap-server or kafka.bootstrap_servers is its address, that this "
+    "machine can reach it, and that kafka.properties has the security settings it requires"
+)
+"""What to do when no broker answers, for whoever runs a command."""
+CLIENT_UNREACHABLE_HINT = (
+    "Check that it runs, that bootstrap.servers is its address, and that this machine can reach it"
+)
+NO_LEADER_HINT = (
+    "The broker that leads one of its partitions is down; see: distributary topics describe TOPIC"
+)
+
+_ACL_HINT = "The user lacks an ACL; an administrator can add it: distributary acls add --principal User:NAME "
+_SECURITY_HINT = "Check security.protocol, {} in kafka.properties or --command-config"
+_STOP_HINT = "Stop its members first: distributary groups describe GROUP --members"
+_TOPIC_NAME_HINT = "A name has up to 249 of a-z A-Z 0-9 . _ -"
+
+# --- the table --------------------------------------------------------------------------------------------
 
 
-def named(error: KafkaException | KafkaError, what: str, servers: str) -> DistributaryError:
-    """Turn Kafka's answer into an error; ``what`` names the topic, group, partition or property."""
-    cause: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
-    code, text = cause.code(), cause.str().rstrip(". ") or cause.name()
-    if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-        if "idempotence" in text:  # asked of the cluster, and given to whoever may write a topic
-            code = KafkaError.TOPIC_AUTHORIZATION_FAILED
-        else:  # a controller may print its whole request here
-            text = KafkaError(code).str()
-    if code in _SILENT:
-        return KafkaUnavailable(f"{what}: Kafka at {servers} does not answer ({text})", hint=SILENT_HINT)
-    if barred(cause):
-        hint = _HINTS.get(code, _SECURITY.format("sasl.mechanism and sasl.jaas.config"))
-        return KafkaRefused(f"{what}: Kafka at {servers} does not let this client in ({text})", hint=hint)
-    return _KINDS.get(code, KafkaRefused)(f"{what}: {text}", hint=_HINTS.get(code, ""))
+class ForClient(NamedTuple):
+    """What a code means to a producer or consumer: the class, the reason in plain words, what to do."""
+
+    kind: type[DistributaryError]
+    reason: str
+    hint: str
 
 
-def group_result(ask: Callable[[], Future[Any]], what: str, servers: str) -> Any:
-    """As `result`, of a group's coordinator: asked again while there is none yet."""
-    deadline = time.monotonic() + LIMIT
-    while True:
-        try:
-            found = ask().result(LIMIT + 5)
-            for error in getattr(found, "errors", ()):  # of brokers whose groups a list lacks
-                raise KafkaException(error)
-            return found
-        except KafkaException as error:
-            if error.args[0].code() not in _COORDINATOR or time.monotonic() > deadline:
-                raise named(error, what, servers) from None
-            time.sleep(0.1)
-        except TimeoutError:
-            raise KafkaUnavailable(f"{what}: Kafka at {servers} does not answer", hint="Try again") from None
+class ForAdmin(NamedTuple):
+    """What a code means to who administers Kafka: the class (None: the request's default), what to do."""
+
+    kind: type[DistributaryError] | None
+    hint: str
 
 
-def barred(error: KafkaError) -> bool:
-    """Whether a broker does not let the client in at all, which no waiting mends."""
-    return error.code() in _BARRED
+class _Row(NamedTuple):
+    codes: frozenset[int] | tuple[int, ...]
+    client: ForClient | None = None
+    admin: ForAdmin | None = None
 
 
-def wrong_protocol(wants: str, what: str, servers: str) -> KafkaRefused:
-    """The error for a port that speaks otherwise than the client; ``wants`` is what `probe` saw."""
-    return KafkaRefused(
-        f"{what}: Kafka at {servers} does not let this client in ({wants})",
-        hint="Set security.protocol, and sasl.* where it wants a password, in kafka.properties or "
-        "--command-config",
+_NO_ANSWER = ForClient(
+    KafkaUnavailable,
+    "it did not answer in time",
+    CLIENT_UNREACHABLE_HINT,
+)
+_REBALANCED = ForClient(
+    GroupRefused,
+    "its partitions were assigned to other members",
+    "Go on polling: the new members read those records again. Poll more often than max.poll.interval.ms",
+)
+
+
+def _rows() -> Iterator[_Row]:
+    # --- reaching the brokers ---
+    yield _Row(UNREACHABLE, _NO_ANSWER, ForAdmin(KafkaUnavailable, UNREACHABLE_HINT))
+    yield _Row((*NO_COORDINATOR, KafkaError.NETWORK_EXCEPTION), _NO_ANSWER)
+    yield _Row((KafkaError.NOT_LEADER_FOR_PARTITION,), _NO_ANSWER)
+    yield _Row((KafkaError.LEADER_NOT_AVAILABLE,), _NO_ANSWER, ForAdmin(None, NO_LEADER_HINT))
+    yield _Row(
+        _AUTHENTICATION,
+        ForClient(
+            KafkaRefused,
+            "it does not accept the credentials",
+            "Check security.protocol, sasl.mechanism and sasl.jaas.config",
+        ),
+        ForAdmin(KafkaRefused, _SECURITY_HINT.format("sasl.mechanism and sasl.jaas.config")),
+    )
+    yield _Row(
+        (KafkaError._SSL,),
+        ForClient(
+            KafkaRefused,
+            "cannot establish a TLS connection",
+            "Check security.protocol, ssl.truststore.location and the server's name in its certificate",
+        ),
+        ForAdmin(
+            KafkaRefused,
+            _SECURITY_HINT.format("ssl.truststore.location and the server's name in its certificate"),
+        ),
+    )
+    # --- authorization ---
+    yield _Row(
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED,),
+        ForClient(KafkaRefused, "this user may not use that topic", "Ask for an ACL on the topic"),
+        ForAdmin(KafkaRefused, _ACL_HINT + "--operation OPERATION --topic TOPIC"),
+    )
+    yield _Row(
+        (KafkaError.GROUP_AUTHORIZATION_FAILED,),
+        ForClient(KafkaRefused, "this user may not use that group", "Ask for an ACL on the group"),
+        ForAdmin(KafkaRefused, _ACL_HINT + "--operation OPERATION --group GROUP"),
+    )
+    yield _Row(
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED,),
+        # All that clients ask of the cluster is idempotence, which whoever may write some topic is granted.
+        ForClient(KafkaRefused, "this user may not write any topic", "Ask for an ACL to write the topic"),
+        ForAdmin(KafkaRefused, _ACL_HINT + "--operation OPERATION --cluster"),
+    )
+    yield _Row(
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,),
+        ForClient(KafkaRefused, "this user may not use that transactional.id", "Ask for an ACL on it"),
+        ForAdmin(KafkaRefused, _ACL_HINT + "--operation write --transactional-id ID"),
+    )
+    yield _Row(
+        (KafkaError.SECURITY_DISABLED,),
+        admin=ForAdmin(None, "The brokers have no authorizer: set authorizer.class.name on them"),
+    )
+    # --- topics ---
+    yield _Row(
+        MISSING_TOPIC,
+        ForClient(TopicMissing, "there is no such topic", "Check the name, or create the topic"),
+        ForAdmin(TopicMissing, "List the topics with: distributary topics list"),
+    )
+    yield _Row(
+        (KafkaError._UNKNOWN_PARTITION,),
+        ForClient(TopicError, "the topic has no such partition", "Name one that it has, or none"),
+    )
+    yield _Row(
+        (KafkaError.TOPIC_EXCEPTION,),
+        ForClient(TopicError, "the topic's name is not valid", _TOPIC_NAME_HINT),
+        ForAdmin(TopicError, _TOPIC_NAME_HINT),
+    )
+    yield _Row(
+        (KafkaError.TOPIC_ALREADY_EXISTS,),
+        admin=ForAdmin(TopicError, "Change it with: distributary topics alter, or give --if-not-exists"),
+    )
+    yield _Row(
+        (KafkaError.INVALID_REPLICATION_FACTOR,),
+        admin=ForAdmin(None, "There must be at least as many brokers as replicas"),
+    )
+    yield _Row((KafkaError.INVALID_PARTITIONS,), admin=ForAdmin(None, "Partitions can be added, not removed"))
+    yield _Row(
+        (KafkaError.INVALID_REPLICA_ASSIGNMENT,),
+        admin=ForAdmin(None, "Name existing brokers, each once a partition"),
+    )
+    yield _Row(
+        (KafkaError.INVALID_CONFIG,),
+        admin=ForAdmin(None, "List the settings with: distributary configs describe"),
+    )
+    # --- records ---
+    yield _Row(
+        (KafkaError.MSG_SIZE_TOO_LARGE,),
+        ForClient(
+            RecordRefused,
+            "it is larger than allowed",
+            "Make it smaller, or raise max.request.size here and max.message.bytes of the topic",
+        ),
+        ForAdmin(None, "Raise max.message.bytes of the topic and message.max.bytes of the client"),
+    )
+    yield _Row(
+        (KafkaError.RECORD_LIST_TOO_LARGE,),
+        ForClient(
+            RecordRefused,
+            "it is larger than allowed",
+            "Make it smaller, or raise max.request.size here and max.message.bytes of the topic",
+        ),
+    )
+    yield _Row(
+        (KafkaError.INVALID_TIMESTAMP,),
+        ForClient(RecordRefused, "its timestamp is not allowed there", "Use one nearer to now"),
+    )
+    yield _Row(
+        (KafkaError.INVALID_RECORD,),
+        ForClient(RecordRefused, "the topic's rules forbid it", "A compacted topic needs a key"),
+    )
+    yield _Row(
+        (KafkaError._QUEUE_FULL,),
+        ForClient(KafkaUnavailable, "unsent records pile up", "Check that Kafka answers, or send less"),
+    )
+    yield _Row(
+        (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+        ForClient(
+            KafkaUnavailable,
+            "too few replicas are in sync",
+            "Bring brokers back, or lower min.insync.replicas of the topic",
+        ),
+    )
+    yield _Row(
+        (KafkaError.OFFSET_OUT_OF_RANGE,),
+        ForClient(
+            OffsetMissing,
+            "there is no record at that position",
+            "Set auto.offset.reset to earliest or latest, or name a start",
+        ),
+        ForAdmin(None, "See which offsets exist: distributary topics describe TOPIC"),
+    )
+    yield _Row(
+        (KafkaError._AUTO_OFFSET_RESET, KafkaError._NO_OFFSET),
+        ForClient(
+            OffsetMissing,
+            "there is no record at that position",
+            "Set auto.offset.reset to earliest or latest, or name a start",
+        ),
+    )
+    # --- groups ---
+    yield _Row((KafkaError.UNKNOWN_MEMBER_ID,), _REBALANCED, ForAdmin(GroupBusy, _STOP_HINT))
+    yield _Row(
+        (
+            KafkaError.ILLEGAL_GENERATION,
+            KafkaError.REBALANCE_IN_PROGRESS,
+            KafkaError._ASSIGNMENT_LOST,
+            KafkaError._MAX_POLL_EXCEEDED,
+        ),
+        _REBALANCED,
+    )
+    yield _Row(
+        (KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_SUBSCRIBED_TO_TOPIC),
+        admin=ForAdmin(GroupBusy, _STOP_HINT),
+    )
+    yield _Row(
+        (KafkaError.GROUP_ID_NOT_FOUND,),
+        admin=ForAdmin(GroupMissing, "List the groups with: distributary groups list"),
+    )
+    yield _Row(
+        (KafkaError.INCONSISTENT_GROUP_PROTOCOL,),
+        ForClient(
+            GroupRefused,
+            "the group assigns partitions by another strategy",
+            "Give all members of the group the same partition.assignment.strategy and group.protocol",
+        ),
+    )
+    yield _Row(
+        (KafkaError.FENCED_INSTANCE_ID,),
+        ForClient(
+            GroupRefused,
+            "another consumer has the same group.instance.id",
+            "Give each consumer one of its own, or none",
+        ),
+    )
+    yield _Row(
+        (KafkaError.INVALID_SESSION_TIMEOUT,),
+        ForClient(
+            GroupRefused,
+            "session.timeout.ms is outside what the brokers allow",
+            "See group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers",
+        ),
+    )
+    # --- transactions ---
+    yield _Row(
+        (KafkaError.CONCURRENT_TRANSACTIONS,),
+        ForClient(
+            KafkaUnavailable,
+            "the previous transaction of this transactional.id is still being completed",
+            "Try again in a moment; if the error persists, check that the brokers of its partitions run",
+        ),
+    )
+    yield _Row(
+        (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED),
+        ForClient(
+            ProducerFenced,
+            "another producer with this transactional.id has taken over",
+            "Close this one; give each producer a transactional.id of its own",
+        ),
+    )
+    yield _Row(
+        (KafkaError._FATAL,),
+        ForClient(
+            KafkaRefused,
+            "the producer has stopped after a fatal error",
+            "Fix the first error that was reported, then create a new producer",
+        ),
     )
 
 
-def hint_for(error: KafkaError) -> str:
-    """What to do about a refusal; empty where its own words must do."""
-    return _HINTS.get(error.code(), "")
+_CLIENT = {code: row.client for row in _rows() for code in row.codes if row.client is not None}
+_ADMIN = {code: row.admin for row in _rows() for code in row.codes if row.admin is not None}
+
+# --- from Kafka's error to ours ---------------------------------------------------------------------------
 
 
-def result(future: Future[Any], what: str, servers: str) -> Any:
-    """Wait for an answer; raises the named error for a refusal."""
-    try:
-        return future.result(LIMIT + 5)
-    except KafkaException as error:
-        raise named(error, what, servers) from None
-    except TimeoutError:
-        raise KafkaUnavailable(f"{what}: Kafka at {servers} does not answer", hint="Try again") from None
+def client_error(error: KafkaError, what: str, servers: str) -> DistributaryError:
+    """The error of a producer or consumer: ``what`` failed, at which Kafka, why, and what to do."""
+    text = error.str()
+    meaning = _CLIENT.get(error.code())
+    if meaning is None and error.retriable():
+        meaning = ForClient(KafkaUnavailable, text, "Try again in a moment")
+    kind, reason, hint = meaning or ForClient(KafkaClientError, text, "")
+    details = f"{reason} ({text})" if text and text != reason else reason
+    return kind(f"{what} failed at Kafka {servers}: {details}", hint=hint)
+
+
+def admin_error(
+    error: KafkaException | KafkaError, what: str, servers: str, *, writing: bool = False
+) -> DistributaryError:
+    """The error of a request to the cluster; ``what`` names the topic, group, partition or property.
+
+    With ``writing`` the request was to write records: then the cluster is asked for idempotence only, which
+    whoever may write some topic is granted.
+    """
+    cause = _cause(error)
+    code, text = cause.code(), _text(cause)
+    if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+        if writing:
+            code = KafkaError.TOPIC_AUTHORIZATION_FAILED
+        else:  # a controller may print its whole request here
+            text = KafkaError(code).str()
+    kind, hint = _ADMIN.get(code, ForAdmin(None, ""))
+    if code in UNREACHABLE:
+        return KafkaUnavailable(f"{what}: Kafka at {servers} does not answer ({text})", hint=hint)
+    if is_auth_error(cause):
+        return KafkaRefused(f"{what}: Kafka at {servers} refuses the connection ({text})", hint=hint)
+    return (kind or KafkaRefused)(f"{what}: {text}", hint=hint)
+
+
+def topic_error(error: KafkaException | KafkaError, what: str) -> DistributaryError:
+    """The error of a component's own request about a topic: `TopicError` unless the table says more."""
+    cause = _cause(error)
+    code, text = cause.code(), cause.str()
+    if code in NO_LEADER or code == UNKNOWN_LEADER:
+        return KafkaUnavailable(f"{what}: {text}", hint=NO_LEADER_HINT)
+    if code in UNREACHABLE:
+        return KafkaUnavailable(f"{what}: Kafka does not answer ({text})", hint="Check that it runs")
+    if code in MISSING_TOPIC:
+        return TopicMissing(f"{what}: there is no such topic")
+    kind = KafkaRefused if code in _MISSING_ACL else TopicError
+    return kind(f"{what}: {text}", hint=_ADMIN.get(code, ForAdmin(None, "")).hint)
+
+
+def write_error(error: KafkaError, what: str) -> DistributaryError:
+    """The error of a component's own record: `KafkaUnavailable` if a retry may help, else `TopicError`."""
+    message = f"{what} is not written: {error.str()}"
+    meaning = _CLIENT.get(error.code())
+    if error.retriable() or (meaning is not None and meaning.kind is KafkaUnavailable):
+        return KafkaUnavailable(message, hint="Check that Kafka runs and answers")
+    return TopicError(message)
+
+
+def is_auth_error(error: KafkaError) -> bool:
+    """Whether a broker refuses the connection itself, so that waiting does not help."""
+    return error.code() in _AUTHENTICATION or error.code() == KafkaError._SSL
+
+
+def is_refusal(error: KafkaError) -> bool:
+    """Whether a client is refused in a way that waiting does not help."""
+    meaning = _CLIENT.get(error.code())
+    return meaning is not None and issubclass(meaning.kind, KafkaRefused)
+
+
+def recovers_by_itself(error: KafkaError) -> bool:
+    """Whether a client goes on after this error with nothing done about it."""
+    return error.retriable() or _CLIENT.get(error.code()) in (_NO_ANSWER, _REBALANCED)
+
+
+def _cause(error: KafkaException | KafkaError) -> KafkaError:
+    found: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
+    return found
+
+
+def _text(error: KafkaError) -> str:
+    return error.str().rstrip(". ") or error.name()

@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 librdkafka = logging.getLogger("distributary.librdkafka")
 librdkafka.addHandler(logging.NullHandler())
 
+REQUEST_LIMIT = 20.0
+"""How long one request about topics, groups or settings may take, in seconds."""
+
 Properties = dict[str, Any]
 Client = TypeVar("Client", AdminClient, Consumer, Producer)
 

@@ -59,7 +59,7 @@ def application(client_id: str) -> str:
     return re.split(r"[^A-Za-z0-9]", client_id, maxsplit=1)[0].lower()
 
 
-def strangers(client_ids: Iterable[str], own: str) -> list[str]:
+def foreign_client_ids(client_ids: Iterable[str], own: str) -> list[str]:
     """Those of a group's members that are of another application than ``own``, a client id."""
     return sorted({one for one in client_ids if application(one) != application(own)})
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from distributary.errors import UsageError
-from distributary.kafka import broker_request, kafka_errors
+from distributary.kafka import broker_request, librdkafka
 from distributary.kafka.admin import Cluster
 from distributary.kafka.wire_protocol import Reader, Writer
 
@@ -40,7 +40,7 @@ def alter(cluster: Cluster, wanted: Wanted) -> None:
     def topic(writer: Writer, one: tuple[str, Mapping[int, Sequence[int] | None]]) -> None:
         writer.text(one[0]).each(one[1].items(), partition).end()
 
-    body = Writer().number("i", int(kafka_errors.LIMIT * 1000)).each(wanted.items(), topic).end()
+    body = Writer().number("i", int(librdkafka.REQUEST_LIMIT * 1000)).each(wanted.items(), topic).end()
     reader = broker_request.call(cluster, ALTER, VERSION, body.written(), "the reassignment", TOOL)
     reader.number("i")
     broker_request.check(reader.whole("h"), reader.text(), "the reassignment", cluster)
@@ -51,7 +51,9 @@ def alter(cluster: Cluster, wanted: Wanted) -> None:
 
 def moving(cluster: Cluster) -> list[Moving]:
     """All that is under way."""
-    body = Writer().number("i", int(kafka_errors.LIMIT * 1000)).each(None, lambda writer, one: None).end()
+    body = (
+        Writer().number("i", int(librdkafka.REQUEST_LIMIT * 1000)).each(None, lambda writer, one: None).end()
+    )
     reader = broker_request.call(cluster, LIST, VERSION, body.written(), "the reassignments", TOOL)
     reader.number("i")
     broker_request.check(reader.whole("h"), reader.text(), "the reassignments", cluster)

@@ -1,4 +1,4 @@
-"""Topics as an operator sees them: made, described by partition, changed, deleted."""
+"""Topics as an operator sees them: create, describe by partition, change and delete them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from distributary.errors import KafkaRefused, TopicMissing
-from distributary.kafka import config_admin, kafka_errors, topic_offsets
+from distributary.kafka import config_admin, librdkafka, topic_offsets
 from distributary.kafka.admin import Cluster
+from distributary.kafka.kafka_errors import admin_error
+from distributary.kafka.topics import wait_for_topic
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Detail:
-    """All of a topic. ``settings`` are those that were set for it."""
+class TopicDetails:
+    """A topic in full. ``settings`` are those that were set for this topic."""
 
     name: str
     id: str
@@ -44,11 +46,11 @@ class Detail:
 
     @property
     def replication(self) -> int:
-        """How many replicas a partition has."""
+        """The number of replicas of a partition."""
         return max((len(one.replicas) for one in self.partitions), default=0)
 
 
-def create(
+def create_topic(
     cluster: Cluster,
     name: str,
     partitions: int,
@@ -57,93 +59,104 @@ def create(
     *,
     validate_only: bool = False,
 ) -> None:
-    """Make a topic; -1 leaves partitions or replication to the brokers. Raises what they refuse it for.
+    """Create a topic; -1 leaves partitions or replication to the brokers. Raises why they refuse it.
 
-    Returns when the topic is seen and its partitions have leaders, so that the next command finds it.
+    Returns when the topic is visible and its partitions have leaders, so that the next command finds it.
     """
-    wanted = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
-    asked = cluster.admin.create_topics(
-        [wanted],
-        validate_only=validate_only,
-        request_timeout=kafka_errors.LIMIT,
-        operation_timeout=kafka_errors.LIMIT,
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
+    limit = librdkafka.REQUEST_LIMIT
+    futures = cluster.admin.create_topics(
+        [topic], validate_only=validate_only, request_timeout=limit, operation_timeout=limit
     )
     try:
-        asked[name].result(kafka_errors.LIMIT + 5)
+        futures[name].result(limit + 5)
     except KafkaException as error:
-        raise config_admin.refused(cluster, error, f"topic {name}", settings) from None
+        raise config_admin.settings_error(cluster, error, f"topic {name}", settings) from None
     if not validate_only:
-        with contextlib.suppress(KafkaRefused):  # who may make a topic need not be allowed to describe it
-            topic_offsets.wait_for_topic(cluster.admin, name)
+        with contextlib.suppress(
+            KafkaRefused
+        ):  # a user may be allowed to create topics but not to describe them
+            wait_for_topic(cluster.admin, name)
 
 
-def listing(cluster: Cluster, *, internal: bool = False) -> list[Detail]:
-    """All topics with their partitions, by name; those of Kafka itself only where asked for."""
+def describe_all_topics(cluster: Cluster, *, internal: bool = False) -> list[TopicDetails]:
+    """All topics with their partitions, by name; Kafka's own topics only if ``internal``."""
     try:
-        names = sorted(cluster.admin.list_topics(timeout=kafka_errors.LIMIT).topics)
+        names = sorted(cluster.admin.list_topics(timeout=librdkafka.REQUEST_LIMIT).topics)
     except KafkaException as error:
-        raise kafka_errors.named(error, "the topics cannot be listed", cluster.servers) from None
-    found = _described(cluster, names) if names else {}
+        raise admin_error(error, "cannot list the topics", cluster.servers) from None
+    found = _describe(cluster, names) if names else {}
     return [one for one in found.values() if internal or not one.internal]
 
 
-def describe(cluster: Cluster, names: Sequence[str]) -> list[Detail]:
-    """Describe topics with settings and offsets. Raises TopicMissing for the first that is not there."""
+def describe_topics(cluster: Cluster, names: Sequence[str]) -> list[TopicDetails]:
+    """Describe topics with settings and offsets. Raises TopicMissing for the first missing one."""
     found = []
-    for name, one in _described(cluster, names).items():
+    for name, one in _describe(cluster, names).items():
         settings = {
-            row.name: row.value or "" for row in config_admin.describe(cluster, "topic", name) if row.own
+            row.name: row.value or ""
+            for row in config_admin.describe_config(cluster, "topic", name)
+            if row.own
         }
-        led = [p.number for p in one.partitions if p.leader is not None]  # the others nobody can tell of
+        led = [p.number for p in one.partitions if p.leader is not None]  # only leaders know offsets
         first = topic_offsets.earliest_offsets(cluster.admin, name, led)
         end = topic_offsets.end_offsets(cluster.admin, name, led)
         partitions = tuple(
-            Partition(p.number, p.leader, p.replicas, p.in_sync, first.get(p.number), end.get(p.number))
+            Partition(
+                number=p.number,
+                leader=p.leader,
+                replicas=p.replicas,
+                in_sync=p.in_sync,
+                first=first.get(p.number),
+                end=end.get(p.number),
+            )
             for p in one.partitions
         )
-        found.append(Detail(name, one.id, one.internal, partitions, settings))
+        found.append(TopicDetails(name, one.id, one.internal, partitions, settings))
     return found
 
 
 def add_partitions(cluster: Cluster, name: str, count: int) -> None:
-    """Raise a topic's count of partitions."""
-    asked = cluster.admin.create_partitions([NewPartitions(name, count)], request_timeout=kafka_errors.LIMIT)
-    cluster.ask(asked[name], f"topic {name}: {count} partitions")
-    with contextlib.suppress(KafkaRefused):
-        topic_offsets.wait_for_topic(cluster.admin, name, count)
-
-
-def delete(cluster: Cluster, names: Iterable[str], *, if_exists: bool = False) -> list[str]:
-    """Delete topics with their records; give the names of those that were there."""
-    asked = cluster.admin.delete_topics(
-        list(names), request_timeout=kafka_errors.LIMIT, operation_timeout=kafka_errors.LIMIT
+    """Raise a topic's number of partitions to ``count``."""
+    futures = cluster.admin.create_partitions(
+        [NewPartitions(name, count)], request_timeout=librdkafka.REQUEST_LIMIT
     )
-    done = []
-    for name, future in asked.items():
+    cluster.wait(futures[name], f"topic {name}: {count} partitions")
+    with contextlib.suppress(KafkaRefused):
+        wait_for_topic(cluster.admin, name, count)
+
+
+def delete_topics(cluster: Cluster, names: Iterable[str], *, if_exists: bool = False) -> list[str]:
+    """Delete topics with their records; return the names of those that existed."""
+    limit = librdkafka.REQUEST_LIMIT
+    futures = cluster.admin.delete_topics(list(names), request_timeout=limit, operation_timeout=limit)
+    deleted = []
+    for name, future in futures.items():
         try:
-            cluster.ask(future, f"topic {name}")
-            done.append(name)
+            cluster.wait(future, f"topic {name}")
+            deleted.append(name)
         except TopicMissing:
             if not if_exists:
                 raise
-    return done
+    return deleted
 
 
-def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Detail]:
-    asked = cluster.admin.describe_topics(TopicCollection(list(names)), request_timeout=kafka_errors.LIMIT)
+def _describe(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicDetails]:
+    futures = cluster.admin.describe_topics(
+        TopicCollection(list(names)), request_timeout=librdkafka.REQUEST_LIMIT
+    )
     found = {}
-    for name, future in asked.items():
-        seen = cluster.ask(future, f"topic {name}")
-        partitions = tuple(_partition(one) for one in sorted(seen.partitions, key=lambda one: int(one.id)))
-        found[name] = Detail(name, str(seen.topic_id), bool(seen.is_internal), partitions, {})
+    for name, future in futures.items():
+        topic = cluster.wait(future, f"topic {name}")
+        partitions = tuple(_partition(one) for one in sorted(topic.partitions, key=lambda one: int(one.id)))
+        found[name] = TopicDetails(name, str(topic.topic_id), bool(topic.is_internal), partitions, {})
     return found
 
 
-def _partition(seen: Any) -> Partition:
-    leader = None if seen.leader is None else int(seen.leader.id)
+def _partition(description: Any) -> Partition:
     return Partition(
-        int(seen.id),
-        leader,
-        tuple(int(node.id) for node in seen.replicas),
-        tuple(sorted(int(node.id) for node in seen.isr)),
+        number=int(description.id),
+        leader=None if description.leader is None else int(description.leader.id),
+        replicas=tuple(int(node.id) for node in description.replicas),
+        in_sync=tuple(sorted(int(node.id) for node in description.isr)),
     )

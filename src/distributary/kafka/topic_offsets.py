@@ -1,4 +1,4 @@
-"""Topics: make them, describe them, find their offsets. Blocking calls; each has an end.
+"""Offsets of a topic's partitions: read them, and delete the records before one. Blocking calls.
 
 Offsets are those of committed records (the last stable offset is the end), as every reader here sees them.
 """
@@ -6,324 +6,181 @@ Offsets are those of committed records (the last stable offset is the end), as e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from confluent_kafka import (
-    OFFSET_END,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its exports are not declared
-    AdminClient,
-    ConfigResource,
-    NewTopic,
-    OffsetSpec,
-)
+from confluent_kafka import OFFSET_END, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import admin as kafka_admin
+from confluent_kafka.admin import AdminClient
 
-from distributary.config.sections import Kafka
-from distributary.errors import KafkaRefused, KafkaUnavailable, TopicError, TopicMissing
-from distributary.kafka import availability, kafka_errors, librdkafka
+from distributary.errors import KafkaRefused, TopicMissing
+from distributary.kafka import librdkafka, offset_spec
+from distributary.kafka.admin import Cluster
+from distributary.kafka.kafka_errors import NO_LEADER, UNKNOWN_LEADER, topic_error
+from distributary.kafka.offset_spec import OffsetRange, OffsetSpec
+from distributary.kafka.topics import LEADER_LIMIT, get_topic
 
-TIMEOUT = 20.0
-"""How long one request may take, in seconds."""
-
-_NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
-_NO_BROKER = (
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.BROKER_NOT_AVAILABLE,
-)
-_NO_LEADER_YET = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.FENCED_LEADER_EPOCH,
-)
-_UNKNOWN_LEADER = "No leaders found"
-"""What the library says where it knows of no leader."""
-_LEADER_SECONDS = 5.0
-"""How long a partition that was made or moved just now may be without a leader that knows of it."""
-_DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-
-
-class Topic(NamedTuple):
-    """What tells a topic from another one under the same name, and how many partitions it has."""
-
-    name: str
-    id: str
-    partitions: int
-
-
-def wait_for_kafka(
-    kafka: Kafka, limit: float, say: Callable[[str], None] = lambda line: None, *, patient: bool = True
-) -> str:
-    """Wait until a broker answers and is in service; return the cluster id.
-
-    ``say`` hears that we wait, once, if it is not there at once. Raises `KafkaUnavailable` after ``limit``
-    seconds with the address and the last thing that went wrong. Where a broker does not let us in it raises
-    `KafkaRefused`: then too, or without patience as soon as one says so, or by a look at its port.
-    """
-    deadline = time.monotonic() + limit
-    heard: list[KafkaError] = []
-    handle = librdkafka.admin(kafka, on_error=heard.append)
-    said = False
-    while True:
-        left = deadline - time.monotonic()
-        try:
-            seen = handle.list_topics(timeout=max(0.05, min(left, 2.0 if said and patient else 0.25)))
-            if seen.brokers:
-                return str(seen.cluster_id)
-            heard.append(KafkaError(KafkaError.BROKER_NOT_AVAILABLE, "no broker is in service yet"))
-        except KafkaException as error:
-            heard.append(error.args[0])
-        handle.poll(0)  # brings on_error what librdkafka met meanwhile
-        over = deadline - time.monotonic() <= 0
-        barred = next((error for error in heard if kafka_errors.barred(error)), None)
-        if barred is not None and (over or not patient):
-            raise kafka_errors.named(barred, "connecting", kafka.bootstrap_servers)
-        if over:
-            security = kafka.properties.get("security.protocol")
-            # A broker that is starting may hang up too: who waits for it wants no guess.
-            if not patient and (wants := availability.look(kafka.bootstrap_servers, security)):
-                raise kafka_errors.wrong_protocol(wants, "connecting", kafka.bootstrap_servers)
-            best = _best([error.str() for error in heard])
-            raise KafkaUnavailable(
-                f"Kafka at {kafka.bootstrap_servers} did not answer within {limit:g} s ({best})",
-                hint=kafka_errors.SILENT_HINT,
-            )
-        if not said:
-            said = True
-            say(f"waiting for Kafka at {kafka.bootstrap_servers}")
-        time.sleep(0.05)
-
-
-def ensure_topic(
-    admin: AdminClient, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
-) -> Topic:
-    """Return the topic, creating it if there is none; one that is there is left as it is.
-
-    ``config`` has the topic's settings under Kafka's names. The replication is the cluster's default.
-    """
-    found = find_topic(admin, name)
-    if found is not None:
-        return found
-    wanted = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
-    try:
-        admin.create_topics([wanted], request_timeout=TIMEOUT, operation_timeout=TIMEOUT)[name].result()
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise _named(error, f"topic {name} cannot be created") from None
-    return wait_for_topic(admin, name)
-
-
-def wait_for_topic(admin: AdminClient, name: str, partitions: int = 1) -> Topic:
-    """Wait until a topic that was made or changed just now is seen with so many partitions, and has leaders.
-
-    Brokers answer from metadata that are a moment behind the controller's. A partition whose brokers are all
-    away is not waited for.
-    """
-    began = time.monotonic()
-    while True:
-        seen, waited = _described(admin, name), time.monotonic() - began
-        if seen is not None and len(seen.partitions) >= partitions:
-            if all(one.leader is not None for one in seen.partitions) or waited > _LEADER_SECONDS:
-                return _topic(seen)
-        elif waited > TIMEOUT:
-            raise TopicError(f"topic {name} was created but cannot be seen", hint="Try again")
-        time.sleep(0.02)
-
-
-def fresh_topic(
-    admin: AdminClient, name: str, partitions: int, config: Mapping[str, str] | None = None
-) -> Topic:
-    """Return a new topic of this name, without the records of one that was there."""
-    if (old := find_topic(admin, name)) is not None:
-        delete_topic(admin, name)
-        deadline = time.monotonic() + TIMEOUT
-        while (found := find_topic(admin, name)) is not None and found.id == old.id:  # as in ensure_topic
-            if time.monotonic() > deadline:
-                raise TopicError(f"topic {name} was deleted but is still seen", hint="Try again")
-            time.sleep(0.02)
-    return ensure_topic(admin, name, partitions, config)
-
-
-def find_topic(admin: AdminClient, name: str) -> Topic | None:
-    """Describe a topic; None when there is none."""
-    seen = _described(admin, name)
-    return None if seen is None else _topic(seen)
-
-
-def _described(admin: AdminClient, name: str) -> Any:
-    try:
-        asked = admin.describe_topics(TopicCollection([name]), request_timeout=TIMEOUT)
-        return asked[name].result()
-    except KafkaException as error:
-        if error.args[0].code() in _NO_TOPIC:
-            return None
-        raise _named(error, f"topic {name} cannot be described") from None
-
-
-def _topic(seen: Any) -> Topic:
-    return Topic(str(seen.name), str(seen.topic_id), len(seen.partitions))
-
-
-def get_topic(admin: AdminClient, name: str) -> Topic:
-    """Describe a topic; raise `TopicMissing` when there is none."""
-    found = find_topic(admin, name)
-    if found is None:
-        raise TopicMissing(
-            f"there is no topic {name}",
-            hint=f"Create it with: distributary topics create {name}; or set create = true in its feed",
-        )
-    return found
-
-
-def list_topics(admin: AdminClient) -> list[str]:
-    """The names of all topics but Kafka's own, sorted."""
-    try:
-        names = admin.list_topics(timeout=TIMEOUT).topics
-    except KafkaException as error:
-        raise _named(error, "the topics cannot be listed") from None
-    return sorted(name for name in names if not name.startswith("__"))
-
-
-def topic_config(admin: AdminClient, name: str) -> dict[str, str]:
-    """The settings in force for a topic, under Kafka's names."""
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-    try:
-        rows = admin.describe_configs([resource], request_timeout=TIMEOUT)[resource].result()
-    except KafkaException as error:
-        raise _named(error, f"the settings of topic {name} cannot be read") from None
-    return {key: str(row.value) for key, row in rows.items()}
-
-
-def is_compacted(admin: AdminClient, name: str) -> bool:
-    """Whether records of a topic may vanish because later ones have the same key."""
-    return "compact" in topic_config(admin, name).get("cleanup.policy", "")
-
-
-def delete_topic(admin: AdminClient, name: str) -> None:
-    """Delete a topic with its records; harmless when there is none."""
-    try:
-        admin.delete_topics([name], request_timeout=TIMEOUT, operation_timeout=TIMEOUT)[name].result()
-    except KafkaException as error:
-        if error.args[0].code() not in _NO_TOPIC:
-            raise _named(error, f"topic {name} cannot be deleted") from None
-
-
-def delete_records(admin: AdminClient, name: str, before: Mapping[int, int]) -> None:
-    """Delete the records of each partition before an offset."""
-    places = [TopicPartition(name, number, offset) for number, offset in before.items()]
-    try:
-        for answer in admin.delete_records(places, request_timeout=TIMEOUT).values() if places else ():
-            answer.result()
-    except KafkaException as error:
-        raise _named(error, f"records of topic {name} cannot be deleted") from None
+_query: Any = kafka_admin.OffsetSpec  # type: ignore[attr-defined]  # it is not declared
 
 
 def earliest_offsets(admin: AdminClient, name: str, only: Collection[int] | None = None) -> dict[int, int]:
-    """The first offset that is still there, by partition; ``only`` of these, if they are given."""
-    return _offsets(admin, name, OffsetSpec.earliest(), only)  # type: ignore[no-untyped-call]
+    """The first offset that still exists, by partition; ``only`` for these partitions if given."""
+    return _offsets(admin, name, _query.earliest(), only)
 
 
 def end_offsets(admin: AdminClient, name: str, only: Collection[int] | None = None) -> dict[int, int]:
-    """The offset that the next committed record will be at or after, by partition; ``only`` as above."""
-    return _offsets(admin, name, OffsetSpec.latest(), only)  # type: ignore[no-untyped-call]
+    """The offset at or after which the next committed record will be, by partition; ``only`` as above."""
+    return _offsets(admin, name, _query.latest(), only)
 
 
 def end_offsets_and_epochs(admin: AdminClient, name: str) -> tuple[dict[int, int], dict[int, int]]:
-    """The ends as above, and the epoch of each partition's leader: another one means another election."""
-    found = _results(admin, name, OffsetSpec.latest(), None)  # type: ignore[no-untyped-call]
+    """The end offsets, and the epoch of each partition's leader, which changes with every election."""
+    found = _results(admin, name, _query.latest(), None)
     return {p: one.offset for p, one in found.items()}, {p: one.leader_epoch for p, one in found.items()}
 
 
 def leader_epochs(admin: AdminClient, name: str, only: Collection[int] | None = None) -> dict[int, int]:
     """The epoch of each partition's leader; ``only`` as above."""
-    found = _results(admin, name, OffsetSpec.latest(), only)  # type: ignore[no-untyped-call]
+    found = _results(admin, name, _query.latest(), only)
     return {number: one.leader_epoch for number, one in found.items()}
 
 
 def offsets_at(admin: AdminClient, name: str, time_ms: int) -> dict[int, int]:
-    """The first offset whose record is of that time or later, by partition; the end where there is none."""
+    """The first offset whose record has that time or a later one, by partition; the end if there is none."""
     ends = end_offsets(admin, name)
-    found = _offsets(admin, name, OffsetSpec.for_timestamp(time_ms))
+    found = _offsets(admin, name, _query.for_timestamp(time_ms))
     return {number: found[number] if found.get(number, -1) >= 0 else end for number, end in ends.items()}
 
 
-def _offsets(admin: AdminClient, name: str, spec: Any, only: Collection[int] | None = None) -> dict[int, int]:
-    return {number: one.offset for number, one in _results(admin, name, spec, only).items()}
+def offset_ranges(cluster: Cluster, topic: str, spec: OffsetSpec) -> Mapping[int, OffsetRange]:
+    """The offsets of each partition, with that of the spec's time if it is one. Raises TopicMissing."""
+    first, end = earliest_offsets(cluster.admin, topic), end_offsets(cluster.admin, topic)
+    at_time = offsets_at(cluster.admin, topic, spec.value) if spec.kind == "time" else {}
+    return {number: OffsetRange(first[number], end[number], at_time.get(number)) for number in sorted(end)}
 
 
 def read_offsets(
-    admin: AdminClient, asked: Mapping[TopicPartition, Any], limit: float
+    admin: AdminClient, queries: Mapping[TopicPartition, Any], limit: float
 ) -> dict[TopicPartition, Any]:
-    """Ask where partitions begin or end (by ``OffsetSpec``), of committed records. Raises KafkaException.
+    """Read where partitions begin or end (confluent's ``OffsetSpec``). Raises KafkaException.
 
-    Where a broker does not answer within ``limit`` seconds the library raises nothing and gives the offset
-    -1001, which would be taken for a log that lost everything. -1 is an answer: no record is as late.
-    Partitions that were made or moved just now are waited for.
+    If a broker does not answer within ``limit`` seconds the library raises nothing and returns the offset
+    -1001, which would be mistaken for a log that lost everything. -1 is a result: no record is as late.
+    Partitions that were just created or moved are waited for.
     """
-    deadline = time.monotonic() + min(limit, _LEADER_SECONDS)
-    looked = False
+    deadline = time.monotonic() + min(limit, LEADER_LIMIT)
+    refreshed = False
     while True:
         try:
-            return _answered(admin, asked, limit)
+            return _list_offsets(admin, queries, limit)
         except KafkaException as error:
-            # The library asks the leaders that it knew of last, and looks for no others by itself.
-            unknown = _UNKNOWN_LEADER in error.args[0].str() and not looked
-            if not (unknown or error.args[0].code() in _NO_LEADER_YET) or time.monotonic() > deadline:
+            # The library asks the leaders that it last knew, and does not look for others by itself.
+            code = error.args[0].code()
+            retry = code in NO_LEADER or (code == UNKNOWN_LEADER and not refreshed)
+            if not retry or time.monotonic() > deadline:
                 raise
-            if looked:
+            if refreshed:
                 time.sleep(0.05)
-            looked = True
-            for topic in {place.topic for place in asked}:
+            refreshed = True
+            for topic in {partition.topic for partition in queries}:
                 admin.list_topics(topic, timeout=max(0.05, deadline - time.monotonic()))
 
 
-def _answered(
-    admin: AdminClient, asked: Mapping[TopicPartition, Any], limit: float
+def _list_offsets(
+    admin: AdminClient, queries: Mapping[TopicPartition, Any], limit: float
 ) -> dict[TopicPartition, Any]:
-    answers = admin.list_offsets(
-        dict(asked), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=limit
+    futures = admin.list_offsets(
+        dict(queries), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=limit
     )
-    found = {place: answer.result() for place, answer in answers.items()}
-    for place, one in found.items():
+    found = {partition: future.result() for partition, future in futures.items()}
+    for partition, one in found.items():
         if one.offset < OFFSET_END:
-            words = f"no answer about the offsets of {place.topic}-{place.partition}"
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, words))
+            reason = f"no answer about the offsets of {partition.topic}-{partition.partition}"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason))
     return found
 
 
-def _results(admin: AdminClient, name: str, spec: Any, only: Collection[int] | None) -> dict[int, Any]:
+def _results(admin: AdminClient, name: str, query: Any, only: Collection[int] | None) -> dict[int, Any]:
     numbers = range(get_topic(admin, name).partitions) if only is None else only
-    asked = {TopicPartition(name, number): spec for number in numbers}
+    queries = {TopicPartition(name, number): query for number in numbers}
     try:
-        found = read_offsets(admin, asked, TIMEOUT) if asked else {}
+        found = read_offsets(admin, queries, librdkafka.REQUEST_LIMIT) if queries else {}
     except KafkaException as error:
-        raise _named(error, f"the offsets of topic {name} cannot be read") from None
-    return {place.partition: one for place, one in found.items()}
+        raise topic_error(error, f"cannot read the offsets of topic {name}") from None
+    return {partition.partition: one for partition, one in found.items()}
 
 
-def _named(error: KafkaException, what: str) -> TopicError | KafkaUnavailable | KafkaRefused:
-    cause = error.args[0]
-    if cause.code() in _NO_LEADER_YET or _UNKNOWN_LEADER in cause.str():
-        return KafkaUnavailable(f"{what}: {cause.str()}", hint=kafka_errors.NO_LEADER)
-    if cause.code() in _NO_BROKER:
-        return KafkaUnavailable(f"{what}: Kafka does not answer ({cause.str()})", hint="Check that it runs")
-    if cause.code() in _NO_TOPIC:
-        return TopicMissing(f"{what}: there is no such topic")
-    if cause.code() in _DENIED:
-        return KafkaRefused(f"{what}: {cause.str()}", hint=kafka_errors.hint_for(cause))
-    return TopicError(f"{what}: {cause.str()}", hint=kafka_errors.hint_for(cause))
+def _offsets(
+    admin: AdminClient, name: str, query: Any, only: Collection[int] | None = None
+) -> dict[int, int]:
+    return {number: one.offset for number, one in _results(admin, name, query, only).items()}
 
 
-def _best(trouble: list[str]) -> str:
-    """The most telling of what was heard: a reason of a broker's own before a mere time-out."""
-    telling = [text for text in trouble if "ailed" in text or "efused" in text or "esolve" in text]
-    return (telling or trouble or ["no answer"])[-1]
+# --- deleting records -------------------------------------------------------------------------------------
+
+
+class Deletion(NamedTuple):
+    """What is deleted in one partition: everything from ``first`` up to, but not including, ``before``."""
+
+    topic: str
+    partition: int
+    first: int
+    before: int
+
+    @property
+    def records(self) -> int:
+        """The number of records deleted, at most: offsets have gaps."""
+        return self.before - self.first
+
+
+def plan_deletions(
+    cluster: Cluster, topic: str, spec: OffsetSpec, partitions: Sequence[int] | None
+) -> list[Deletion]:
+    """What deleting up to an offset means; raises TopicMissing, also for an unknown partition."""
+    ranges = offset_ranges(cluster, topic, spec)
+    plan = []
+    for number in ranges if partitions is None else partitions:
+        if number not in ranges:
+            raise TopicMissing(f"topic {topic} has no partition {number}", hint=f"It has 0 to {max(ranges)}")
+        before = offset_spec.resolve(spec, ranges[number])
+        plan.append(Deletion(topic, number, ranges[number].first, before))
+    return plan
+
+
+def check_deletions(cluster: Cluster, requested: Iterable[tuple[str, int, int]]) -> list[Deletion]:
+    """Check triples of topic, partition and offset (-1: the end). Raises KafkaRefused beyond the end."""
+    plan = []
+    for topic, number, offset in requested:
+        spec = OffsetSpec("latest") if offset == -1 else OffsetSpec("offset", offset)
+        (one,) = plan_deletions(cluster, topic, spec, [number])
+        if offset > one.before:
+            raise KafkaRefused(
+                f"topic {topic}, partition {number}: offset {offset} is beyond the end, {one.before}",
+                hint="Give an offset up to the end, or -1 for all records",
+            )
+        plan.append(one)
+    return plan
+
+
+def delete_records(cluster: Cluster, plan: Iterable[Deletion]) -> None:
+    """Delete the planned records; this cannot be undone."""
+    partitions = [TopicPartition(one.topic, one.partition, one.before) for one in plan]
+    futures = cluster.admin.delete_records(
+        partitions, request_timeout=librdkafka.REQUEST_LIMIT, operation_timeout=librdkafka.REQUEST_LIMIT
+    )
+    for one, future in futures.items():
+        cluster.wait(future, f"topic {one.topic}, partition {one.partition}")
+
+
+def delete_records_before(admin: AdminClient, name: str, before: Mapping[int, int]) -> None:
+    """Delete the records of each partition before an offset."""
+    partitions = [TopicPartition(name, number, offset) for number, offset in before.items()]
+    try:
+        for future in (
+            admin.delete_records(partitions, request_timeout=librdkafka.REQUEST_LIMIT).values()
+            if partitions
+            else ()
+        ):
+            future.result()
+    except KafkaException as error:
+        raise topic_error(error, f"cannot delete records of topic {name}") from None

@@ -9,7 +9,7 @@ import sys
 
 from distributary.config import load
 from distributary.errors import DistributaryError
-from distributary.kafka.topic_offsets import wait_for_kafka
+from distributary.kafka.admin import wait_for_kafka
 from distributary.reducers.driver import Driver
 from distributary.reducers.engine import spark_session
 from distributary.reducers.process_watch import DaemonWatch, JvmLost
@@ -34,7 +34,7 @@ def main() -> int:
         daemon.export()
         # First of all: it takes longest, and Kafka and the store may well be starting too.
         spark = spark_session(config, ensure("spark"))
-        wait_for_kafka(config.kafka, config.kafka.start_timeout, say=logging.info)
+        wait_for_kafka(config.kafka, config.kafka.start_timeout, report=logging.info)
         asyncio.run(wait_for_stores(config.store.addresses, config.store.start_timeout, logging.info))
         for line in settle(config.store.addresses):
             logging.warning(line)

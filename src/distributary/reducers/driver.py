@@ -16,7 +16,8 @@ from redis.exceptions import RedisError
 from distributary.config import Config
 from distributary.config.secrets import mask_text
 from distributary.errors import DistributaryError, Superseded
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import delete_topic
 from distributary.model.build import Build, Definition, load_definition
 from distributary.reducers import engine
 from distributary.reducers.job import Job
@@ -176,7 +177,7 @@ class Driver:
     def _drop(self, build: Build, store: RedisWriter) -> None:
         """Remove a build that another one took the place of, with the topic of its re-keyed records."""
         try:
-            topic_offsets.delete_topic(self._admin, internal_topic(build))
+            delete_topic(self._admin, internal_topic(build))
         except DistributaryError as error:
             log.warning("view %s: build %s waits to be dropped: %s", build.view, build.id, error)
             return

@@ -15,6 +15,15 @@ from distributary.config import Config
 from distributary.config.functions import unlisted_functions
 from distributary.errors import BadView, DistributaryError, Superseded
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.topics import (
+    Topic,
+    delete_topic,
+    ensure_topic,
+    find_topic,
+    get_topic,
+    is_compacted,
+    replace_topic,
+)
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.fingerprint import CHECKSUM_SQL
@@ -96,7 +105,7 @@ class Job(threading.Thread):
         self._admin = librdkafka.admin(config.kafka)
         self._mirror = librdkafka.consumer(config.kafka, f"distributary.{build.view}")
         self._progress = Progress(build, store, config.kafka, self._admin, self._mirror)
-        self._events_topic: topic_offsets.Topic | None = None
+        self._events_topic: Topic | None = None
         self._events: EventFeed | None = None
         self._book: SchemaBook | None = None
         self._known = NOTHING
@@ -215,7 +224,7 @@ class Job(threading.Thread):
         info = self._store.build(self.build)
         if info is None or info.rekey:
             return False
-        return topic_offsets.get_topic(self._admin, self.definition.feed.topic).partitions > info.first
+        return get_topic(self._admin, self.definition.feed.topic).partitions > info.first
 
     def _stand_down(self) -> None:
         """Raise Superseded rather than take a build back from a newer driver (R1)."""
@@ -229,7 +238,7 @@ class Job(threading.Thread):
         generation = self._progress.claim.generation if generation is None else generation
         self._rebuild(f"the topic was replaced, or lost records ({error})", generation)
         if self.facts.rekeyed:
-            topic_offsets.delete_topic(self._admin, internal_topic(self.build))
+            delete_topic(self._admin, internal_topic(self.build))
 
     def _rebuild(self, why: str, generation: int) -> None:
         log.warning("view %s: rebuilt, because %s", self.build.view, why)
@@ -256,9 +265,9 @@ class Job(threading.Thread):
             self._known = self._book.read()
         plan = Compiler(self._spark).compile(view, feed, self._known)
         if feed.create:
-            topic_offsets.ensure_topic(self._admin, feed.topic, feed.partitions)
-        topic_offsets.ensure_topic(self._admin, feed.dead_letter_topic, 1)
-        source = topic_offsets.get_topic(self._admin, feed.topic)
+            ensure_topic(self._admin, feed.topic, feed.partitions)
+        ensure_topic(self._admin, feed.dead_letter_topic, 1)
+        source = get_topic(self._admin, feed.topic)
         self._events_topic = self._prepare_events(events) if events is not None else None
         before = self._store.build(self.build)
         generation = before.generation if before is not None else 0
@@ -313,20 +322,20 @@ class Job(threading.Thread):
         finally:
             self._slots.give(self.build)
 
-    def _internal(self, info: BuildInfo | None, partitions: int) -> topic_offsets.Topic:
+    def _internal(self, info: BuildInfo | None, partitions: int) -> Topic:
         """The topic of re-keyed records: that of this life of the build, or a new one.
 
         What a build of the same name left there, before a FLUSHALL or a delete, has attempts of its own.
         Raises TopicReplaced when records went through one that is not there any more.
         """
         name = internal_topic(self.build)
-        there = topic_offsets.find_topic(self._admin, name)
+        there = find_topic(self._admin, name)
         of_before = info is not None and not info.internal and bool(info.hops or info.marks)
         if there is not None and info is not None and (info.internal == there.id or of_before):
             return there
         if info is not None and info.internal and info.hops:
             raise TopicReplaced(name)
-        made = topic_offsets.fresh_topic(self._admin, name, partitions, INTERNAL)
+        made = replace_topic(self._admin, name, partitions, INTERNAL)
         self._store.note(self.build, internal=made.id)
         return made
 
@@ -343,12 +352,12 @@ class Job(threading.Thread):
         log.warning("view %s: runs in micro-batches: %s", self.build.view, self.facts.engine_reason)
         return "microbatch"
 
-    def _prepare_events(self, feed: Feed) -> topic_offsets.Topic:
+    def _prepare_events(self, feed: Feed) -> Topic:
         """Find or make the topic of the event feed, which has one partition; raises BadView for another."""
         if feed.create:
-            topic_offsets.ensure_topic(self._admin, feed.topic, 1)
-        topic_offsets.ensure_topic(self._admin, feed.dead_letter_topic, 1)
-        found = topic_offsets.get_topic(self._admin, feed.topic)
+            ensure_topic(self._admin, feed.topic, 1)
+        ensure_topic(self._admin, feed.dead_letter_topic, 1)
+        found = get_topic(self._admin, feed.topic)
         if found.partitions != 1:
             raise BadView(
                 f"view {self.build.view}: the topic {found.name} of its event feed has {found.partitions} "
@@ -375,7 +384,7 @@ class Job(threading.Thread):
         return found.incomplete
 
     def _start_offsets(
-        self, topic: topic_offsets.Topic, marks: Mapping[int, Mark], known: Expected, internal: bool = False
+        self, topic: Topic, marks: Mapping[int, Mark], known: Expected, internal: bool = False
     ) -> StartOffsets:
         """Where to start in a topic; an internal one is always read whole.
 
@@ -390,7 +399,7 @@ class Job(threading.Thread):
 
     def _recognise(
         self,
-        topic: topic_offsets.Topic,
+        topic: Topic,
         known: Expected,
         earliest: Mapping[int, int],
         ends: Mapping[int, int],
@@ -399,7 +408,7 @@ class Job(threading.Thread):
         wanted = to_look_at(known, earliest, ends)
         if wanted:
             found = read_checksums(self._config.kafka, topic.name, wanted)
-            judge(wanted, found, lambda: topic_offsets.is_compacted(self._admin, topic.name))
+            judge(wanted, found, lambda: is_compacted(self._admin, topic.name))
 
     def _run(
         self,
@@ -596,7 +605,7 @@ class Job(threading.Thread):
                 mirrored = now
                 progress.mirror(ground.source.name, folded_to)
             if self.facts.rekeyed:
-                topic_offsets.delete_records(
+                topic_offsets.delete_records_before(
                     self._admin, ground.read.name, clearing.due(now, progress.offsets)
                 )
             if any(done):
@@ -610,11 +619,11 @@ class Job(threading.Thread):
             if now - looked > LOOK_TOPIC:
                 looked = now
                 self._store.place(self.build, PLACE_MS, PLACES)
-                there = topic_offsets.get_topic(self._admin, ground.source.name)
+                there = get_topic(self._admin, ground.source.name)
                 if there != ground.source:
                     log.info("view %s: topic %s changed: %s", self.build.view, there.name, there)
                     return
-                if events is not None and topic_offsets.get_topic(self._admin, events.name) != events:
+                if events is not None and get_topic(self._admin, events.name) != events:
                     log.info("view %s: its event feed's topic %s changed", self.build.view, events.name)
                     return
                 if self._book is not None and self._book.come():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distributary.kafka.topic_offsets import Topic
+from distributary.kafka.topics import Topic
 from distributary.model.build import Build
 from distributary.reducers.topic_identity import Leaders
 

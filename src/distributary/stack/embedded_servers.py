@@ -11,8 +11,8 @@ from distributary.config import Config
 from distributary.config.embedded_defaults import SUPER_USER, kafka_secret, new_password, scram_login
 from distributary.config.private_files import read_secret, secret_file
 from distributary.kafka import admin, broker_security
+from distributary.kafka.admin import wait_for_kafka
 from distributary.kafka.embedded_broker import Broker
-from distributary.kafka.topic_offsets import wait_for_kafka
 
 INTERNAL = "internal"
 """The name of the file with the password of the broker's own connections."""

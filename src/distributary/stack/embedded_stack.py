@@ -30,10 +30,12 @@ from distributary.config.sections import Kafka
 from distributary.control.define_views import apply_config
 from distributary.errors import StackError
 from distributary.httpd.certificates import Certificates
-from distributary.kafka import commands_topic, librdkafka, topic_offsets
+from distributary.kafka import commands_topic, librdkafka
+from distributary.kafka.admin import wait_for_kafka
 from distributary.kafka.broker_security import Guard, pem_keystore
 from distributary.kafka.dead_letters import ensure_letters
 from distributary.kafka.embedded_broker import Broker
+from distributary.kafka.topics import ensure_topic
 from distributary.stack import orphans, prerequisites, process_environment, running_stacks
 from distributary.stack.component import Event, Listener, Part, guarded
 from distributary.stack.data_dir import DataDir
@@ -212,7 +214,7 @@ class Stack:
         kafka = self.config.kafka
         part = self._running().external("kafka", {"kafka": kafka.bootstrap_servers})
         wait = self._waiter("kafka")
-        await asyncio.to_thread(topic_offsets.wait_for_kafka, kafka, kafka.start_timeout, wait)
+        await asyncio.to_thread(wait_for_kafka, kafka, kafka.start_timeout, wait)
         part.state = "ready"
         self._say(Event("ready", "kafka", "not ours", part.addresses))
 
@@ -273,7 +275,7 @@ def create_topics(config: Config) -> None:
     commands_topic.ensure_commands_topic(admin, config.kafka)
     for feed in config.feeds:
         if feed.create:
-            topic_offsets.ensure_topic(admin, feed.topic, feed.partitions)
+            ensure_topic(admin, feed.topic, feed.partitions)
         ensure_letters(admin, feed.dead_letter_topic)
 
 

@@ -12,7 +12,7 @@ from distributary.config.embedded_defaults import HOST
 from distributary.config.secrets import mask_text
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaRefused, KafkaUnavailable
-from distributary.kafka import topic_offsets
+from distributary.kafka.admin import wait_for_kafka
 from distributary.kafka.embedded_broker import Broker
 from distributary.service import HEARTBEAT_FILE
 from distributary.stack import liveness
@@ -109,7 +109,7 @@ async def _cluster(kafka: Kafka) -> str | None:
         _, writer = await asyncio.open_connection(host, int(port))
         writer.close()
         await writer.wait_closed()
-        return await asyncio.to_thread(topic_offsets.wait_for_kafka, kafka, 1.0)
+        return await asyncio.to_thread(wait_for_kafka, kafka, 1.0)
     except (OSError, KafkaUnavailable, KafkaRefused):  # of somebody else's, perhaps
         return None
 

@@ -8,6 +8,7 @@ import threading
 from distributary.errors import DistributaryError
 from distributary.kafka import group_admin, topic_offsets
 from distributary.kafka.admin import Cluster
+from distributary.kafka.topics import get_topic
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ class Gauge:
     """``lag`` is None until it is known, and while Kafka does not say."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, *, earliest: bool, every: float) -> None:
-        self.partitions = topic_offsets.get_topic(cluster.admin, topic).partitions
+        self.partitions = get_topic(cluster.admin, topic).partitions
         self.lag: int | None = None
         self._cluster = cluster
         self._topic = topic
@@ -49,7 +50,7 @@ class Gauge:
         admin = self._cluster.admin
         ends = topic_offsets.end_offsets(admin, self._topic)
         firsts = topic_offsets.earliest_offsets(admin, self._topic) if self._earliest else ends
-        committed = group_admin.offsets(self._cluster, self._group)
+        committed = group_admin.committed_offsets(self._cluster, self._group)
         self.partitions = len(ends)
         self.lag = sum(
             max(0, end - max(committed.get((self._topic, number), firsts[number]), 0))

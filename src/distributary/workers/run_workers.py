@@ -16,9 +16,10 @@ from types import FrameType
 import msgspec
 
 from distributary.errors import WorkerBusy
-from distributary.kafka import group_admin, topic_offsets
+from distributary.kafka import group_admin
 from distributary.kafka.admin import Cluster
 from distributary.kafka.dead_letters import ensure_letters
+from distributary.kafka.topics import get_topic
 from distributary.stack.processes import birth
 from distributary.workers import pool_state
 from distributary.workers.autoscaler import Scaler, Span
@@ -54,8 +55,8 @@ def run(
     look_here()
     load_function(spec.function)
     for topic in filter(None, (spec.topic, spec.to)):
-        topic_offsets.get_topic(cluster.admin, topic)
-    if not force and (note := group_admin.check_free(cluster, spec.group, spec.client_id, convention)):
+        get_topic(cluster.admin, topic)
+    if not force and (note := group_admin.check_group_free(cluster, spec.group, spec.client_id, convention)):
         say(f"note: {note}")
     ensure_letters(cluster.admin, spec.dead_letters)
     spec = msgspec.structs.replace(spec, owner=_owner(data_dir, name))

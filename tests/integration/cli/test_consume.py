@@ -13,7 +13,7 @@ from tests.support.stack import RunningStack
 
 from distributary.kafka import librdkafka
 from distributary.kafka.admin import connect
-from distributary.kafka.group_admin import check_free
+from distributary.kafka.group_admin import check_group_free
 from distributary.kafka.naming import CONVENTION
 
 
@@ -77,7 +77,7 @@ def test_a_group_goes_on_where_it_was(run: Run, filled: str) -> None:
 
 def test_what_is_refused(run: Run, filled: str, tmp_path: Path) -> None:
     run("consume", filled + "-nope").bad(filled + "-nope")
-    run("consume", filled, "--from", "yesterday").bad("no place in a topic", "15 m", status=2)
+    run("consume", filled, "--from", "yesterday").bad("not an offset or a time", "15 m", status=2)
     run("consume", filled, "--partition", "7").bad("no partition 7", "0 to 1", status=2)
     run("consume", filled, "--show", "colour").bad("colour", "timestamp", status=2)
     run("consume", filled, "--property", "x=1").bad("print.key", status=2)
@@ -120,4 +120,4 @@ def test_a_group_of_another_application_is_left_alone(
 ) -> None:
     group, _ = member
     run("consume", filled, "--group", group).bad("another application", "shop-7", "--force")
-    check_free(connect(stack.config.kafka, 10 * LIMIT), group, "shop-8", CONVENTION)
+    check_group_free(connect(stack.config.kafka, 10 * LIMIT), group, "shop-8", CONVENTION)

@@ -121,7 +121,7 @@ def test_what_is_refused(run: Run, group: str, topic: str) -> None:
     run(*reset, "--topic", f"{topic}:x", "--to-earliest").bad("numbers", status=2)
     run(*reset, "--topic", topic, "--to-datetime", "soon").bad("soon", status=2)
     run("groups", "reset", group + "-new", "--topic", topic, "--shift-by", "1").bad(
-        "no offset there", status=2
+        "has not committed", status=2
     )
     run("groups", "reset", group + "-new", "--all-topics", "--to-latest").bad("no group", "groups list")
     run("groups", "describe").bad("which group?", status=2)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.stack import RunningStack
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import delete_topic, ensure_topic
 
 CLASSES = "org.apache.kafka.common.serialization."
 Settings = dict[str, Any]
@@ -54,12 +54,12 @@ def new_topic(stack: RunningStack) -> Iterator[NewTopic]:
 
     def make(partitions: int = 1) -> str:
         made.append(f"c-{uuid.uuid4().hex[:10]}")
-        topic_offsets.ensure_topic(admin, made[-1], partitions)
+        ensure_topic(admin, made[-1], partitions)
         return made[-1]
 
     yield make
     for name in made:
-        topic_offsets.delete_topic(admin, name)
+        delete_topic(admin, name)
 
 
 @pytest.fixture

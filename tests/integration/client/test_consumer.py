@@ -16,7 +16,8 @@ from tests.support.servers import free_port
 from distributary.client import Consumer, Producer, Record
 from distributary.config.sections import Kafka
 from distributary.errors import GroupRefused, KafkaClientError, KafkaUnavailable, OffsetMissing, TopicMissing
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import delete_topic, ensure_topic
 
 pytestmark = pytest.mark.slow
 
@@ -185,10 +186,10 @@ def test_several_topics_and_patterns_that_find_later_ones(
         assert {one.topic for one in take(consumer, 1)} == {first}
         admin = librdkafka.admin(Kafka(bootstrap_servers=configure.servers))
         later = f"{second}-later"
-        topic_offsets.ensure_topic(admin, later, 1)
+        ensure_topic(admin, later, 1)
         fill(configure, later, 1)
         assert {one.topic for one in take(consumer, 1)} == {later}
-        topic_offsets.delete_topic(admin, later)
+        delete_topic(admin, later)
 
 
 def test_a_second_member_takes_over_and_what_was_read_is_not_read_again(

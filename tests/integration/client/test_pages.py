@@ -10,7 +10,7 @@ from tests.integration.client.conftest import Configurations
 from tests.support.doc_blocks import blocks
 from tests.support.stack import RunningStack
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import delete_topic, ensure_topic
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ def test_the_page_runs(
     monkeypatch.chdir(tmp_path)
     admin = stack.admin()
     for name in TOPICS[:3]:
-        topic_offsets.ensure_topic(admin, name, 1)
+        ensure_topic(admin, name, 1)
     names: dict[str, Any] = {}
     printed = []
     try:
@@ -41,7 +41,7 @@ def test_the_page_runs(
                 printed.append(capsys.readouterr().out.splitlines())
     finally:
         for name in TOPICS:
-            topic_offsets.delete_topic(admin, name)
+            delete_topic(admin, name)
     produced, consumed, looped, seen, once, concurrent, checked = printed
     assert produced == ["orders 0 0"]
     assert consumed == ["7", "700"]

@@ -15,7 +15,8 @@ from tests.support.clock import LIMIT
 from distributary.client import Consumer, Producer, Record, exactly_once
 from distributary.client.transaction import Transaction
 from distributary.errors import KafkaUnavailable
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import ensure_topic
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +71,7 @@ class Case:
         self.configure = Configurations(broker.broker.address)
         self.source, self.target = (f"u-{uuid.uuid4().hex[:10]}" for _ in range(2))
         for name in (self.source, self.target):
-            topic_offsets.ensure_topic(librdkafka.admin(broker.kafka), name, 1)
+            ensure_topic(librdkafka.admin(broker.kafka), name, 1)
         with Producer(self.configure.producer(producer_type="async")) as producer:
             for one in RECORDS:
                 producer.send_string(self.source, one)

@@ -12,7 +12,8 @@ from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
 
 from distributary.control.kafka_monitor import KafkaEye
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import ensure_topic
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,7 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 
 def test_ends_next_records_and_a_broker_that_hangs(broker: RunningBroker) -> None:
     eye, admin = KafkaEye(broker.kafka), librdkafka.admin(broker.kafka)
-    topic_offsets.ensure_topic(admin, "odds", 2)
+    ensure_topic(admin, "odds", 2)
     producer = librdkafka.producer(broker.kafka)
     for n in range(5):
         producer.produce("odds", b"{}", partition=0, timestamp=1_000 + n)
@@ -63,7 +64,7 @@ def test_broker_that_hangs_between_two_answers_is_not_seen_as_healthy(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     eye, admin = KafkaEye(broker.kafka), librdkafka.admin(broker.kafka)
-    topic_offsets.ensure_topic(admin, "odds", 2)
+    ensure_topic(admin, "odds", 2)
     assert eye.look({"odds"}).ends == {"odds": {0: 0, 1: 0}}
     described = admin.list_topics(timeout=10)
     monkeypatch.setattr(eye._admin, "list_topics", lambda timeout: described)

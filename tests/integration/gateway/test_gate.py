@@ -22,6 +22,7 @@ from distributary.config import Config
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.record_router import make_gate
 from distributary.kafka.topic_writer import TopicWriter
+from distributary.kafka.topics import ensure_topic
 from distributary.model.feed import Feed
 from distributary.model.topic import Topic
 from distributary.publisher.websocket.client_publish import Inlet
@@ -35,7 +36,7 @@ def config(settings: Config, stack: RunningStack, feeding: Feeding, tmp_path: Pa
     """The topic of the test with a schema and a route."""
     bets, large = feeding.topic, f"{feeding.topic}-large"
     for name in (bets, large):
-        topic_offsets.ensure_topic(stack.admin(), name, 2)
+        ensure_topic(stack.admin(), name, 2)
     (tmp_path / "bet.json").write_text(json.dumps(BET))
     file = tmp_path / "distributary.toml"
     file.write_text(

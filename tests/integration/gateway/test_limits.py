@@ -21,7 +21,7 @@ from distributary.auth.token_issuer import make_token
 from distributary.config import Auth, Config
 from distributary.config.limits_section import Limits
 from distributary.gateway.rest_proxy import consumer_instance
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 
 AUTH = Auth(hmac_secret="a secret of the tests, long enough for HS256")
 
@@ -32,7 +32,7 @@ def token_of(user: str, topic: str, **limits: int) -> str:
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 2).name
+    return ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
 @pytest.fixture

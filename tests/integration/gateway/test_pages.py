@@ -11,7 +11,7 @@ from tests.support.clock import LIMIT
 from tests.support.doc_blocks import blocks, missing
 from tests.support.stack import Feeding, RunningStack
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 
 CURL_TIMED_OUT = 28
 
@@ -19,7 +19,7 @@ CURL_TIMED_OUT = 28
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("page", ["docs/how-to/kafka-over-http.md", "docs/how-to/schemas.md"])
 async def test_a_page(page: str, url: str, stack: RunningStack, feeding: Feeding) -> None:
-    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 1)
+    ensure_topic(stack.admin(), feeding.topic, 1)
 
     def here(text: str) -> str:
         """The page's topic and group are the test's own, and so is the gateway."""

@@ -25,7 +25,7 @@ from distributary import __version__
 from distributary.config import Config
 from distributary.docgen.rest_page import gateway_app, routes
 from distributary.gateway.rest_proxy import metadata_client
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,7 +42,7 @@ def env(stack: RunningStack, **more: str) -> dict[str, str]:
 async def test_it_ends_soon_though_requests_wait(
     stack: RunningStack, feeding: Feeding, tmp_path: Path
 ) -> None:
-    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 1)
+    ensure_topic(stack.admin(), feeding.topic, 1)
     port = str(free_port())
     process = await asyncio.to_thread(
         Process, "distributary.gateway", env(stack, DISTRIBUTARY_GATEWAY_PORT=port), tmp_path / "log"

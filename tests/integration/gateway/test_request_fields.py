@@ -22,7 +22,8 @@ from distributary.config import Config
 from distributary.docgen.rest_page import gateway_app, routes
 from distributary.gateway.request_fields import RequestFields, accepted_fields
 from distributary.gateway.rest_proxy import produce_requests
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import ensure_topic
 
 ROUTES = routes(gateway_app())
 CASES = {**cases_registry.CASES, **cases_proxy.CASES}
@@ -58,8 +59,8 @@ async def world(
 ) -> AsyncIterator[World]:
     topic, admin, log = feeding.topic, stack.admin(), settings.gateway.schemas_topic
     for name in (topic, f"{topic}-w"):
-        topic_offsets.ensure_topic(admin, name, 2)
-    topic_offsets.ensure_topic(admin, log, 1, {"cleanup.policy": "compact"})
+        ensure_topic(admin, name, 2)
+    ensure_topic(admin, log, 1, {"cleanup.policy": "compact"})
     for at in range(5):
         stack.produce(topic, [(None, at)], partition=0, timestamp=1_700_000_000_000 + at * 1000)
     consumer = librdkafka.consumer(stack.config.kafka, f"{topic}-group")

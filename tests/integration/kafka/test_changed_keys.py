@@ -12,6 +12,7 @@ from tests.support.wait import eventually
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.changed_keys import TouchedKeys
+from distributary.kafka.topics import ensure_topic
 from distributary.model.position import Mark
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ def produce(kafka: Kafka, topic: str, *records: tuple[int, str | None], **more: 
 
 
 async def test_every_key_between_two_marks(kafka: Kafka, admin: AdminClient, name: str) -> None:
-    topic = topic_offsets.ensure_topic(admin, name, 2, {"cleanup.policy": "delete"})
+    topic = ensure_topic(admin, name, 2, {"cleanup.policy": "delete"})
     produce(kafka, name, *[(0, f"a{n}") for n in range(5)], *[(1, f"b{n}") for n in range(3)], (1, None))
     read = TouchedKeys(kafka)
     ends = {0: Mark(5), 1: Mark(4)}
@@ -43,7 +44,7 @@ async def test_every_key_between_two_marks(kafka: Kafka, admin: AdminClient, nam
 async def test_where_keys_may_be_missing_there_is_no_answer(
     kafka: Kafka, admin: AdminClient, name: str
 ) -> None:
-    topic = topic_offsets.ensure_topic(admin, name, 1, {"cleanup.policy": "delete"})
+    topic = ensure_topic(admin, name, 1, {"cleanup.policy": "delete"})
     produce(kafka, name, *[(0, f"a{n}") for n in range(6)])
     read = TouchedKeys(kafka)
     assert await read(name, "another-id", {0: Mark(2)}, {0: Mark(6)}, 99) is None, (
@@ -53,13 +54,13 @@ async def test_where_keys_may_be_missing_there_is_no_answer(
     admin.delete_records([gone])[gone].result()
     assert await read(name, topic.id, {0: Mark(2)}, {0: Mark(6)}, 99) is None, "retention took one of them"
     assert await read(name, topic.id, {0: Mark(3)}, {0: Mark(6)}, 99) == {"a3", "a4", "a5"}
-    compacted = topic_offsets.ensure_topic(admin, f"{name}-compacted", 1, {"cleanup.policy": "compact"})
+    compacted = ensure_topic(admin, f"{name}-compacted", 1, {"cleanup.policy": "compact"})
     produce(kafka, compacted.name, (0, "a"))
     assert await read(compacted.name, compacted.id, {0: Mark(0)}, {0: Mark(1)}, 99) is None
 
 
 async def test_aborted_records_are_passed_over(kafka: Kafka, admin: AdminClient, name: str) -> None:
-    topic = topic_offsets.ensure_topic(admin, name, 1, {"cleanup.policy": "delete"})
+    topic = ensure_topic(admin, name, 1, {"cleanup.policy": "delete"})
     produce(kafka, name, (0, "a"))
     producer = librdkafka.producer(kafka, transactional_id=name)
     producer.init_transactions(20)

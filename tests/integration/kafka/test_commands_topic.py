@@ -12,8 +12,9 @@ from tests.support.clock import LIMIT
 
 from distributary.config.sections import Kafka
 from distributary.errors import TopicError
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
 from distributary.kafka.commands_topic import CommandsProducer, CommandsReader, ensure_commands_topic
+from distributary.kafka.topics import topic_config
 from distributary.model.command import Command
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ def named(kafka: Kafka, topic: str) -> Kafka:
 
 async def test_the_topic_forgets_by_age(kafka: Kafka, admin: AdminClient) -> None:
     assert ensure_commands_topic(admin, kafka).partitions == 1
-    config = topic_offsets.topic_config(admin, kafka.commands_topic)
+    config = topic_config(admin, kafka.commands_topic)
     assert config["cleanup.policy"] == "delete"
     assert config["retention.ms"] == str(7 * 24 * 3600 * 1000)
 

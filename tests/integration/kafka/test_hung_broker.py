@@ -9,8 +9,9 @@ import pytest
 from tests.support.broker import RunningBroker
 
 from distributary.errors import KafkaUnavailable
-from distributary.kafka import group_admin, kafka_errors, librdkafka, topic_offsets
+from distributary.kafka import group_admin, librdkafka, topic_offsets
 from distributary.kafka.admin import Cluster
+from distributary.kafka.topics import ensure_topic, list_topics, topic_config
 
 pytestmark = pytest.mark.slow
 
@@ -20,21 +21,20 @@ def test_every_read_raises_while_the_broker_hangs(
 ) -> None:
     cluster = Cluster(broker.kafka, librdkafka.admin(broker.kafka))
     admin = cluster.admin
-    topic_offsets.ensure_topic(admin, "odds", 2)
+    ensure_topic(admin, "odds", 2)
     reads: dict[str, Callable[[], Any]] = {
         "ends": lambda: topic_offsets.end_offsets(admin, "odds", [0, 1]),
         "starts": lambda: topic_offsets.earliest_offsets(admin, "odds", [0, 1]),
         "ends by a described topic": lambda: topic_offsets.end_offsets(admin, "odds"),
         "at a time": lambda: topic_offsets.offsets_at(admin, "odds", 1_000),
-        "topics": lambda: topic_offsets.list_topics(admin),
-        "settings": lambda: topic_offsets.topic_config(admin, "odds"),
-        "groups": lambda: group_admin.listing(cluster),
-        "a group": lambda: group_admin.describe(cluster, "nobody"),
+        "topics": lambda: list_topics(admin),
+        "settings": lambda: topic_config(admin, "odds"),
+        "groups": lambda: group_admin.list_groups(cluster),
+        "a group": lambda: group_admin.describe_group(cluster, "nobody"),
     }
     for read in reads.values():
         read()
-    monkeypatch.setattr(topic_offsets, "TIMEOUT", 1.0)
-    monkeypatch.setattr(kafka_errors, "LIMIT", 1.0)
+    monkeypatch.setattr(librdkafka, "REQUEST_LIMIT", 1.0)
     broker.pause()
     answered = {}
     try:
@@ -50,7 +50,7 @@ def test_every_read_raises_while_the_broker_hangs(
 
 def test_offsets_are_read_after_an_election_that_the_client_has_not_heard_of(broker: RunningBroker) -> None:
     admin = librdkafka.admin(broker.kafka)
-    topic_offsets.ensure_topic(admin, "elected", 1)
+    ensure_topic(admin, "elected", 1)
     before = topic_offsets.leader_epochs(admin, "elected", [0])
     broker.kill()
     broker.start()

@@ -11,8 +11,9 @@ from tests.support.clock import LIMIT
 from tests.support.servers import free_port
 
 from distributary.config.sections import Kafka
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
 from distributary.kafka.record_lookup import RecordLookup
+from distributary.kafka.topics import ensure_topic
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,7 @@ def values(lookup: RecordLookup, wanted: dict[int, list[int]]) -> dict[tuple[int
 
 
 def test_hundreds_of_records_are_read_in_one_pass(kafka: Kafka, admin: AdminClient, name: str) -> None:
-    topic_offsets.ensure_topic(admin, name, 2)
+    ensure_topic(admin, name, 2)
     produce(kafka, name, 10_000, 0)
     produce(kafka, name, 300, 1)
     wanted = {0: [*range(0, 200), 9_000, 9_999], 1: list(range(300))}
@@ -46,7 +47,7 @@ def test_hundreds_of_records_are_read_in_one_pass(kafka: Kafka, admin: AdminClie
 
 
 def test_what_is_not_there_is_missing(kafka: Kafka, admin: AdminClient, name: str) -> None:
-    topic_offsets.ensure_topic(admin, name, 2)
+    ensure_topic(admin, name, 2)
     produce(kafka, name, 10)
     gone = TopicPartition(name, 0, 5)
     admin.delete_records([gone])[gone].result()
@@ -60,7 +61,7 @@ def test_what_is_not_there_is_missing(kafka: Kafka, admin: AdminClient, name: st
 
 
 def test_aborted_records_are_seen_only_when_asked_for(kafka: Kafka, admin: AdminClient, name: str) -> None:
-    topic_offsets.ensure_topic(admin, name, 1)
+    ensure_topic(admin, name, 1)
     writer = librdkafka.producer(kafka, transactional_id=name)
     writer.init_transactions(20)
     writer.begin_transaction()
@@ -76,7 +77,7 @@ def test_aborted_records_are_seen_only_when_asked_for(kafka: Kafka, admin: Admin
 
 
 def test_the_next_record_of_each_partition(kafka: Kafka, admin: AdminClient, name: str) -> None:
-    topic_offsets.ensure_topic(admin, name, 3)
+    ensure_topic(admin, name, 3)
     produce(kafka, name, 10, 0)
     produce(kafka, name, 10, 1)
     gone = TopicPartition(name, 1, 5)

@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient
 from distributary.config.sections import Kafka
 from distributary.errors import TopicError, TopicMissing
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.topics import delete_topic, ensure_topic, find_topic, list_topics, topic_config
 
 pytestmark = pytest.mark.slow
 
@@ -20,18 +21,18 @@ def produce(kafka: Kafka, topic: str, partition: int, times: list[int]) -> None:
 
 
 def test_a_topic_is_created_once_and_described(admin: AdminClient, name: str) -> None:
-    assert topic_offsets.find_topic(admin, name) is None
-    made = topic_offsets.ensure_topic(admin, name, 3, {"retention.ms": "1234567"})
+    assert find_topic(admin, name) is None
+    made = ensure_topic(admin, name, 3, {"retention.ms": "1234567"})
     assert made.partitions == 3
-    assert topic_offsets.ensure_topic(admin, name, 9) == made, "one that is there is left as it is"
-    assert topic_offsets.topic_config(admin, name)["retention.ms"] == "1234567"
-    assert name in topic_offsets.list_topics(admin)
+    assert ensure_topic(admin, name, 9) == made, "one that is there is left as it is"
+    assert topic_config(admin, name)["retention.ms"] == "1234567"
+    assert name in list_topics(admin)
 
 
 def test_another_topic_under_the_same_name_has_another_id(admin: AdminClient, name: str) -> None:
-    first = topic_offsets.ensure_topic(admin, name, 1)
-    topic_offsets.delete_topic(admin, name)
-    second = topic_offsets.ensure_topic(admin, name, 1)
+    first = ensure_topic(admin, name, 1)
+    delete_topic(admin, name)
+    second = ensure_topic(admin, name, 1)
     assert first.id != second.id
     assert len({first.id, second.id, "None", ""}) == 4
 
@@ -44,17 +45,17 @@ def test_a_missing_topic_is_named_and_never_made_by_a_look(
     producer = librdkafka.producer(kafka, delivery_timeout_ms=1000)
     producer.produce(name, b"x")
     producer.flush(5)
-    assert topic_offsets.find_topic(admin, name) is None
-    topic_offsets.delete_topic(admin, name)
+    assert find_topic(admin, name) is None
+    delete_topic(admin, name)
 
 
 def test_a_name_that_kafka_refuses_is_an_error_with_its_reason(admin: AdminClient) -> None:
     with pytest.raises(TopicError, match="bad name!"):
-        topic_offsets.ensure_topic(admin, "bad name!", 1)
+        ensure_topic(admin, "bad name!", 1)
 
 
 def test_offsets_at_both_ends_and_for_a_time(kafka: Kafka, admin: AdminClient, name: str) -> None:
-    topic_offsets.ensure_topic(admin, name, 2)
+    ensure_topic(admin, name, 2)
     produce(kafka, name, 0, [1000, 2000, 3000])
     assert topic_offsets.earliest_offsets(admin, name) == {0: 0, 1: 0}
     assert topic_offsets.end_offsets(admin, name) == {0: 3, 1: 0}
@@ -65,5 +66,5 @@ def test_offsets_at_both_ends_and_for_a_time(kafka: Kafka, admin: AdminClient, n
 def test_offsets_of_a_topic_that_was_made_just_now(admin: AdminClient, name: str) -> None:
     """Its partitions have no leader for a moment, which is waited for."""
     for at in range(3):
-        topic_offsets.ensure_topic(admin, f"{name}-{at}", 12)
+        ensure_topic(admin, f"{name}-{at}", 12)
         assert topic_offsets.end_offsets(admin, f"{name}-{at}") == dict.fromkeys(range(12), 0)

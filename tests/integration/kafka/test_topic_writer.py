@@ -12,10 +12,10 @@ from tests.support.wait import eventually
 
 from distributary.config.sections import Kafka
 from distributary.errors import TopicError
-from distributary.kafka import topic_offsets
 from distributary.kafka.draft import Draft
 from distributary.kafka.record_router import Gate
 from distributary.kafka.topic_writer import TopicWriter
+from distributary.kafka.topics import ensure_topic, replace_topic
 
 KEYS = [f"k{at}".encode() for at in range(9)]
 SPREAD = [2, 2, 0, 1, 1, 0, 1, 1, 2]
@@ -38,7 +38,7 @@ async def spread(writer: TopicWriter, topic: str) -> list[int]:
 async def test_record_for_an_added_partition_is_written_at_once(
     admin: AdminClient, writer: TopicWriter, name: str
 ) -> None:
-    topic_offsets.ensure_topic(admin, name, 1)
+    ensure_topic(admin, name, 1)
     assert (await writer.send(Draft(name, b"x"))).partition == 0
     await grow(admin, name, 3)
     await writer.prepare(name, 2)
@@ -52,7 +52,7 @@ async def test_record_for_an_added_partition_is_written_at_once(
 async def test_keys_are_spread_over_added_partitions_within_seconds(
     admin: AdminClient, writer: TopicWriter, name: str
 ) -> None:
-    topic_offsets.ensure_topic(admin, name, 1)
+    ensure_topic(admin, name, 1)
     assert await spread(writer, name) == [0] * 9
     await grow(admin, name, 3)
     await eventually(lambda: spread(writer, name), lambda found: found == SPREAD, limit=3.0)
@@ -61,9 +61,9 @@ async def test_keys_are_spread_over_added_partitions_within_seconds(
 async def test_topic_made_anew_with_more_partitions(
     admin: AdminClient, writer: TopicWriter, name: str
 ) -> None:
-    topic_offsets.ensure_topic(admin, name, 1)
+    ensure_topic(admin, name, 1)
     assert await spread(writer, name) == [0] * 9
-    topic_offsets.fresh_topic(admin, name, 3)
+    replace_topic(admin, name, 3)
     await writer.prepare(name, 2)
     assert (await writer.send(Draft(name, b"x", partition=2))).partition == 2
     await eventually(lambda: spread(writer, name), lambda found: found == SPREAD, limit=3.0)

@@ -15,10 +15,11 @@ from tests.support.serving_publisher import raw, serving
 
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable, TopicError
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
 from distributary.kafka.draft import Draft
 from distributary.kafka.record_router import Gate
 from distributary.kafka.topic_writer import TopicWriter
+from distributary.kafka.topics import ensure_topic
 from distributary.model.feed import Feed
 from distributary.publisher.websocket.client_publish import Inlet
 
@@ -30,7 +31,7 @@ FEED = Feed("moves", TOPIC, publish=True, publish_key="player")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     running = RunningBroker(tmp_path_factory.mktemp("broker"))
     running.start()
-    topic_offsets.ensure_topic(librdkafka.admin(running.kafka), TOPIC, 2)
+    ensure_topic(librdkafka.admin(running.kafka), TOPIC, 2)
     yield running
     running.stop()
 

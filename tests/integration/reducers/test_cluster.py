@@ -20,7 +20,7 @@ from tests.support.spark_cluster import SparkCluster
 from tests.support.stack import RunningStack
 from tests.support.wait import eventually
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import delete_topic, ensure_topic
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -92,7 +92,7 @@ async def test_a_view_runs_on_two_workers_and_outlives_one(
     stack: RunningStack, database: Database, cluster: SparkCluster, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
-    topic_offsets.ensure_topic(stack.admin(), topic, 2)
+    ensure_topic(stack.admin(), topic, 2)
     counting = Counting(stack, database.url, topic)
     file = tmp_path / "distributary.toml"
     file.write_text(SETTINGS.format(master=cluster.url))
@@ -125,7 +125,7 @@ async def test_a_view_runs_on_two_workers_and_outlives_one(
     finally:
         driver.stop()
         counting.store.close()
-        topic_offsets.delete_topic(stack.admin(), topic)
+        delete_topic(stack.admin(), topic)
 
 
 def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.support.clock import LIMIT
 from tests.support.reducer_drivers import Drivers
 from tests.support.stack import RunningStack
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import delete_topic, ensure_topic
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -30,7 +30,7 @@ async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
     admin = stack.admin()
-    topic_offsets.ensure_topic(admin, topic, 2)
+    ensure_topic(admin, topic, 2)
     view = View("bets", "f", reduce="aggregate", aggregates={"bets": "count()"})
     definition = Definition(view, Feed("f", topic))
     writer = RedisWriter(database.url)
@@ -71,7 +71,7 @@ async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
     finally:
         drivers.stop()
         writer.close()
-        topic_offsets.delete_topic(admin, topic)
+        delete_topic(admin, topic)
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
     """Three slots: one view of two partitions is live in Real-Time Mode, the other must not take the rest."""
     topic = f"t-{tmp_path.name}-{os.getpid()}"
     admin = stack.admin()
-    topic_offsets.ensure_topic(admin, topic, 2)
+    ensure_topic(admin, topic, 2)
     writer = RedisWriter(database.url)
     builds = []
     for name in ("one", "two"):
@@ -109,7 +109,7 @@ async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
     finally:
         drivers.stop()
         writer.close()
-        topic_offsets.delete_topic(admin, topic)
+        delete_topic(admin, topic)
 
 
 def _engines(writer: RedisWriter) -> dict[str, str]:

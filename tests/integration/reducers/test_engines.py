@@ -7,7 +7,7 @@ import asyncio
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 
 BACKLOG = 60_000
 
@@ -23,7 +23,7 @@ async def test_micro_batches_can_be_forced(feeding: Feeding) -> None:
 
 async def test_a_large_backlog_is_drained_in_batches_and_then_followed_live(feeding: Feeding) -> None:
     """More records than ``catchup_lag`` in more partitions than there are cores."""
-    topic_offsets.ensure_topic(feeding.stack.admin(), feeding.topic, 8)
+    ensure_topic(feeding.stack.admin(), feeding.topic, 8)
     feeding.produce((f"user{i % 1000}", {"stake": i % 7}) for i in range(BACKLOG))
     view = await feeding.view(
         wait=False,

@@ -11,7 +11,7 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 from tests.support.wait import eventually
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import delete_topic, ensure_topic
 from distributary.reducers.event_reader import EventReader, EventsLost
 
 pytestmark = pytest.mark.slow
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def readers(feeding: Feeding) -> Iterator[list[EventReader]]:
     started: list[EventReader] = []
-    topic_offsets.ensure_topic(feeding.stack.admin(), feeding.topic, 1)
+    ensure_topic(feeding.stack.admin(), feeding.topic, 1)
     feeding.produce((None, b"%d" % n) for n in range(10))
     yield started
     for one in started:
         one.close()
-    topic_offsets.delete_topic(feeding.stack.admin(), feeding.topic)
+    delete_topic(feeding.stack.admin(), feeding.topic)
 
 
 def read(feeding: Feeding, readers: list[EventReader], start: int) -> tuple[EventReader, threading.Event]:

@@ -13,7 +13,7 @@ from tests.support.clock import LIMIT
 from tests.support.stack import Feeding
 
 import distributary
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 
 RULES: dict[str, Any] = {
     "reduce": "tests.support.fold_functions:add_action",
@@ -54,8 +54,8 @@ async def test_an_event_goes_into_every_row_of_every_partition(feeding: Feeding)
 
 async def test_a_rebuilt_view_takes_both_feeds_in_the_order_of_their_times(feeding: Feeding) -> None:
     """Events between two actions are folded between them again, and those after all come last."""
-    topic_offsets.ensure_topic(feeding.stack.admin(), feeding.topic, 1)
-    topic_offsets.ensure_topic(feeding.stack.admin(), feeding.events_topic, 1)
+    ensure_topic(feeding.stack.admin(), feeding.topic, 1)
+    ensure_topic(feeding.stack.admin(), feeding.events_topic, 1)
     at = int(time.time() * 1000) - 60_000
     for offset, key in ((0, "a"), (20, "b"), (40, "a")):
         feeding.produce([(key, {"n": offset + 1})], timestamp=at + offset)
@@ -75,7 +75,7 @@ async def test_in_micro_batches_events_come_with_the_next_action(feeding: Feedin
 
 
 async def test_an_event_feed_of_several_partitions_is_refused_by_name(feeding: Feeding) -> None:
-    topic_offsets.ensure_topic(feeding.stack.admin(), feeding.events_topic, 2)
+    ensure_topic(feeding.stack.admin(), feeding.events_topic, 2)
     view = await feeding.view(wait=False, events={}, **RULES)
     said = await feeding.until(view, lambda said: said["status"] == "stopped")
     assert f"the topic {feeding.events_topic} of its event feed has 2 partitions" in said["reason"]

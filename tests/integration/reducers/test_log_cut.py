@@ -17,6 +17,7 @@ from tests.support.clock import LIMIT
 from tests.support.reducer_drivers import Drivers
 
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.topics import ensure_topic
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -53,7 +54,7 @@ class Scene:
         self.store = RedisWriter(url)
         self.drivers = Drivers(broker.broker.address, url, folder, 'batch = "5 s"')
         # All is in the first partition; with a second one, views may be re-keyed.
-        topic_offsets.ensure_topic(librdkafka.admin(broker.kafka), TOPIC, 2)
+        ensure_topic(librdkafka.admin(broker.kafka), TOPIC, 2)
         self.builds: list[Build] = []
         self.passes: dict[str, Callable[[int], bool]] = {}
 

@@ -19,6 +19,7 @@ from tests.support.stack import RunningStack
 from tests.support.wait import eventually
 
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.topics import ensure_topic
 from distributary.model.build import Build
 from distributary.model.feed import Feed
 from distributary.model.query import Query
@@ -194,7 +195,7 @@ async def test_what_waits_is_bounded_in_bytes(tasks: Tasks) -> None:
 async def test_a_task_writes_nothing_after_an_election(tasks: Tasks, stack: RunningStack, of: str) -> None:
     """The epochs are asked for after the records came and before they are written."""
     admin = librdkafka.admin(stack.config.kafka)
-    topic = topic_offsets.ensure_topic(admin, f"elected-{of}", 1).name
+    topic = ensure_topic(admin, f"elected-{of}", 1).name
     (epoch,) = topic_offsets.leader_epochs(admin, topic).values()
     for known, writes in ((epoch, True), (epoch - 1, False)):
         words: dict[str, Any] = {of: Leaders(topic, {0: known})}

@@ -20,7 +20,7 @@ from tests.support.reducer_drivers import Drivers
 from tests.support.servers import StoreServer
 from tests.support.stack import RunningStack
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import delete_topic, ensure_topic
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -113,7 +113,7 @@ async def test_between_micro_batches_and_in_real_time_mode(
     stack: RunningStack, own_store: StoreServer, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
-    topic_offsets.ensure_topic(stack.admin(), topic, 2)
+    ensure_topic(stack.admin(), topic, 2)
     drivers = Drivers(stack.config.kafka.bootstrap_servers, own_store.url, tmp_path, 'batch = "5 s"')
     views = Views(stack, own_store, drivers, topic, {"micro": "microbatch", "live": "realtime"})
     try:
@@ -128,14 +128,14 @@ async def test_between_micro_batches_and_in_real_time_mode(
         await views.all_counted()
     finally:
         drivers.stop()
-        topic_offsets.delete_topic(stack.admin(), topic)
+        delete_topic(stack.admin(), topic)
 
 
 async def test_between_the_batches_of_a_backlog(
     stack: RunningStack, own_store: StoreServer, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
-    topic_offsets.ensure_topic(stack.admin(), topic, 2)
+    ensure_topic(stack.admin(), topic, 2)
     drivers = Drivers(stack.config.kafka.bootstrap_servers, own_store.url, tmp_path)
     views = Views(stack, own_store, drivers, topic, {"backlog": "auto"})
     views.produce(12_000)
@@ -153,4 +153,4 @@ async def test_between_the_batches_of_a_backlog(
         await views.all_counted()
     finally:
         drivers.stop()
-        topic_offsets.delete_topic(stack.admin(), topic)
+        delete_topic(stack.admin(), topic)

@@ -16,6 +16,7 @@ from tests.support.stack import Feeding
 
 import distributary
 from distributary.kafka import topic_offsets
+from distributary.kafka.topics import delete_topic, ensure_topic, topic_config
 from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.reducers.rekey import internal_topic
@@ -72,7 +73,7 @@ async def test_keys_that_move_when_a_topic_grows_are_followed(feeding: Feeding) 
 
 async def test_a_start_at_now_is_a_place_and_stays_there(feeding: Feeding) -> None:
     """A view that starts at now must not start at a later now when its query starts again."""
-    topic_offsets.ensure_topic(feeding.stack.admin(), feeding.topic, 1)
+    ensure_topic(feeding.stack.admin(), feeding.topic, 1)
     feeding.produce([("old", {"n": 1})])
     view = await feeding.view(start="now")
     _grow(feeding, 2)
@@ -83,7 +84,7 @@ async def test_a_start_at_now_is_a_place_and_stays_there(feeding: Feeding) -> No
 
 
 async def test_a_start_at_a_time(feeding: Feeding) -> None:
-    topic_offsets.ensure_topic(feeding.stack.admin(), feeding.topic, 2)
+    ensure_topic(feeding.stack.admin(), feeding.topic, 2)
     for at, key in enumerate("abcd"):
         feeding.produce([(key, {"n": at})], partition=at % 2, timestamp=1_700_000_000_000 + at * 1000)
     view = await feeding.view(start="2023-11-14T22:13:22Z")
@@ -111,14 +112,14 @@ async def test_positions_are_shown_as_a_consumer_group(feeding: Feeding) -> None
 async def test_another_topic_under_the_same_name_is_a_new_view(feeding: Feeding) -> None:
     """Rebuilt under a new epoch (R8); meanwhile subscribers are asked to come back (R9)."""
     admin = feeding.stack.admin()
-    topic_offsets.ensure_topic(admin, feeding.topic, 2)
+    ensure_topic(admin, feeding.topic, 2)
     feeding.produce((f"old{i}", {"n": i}) for i in range(5))
     view = await feeding.view(feed={"create": False})
     before = await feeding.live(view, "realtime")
-    topic_offsets.delete_topic(admin, feeding.topic)
+    delete_topic(admin, feeding.topic)
     await feeding.until(view, lambda said: "no topic" in said["reason"] or "no such topic" in said["reason"])
     # As many partitions and more records than before: only the topic's id tells that it is another.
-    topic_offsets.ensure_topic(admin, feeding.topic, 2)
+    ensure_topic(admin, feeding.topic, 2)
     feeding.produce((f"new{i}", {"n": i}) for i in range(50))
     refused = await _refusals_until_subscribed(feeding, view)
     # How many depends on how long the build takes; the hub's own tests see that there are some.
@@ -157,7 +158,7 @@ async def _refusals_until_subscribed(feeding: Feeding, view: str) -> list[dict[s
 
 async def test_records_that_retention_took_make_a_view_incomplete(feeding: Feeding) -> None:
     admin = feeding.stack.admin()
-    topic_offsets.ensure_topic(admin, feeding.topic, 1)
+    ensure_topic(admin, feeding.topic, 1)
     feeding.produce((f"k{i}", {"n": i}) for i in range(10))
     _delete_records(feeding, 5)
     view = await feeding.view()
@@ -179,13 +180,13 @@ async def test_rekeyed_records_that_were_deleted_before_they_were_folded_make_a_
     writer, admin = feeding.stack.writer(), feeding.stack.admin()
     build = Build(view, writer.views()[view].live)
     internal = internal_topic(build)
-    settings_of = topic_offsets.topic_config(admin, internal)
+    settings_of = topic_config(admin, internal)
     kept = {name: settings_of[name] for name in ("cleanup.policy", "retention.ms", "retention.bytes")}
     assert kept == {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     info = writer.build(build)
     assert info is not None
     (partition, mark) = next(iter(info.marks.items()))
-    topic_offsets.delete_records(admin, internal, {partition: mark.offset + 1})
+    topic_offsets.delete_records_before(admin, internal, {partition: mark.offset + 1})
     with redis.Redis.from_url(feeding.stack.config.store.url) as client:
         client.hset(BuildKeys(build).meta, f"m:{partition}", str(Mark(3)))
     feeding.produce([("u", {"sport": "x"})])  # a write that does not follow the mark is refused
@@ -220,7 +221,7 @@ async def test_a_view_waits_for_its_topic(feeding: Feeding) -> None:
     view = await feeding.view(wait=False, feed={"create": False})
     said = await feeding.until(view, lambda said: bool(said.get("reason")))
     assert f"there is no topic {feeding.topic}" in said["reason"]
-    topic_offsets.ensure_topic(feeding.stack.admin(), feeding.topic, 1)
+    ensure_topic(feeding.stack.admin(), feeding.topic, 1)
     feeding.produce([("a", {"n": 1})])
     await feeding.rows_become(view, {"a": {"n": 1}})
     await feeding.until(view, lambda said: (said["status"], said["reason"]) == ("live", ""))

@@ -105,7 +105,7 @@ def once_listed(run: Run, *words: str, denied: str, stdin: str = "") -> Done:
 
 @pytest.mark.usefixtures("lists")
 def test_who_may_look_and_no_more(run: Run, topic: str, ann: tuple[str, ...]) -> None:
-    unseen = "cannot be described"
+    unseen = "cannot describe topic"
     run("acls", "add", "--principal", "User:ann", "--operation", "describe", "--topic", topic).good()
     # Nobody who may write nothing gets as far as a record: there is no number to be had for it.
     done = once_listed(run, "produce", topic, *ann, stdin="x", denied=unseen)

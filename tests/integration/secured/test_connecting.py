@@ -50,7 +50,7 @@ CASES: dict[str, tuple[float, Callable[[SecuredCluster], Properties], list[str]]
     "a plain client to a port with passwords": (
         AT_LAST,
         lambda cluster: {"bootstrap.servers": cluster.address("SASL_PLAINTEXT")},
-        ["it may want a password", "sasl.*"],
+        ["it may require a password", "sasl.*"],
     ),
 }
 Case = tuple[float, Properties, list[str]]

@@ -21,12 +21,13 @@ from distributary.config.embedded_defaults import kafka_secret, scram_login
 from distributary.config.private_files import read_secret
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaRefused, KafkaUnavailable
-from distributary.kafka import librdkafka, quota_admin, topic_offsets
-from distributary.kafka.admin import Cluster
+from distributary.kafka import librdkafka, quota_admin
+from distributary.kafka.admin import Cluster, wait_for_kafka
 from distributary.kafka.changed_keys import TouchedKeys
 from distributary.kafka.draft import Draft
 from distributary.kafka.record_router import make_gate
 from distributary.kafka.topic_writer import TopicWriter
+from distributary.kafka.topics import ensure_topic, get_topic, list_topics
 from distributary.model.position import Mark
 from distributary.stack.embedded_servers import INTERNAL, users
 
@@ -43,7 +44,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     folder = tmp_path_factory.mktemp("secure")
     configure(folder, secure=False)
     plain = RunningStack(folder).start(services=[])
-    topic_offsets.ensure_topic(plain.admin(), "shop-orders", 2)
+    ensure_topic(plain.admin(), "shop-orders", 2)
     plain.produce("shop-orders", [("a", {"id": "a", "n": 1})])
     plain.stop()
     plain.close()
@@ -114,7 +115,7 @@ async def test_the_publisher_writes_what_clients_publish_and_reads_it_again(secu
         end = await writer.send(Draft("shop-orders", b'{"id": "a", "n": 1}', b"a"))
     finally:
         await writer.close()
-    there = topic_offsets.get_topic(librdkafka.admin(kafka), "shop-orders")
+    there = get_topic(librdkafka.admin(kafka), "shop-orders")
     spans = {first.partition: Mark(first.offset)}, {first.partition: Mark(end.offset + 1)}
     assert await TouchedKeys(kafka)("shop-orders", there.id, *spans, 10) == {"a"}
 
@@ -134,10 +135,10 @@ def test_passwords_are_shown_nowhere(secure: RunningStack) -> None:
 def test_nobody_gets_in_without_a_password(secure: RunningStack) -> None:
     servers = secure.config.kafka.bootstrap_servers
     with pytest.raises((KafkaRefused, KafkaUnavailable)):
-        topic_offsets.wait_for_kafka(Kafka(bootstrap_servers=servers), 3.0, patient=False)
+        wait_for_kafka(Kafka(bootstrap_servers=servers), 3.0, patient=False)
     wrong = Kafka(bootstrap_servers=servers, properties=scram_login("distributary", "wrong"))
-    with pytest.raises(KafkaRefused, match="does not let this client in"):
-        topic_offsets.wait_for_kafka(wrong, 20 * LIMIT, patient=False)
+    with pytest.raises(KafkaRefused, match="refuses the connection"):
+        wait_for_kafka(wrong, 20 * LIMIT, patient=False)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_quotas_and_reassignments_log_in_too(secure: RunningStack, run: Run) -> 
     broker = secure.config.kafka.bootstrap_servers
     for properties, said in (
         ({}, "does not answer"),
-        (scram_login("distributary", "wrong"), "does not let this client in"),
+        (scram_login("distributary", "wrong"), "refuses the connection"),
         (login(secure, "distributary-publisher").properties, "uthorization"),
     ):
         kafka = Kafka(bootstrap_servers=broker, properties=properties)
@@ -235,8 +236,8 @@ def test_users_are_added_listed_and_deleted(secure: RunningStack, run: Run) -> N
     assert made["mechanism"] == "SCRAM-SHA-512"
     servers = secure.config.kafka.bootstrap_servers
     ann = Kafka(bootstrap_servers=servers, properties=scram_login("ann", made["password"]))
-    topic_offsets.wait_for_kafka(ann, 20 * LIMIT)
-    assert topic_offsets.list_topics(librdkafka.admin(ann)) == [], "she may see nothing yet"
+    wait_for_kafka(ann, 20 * LIMIT)
+    assert list_topics(librdkafka.admin(ann)) == [], "she may see nothing yet"
     run("acls", "add", "--principal", "User:ann", "--operation", "describe", "--topic", "shop-orders").good()
     deadline = asyncio.run(_seen(ann))
     assert deadline == ["shop-orders"]
@@ -247,17 +248,17 @@ def test_users_are_added_listed_and_deleted(secure: RunningStack, run: Run) -> N
     other = run("users", "add", "ann", "--replace", "--password-stdin", stdin="correct horse\n").good()
     assert "correct horse" not in other.out
     changed = Kafka(bootstrap_servers=servers, properties=scram_login("ann", "correct horse"))
-    topic_offsets.wait_for_kafka(changed, 20 * LIMIT)
+    wait_for_kafka(changed, 20 * LIMIT)
     run("users", "delete", "nobody").bad("there is no user nobody", status=2)
     run("users", "delete", "ann").good()
     assert run("users", "list", "ann", "--json").good().json == []
     with pytest.raises(KafkaRefused):
-        topic_offsets.wait_for_kafka(changed, 20 * LIMIT, patient=False)
+        wait_for_kafka(changed, 20 * LIMIT, patient=False)
 
 
 async def _seen(kafka: Kafka) -> list[str]:
     async with asyncio.timeout(10 * LIMIT):
-        while not (found := topic_offsets.list_topics(librdkafka.admin(kafka))):
+        while not (found := list_topics(librdkafka.admin(kafka))):
             await asyncio.sleep(0.1)
         return found
 
@@ -266,21 +267,21 @@ def test_a_new_folder_is_secure_from_its_first_start_and_passwords_can_be_replac
     configure(tmp_path, secure=True)
     stack = RunningStack(tmp_path).start(services=[])
     before = stack.config.kafka
-    topic_offsets.ensure_topic(stack.admin(), "kept", 1)
+    ensure_topic(stack.admin(), "kept", 1)
     stack.kill("kafka")
-    topic_offsets.wait_for_kafka(before, 60 * LIMIT)
+    wait_for_kafka(before, 60 * LIMIT)
     stack.stop()
     for user in (*users(), INTERNAL):
         kafka_secret(stack.config.data_dir, user).unlink()
     stack.start(services=[])
     try:
-        assert "kept" in topic_offsets.list_topics(stack.admin())
+        assert "kept" in list_topics(stack.admin())
         assert stack.config.kafka.properties != before.properties
         old = Kafka(
             bootstrap_servers=stack.config.kafka.bootstrap_servers, properties=dict(before.properties)
         )
         with pytest.raises(KafkaRefused):
-            topic_offsets.wait_for_kafka(old, 20 * LIMIT, patient=False)
+            wait_for_kafka(old, 20 * LIMIT, patient=False)
     finally:
         stack.stop()
         stack.close()

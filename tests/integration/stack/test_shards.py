@@ -17,7 +17,7 @@ from tests.support.stack import Feeding, RunningStack
 from tests.support.wait import eventually
 
 import distributary
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import delete_topic
 from distributary.model.sharding import shard_of
 from distributary.setup.store_server import bundled
 
@@ -66,7 +66,7 @@ def sharded(stack: RunningStack, servers: list[StoreServer], tmp_path: Path) -> 
     running.close()
     admin = stack.admin()
     for topic in (TOPIC, f"{TOPIC}.commands", f"{TOPIC}.dead-letters"):
-        topic_offsets.delete_topic(admin, topic)
+        delete_topic(admin, topic)
 
 
 def names(servers: list[StoreServer]) -> list[list[str]]:

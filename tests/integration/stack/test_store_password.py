@@ -13,7 +13,6 @@ from tests.support.fake_components import Heard
 from distributary.config import Config, Kafka, Store
 from distributary.config.embedded_defaults import store_secret
 from distributary.config.private_files import read_secret
-from distributary.kafka import topic_offsets
 from distributary.stack import embedded_stack, stack_file
 from distributary.stack.embedded_stack import Stack
 
@@ -21,7 +20,7 @@ from distributary.stack.embedded_stack import Stack
 async def test_only_a_private_file_shows_the_password_of_the_embedded_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_offsets, "wait_for_kafka", lambda *args: "cluster")
+    monkeypatch.setattr(embedded_stack, "wait_for_kafka", lambda *args: "cluster")
     monkeypatch.setattr(embedded_stack, "create_topics", lambda config: None)
     given = Config(
         Kafka(bootstrap_servers="k:1"), Store(start_timeout=20 * LIMIT), data_dir=tmp_path / "data"

@@ -12,7 +12,7 @@ from tests.support.clock import LIMIT
 from tests.support.doc_blocks import blocks, missing
 from tests.support.stack import RunningStack
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import delete_topic
 
 PAGE = "docs/how-to/workers.md"
 TOPICS = ("shop.orders", "shop.invoices", "shop.orders.dead-letters")
@@ -60,4 +60,4 @@ def test_whoever_does_what_the_page_says_sees_what_it_shows(stack: RunningStack,
                 one.kill()
                 one.wait()
         for name in TOPICS:
-            topic_offsets.delete_topic(stack.admin(), name)
+            delete_topic(stack.admin(), name)

@@ -20,7 +20,8 @@ from confluent_kafka import TopicPartition
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
 
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import delete_topic, ensure_topic
 
 FUNCTIONS = """
 import json, time
@@ -50,8 +51,8 @@ class Crew:
         (folder / "functions.py").write_text(FUNCTIONS)
         self._env = {**os.environ, "DISTRIBUTARY_DATA_DIR": str(folder / "data")}
         admin = stack.admin()
-        topic_offsets.ensure_topic(admin, self.topic, partitions)
-        topic_offsets.ensure_topic(admin, self.to, 1)
+        ensure_topic(admin, self.topic, partitions)
+        ensure_topic(admin, self.to, 1)
         self.process: subprocess.Popen[str] | None = None
 
     def start(self, function: str, *words: str) -> subprocess.Popen[str]:
@@ -145,7 +146,7 @@ def make_crew(stack: RunningStack, tmp_path: Path) -> Iterator[Callable[[int], C
             crew.process.kill()
             crew.process.communicate()
         for name in (crew.topic, crew.to, f"{crew.topic}.dead-letters"):
-            topic_offsets.delete_topic(admin, name)
+            delete_topic(admin, name)
 
 
 def test_killed_workers_lose_nothing_and_with_exactly_once_repeat_nothing(

@@ -13,7 +13,7 @@ from distributary.kafka.naming import (
     application,
     check_group,
     check_topic,
-    strangers,
+    foreign_client_ids,
     suggestion,
 )
 
@@ -83,4 +83,4 @@ def test_ones_own_convention() -> None:
 
 def test_whose_a_client_is() -> None:
     assert [application(one) for one in ("shop-7", "Shop.web", "shop", "")] == ["shop", "shop", "shop", ""]
-    assert strangers(["shop-1", "cart-2", "cart-2", "shop_9"], "shop-new") == ["cart-2"]
+    assert foreign_client_ids(["shop-1", "cart-2", "cart-2", "shop_9"], "shop-new") == ["cart-2"]

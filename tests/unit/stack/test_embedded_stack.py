@@ -16,7 +16,6 @@ from tests.support.servers import free_port
 from distributary.config import Config, Kafka, Store, load
 from distributary.errors import ConfigError, DataFolderBusy, KafkaUnavailable, StackError, StoreUnavailable
 from distributary.httpd import dev_certificates
-from distributary.kafka import topic_offsets
 from distributary.stack import embedded_stack, prerequisites, stack_file
 from distributary.stack.embedded_stack import Stack
 from distributary.stack.stack_components import Service
@@ -102,7 +101,7 @@ async def test_services_are_told_the_addresses_the_ports_and_whose_they_are(
 
     monkeypatch.setenv("DISTRIBUTARY_TEST_OUT", str(tmp_path / "out"))
     monkeypatch.setattr(embedded_stack, "wait_for_store", there)
-    monkeypatch.setattr(topic_offsets, "wait_for_kafka", lambda *args: "cluster")
+    monkeypatch.setattr(embedded_stack, "wait_for_kafka", lambda *args: "cluster")
     monkeypatch.setattr(embedded_stack, "create_topics", lambda config: None)
     monkeypatch.setattr(embedded_stack, "apply", lambda config: ["view odds: new"])
     found = prerequisites.Found(None, None, Path("/java"))

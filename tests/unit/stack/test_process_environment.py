@@ -13,7 +13,6 @@ from tests.support.fake_components import SERVE, Heard
 from tests.support.servers import free_port
 
 from distributary.config import Config, Kafka, Spark, Store
-from distributary.kafka import topic_offsets
 from distributary.stack import embedded_stack, prerequisites, stack_components
 from distributary.stack.child_process import Child
 from distributary.stack.embedded_stack import Stack
@@ -89,7 +88,7 @@ async def test_what_is_started_gets_no_planted_secret(
     monkeypatch.setattr(Child, "start", classmethod(recorded))
     monkeypatch.setattr(Server, "wait_ready", there)
     monkeypatch.setattr(stack_components, "_cluster", ours)
-    monkeypatch.setattr(topic_offsets, "wait_for_kafka", lambda *args: None)
+    monkeypatch.setattr(embedded_stack, "wait_for_kafka", lambda *args: None)
     monkeypatch.setattr(embedded_stack, "create_topics", lambda config: None)
     monkeypatch.setattr(embedded_stack, "apply", lambda config: [])
     tools = prerequisites.Found(

@@ -24,6 +24,7 @@ from distributary.errors import KafkaUnavailable, TopicError
 from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.registry.schemas_topic_records import Record
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.topics import ensure_topic, get_topic, topic_config
 
 log = logging.getLogger(__name__)
 
@@ -128,12 +129,12 @@ class SchemaLog:
         return librdkafka.admin(self._kafka)
 
     def _end(self) -> tuple[str, int]:
-        found = topic_offsets.get_topic(self._admin(), self._topic)
+        found = get_topic(self._admin(), self._topic)
         return found.id, topic_offsets.end_offsets(self._admin(), self._topic, [0])[0]
 
     def _ensure(self) -> str:
-        found = topic_offsets.ensure_topic(self._admin(), self._topic, 1, {"cleanup.policy": "compact"})
-        policy = topic_offsets.topic_config(self._admin(), self._topic).get("cleanup.policy")
+        found = ensure_topic(self._admin(), self._topic, 1, {"cleanup.policy": "compact"})
+        policy = topic_config(self._admin(), self._topic).get("cleanup.policy")
         if policy != "compact":
             raise TopicError(
                 f"the schemas topic {self._topic} has cleanup.policy = {policy}: schemas would be lost",

@@ -14,7 +14,7 @@ from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable
 from distributary.gateway.error_codes import RestCode, api_error
 from distributary.kafka import librdkafka, topic_offsets
-from distributary.kafka.topic_offsets import Topic
+from distributary.kafka.topics import Topic, find_topic, list_topics, topic_config
 
 SECONDS = 5.0
 """How long the brokers may take to say what there is."""
@@ -40,14 +40,14 @@ class Cluster:
 
     def topics(self) -> list[str]:
         """Name the topics, Kafka's own left out."""
-        return topic_offsets.list_topics(self.admin())
+        return list_topics(self.admin())
 
     def topic(self, name: str) -> dict[str, Any]:
         """Describe a topic with its settings."""
         partitions = self.partitions(name)
         return {
             "name": name,
-            "configs": topic_offsets.topic_config(self.admin(), name),
+            "configs": topic_config(self.admin(), name),
             "partitions": partitions,
         }
 
@@ -56,7 +56,7 @@ class Cluster:
         found = self._metadata().topics.get(name)
         if found is None or found.error is not None:
             if _possible(name):
-                topic_offsets.find_topic(self.admin(), name)  # raises where it is only kept from us
+                find_topic(self.admin(), name)  # raises where it is only kept from us
             raise missing(name)
         return [
             {
@@ -99,7 +99,7 @@ class Cluster:
         """Describe a topic as it was seen a few seconds ago at most; raises unless there is one."""
         known, until = self._seen.get(name, (None, 0.0))
         if known is None or fresh or until < self._clock():
-            known = topic_offsets.find_topic(self.admin(), name) if _possible(name) else None
+            known = find_topic(self.admin(), name) if _possible(name) else None
             if known is None:
                 self._seen.pop(name, None)
                 raise missing(name)

@@ -23,6 +23,7 @@ from distributary.gateway.rest_proxy.consumer_instance import SLICE
 from distributary.gateway.rest_proxy.metadata_client import Cluster
 from distributary.gateway.topic_stream.stream_cursor import Asked, begin, local_id
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.topics import Topic
 
 _BATCH = 200
 _LOOK = 2.0
@@ -112,7 +113,7 @@ class Follow:
             return {}
         places = [TopicPartition(self._topic, number) for number in ends]
         try:
-            known = self._consumer.committed(places, timeout=topic_offsets.TIMEOUT)
+            known = self._consumer.committed(places, timeout=librdkafka.REQUEST_LIMIT)
         except KafkaException as error:
             raise refused(error.args[0], f"the group {asked.group!r}") from None
         return {one.partition: one.offset for one in known if one.offset >= 0}
@@ -141,7 +142,7 @@ class Follow:
                 raise
         self._looked = time.monotonic()
 
-    def _go_on(self, seen: topic_offsets.Topic) -> None:
+    def _go_on(self, seen: Topic) -> None:
         asked = Asked(
             "earliest",
             offsets=dict(self.positions),

@@ -15,7 +15,8 @@ from tests.support.stack import Feeding, RunningStack
 
 from distributary.config import Config
 from distributary.gateway.registry import schemas_topic_records
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import ensure_topic
 
 MONEY = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}
 BET = {"type": "record", "name": "Bet", "fields": [{"name": "stake", "type": "Money"}]}
@@ -64,7 +65,7 @@ LOG: list[tuple[Any, Any]] = [
 @pytest.fixture
 async def call(start: Start, settings: Config, stack: RunningStack, feeding: Feeding) -> AsyncIterator[Calls]:
     topic = settings.gateway.schemas_topic
-    topic_offsets.ensure_topic(stack.admin(), topic, 1, {"cleanup.policy": "compact"})
+    ensure_topic(stack.admin(), topic, 1, {"cleanup.policy": "compact"})
     producer = librdkafka.producer(stack.config.kafka)
     for pair in LOG:
         where, said = (json.dumps(one).replace("TOPIC", feeding.topic) for one in pair)
@@ -139,7 +140,7 @@ async def test_what_cannot_be_done_here_is_refused(
     assert await register(call, "arriving", '"int"') == 42205
     assert (await call("DELETE", "/subjects/frozen")).code == 42205
     assert (await call("PUT", "/config/frozen", {"compatibility": "NONE"}, type=JSON)).code == 42205
-    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 1)
+    ensure_topic(stack.admin(), feeding.topic, 1)
     body = {"records": [{"value": {"stake": {"cents": 1}}}], "value_schema_id": 6}
     refused = await call("POST", f"/topics/{feeding.topic}", body, type=media("avro"))
     assert (refused.code, "Money" in refused.body["message"]) == (42203, True)

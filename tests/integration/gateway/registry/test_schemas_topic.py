@@ -22,7 +22,8 @@ from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.registry.schemas_topic import SchemaLog
 from distributary.gateway.registry.schemas_topic_records import Record
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import delete_topic, ensure_topic, find_topic
 
 INT, LONG = Schema("AVRO", '"int"'), Schema("AVRO", '"long"')
 
@@ -53,7 +54,7 @@ async def test_decision_on_outdated_catalog_is_not_written(settings: Config) -> 
 
 async def test_topic_that_would_lose_schemas_is_rejected(settings: Config, stack: RunningStack) -> None:
     topic = settings.gateway.schemas_topic
-    topic_offsets.ensure_topic(stack.admin(), topic, 1, {"cleanup.policy": "compact,delete"})
+    ensure_topic(stack.admin(), topic, 1, {"cleanup.policy": "compact,delete"})
     with pytest.raises(TopicError, match="would be lost"):
         await SchemaLog(settings.kafka, topic).caught_up()
 
@@ -128,7 +129,7 @@ async def test_recreated_topic_is_read_from_the_start(settings: Config, stack: R
     log, other = SchemaLog(settings.kafka, topic), SchemaLog(settings.kafka, topic)
     try:
         assert await log.change(lambda catalog: register(catalog, "old", INT)) == 1
-        topic_offsets.delete_topic(stack.admin(), topic)
+        delete_topic(stack.admin(), topic)
         await eventually(_is_deleted(stack, topic), bool)
         for name in ("b", "c", "d"):
             await other.change(partial(register, subject=name, schema=LONG))
@@ -141,6 +142,6 @@ async def test_recreated_topic_is_read_from_the_start(settings: Config, stack: R
 
 def _is_deleted(stack: RunningStack, topic: str) -> Callable[[], Awaitable[bool]]:
     async def is_deleted() -> bool:
-        return topic_offsets.find_topic(stack.admin(), topic) is None
+        return find_topic(stack.admin(), topic) is None
 
     return is_deleted

@@ -16,6 +16,7 @@ from tests.support.wait import eventually
 
 from distributary.config.gateway_section import Gateway
 from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 
 GOOD = {"records": [{"value": b64(b"x")}]}
 
@@ -28,7 +29,7 @@ async def call(url: str) -> AsyncIterator[Calls]:
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 2).name
+    return ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
 async def test_producing(call: Calls, topic: str, stack: RunningStack) -> None:
@@ -148,7 +149,7 @@ async def test_a_record_that_is_not_of_the_format_is_named_and_passed_by_seeking
 async def test_version_1_reads_one_topic_with_an_instance(
     call: Calls, topic: str, stack: RunningStack
 ) -> None:
-    topic_offsets.ensure_topic(stack.admin(), f"{topic}-2", 1)
+    ensure_topic(stack.admin(), f"{topic}-2", 1)
     joined = {"id": "mine", "format": "binary", "auto.offset.reset": "smallest"}
     made = await call("POST", f"/consumers/{topic}", joined, type="application/vnd.kafka.v1+json")
     assert made.body["instance_id"] == "mine"

@@ -12,7 +12,7 @@ from tests.integration.gateway.conftest import Start
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding, RunningStack
 
-from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 
 EXAMPLES = Path(__file__).parents[3] / "node" / "node_modules" / "kafka-rest" / "examples"
 
@@ -41,7 +41,7 @@ async def example(name: str, *args: str, lines: str = "") -> str:
 
 
 async def test_metadata(url: str, stack: RunningStack, feeding: Feeding) -> None:
-    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 2)
+    ensure_topic(stack.admin(), feeding.topic, 2)
     said = await example("metadata", "--url", url)
     assert "Broker{id=" in said
     assert f'Topic{{name="{feeding.topic}"}}' in said
@@ -54,7 +54,7 @@ async def test_what_the_console_producer_writes_the_console_consumer_reads(
     start: Start, stack: RunningStack, feeding: Feeding, prefix: str
 ) -> None:
     url = await start(advertised_url=f"http://127.0.0.1{prefix}" if prefix else "")
-    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 1)
+    ensure_topic(stack.admin(), feeding.topic, 1)
     common = ("--url", url + prefix, "--topic", feeding.topic, "--format", "binary")
     lines = "one\ntwo é\nthree\n"
     assert "Finished sending 3 messages" in await example("console_producer", *common, lines=lines)
@@ -66,7 +66,7 @@ async def test_what_the_console_producer_writes_the_console_consumer_reads(
 
 
 async def test_avro(url: str, stack: RunningStack, feeding: Feeding) -> None:
-    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 1)
+    ensure_topic(stack.admin(), feeding.topic, 1)
     common = ("--url", url, "--topic", feeding.topic)
     lines = "".join(json.dumps({"text": text}) + "\n" for text in ("one", "two"))
     said = await example("console_producer", *common, "--value-schema", json.dumps(SCHEMA), lines=lines)

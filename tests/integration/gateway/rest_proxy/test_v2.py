@@ -20,7 +20,8 @@ from tests.support.wait import eventually
 from distributary.gateway.rest_proxy import consumer_pool
 from distributary.kafka import topic_offsets
 from distributary.kafka.admin import Cluster
-from distributary.kafka.group_admin import describe
+from distributary.kafka.group_admin import describe_group
+from distributary.kafka.topics import ensure_topic
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ async def call(url: str) -> AsyncIterator[Calls]:
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 2).name
+    return ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
 async def test_json_is_kept_as_it_was_written(call: Calls, topic: str, stack: RunningStack) -> None:
@@ -60,7 +61,7 @@ async def test_json_is_kept_as_it_was_written(call: Calls, topic: str, stack: Ru
 async def test_keys_land_where_javas_client_puts_them(
     call: Calls, stack: RunningStack, feeding: Feeding
 ) -> None:
-    topic_offsets.ensure_topic(stack.admin(), feeding.topic, 8)
+    ensure_topic(stack.admin(), feeding.topic, 8)
     body = {"records": [{"key": b64(key), "value": b64(b"x")} for key in (b"a", b"hello", b"foobar", b"")]}
     sent = await call("POST", f"/topics/{feeding.topic}", body, type=media("binary"))
     # murmur2 of each, made positive, modulo 8: known values of the Java client's partitioner.
@@ -222,7 +223,7 @@ async def test_partitions_of_a_killed_consumer_go_to_the_others(
 ) -> None:
     """The client is killed as it waits for records: its instance ends though nobody deletes it."""
     name = feeding.topic
-    topic_offsets.ensure_topic(stack.admin(), name, 3)
+    ensure_topic(stack.admin(), name, 3)
     bases = [await call.join(name) for _ in range(3)]
     for base in bases:
         await call("POST", f"{base}/subscription", {"topics": [name]})
@@ -263,8 +264,8 @@ async def test_partitions_of_a_killed_consumer_go_to_the_others(
 
 def groups(stack: RunningStack, group: str) -> dict[str, int]:
     """How many partitions the members of a group have, by their clients' ids."""
-    found = describe(Cluster(stack.config.kafka, stack.admin()), group)
-    return {one.client_id: len(one.places) for one in found.members}
+    found = describe_group(Cluster(stack.config.kafka, stack.admin()), group)
+    return {one.client_id: len(one.partitions) for one in found.members}
 
 
 async def test_jsonschema_and_avro(call: Calls, topic: str, stack: RunningStack) -> None:
@@ -278,7 +279,7 @@ async def test_jsonschema_and_avro(call: Calls, topic: str, stack: RunningStack)
     assert [one["value"] for one in await call.read(base, 1, format="jsonschema")] == [{"n": 1}]
     assert (await call("GET", f"{base}/records", accept=media("avro"))).code == 40601
     other = f"{topic}-2"
-    topic_offsets.ensure_topic(stack.admin(), other, 1)
+    ensure_topic(stack.admin(), other, 1)
     union = json.dumps(["null", "string"])
     sent = await call.produce(other, {"string": "a"}, None, format="avro", value_schema=union)
     assert sent.status == 200, sent
@@ -290,7 +291,7 @@ async def test_pattern_subscribes_to_the_topics_that_match_it_whole(
 ) -> None:
     admin, names = stack.admin(), [f"{topic}-{end}" for end in ("a1", "b2", "a1-more", "c3")]
     for name in names[:3]:
-        topic_offsets.ensure_topic(admin, name, 1)
+        ensure_topic(admin, name, 1)
     base = await call.join(topic)
     body = {"topic_pattern": rf"{topic}-[a-z]\d"}
     assert (await call("POST", f"{base}/subscription", body)).status == 204
@@ -299,7 +300,7 @@ async def test_pattern_subscribes_to_the_topics_that_match_it_whole(
         await call.produce(name, name)
     assert sorted(one["value"] for one in await call.read(base, 2)) == names[:2]
     # One that is made later is found, and read from its first record.
-    topic_offsets.ensure_topic(admin, names[3], 1)
+    ensure_topic(admin, names[3], 1)
     await call.produce(names[3], "later")
     assert [one["value"] for one in await call.read(base, 1)] == ["later"]
     assert (await call("GET", f"{base}/subscription")).body == {"topics": [*names[:2], names[3]]}
@@ -331,7 +332,7 @@ async def test_added_partitions_are_written_to_at_once(
     call: Calls, stack: RunningStack, feeding: Feeding
 ) -> None:
     name, admin = feeding.topic, stack.admin()
-    topic_offsets.ensure_topic(admin, name, 1)
+    ensure_topic(admin, name, 1)
     assert (await call.produce(name, "first")).status == 200
     cluster = (await call("GET", "/v3/clusters")).body["data"][0]["cluster_id"]
     third = f"/v3/clusters/{cluster}/topics/{name}/records"

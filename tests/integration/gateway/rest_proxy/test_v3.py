@@ -17,11 +17,12 @@ from tests.support.stack import Feeding, RunningStack
 from distributary.auth.token_issuer import make_token
 from distributary.config import Auth, Config
 from distributary.kafka import topic_offsets
+from distributary.kafka.topics import ensure_topic
 
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 1).name
+    return ensure_topic(stack.admin(), feeding.topic, 1).name
 
 
 @pytest.fixture

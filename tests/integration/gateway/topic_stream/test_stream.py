@@ -22,7 +22,8 @@ from tests.support.wait import eventually
 from distributary.auth.token_issuer import make_token
 from distributary.config import Auth, Config
 from distributary.gateway.topic_stream import topic_reader
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka
+from distributary.kafka.topics import delete_topic, ensure_topic, replace_topic
 
 
 class Event(NamedTuple):
@@ -68,7 +69,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 def topic(stack: RunningStack, feeding: Feeding) -> str:
-    return topic_offsets.ensure_topic(stack.admin(), feeding.topic, 2).name
+    return ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
 @asynccontextmanager
@@ -186,7 +187,7 @@ async def test_topic_made_anew_is_a_gap_though_it_is_longer(
         await stream.next()
         last = [await stream.next() for _ in range(3)][-1].id
         assert offsets(last) == "0:3,1:0"
-        topic_offsets.fresh_topic(stack.admin(), topic, 2)
+        replace_topic(stack.admin(), topic, 2)
         stack.produce(topic, [(None, f"new {at}") for at in range(5)], partition=0)
         # The stream that stayed connected is told, and goes on with the first record.
         while (event := await stream.next()).name != "gap" or event.data["partition"] != 0:
@@ -219,7 +220,7 @@ async def test_stream_ends_when_its_topic_stays_away(
     monkeypatch.setattr(topic_reader, "_PATIENCE", 1.0)
     async with opened(http, url, topic) as stream:
         await stream.next()
-        topic_offsets.delete_topic(stack.admin(), topic)
+        delete_topic(stack.admin(), topic)
         event = await stream.next()
         assert (event.name, event.data["error_code"]) == ("end", 40401)
 

@@ -36,9 +36,9 @@ from distributary.gateway.rest_proxy import consumer_routes, produce_v2, topic_r
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
-from distributary.publisher.counters import Stats
 from distributary.publisher.http.http_server import HttpServer
 from distributary.publisher.hub.hub import Hub
+from distributary.publisher.metrics import Stats
 from distributary.store.memory_store import MemoryStore
 from tests.fuzz.engine import Run, Target
 from tests.fuzz.mutate import any_json, any_text

@@ -17,12 +17,12 @@ from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.codec.websocket_frames import TooBig, deflated, inflate
 from distributary.publisher.websocket.client_publish import record
-from distributary.publisher.websocket.handshake import agree
 from distributary.publisher.websocket.rpc import call
 from distributary.publisher.websocket.session import Session
 from distributary.publisher.websocket.session_actions import Close, Publish
-from distributary.socketio_gateway.packets import Packet
+from distributary.publisher.websocket.websocket_server import agree
 from distributary.socketio_gateway.publisher_session import Upstream
+from distributary.socketio_gateway.socketio_transport import Packet
 from tests.fuzz.engine import Run, Target, simply
 from tests.fuzz.mutate import any_json, any_text
 from tests.support.fake_view import FakeView
@@ -221,7 +221,7 @@ TARGETS = (
         [deflated(0x81, b"x" * 500)[4:], b"\x00"],
         ("publisher.codec.websocket_frames",),
     ),
-    Target("handshake", simply(_agree), [_OFFERS, b"\n\n"], ("publisher.websocket.handshake",)),
+    Target("handshake", simply(_agree), [_OFFERS, b"\n\n"], ("publisher.websocket.websocket_server",)),
     Target(
         "channel",
         simply(_channel),
@@ -250,7 +250,7 @@ TARGETS = (
         simply(_packet),
         [f"2{json.dumps(event)}".encode() for event in EVENTS] + [b'0{"token":"t"}', b"1", b'31["a"]'],
         (
-            "socketio_gateway.packets",
+            "socketio_gateway.socketio_transport",
             "socketio_gateway.client_requests",
             "socketio_gateway.publisher_session",
         ),

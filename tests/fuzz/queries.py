@@ -20,7 +20,7 @@ from distributary.model.order import order_of
 from distributary.model.position import Mark, Position
 from distributary.model.query import Query
 from distributary.model.start import read_start
-from distributary.publisher.http.stream_encodings import shape_of
+from distributary.publisher.http.stream_sink import shape_of
 from tests.fuzz.engine import Target, simply
 from tests.fuzz.mutate import any_text
 
@@ -231,7 +231,7 @@ TARGETS = (
             "httpd.cors",
             "httpd.content_negotiation",
             "gateway.rest_proxy.media_types",
-            "publisher.http.stream_encodings",
+            "publisher.http.stream_sink",
         ),
         lambda random: "\n".join(
             f"{random.choice(('Host', 'Origin', 'Accept', 'Sec-Fetch-Site'))}: {any_text(random)}"

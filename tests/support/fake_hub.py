@@ -10,8 +10,8 @@ from typing import Any
 from distributary.model.query import Query
 from distributary.model.query_params import parse_channel
 from distributary.publisher import metrics
-from distributary.publisher.counters import Stats
 from distributary.publisher.hub.hub import Hub
+from distributary.publisher.metrics import Stats
 from tests.support.fake_view import VIEW, FakeView
 
 WHOLE_VIEW = parse_channel(VIEW)

@@ -14,7 +14,7 @@ import websockets
 from distributary.config import Auth, Config
 from distributary.config.limits_section import Limits
 from distributary.config.sections import Publisher as Settings
-from distributary.publisher.access.door import Door
+from distributary.publisher.access_control import Door
 from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.publisher_server import Publisher

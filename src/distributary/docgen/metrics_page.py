@@ -24,8 +24,8 @@ from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.publisher import metrics
 from distributary.publisher.codec.codes import SHUTDOWN
-from distributary.publisher.counters import Stats
 from distributary.publisher.hub.hub import Hub
+from distributary.publisher.metrics import Stats
 from distributary.store.memory_store import MemoryStore
 
 _INTRO = """\

@@ -17,9 +17,9 @@ from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
 from distributary.gateway.gateway_app import make_app as make_gateway
 from distributary.gateway.request_fields import accepted_fields
-from distributary.publisher.counters import Stats
 from distributary.publisher.http.http_server import HttpServer
 from distributary.publisher.hub.hub import Hub
+from distributary.publisher.metrics import Stats
 from distributary.store.memory_store import MemoryStore
 
 _INTRO = """\

@@ -13,7 +13,7 @@ from distributary.kafka.changed_keys import TouchedKeys
 from distributary.kafka.commands_topic import CommandsProducer
 from distributary.kafka.record_router import make_gate
 from distributary.kafka.topic_writer import TopicWriter
-from distributary.publisher.access.door import Door
+from distributary.publisher.access_control import Door
 from distributary.publisher.publisher_server import Publisher
 from distributary.publisher.websocket.client_publish import Inlet
 from distributary.service import Service, collect_garbage_rarely, run_service

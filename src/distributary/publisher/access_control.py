@@ -1,13 +1,28 @@
-"""Who is here by which grant, so that the end of a grant ends what it let in."""
+"""Which sessions are here by which grant, and what their grants let them have."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import Protocol
 
-from distributary.auth import Authenticator, Grant
-from distributary.errors import StoreUnavailable, TokenRefused
+from distributary.auth import Authenticator, Grant, GrantSet
+from distributary.auth.audit import Audit
+from distributary.auth.limiter import Limiter
+from distributary.auth.usage_counts import Share
+from distributary.config import Config
+from distributary.errors import (
+    AccessError,
+    LimitExceeded,
+    StoreUnavailable,
+    TokenRefused,
+)
+from distributary.model.query import Query
+from distributary.model.query_params import ChannelQuery
+from distributary.model.query_plan import is_expensive
+from distributary.publisher.codec.codes import to_refused
+from distributary.store.contract import ReaderStore
 
 log = logging.getLogger(__name__)
 
@@ -65,3 +80,49 @@ class Roll:
         for grant, error in ended:
             for holder in list(self._here.get(grant, ())):
                 holder.expel(error)
+
+
+OFTEN, SELDOM = 0.1, 1.0
+"""Bounds of the time between two looks at the roll, in seconds."""
+
+
+class Door:
+    """One for a process. Raises ConfigError when the keys of ``[auth]`` cannot be used."""
+
+    def __init__(self, config: Config, store: ReaderStore) -> None:
+        self.gate = Authenticator(config, store.revoked)
+        every = min(SELDOM, max(OFTEN, config.auth.revocation_delay))
+        self.roll = Roll(self.gate, every=every)
+        self.limits = config.limits
+        self.limiter = Limiter(config, store)
+        self.audit = Audit.of("publisher", config)
+
+
+async def counted(limiter: Limiter, grant: Grant, query: Query, address: str) -> list[Share]:
+    """Count a query as its user's; gives what to give back when it ends. Raises Refused (106, 100).
+
+    The user's own share is the first.
+    """
+    shares = limiter.query(grant, address, expensive=is_expensive(query)) if grant.user else []
+    try:
+        await limiter.usage.take(shares)
+    except (LimitExceeded, StoreUnavailable) as error:
+        raise to_refused(error) from None
+    return shares
+
+
+def narrowed(asked: ChannelQuery, held: GrantSet) -> ChannelQuery:
+    """Give what is served in place of what was asked for: which rows, and which fields of them.
+
+    A query that is known by its id alone stays; the hub checks it once it has read it. Raises Refused, and
+    BadQuery when the filters together are too much.
+    """
+    fields = held.visible_fields(asked.view, asked.fields)
+    try:
+        if asked.query is None:
+            held.require_view(asked.view)
+            return replace(asked, fields=fields)
+        query = held.narrow(asked.query)
+    except AccessError as error:
+        raise to_refused(error) from None
+    return replace(asked, query=query, query_id=query.id, fields=fields)

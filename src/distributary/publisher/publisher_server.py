@@ -14,13 +14,12 @@ from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.listener import callable_host
 from distributary.publisher import metrics
-from distributary.publisher.access.door import Door
-from distributary.publisher.counters import Stats
+from distributary.publisher.access_control import Door
 from distributary.publisher.http.http_server import HttpServer
-from distributary.publisher.hub import peers
 from distributary.publisher.hub.catch_up import Touched
 from distributary.publisher.hub.hub import Announce, Hub
 from distributary.publisher.hub.maintenance import Upkeep
+from distributary.publisher.metrics import Stats
 from distributary.publisher.websocket.client_publish import Inlet
 from distributary.publisher.websocket.websocket_server import PATH, WebSocketServer
 from distributary.store.contract import ReaderStore
@@ -108,7 +107,7 @@ class Publisher:
         while True:
             try:
                 said = metrics.told(self.hub, self.stats, self.id) | self.addresses
-                said["place"] = peers.place_of(self.http.port)
+                said["place"] = metrics.place_of(self.http.port)
                 await self._store.beat("publisher", self.id, json.dumps(said))
                 self.http.beat = said
             except Exception as error:

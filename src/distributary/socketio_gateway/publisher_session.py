@@ -22,16 +22,22 @@ from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal
 from distributary.socketio_gateway import client_requests as requests
 from distributary.socketio_gateway.client_requests import Asked
-from distributary.socketio_gateway.messages import Error, Fields, Message, Push, decoder, number, text
 from distributary.socketio_gateway.publisher_messages import (
     Action,
     Answer,
     Emit,
     End,
+    Error,
+    Fields,
     Later,
+    Message,
+    Push,
     Ready,
     Reconnect,
     Send,
+    decoder,
+    number,
+    text,
 )
 from distributary.subscriber.subscribed_change import encode
 

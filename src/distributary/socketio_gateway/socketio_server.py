@@ -24,9 +24,8 @@ from distributary.httpd.listener import Listener
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending
 from distributary.socketio_gateway.client_session import FIRST_REPLY, STALL, Client
-from distributary.socketio_gateway.packets import Packet
 from distributary.socketio_gateway.publisher_session import Upstream
-from distributary.socketio_gateway.socketio_transport import Outbox
+from distributary.socketio_gateway.socketio_transport import Outbox, Packet
 
 log = logging.getLogger(__name__)
 

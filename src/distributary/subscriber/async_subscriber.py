@@ -24,9 +24,8 @@ from distributary.model.order import order_of
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.start import Start, read_start
-from distributary.subscriber.connection_settings import find_publishers, own_trust
+from distributary.subscriber.connection_settings import GetToken, Showing, find_publishers, own_trust
 from distributary.subscriber.subscribed_change import Followed, Row, SubscribedChange
-from distributary.subscriber.subscriber_credentials import GetToken, Showing
 from distributary.subscriber.subscription_protocol import (
     Action,
     Deliver,

@@ -14,8 +14,8 @@ from typing import Any, Self, TypeVar
 from distributary.auth.client_security import Trust
 from distributary.model.position import Position
 from distributary.subscriber.async_subscriber import Changes, subscribe
+from distributary.subscriber.connection_settings import GetToken
 from distributary.subscriber.subscribed_change import Followed, Row, SubscribedChange
-from distributary.subscriber.subscriber_credentials import GetToken
 
 T = TypeVar("T")
 

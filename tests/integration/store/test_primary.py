@@ -20,8 +20,8 @@ from tests.support.servers import StoreServer, free_port
 from tests.support.tcp_balancer import Balancer
 from tests.support.wait import eventually
 
-from distributary.publisher.counters import Stats
 from distributary.publisher.hub.hub import Hub, Wish
+from distributary.publisher.metrics import Stats
 from distributary.setup.store_server import bundled
 from distributary.store import redis_codec
 from distributary.store.redis_reader import RedisReader

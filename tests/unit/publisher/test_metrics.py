@@ -1,4 +1,4 @@
-"""What a publisher says of itself."""
+"""Counters and delays."""
 
 from __future__ import annotations
 
@@ -11,6 +11,54 @@ from tests.support.fake_hub import hub_of
 from tests.support.fake_view import FakeView
 
 from distributary.publisher import metrics
+from distributary.publisher.metrics import SILENT_MS, WINDOW, Latency, heard, place_of
+
+
+def test_percentiles_are_of_late() -> None:
+    clock = [1000.0]
+    latency = Latency(lambda: clock[0])
+    assert latency.percentile(0.5) is None
+    latency.observe_all([1_000_000 - 10] * 98 + [1_000_000 - 900] * 2)
+    assert 10 <= (latency.percentile(0.5) or 0) <= 12
+    assert 900 <= (latency.percentile(0.99) or 0) <= 1100
+    clock[0] += 3 * WINDOW
+    assert latency.percentile(0.5) is None
+    assert latency.total == 100
+    assert dict(latency.cumulative())[latency.cumulative()[-1][0]] == 100
+
+
+def test_nothing_is_counted_twice_or_lost_when_windows_turn() -> None:
+    clock = [1000.0]
+    latency = Latency(lambda: clock[0])
+    for _ in range(10):
+        latency.observe_all([int(clock[0] * 1000) - 5])
+        clock[0] += WINDOW * 0.7
+    assert latency.cumulative()[-1][1] == latency.total == 10
+
+
+def test_delays_out_of_range() -> None:
+    latency = Latency(lambda: 1000.0)
+    latency.observe_all([2_000_000, -10_000_000])
+    assert latency.percentile(0.1) == 1.0
+    assert latency.total == 2
+    assert latency.sum == 11_000_000
+
+
+async def test_those_of_the_same_place_that_still_speak() -> None:
+    fake_view = FakeView()
+    clock = [1000.0]
+    fake_view.store.clock = lambda: clock[0]
+    here = place_of(8001)
+    await fake_view.reader.beat("publisher", "silent", json.dumps({"place": here}))
+    clock[0] += SILENT_MS / 1000
+    await fake_view.reader.beat("publisher", "one", json.dumps({"place": here, "pid": 1}))
+    await fake_view.reader.beat("publisher", "two", json.dumps({"place": here, "pid": 2}))
+    await fake_view.reader.beat("publisher", "far", json.dumps({"place": "elsewhere:8001"}))
+    await fake_view.reader.beat("publisher", "old", json.dumps({"pid": 3}))
+    await fake_view.reader.beat("publisher", "odd", "nonsense")
+    await fake_view.reader.beat("control", "other", json.dumps({"place": here}))
+    found = await heard(fake_view.reader, here)
+    assert {id: said["pid"] for id, said in found.items()} == {"one": 1, "two": 2}
 
 
 async def told(pid: int) -> dict[str, Any]:

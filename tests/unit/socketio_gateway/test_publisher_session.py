@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.socketio_gateway.packets import ExactJson
 from distributary.socketio_gateway.publisher_messages import (
     Action,
     Answer,
@@ -20,6 +19,7 @@ from distributary.socketio_gateway.publisher_messages import (
     Send,
 )
 from distributary.socketio_gateway.publisher_session import MAX_WAITING, Upstream
+from distributary.socketio_gateway.socketio_transport import ExactJson
 
 
 def plain(body: Any) -> Any:

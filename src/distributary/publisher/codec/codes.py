@@ -9,6 +9,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from distributary.errors import (
+    CredentialsMissing,
+    DistributaryError,
+    Forbidden,
+    LimitExceeded,
+    TokenExpired,
+    TokenRefused,
+    TooManyRequests,
+)
+
 
 class Refusal(NamedTuple):
     """The answer to a command that was not done."""
@@ -107,3 +117,38 @@ def not_available(what: str) -> Refusal:
 def bad_request(why: str) -> Refusal:
     """Say what is wrong with a request that may be corrected."""
     return Refusal(BAD_REQUEST.code, f"bad request: {why}")
+
+
+def protocol_error(error: DistributaryError, *, connected: bool = False) -> Refusal | Ending:
+    """Turn an error of access control into a reply to the command, or into the end of the connection.
+
+    ``connected`` is for a client whose connection was accepted before. The code decides what the client does
+    next: it gets a new token when its own expired (109, or 3005 once connected), retries when a check could
+    not be made (100), and does not reconnect when its token is missing or invalid (3500).
+    """
+    match error:
+        case LimitExceeded():
+            return Refusal(LIMIT_EXCEEDED.code, error.message)
+        case TooManyRequests():
+            return Refusal(TOO_MANY_REQUESTS.code, error.message, True)
+        case TokenExpired():
+            return EXPIRED if connected else TOKEN_EXPIRED
+        case Forbidden():
+            return denied(error.message)
+        case DistributaryError(retry=True):
+            return INTERNAL
+        case CredentialsMissing():
+            return Ending(INVALID_TOKEN.code, "a token or an API key is needed")
+        case TokenRefused(reason="revoked"):
+            return Ending(INVALID_TOKEN.code, "token revoked")
+        case TokenRefused():
+            return Ending(INVALID_TOKEN.code, f"invalid token: {error.reason}")
+    return INVALID_TOKEN
+
+
+def to_refused(error: DistributaryError) -> Refused:
+    """Say how an error is told where it ends no more than one command."""
+    found = protocol_error(error)
+    if isinstance(found, Ending):
+        return Refused(denied(found.reason))
+    return Refused(found)

@@ -24,17 +24,15 @@ from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.query_params import ChannelQuery, channel_query, optional_fields, single, url_keys
 from distributary.model.start import read_start
-from distributary.publisher import errors
-from distributary.publisher.access.door import Door
+from distributary.publisher.access_control import Door, counted, narrowed
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
-from distributary.publisher.counters import Stats
 from distributary.publisher.http.stream_access import held_of
-from distributary.publisher.http.stream_encodings import shape_of
-from distributary.publisher.http.stream_sink import EventSink
+from distributary.publisher.http.stream_sink import EventSink, shape_of
 from distributary.publisher.hub import state_budget
 from distributary.publisher.hub.conflation import OPTIONS, read_pace
 from distributary.publisher.hub.hub import Count, Hub, Wish
+from distributary.publisher.metrics import Stats
 
 HEARTBEAT = 15.0
 PARAMETERS = (
@@ -128,7 +126,7 @@ class Events:
             await limiter.request(grant)
             await limiter.usage.take(shares)
         except DistributaryError as error:
-            raise errors.refused(error) from None
+            raise codes.to_refused(error) from None
         stay.callback(limiter.usage.give, shares)
         roll.enter(grant, sink)
         stay.callback(roll.leave, grant, sink)
@@ -136,7 +134,7 @@ class Events:
 
         async def count(query: Query) -> Share | None:
             if not taken:
-                taken.extend(await errors.counted(limiter, grant, query, address))
+                taken.extend(await counted(limiter, grant, query, address))
                 stay.callback(limiter.usage.give, taken)
             return taken[0] if taken else None
 
@@ -207,7 +205,7 @@ def wish_of(request: web.Request) -> Wish:
 
 def permitted(wish: Wish, held: GrantSet) -> Wish:
     """Narrow a wish to what the caller may have. Raises Refused, BadQuery."""
-    asked = errors.narrowed(wish.asked, held)
+    asked = narrowed(wish.asked, held)
     position, since = wish.position, wish.since
     if position is not None:
         position = held.store_position(asked.view, position)

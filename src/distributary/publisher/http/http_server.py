@@ -22,12 +22,11 @@ from distributary.httpd.listener import Listener
 from distributary.httpd.request_audit import audited
 from distributary.httpd.response_headers import add_safe_headers
 from distributary.publisher import metrics
-from distributary.publisher.access.door import Door
-from distributary.publisher.counters import Stats
+from distributary.publisher.access_control import Door
 from distributary.publisher.http.event_stream import Events
 from distributary.publisher.http.stream_access import Access, attempt
-from distributary.publisher.hub import peers
 from distributary.publisher.hub.hub import Hub
+from distributary.publisher.metrics import Stats
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +150,7 @@ class HttpServer:
             return [metrics.told(self._hub, self._stats, self._id)]
         try:
             async with asyncio.timeout(READY_TIMEOUT):
-                found = await peers.heard(self._hub.store, peers.place_of(self.port))
+                found = await metrics.heard(self._hub.store, metrics.place_of(self.port))
         except Exception as error:
             log.warning("the store does not tell of the other processes (%s)", error or type(error).__name__)
             found = {}

@@ -13,11 +13,11 @@ from distributary.errors import AccessError, DistributaryError, Forbidden, Store
 from distributary.httpd.authorization import Need, challenge, demand
 from distributary.httpd.listener import client_of
 from distributary.httpd.request_audit import Attempt, route_of
-from distributary.publisher import errors
-from distributary.publisher.access.door import Door
+from distributary.publisher.access_control import Door
+from distributary.publisher.codec.codes import protocol_error
 from distributary.publisher.codec.websocket_frames import encode
-from distributary.publisher.counters import Stats
-from distributary.publisher.http.stream_encodings import shape_of
+from distributary.publisher.http.stream_sink import shape_of
+from distributary.publisher.metrics import Stats
 
 STREAM = "GET /v1/views/{view}/events"
 
@@ -91,7 +91,7 @@ def refused(error: DistributaryError, accept: str = "") -> web.Response:
     if error.retry and "text/event-stream" in accept:
         # A browser gives up for good on any status but 200; so it gets a stream that ends.
         shape = shape_of(accept)
-        said = errors.answer(error)
+        said = protocol_error(error)
         end = shape.event("end", b'{"code":%d,"reason":%b}' % (said.code, encode(said[1])))
         headers = {"Content-Type": shape.content_type, "Cache-Control": "no-store"}
         return web.Response(body=shape.first + end, headers=headers)

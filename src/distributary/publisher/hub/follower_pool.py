@@ -9,8 +9,8 @@ from contextvars import Context
 
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.counters import Stats
 from distributary.publisher.hub.log_follower import Follower
+from distributary.publisher.metrics import Stats
 from distributary.store.contract import ReaderStore
 
 ATTACH_TIMEOUT = 5.0

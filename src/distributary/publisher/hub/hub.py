@@ -26,7 +26,6 @@ from distributary.model.start import Start
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.counters import Stats
 from distributary.publisher.hub import field_projection, history, materialized_query, store_reads
 from distributary.publisher.hub.catch_up import Touched
 from distributary.publisher.hub.conflation import Pace
@@ -37,6 +36,7 @@ from distributary.publisher.hub.log_follower import Follower
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Budget
 from distributary.publisher.hub.subscription import Initial, Member, Sink, Waiting
+from distributary.publisher.metrics import Stats
 from distributary.store.build_scan import StaleRead
 from distributary.store.contract import ReaderStore
 from distributary.store.store_types import QueryState, Registered, caps_of

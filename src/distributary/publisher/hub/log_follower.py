@@ -16,11 +16,11 @@ from distributary.model.query import Query
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending
 from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.counters import Stats
 from distributary.publisher.hub.join_buffer import Overflow
 from distributary.publisher.hub.kept import Broken, TooMany
 from distributary.publisher.hub.subscription import Channel, Member
 from distributary.publisher.hub.subscription_map import Members
+from distributary.publisher.metrics import Stats
 from distributary.store.build_scan import StaleRead
 from distributary.store.contract import ReaderStore
 from distributary.store.store_types import Attached, Begun, Ended, Entries, Lapsed, TailEvent, ViewInfo

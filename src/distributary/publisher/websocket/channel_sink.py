@@ -12,7 +12,7 @@ from distributary.model.field_mask import Fields
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.query_params import ChannelQuery, parse_channel
-from distributary.publisher import errors
+from distributary.publisher.access_control import counted, narrowed
 from distributary.publisher.codec import codes, websocket_frames
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
 from distributary.publisher.hub.field_projection import projected
@@ -76,7 +76,7 @@ class WebSocketSink:
 
     def _wish(self, asked: Join) -> Wish:
         """Make what the hub is asked for out of what the client asked for. Raises BadQuery, Refused."""
-        served = self._served = errors.narrowed(parse_channel(self.channel), self._held)
+        served = self._served = narrowed(parse_channel(self.channel), self._held)
         self._considered = self._held
         self._positions = self._held  # however its rows may be allowed later: it is told of these
         self._fields = served.fields
@@ -93,7 +93,7 @@ class WebSocketSink:
         """Count the query as its user's, once. Raises Refused (106)."""
         if self._counted is None:
             limiter = self.connection.visitor.door.limiter
-            shares = await errors.counted(limiter, self._held.grants[0], query, self.connection.address)
+            shares = await counted(limiter, self._held.grants[0], query, self.connection.address)
             if self.connection.sinks.get(self.channel) is not self:
                 limiter.usage.give(shares)
                 raise Refused(codes.NOT_SUBSCRIBED)  # it was left meanwhile
@@ -181,7 +181,7 @@ class WebSocketSink:
             return
         self._considered = self._held
         try:
-            now = errors.narrowed(parse_channel(self.channel), self._held)
+            now = narrowed(parse_channel(self.channel), self._held)
         except (Refused, BadQuery):
             return self._give_up(hub, member, codes.NOT_ALLOWED)
         if served.query is not None:
@@ -208,7 +208,7 @@ class WebSocketSink:
         try:
             held = await visitor.held(token, self.channel)
         except DistributaryError as error:
-            raise errors.refused(error) from None
+            raise codes.to_refused(error) from None
         if self.connection.sinks.get(self.channel) is not self:
             raise Refused(codes.NOT_SUBSCRIBED)  # it was left meanwhile
         self._leave_roll()

@@ -12,11 +12,10 @@ from distributary.auth.jwt_checks import refuse
 from distributary.auth.metering import CONNECT, metered
 from distributary.auth.usage_counts import Share
 from distributary.errors import DistributaryError, TokenRefused
-from distributary.publisher import errors
-from distributary.publisher.access.door import Door
+from distributary.publisher.access_control import Door
 from distributary.publisher.codec import codes
-from distributary.publisher.codec.codes import Ending, Refusal
-from distributary.publisher.websocket.rate import Rate
+from distributary.publisher.codec.codes import Ending, Refusal, protocol_error
+from distributary.publisher.websocket.flow_control import Rate
 from distributary.publisher.websocket.session_actions import Action, Admit, Close, Refresh
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Visitor:
             await self.door.limiter.usage.take(shares)
         except DistributaryError as error:
             self._refused("connect", error)
-            said = errors.answer(error)
+            said = protocol_error(error)
             return session.turned_away(said) if isinstance(said, Refusal) else [Close(said)]
         self._headers = {}
         if session.closed:
@@ -81,7 +80,7 @@ class Visitor:
                 raise refuse("claims", "the token is another user's")
         except DistributaryError as error:
             self._refused("refresh", error)
-            return errors.answer(error, connected=True)
+            return protocol_error(error, connected=True)
         if not self._connection.session.closed:
             self._become(grant)
             # The rate stays: a new one would forget what was used of it.
@@ -102,7 +101,7 @@ class Visitor:
 
     def expel(self, error: TokenRefused) -> None:
         """Close the connection: its grant is over."""
-        said = errors.answer(error, connected=True)
+        said = protocol_error(error, connected=True)
         self._connection.end(said if isinstance(said, Ending) else codes.EXPIRED)
 
     def leave(self) -> None:
@@ -117,7 +116,7 @@ class Visitor:
             await self.door.limiter.arrival(self._connection.address, size)
             await self.door.limiter.request(self.grant, size)
         except DistributaryError as error:
-            raise errors.refused(error) from None
+            raise codes.to_refused(error) from None
 
     def charge(self, seconds: float) -> None:
         """Count processor time as the user's; a connection whose user owes too much is not read from."""

@@ -26,7 +26,7 @@ from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.codes import Ending, Refusal
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.hub.conflation import read_pace
-from distributary.publisher.websocket.rate import Rate
+from distributary.publisher.websocket.flow_control import Rate
 from distributary.publisher.websocket.session_actions import (
     Action,
     Admit,

@@ -24,8 +24,7 @@ from distributary.publisher.codec.codes import Ending, Refused
 from distributary.publisher.websocket import rpc
 from distributary.publisher.websocket.channel_sink import WebSocketSink
 from distributary.publisher.websocket.connection_auth import Visitor
-from distributary.publisher.websocket.flow_control import Outgoing
-from distributary.publisher.websocket.rate import Rate
+from distributary.publisher.websocket.flow_control import Outgoing, Rate
 from distributary.publisher.websocket.session import Session
 from distributary.publisher.websocket.session_actions import (
     Action,

@@ -1,28 +1,135 @@
-"""The WebSocket's listening socket, and all its connections."""
+"""The WebSocket's listening socket, the handshake, and all connections."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any, cast
+from urllib.parse import parse_qs
 
-from picows import WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
+from picows import WSAutoPingStrategy, WSUpgradeRequest, WSUpgradeResponse, WSUpgradeResponseWithListener
+from picows import picows as internals
 
 from distributary.config import Config
 from distributary.config.sections import Publisher
 from distributary.errors import HostRefused, OriginRefused, PortTaken
 from distributary.httpd.certificates import Certificates
+from distributary.httpd.connection_handler import BUSY, peer_of
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.cors import PageRules
 from distributary.httpd.listener import tls_arguments
-from distributary.publisher.access.door import Door
+from distributary.publisher.access_control import Door
 from distributary.publisher.codec import codes
-from distributary.publisher.counters import Stats
+from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.json_codec import JSON, JSON_DEFLATE
+from distributary.publisher.codec.protobuf_codec import PROTOBUF, PROTOBUF_DEFLATE
 from distributary.publisher.hub.hub import Hub
-from distributary.publisher.websocket import handshake
-from distributary.publisher.websocket.accepting import CountedProtocol, create_server
+from distributary.publisher.metrics import Stats
 from distributary.publisher.websocket.client_publish import Inlet
 from distributary.publisher.websocket.websocket_connection import CLOSE_WAIT, DRAIN_POLL, Connection
+
+DEFLATE = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
+"""The answer to an offer of compression: every message stands alone, in both directions."""
+
+
+def agree(protocols: str, query: str, extensions: str, *, compression: bool) -> tuple[Wire, dict[str, str]]:
+    """Choose a format and the headers of the answer.
+
+    ``protocols`` and ``extensions`` are the headers Sec-WebSocket-Protocol and -Extensions, '' when not
+    there. Without a known subprotocol the address may say ``format=protobuf``; else it is JSON.
+    """
+    offered = [name.strip() for name in protocols.split(",")]
+    chosen = next((name for name in offered if name in (JSON.subprotocol, PROTOBUF.subprotocol)), "")
+    asked = parse_qs(query)
+    binary = chosen == PROTOBUF.subprotocol or (
+        not chosen and "protobuf" in (*asked.get("format", ()), *asked.get("cf_protocol", ()))
+    )
+    compress = compression and any(_acceptable(offer) for offer in extensions.split(","))
+    headers: dict[str, str] = {}
+    if chosen:
+        headers["Sec-WebSocket-Protocol"] = chosen
+    if compress:
+        headers["Sec-WebSocket-Extensions"] = DEFLATE
+        return (PROTOBUF_DEFLATE if binary else JSON_DEFLATE), headers
+    return (PROTOBUF if binary else JSON), headers
+
+
+def _acceptable(offer: str) -> bool:
+    """Say whether an offer can be taken. A smaller window for us cannot: all connections share our bytes."""
+    name, *parameters = (part.strip() for part in offer.split(";"))
+    if name != "permessage-deflate":
+        return False
+    given = [
+        (key.strip(), value.strip().strip('"')) for key, _, value in (p.partition("=") for p in parameters)
+    ]
+    seen = {key for key, _ in given}
+    if len(seen) != len(given):
+        return False
+    return all(
+        (key in ("server_no_context_takeover", "client_no_context_takeover") and not value)
+        or (key == "client_max_window_bits" and value in ("", *map(str, range(8, 16))))
+        or (key == "server_max_window_bits" and value == "15")
+        for key, value in given
+    )
+
+
+Accept = Callable[[WSUpgradeRequest, str], WSUpgradeResponseWithListener]
+"""Answers the request of a handshake, which comes from an address."""
+
+_PINGS = 20.0  # picows' own, which are off
+_READ_BUFFER = 4_096
+"""Bytes that are read at a time: what they hold is done in one go, before anybody else's turn."""
+_quiet = logging.getLogger("picows.quiet")
+
+
+class CountedProtocol(internals.WSProtocol):  # type: ignore[misc, name-defined]  # the stubs do not have it
+    """One socket. One over a bound is closed at once."""
+
+    def __init__(self, accept: Accept, settings: Publisher, tally: Connections) -> None:
+        super().__init__(
+            *(None, None, False, self._asked, _quiet, True),
+            min(settings.auth_timeout, settings.header_timeout),
+            *(False, _PINGS, _PINGS, WSAutoPingStrategy.PING_WHEN_IDLE, True),
+            *(settings.max_frame, None, _READ_BUFFER),
+        )
+        self._accept = accept
+        self._tally = tally
+        self._client: str | None = None
+        self._peer = ""
+
+    def _asked(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
+        return self._accept(request, self._peer)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection."""
+        super().connection_made(transport)
+        self._peer = peer_of(transport)
+        self._client = self._tally.enter(self._peer)
+        if self._client is None:
+            wire = cast(asyncio.Transport, transport)
+            wire.write(BUSY)
+            # Not at once: the transport begins to read after this call, whether it is closed or not.
+            asyncio.get_running_loop().call_soon(wire.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the connection as over."""
+        if self._client is not None:
+            self._tally.leave(self._client)
+            self._client = None
+        super().connection_lost(exc)
+
+
+async def create_server(factory: Callable[[], CountedProtocol], host: str, port: int, **more: Any) -> Any:
+    """Listen with the transports that picows would use: faster ones than the loop's, where there are any."""
+    try:
+        import aiofastnet
+    except ImportError:
+        return await asyncio.get_running_loop().create_server(factory, host, port, **more)
+    return await aiofastnet.create_server(asyncio.get_running_loop(), factory, host, port, **more)
+
 
 PATH = "/connection/websocket"
 SLICES = 8
@@ -107,7 +214,7 @@ class WebSocketServer:
         client = self.tally.begin(peer, headers)
         if client is None:
             return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections of this client")
-        wire, answer = handshake.agree(
+        wire, answer = agree(
             ",".join(headers.getall("Sec-WebSocket-Protocol", [])),
             query,
             ",".join(headers.getall("Sec-WebSocket-Extensions", [])),

@@ -11,11 +11,11 @@ from distributary.model.build import Build
 from distributary.model.change import Change, Entry
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
-from distributary.publisher.counters import Stats
 from distributary.publisher.hub.join_buffer import Joining
 from distributary.publisher.hub.log_follower import Follower
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.subscription import Initial, Member
+from distributary.publisher.metrics import Stats
 from distributary.store.build_scan import StaleRead
 from distributary.store.store_types import Attached
 

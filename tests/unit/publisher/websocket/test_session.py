@@ -16,7 +16,7 @@ from distributary.publisher.codec import codes
 from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.hub.conflation import Pace
-from distributary.publisher.websocket.rate import Rate
+from distributary.publisher.websocket.flow_control import Rate
 from distributary.publisher.websocket.session import MAX_PENDING, Session
 from distributary.publisher.websocket.session_actions import (
     Action,

@@ -7,7 +7,7 @@ import pytest
 from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.json_codec import JSON, JSON_DEFLATE
 from distributary.publisher.codec.protobuf_codec import PROTOBUF, PROTOBUF_DEFLATE
-from distributary.publisher.websocket.handshake import DEFLATE, agree
+from distributary.publisher.websocket.websocket_server import DEFLATE, agree
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.publisher.websocket.rate import Rate
+from distributary.publisher.websocket.flow_control import Rate
 
 
 def test_a_burst_then_the_rate_then_enough() -> None:

@@ -14,9 +14,9 @@ from distributary.errors import (
 )
 from distributary.model.query import Query
 from distributary.model.query_params import parse_channel
+from distributary.publisher.access_control import narrowed
 from distributary.publisher.codec import codes
-from distributary.publisher.codec.codes import Ending, Refusal, Refused
-from distributary.publisher.errors import answer, narrowed, refused
+from distributary.publisher.codec.codes import Ending, Refusal, Refused, protocol_error, to_refused
 
 GERMAN = GrantSet((Grant("ann", views=("odds",), rows=(("*", "c = 'DE'"),)),))
 
@@ -42,17 +42,17 @@ GERMAN = GrantSet((Grant("ann", views=("odds",), rows=(("*", "c = 'DE'"),)),))
     ],
 )
 def test_what_is_told(error: DistributaryError, at_first: Refusal | Ending, later: Refusal | Ending) -> None:
-    assert answer(error) == at_first
-    assert answer(error, connected=True) == later
-    assert isinstance(answer(error), type(at_first))
-    assert refused(error).refusal.code in (100, 103, 109), "one command does not end the rest"
+    assert protocol_error(error) == at_first
+    assert protocol_error(error, connected=True) == later
+    assert isinstance(protocol_error(error), type(at_first))
+    assert to_refused(error).refusal.code in (100, 103, 109), "one command does not end the rest"
 
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_client_reconnects_with_an_expired_token_only(reason: str) -> None:
     expected = Refusal if reason == "expired" else Ending
-    assert isinstance(answer(refuse(reason, "x")), expected)
-    assert answer(refuse(reason, "x")).code == (109 if reason == "expired" else 3500)
+    assert isinstance(protocol_error(refuse(reason, "x")), expected)
+    assert protocol_error(refuse(reason, "x")).code == (109 if reason == "expired" else 3500)
 
 
 def test_what_is_served_in_place_of_what_was_asked_for() -> None:

@@ -1,1 +1,0 @@
-"""Who is here, by what grant, and what that lets them have."""

@@ -18,7 +18,7 @@ from distributary.gateway.registry.registered_schema import Schema, parse_schema
 from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.rest_proxy import produce_requests, serialization
 from distributary.kafka import avro, json_schema
-from distributary.kafka.value_schema import Unfit, any_value, avro_reader, json_reader
+from distributary.kafka.value_schema import SchemaMismatch, any_value, avro_reader, json_reader
 from distributary.model.feed import Feed
 from tests.fuzz.engine import Run, Target, simply
 from tests.fuzz.mutate import any_json, any_text
@@ -196,7 +196,7 @@ def _json_schema(data: bytes) -> bool:
         return False
     try:
         read(value)
-    except Unfit:
+    except SchemaMismatch:
         return False
     return True
 
@@ -204,7 +204,7 @@ def _json_schema(data: bytes) -> bool:
 def _value(data: bytes) -> bool:
     taken = bool(any_value(data))
     for read in _READERS:
-        with contextlib.suppress(Unfit):
+        with contextlib.suppress(SchemaMismatch):
             read(data)
             taken = True
     for format in ("binary", "json", "avro", "jsonschema"):

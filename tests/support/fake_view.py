@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from distributary.kafka.draft import Draft
+from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.topic_writer import Written
 from distributary.model.build import Build
 from distributary.model.change import Change, encode_changes
@@ -146,14 +146,14 @@ class FakeTopicWriter:
     """Collects the records that would be written to Kafka."""
 
     def __init__(self) -> None:
-        self.records: list[Draft] = []
+        self.records: list[OutgoingRecord] = []
 
     @property
     def values(self) -> list[bytes | None]:
         """What was in them."""
         return [record.value for record in self.records]
 
-    async def produce(self, record: Draft) -> Written:
+    async def produce(self, record: OutgoingRecord) -> Written:
         """Take one."""
         self.records.append(record)
         return Written(record.topic, 0, len(self.records) - 1, 0)

@@ -16,8 +16,8 @@ from distributary.errors import KafkaUnavailable, UsageError
 
 if TYPE_CHECKING:
     from distributary.kafka.admin import Cluster
-    from distributary.kafka.draft import Draft
-    from distributary.kafka.record_router import Gate
+    from distributary.kafka.outgoing_record import OutgoingRecord
+    from distributary.kafka.record_router import RecordRouter
     from distributary.kafka.record_text import Record
 
 NAME = "produce"
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     from confluent_kafka import Producer
 
     from distributary.kafka import librdkafka
-    from distributary.kafka.record_router import make_gate
+    from distributary.kafka.record_router import create_router
     from distributary.kafka.topics import get_topic
 
     topic = args.topic or args.option
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     producer = librdkafka.make(
         Producer, {**librdkafka.properties(cluster.kafka, acks="all", enable_idempotence=True), **more}
     )
-    writer = _Writer(producer, topic, args, count, cluster, make_gate(config))
+    writer = _Writer(producer, topic, args, count, cluster, create_router(config))
     try:
         for place, line in _lines(args):
             writer.write(place, line)
@@ -116,12 +116,18 @@ class _Writer:
     """Hands records to the producer and keeps the first failure."""
 
     def __init__(
-        self, producer: Any, topic: str, args: argparse.Namespace, count: int, cluster: Cluster, gate: Gate
+        self,
+        producer: Any,
+        topic: str,
+        args: argparse.Namespace,
+        count: int,
+        cluster: Cluster,
+        router: RecordRouter,
     ) -> None:
         self._producer = producer
         self._cluster = cluster
         self._servers = cluster.servers
-        self._gate = gate
+        self._router = router
         self._topic = topic
         self._args = args
         self._count = count
@@ -141,7 +147,7 @@ class _Writer:
         from confluent_kafka import KafkaException
 
         from distributary.kafka import kafka_errors
-        from distributary.kafka.draft import Draft
+        from distributary.kafka.outgoing_record import OutgoingRecord
 
         try:
             record = self._record(line)
@@ -151,7 +157,7 @@ class _Writer:
         if partition >= self._count:
             raise UsageError(f"{place}: topic {self._topic} has no partition {partition}")
 
-        draft = Draft(
+        outgoing = OutgoingRecord(
             self._topic,
             record.value,
             record.key,
@@ -159,26 +165,26 @@ class _Writer:
             (*self._headers, *record.headers),
             record.timestamp,
         )
-        draft = self._gate.pass_on(draft)
-        if draft.reason:
-            self._note_unfit(place, draft)
-        what = f"{place}: not written to {draft.topic}"
+        outgoing = self._router.route(outgoing)
+        if outgoing.reason:
+            self._note_unfit(place, outgoing)
+        what = f"{place}: not written to {outgoing.topic}"
 
         def delivered(error: Any, message: Any) -> None:
             if error is None:
-                self._note(draft, message.partition())
+                self._note(outgoing, message.partition())
             elif self._failure is None:
                 self._failure = kafka_errors.admin_error(error, what, self._servers, writing=True)
 
         while True:
             try:
                 self._producer.produce(
-                    draft.topic,
-                    key=draft.key,
-                    value=draft.value,
-                    partition=draft.partition,
-                    headers=list(draft.headers) or None,
-                    timestamp=draft.timestamp,
+                    outgoing.topic,
+                    key=outgoing.key,
+                    value=outgoing.value,
+                    partition=outgoing.partition,
+                    headers=list(outgoing.headers) or None,
+                    timestamp=outgoing.timestamp,
                     on_delivery=delivered,
                 )
                 break
@@ -189,19 +195,19 @@ class _Writer:
         self._serve(self._producer.poll, 0)
         self._raise()
 
-    def _note(self, draft: Draft, partition: int) -> None:
-        if draft.topic == self._topic:
+    def _note(self, outgoing: OutgoingRecord, partition: int) -> None:
+        if outgoing.topic == self._topic:
             self.written[partition] += 1
-        elif not draft.reason:
-            self.routed[draft.topic] += 1
+        elif not outgoing.reason:
+            self.routed[outgoing.topic] += 1
 
-    def _note_unfit(self, place: str, draft: Draft) -> None:
-        from distributary.kafka.dead_letters import ensure_letters
+    def _note_unfit(self, place: str, outgoing: OutgoingRecord) -> None:
+        from distributary.kafka.outgoing_record import ensure_dead_letter_topic
 
-        if draft.topic not in self.unfit:
-            ensure_letters(self._cluster.admin, draft.topic)
-        self.first = self.first or f"{place}: {draft.reason}"
-        self.unfit[draft.topic] += 1
+        if outgoing.topic not in self.unfit:
+            ensure_dead_letter_topic(self._cluster.admin, outgoing.topic)
+        self.first = self.first or f"{place}: {outgoing.reason}"
+        self.unfit[outgoing.topic] += 1
 
     def flush(self) -> None:
         """Wait until all is acknowledged; raises when it is not."""

@@ -67,11 +67,11 @@ def up(
     """Run the stack of a configuration; ``services`` replaces its Python parts."""
     from distributary.auth import check_exposure
     from distributary.config.private_files import UMASK
-    from distributary.kafka.record_router import make_gate
+    from distributary.kafka.record_router import create_router
     from distributary.stack import prerequisites, stack_components
 
     check_exposure(config)
-    make_gate(config)  # a schema that cannot be used is told before anything starts
+    create_router(config)  # a schema that cannot be used is told before anything starts
     whole = stack_components.services(config.publisher.processes, socketio=bool(config.socketio.port))
     wanted = whole if services is None else services
     say = _printer(as_json, quiet)

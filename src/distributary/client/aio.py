@@ -19,8 +19,8 @@ from distributary.client.consumer import Consumer, Moved
 from distributary.client.delivery import Outlet
 from distributary.client.initial_offsets import Start
 from distributary.client.offset_tracker import Place
-from distributary.client.record import Headers, Record, Sent, draft
-from distributary.client.topic_rules import gate_of
+from distributary.client.record import Headers, Record, Sent, outgoing_record
+from distributary.client.topic_rules import router_of
 from distributary.errors import DistributaryError, KafkaClientError, KafkaUnavailable
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class AsyncProducer:
 
     def __init__(self, source: Source) -> None:
         self._outlet = Outlet(source)
-        self._gate = gate_of(self._outlet.config)
+        self._router = router_of(self._outlet.config)
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="async-producer", daemon=True)
@@ -56,7 +56,7 @@ class AsyncProducer:
         """As `Producer.send`. A caller that is cancelled does not take its record back."""
         if self._closing.is_set():
             raise KafkaClientError("the producer is closed", hint="Make another one")
-        one = self._gate.pass_on(draft(topic, value, key, partition, headers, timestamp))
+        one = self._router.route(outgoing_record(topic, value, key, partition, headers, timestamp))
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Sent] = loop.create_future()
 

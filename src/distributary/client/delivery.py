@@ -14,10 +14,9 @@ from distributary.client.configuration import Configuration, Source, read_config
 from distributary.client.connect import BackgroundErrors, connect, count_partitions
 from distributary.client.record import Sent
 from distributary.errors import DistributaryError
-from distributary.kafka.dead_letters import ensure_letters
-from distributary.kafka.draft import Draft
 from distributary.kafka.kafka_errors import client_error
 from distributary.kafka.librdkafka import quiet, serve
+from distributary.kafka.outgoing_record import OutgoingRecord, ensure_dead_letter_topic
 
 Done = Callable[[Sent | DistributaryError], None]
 """Hears what became of a record; called in whatever thread polls."""
@@ -50,27 +49,27 @@ class Outlet:
         count, until = self._known.get(topic, (0, 0.0))
         return count > 0 and (not self._round_robin or time.monotonic() < until)
 
-    def look_up(self, draft: Draft) -> None:
+    def look_up(self, record: OutgoingRecord) -> None:
         """Find a record's topic, waiting up to ``max.block.ms``; a dead-letter topic is created.
 
         Raises `TopicMissing`, `KafkaUnavailable` or `KafkaRefused`.
         """
-        topic = draft.topic
-        if draft.reason:
+        topic = record.topic
+        if record.reason:
             chosen: dict[str, Any] = {**quiet(), **self.config.librdkafka, "error_cb": self.background}
-            ensure_letters(AdminClient(chosen), topic)
+            ensure_dead_letter_topic(AdminClient(chosen), topic)
         count = count_partitions(
             self.handle,
             topic,
-            f"writing {draft}",
+            f"writing {record}",
             self.config,
             self.background,
             self.max_block,
-            lambda: self.serve(0, f"writing {draft}"),
+            lambda: self.serve(0, f"writing {record}"),
         )
         self._known[topic] = count, time.monotonic() + LOOK_AGAIN
 
-    def queue(self, draft: Draft, done: Done) -> bool:
+    def queue(self, record: OutgoingRecord, done: Done) -> bool:
         """Queue a record for a topic that is known; False when there is no room for it now.
 
         Records are queued in the order of the calls. Raises for a record that is refused at once.
@@ -79,26 +78,26 @@ class Outlet:
 
         def heard(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                done(client_error(self._end or error, f"writing {draft}", servers))
+                done(client_error(self._end or error, f"writing {record}", servers))
                 return
             offset = message.offset()
             place = int(message.partition() or 0), -1 if offset is None else int(offset)
-            done(Sent(draft.topic, *place, draft.reason))
+            done(Sent(record.topic, *place, record.reason))
 
         try:
             self.handle.produce(
-                draft.topic,
-                draft.value,
-                draft.key,
-                self._partition(draft),
+                record.topic,
+                record.value,
+                record.key,
+                self._partition(record),
                 on_delivery=heard,
-                timestamp=draft.timestamp,
-                headers=list(draft.headers),
+                timestamp=record.timestamp,
+                headers=list(record.headers),
             )
         except BufferError:
             return False
         except KafkaException as error:
-            raise client_error(self._end or error.args[0], f"writing {draft}", servers) from None
+            raise client_error(self._end or error.args[0], f"writing {record}", servers) from None
         return True
 
     def serve(self, seconds: float, what: str = "writing") -> None:
@@ -120,8 +119,8 @@ class Outlet:
                 return 0
             raise client_error(self._end, what, self.config.servers) from None
 
-    def _partition(self, draft: Draft) -> int:
-        if draft.partition >= 0 or not self._round_robin:
-            return draft.partition
-        turn = next(self._turns.setdefault(draft.topic, itertools.count()))
-        return turn % self._known[draft.topic][0]
+    def _partition(self, record: OutgoingRecord) -> int:
+        if record.partition >= 0 or not self._round_robin:
+            return record.partition
+        turn = next(self._turns.setdefault(record.topic, itertools.count()))
+        return turn % self._known[record.topic][0]

@@ -12,11 +12,11 @@ from types import TracebackType
 from distributary.client.configuration import Source
 from distributary.client.connect import SLICE
 from distributary.client.delivery import Done, Outlet
-from distributary.client.record import Headers, Sent, draft
-from distributary.client.topic_rules import gate_of
+from distributary.client.record import Headers, Sent, outgoing_record
+from distributary.client.topic_rules import router_of
 from distributary.client.transaction import Transaction, begin, prepare
 from distributary.errors import ConfigError, DistributaryError, KafkaClientError, KafkaUnavailable
-from distributary.kafka.draft import Draft
+from distributary.kafka.outgoing_record import OutgoingRecord
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Producer:
 
     def __init__(self, source: Source) -> None:
         self._outlet = Outlet(source)
-        self._gate = gate_of(self._outlet.config)
+        self._router = router_of(self._outlet.config)
         self._async = self._outlet.config.ours.get("producer.type") == "async"
         self._failures: list[DistributaryError] = []
         self._transaction: Transaction | None = None
@@ -55,7 +55,7 @@ class Producer:
         that its topic's schema refuses goes to the dead-letter topic: `Sent.reason` says why.
         """
         self._open()
-        one = self._gate.pass_on(draft(topic, value, key, partition, headers, timestamp))
+        one = self._router.route(outgoing_record(topic, value, key, partition, headers, timestamp))
         self._raise_failures()
         if self._transaction is not None or self._async:
             self._put(one, self._noted if self._transaction is None else self._transaction.noted)
@@ -152,7 +152,7 @@ class Producer:
         if self._transaction is not None:
             raise KafkaClientError("a transaction is under way already", hint="Leave its block first")
 
-    def _put(self, one: Draft, done: Done) -> None:
+    def _put(self, one: OutgoingRecord, done: Done) -> None:
         if not self._outlet.knows(one.topic):
             self._outlet.look_up(one)
         deadline = time.monotonic() + self._outlet.max_block

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
-from distributary.kafka.draft import Draft
+from distributary.kafka.outgoing_record import OutgoingRecord
 
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 """A name may come several times in a sequence."""
@@ -44,14 +44,14 @@ class Sent(NamedTuple):
     reason: str = ""
 
 
-def draft(
+def outgoing_record(
     topic: str,
     value: bytes | None,
     key: bytes | str | None = None,
     partition: int | None = None,
     headers: Headers | None = None,
     timestamp: int | datetime | None = None,
-) -> Draft:
+) -> OutgoingRecord:
     """Check and shape what a caller wants to send. Raises TypeError and ValueError as Python's own do."""
     if value is not None and not isinstance(value, bytes | bytearray | memoryview):
         raise TypeError(f"a value is bytes, not {type(value).__name__}; use send_string for text")
@@ -61,7 +61,7 @@ def draft(
         at = round(at.timestamp() * 1000)
     if partition is not None and partition < 0:
         raise ValueError(f"a partition is 0 or more, not {partition}")
-    return Draft(
+    return OutgoingRecord(
         topic,
         None if value is None else bytes(value),
         key.encode() if isinstance(key, str) else key,

@@ -10,22 +10,22 @@ from distributary.client.configuration import Configuration
 from distributary.config import validators
 from distributary.config.problems import Problems, nearest
 from distributary.errors import BadQuery
-from distributary.kafka.record_router import Gate, Rules, route
+from distributary.kafka.record_router import RecordRouter, TopicRules, compile_route
 from distributary.kafka.value_schema import Reader, any_value, make_reader
 from distributary.model.filter import Test
 
 _PARTS = ("Schema", "Routes", "DeadLetters")
 
 
-def gate_of(config: Configuration) -> Gate:
-    """The gate of a producer. Raises ConfigError with every mistake in the rules."""
+def router_of(config: Configuration) -> RecordRouter:
+    """The router of a producer. Raises ConfigError with every mistake in the rules."""
     problems = Problems(config.place)
     rules = {topic: _rules(topic, spec, config.folder, problems) for topic, spec in config.topics.items()}
     problems.finish()
-    return Gate(rules)
+    return RecordRouter(rules)
 
 
-def _rules(topic: str, spec: Any, folder: Path, problems: Problems) -> Rules:
+def _rules(topic: str, spec: Any, folder: Path, problems: Problems) -> TopicRules:
     key = f"Topics.{topic}"
     if not isinstance(spec, Mapping):
         problems.add(f"expected an object with {', '.join(_PARTS)}", key=key)
@@ -47,7 +47,7 @@ def _rules(topic: str, spec: Any, folder: Path, problems: Problems) -> Rules:
             problems.add(str(error), key=f"{key}.Schema")
     letters = spec.get("DeadLetters", f"{topic}.dead-letters")
     _topic(letters, f"{key}.DeadLetters", problems)
-    return Rules(reader, _routes(spec.get("Routes", []), key, problems), letters)
+    return TopicRules(reader, _routes(spec.get("Routes", []), key, problems), letters)
 
 
 def _routes(spec: Any, key: str, problems: Problems) -> tuple[tuple[Test, str], ...]:
@@ -62,7 +62,7 @@ def _routes(spec: Any, key: str, problems: Problems) -> tuple[tuple[Test, str], 
             continue
         _topic(one["Topic"], f"{place}.Topic", problems)
         try:
-            routes.append((route(str(one["Where"])), one["Topic"]))
+            routes.append((compile_route(str(one["Where"])), one["Topic"]))
         except BadQuery as error:
             problems.add(str(error), key=f"{place}.Where")
     return tuple(routes)

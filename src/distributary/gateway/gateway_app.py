@@ -34,7 +34,7 @@ from distributary.gateway.topic_stream import topic_stream_routes as streams
 from distributary.httpd.cors import PageRules
 from distributary.httpd.request_audit import audited
 from distributary.httpd.response_headers import add_safe_headers
-from distributary.kafka.record_router import make_gate
+from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.store.contract import ReaderStore as Store
 
@@ -57,7 +57,7 @@ def make_app(config: Config, store: Store) -> web.Application:
     app[SCHEMA_LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
     app[topic_routes.CLUSTER] = Cluster(config.kafka)
     app[DEADLINE] = Deadline(config.gateway.schema_timeout, charge=metering.charge)
-    app[produce_v2.WRITER] = TopicWriter(config.kafka, make_gate(config), deadline=app[DEADLINE])
+    app[produce_v2.WRITER] = TopicWriter(config.kafka, create_router(config), deadline=app[DEADLINE])
     app[consumer_routes.INSTANCES] = Instances(config.kafka, config.gateway)
     app.cleanup_ctx.append(_closing)
     app[streams.OPEN] = set()

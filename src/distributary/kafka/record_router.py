@@ -1,4 +1,4 @@
-"""On the way in: what does not fit its topic's schema is a dead letter, and routes choose another topic."""
+"""Where a record goes: a dead-letter topic if its topic's schema refuses it, else where a route sends it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from distributary.config import Config
 from distributary.config.problems import Problems
 from distributary.deadline import Deadline
 from distributary.errors import CheckFailed
-from distributary.kafka.dead_letters import letter_headers
-from distributary.kafka.draft import Draft
+from distributary.kafka.outgoing_record import OutgoingRecord, dead_letter_headers
 from distributary.kafka.value_schema import (
     FRAME,
     Fields,
     Reader,
+    SchemaMismatch,
     SchemaReader,
-    Unfit,
     any_value,
     avro_reader,
     json_reader,
@@ -30,91 +29,91 @@ from distributary.kafka.value_schema import (
 from distributary.model.filter import Row, Test, compiled, normalize, parse
 
 _MOST_WAITING = 10_000
-"""Records of one sender that may wait for their check: whoever sends them has bounds of its own."""
+"""Records of one sender that may wait for their check; what accepts them has limits of its own."""
 
 
-class Rules(NamedTuple):
-    """What is asked of the records of one topic."""
+class TopicRules(NamedTuple):
+    """What applies to the records of one topic: a schema, routes in order, where dead letters go."""
 
     reader: Reader
     routes: tuple[tuple[Test, str], ...]
     dead_letters: str
 
 
-class Gate:
+class RecordRouter:
     """Decides where a record goes, by the rules of each topic.
 
-    It is checked by the schema of the topic it was sent to; the first route whose filter is true of it takes
-    it to another topic, whose schema is asked too, but not its routes.
+    The record is checked by the schema of the topic that it was sent to. The first route whose filter matches
+    sends it to another topic; that topic's schema applies too, but not its routes.
     """
 
-    def __init__(self, rules: Mapping[str, Rules]) -> None:
+    def __init__(self, rules: Mapping[str, TopicRules]) -> None:
         self._rules = rules
 
-    def pass_on(self, one: Draft) -> Draft:
-        """The record as it is to be written: as it came, for another topic, or as a dead letter.
+    def route(self, record: OutgoingRecord) -> OutgoingRecord:
+        """The record to write: as it is, for another topic, or as a dead letter.
 
-        A tombstone has nothing to check, and goes where it was sent. It may take as long as a pattern of the
-        schema pleases: for records of strangers there is `pass_on_in_time`.
+        A tombstone has nothing to check and goes where it was sent. A schema's pattern may take any time to
+        match: for untrusted records use `route_in_time`.
         """
-        steps = self._steps(one)
+        steps = self._steps(record)
         try:
             reader, value = next(steps)
             while True:
                 try:
                     fields = reader(value)
-                except Unfit as unfit:
-                    reader, value = steps.throw(unfit)
+                except SchemaMismatch as mismatch:
+                    reader, value = steps.throw(mismatch)
                 else:
                     reader, value = steps.send(fields)
         except StopIteration as end:
-            return cast(Draft, end.value)
+            return cast(OutgoingRecord, end.value)
 
-    def is_cheap(self, one: Draft) -> bool:
-        """Say whether `pass_on` takes no longer than it should, whatever the record is."""
-        rules = self._rules.get(one.topic)
-        if rules is None or one.value is None:
+    def is_cheap(self, record: OutgoingRecord) -> bool:
+        """Whether `route` is quick for this record, whatever its value is."""
+        rules = self._rules.get(record.topic)
+        if rules is None or record.value is None:
             return True
         targets = [self._rules[topic].reader for _, topic in rules.routes if topic in self._rules]
-        return all(_is_cheap(reader, one.value) for reader in (rules.reader, *targets))
+        return all(_is_cheap(reader, record.value) for reader in (rules.reader, *targets))
 
-    async def pass_on_in_time(self, one: Draft, deadline: Deadline) -> Draft:
-        """As `pass_on`; a value that is not cheap to check has a deadline, and else is a dead letter.
+    async def route_in_time(self, record: OutgoingRecord, deadline: Deadline) -> OutgoingRecord:
+        """As `route`; a value that is not cheap to check has a deadline and becomes a dead letter after it.
 
-        Records of one sender for one topic come out in the order they went in. Raises ChecksBusy.
+        Records of one sender for one topic keep their order. Raises ChecksBusy.
         """
-        steps = self._steps(one)
+        steps = self._steps(record)
         try:
             reader, value = next(steps)
             while True:
                 try:
-                    fields = await _read_in_time(reader, value, deadline, one.sender)
-                except Unfit as unfit:
-                    reader, value = steps.throw(unfit)
+                    fields = await _read_in_time(reader, value, deadline, record.sender)
+                except SchemaMismatch as mismatch:
+                    reader, value = steps.throw(mismatch)
                 else:
                     reader, value = steps.send(fields)
         except StopIteration as end:
-            return cast(Draft, end.value)
+            return cast(OutgoingRecord, end.value)
 
-    def _steps(self, one: Draft) -> Generator[tuple[Reader, bytes], Fields, Draft]:
-        """Decide; asks for values to be read, and is given their fields or thrown `Unfit`."""
-        rules = self._rules.get(one.topic)
-        if rules is None or one.value is None:
-            return one
+    def _steps(self, record: OutgoingRecord) -> Generator[tuple[Reader, bytes], Fields, OutgoingRecord]:
+        """The decision: yields values to read, and is sent their fields or thrown `SchemaMismatch`."""
+        rules = self._rules.get(record.topic)
+        if rules is None or record.value is None:
+            return record
         try:
-            fields = yield rules.reader, one.value
+            fields = yield rules.reader, record.value
             if rules.routes:
-                key = None if one.key is None else one.key.decode(errors="replace")
+                key = None if record.key is None else record.key.decode(errors="replace")
                 row = Row(fields, int(time.time() * 1000), key)
-                target = next((topic for test, topic in rules.routes if test(row)), one.topic)
-                if target != one.topic:
-                    # The partitions of one topic mean nothing in another.
-                    one = one._replace(topic=target, partition=-1)
+                target = next((topic for test, topic in rules.routes if test(row)), record.topic)
+                if target != record.topic:
+                    # A partition of one topic means nothing in another.
+                    record = record._replace(topic=target, partition=-1)
                     rules = self._rules.get(target, rules._replace(reader=any_value))
-                    yield rules.reader, one.value or b""
-        except Unfit as unfit:
-            return _letter(one, str(unfit), rules.dead_letters)
-        return one
+                    yield rules.reader, record.value or b""
+        except SchemaMismatch as mismatch:
+            return _dead_letter(record, str(mismatch), rules.dead_letters)
+        return record
 
 
 def _is_cheap(reader: Reader, value: bytes) -> bool:
@@ -133,14 +132,14 @@ async def _read_in_time(reader: Reader, value: bytes, deadline: Deadline, owner:
             most=_MOST_WAITING,
         )
     except CheckFailed as error:
-        raise Unfit(error.message) from None
+        raise SchemaMismatch(error.message) from None
     except ValueError as error:
-        raise Unfit(str(error)) from None
-    return {name: msgspec.Raw(held) for name, held in found.items()}
+        raise SchemaMismatch(str(error)) from None
+    return {name: msgspec.Raw(value) for name, value in found.items()}
 
 
-def make_gate(config: Config) -> Gate:
-    """The gate of a configuration's ``[[topics]]``. Raises ConfigError for schemas that cannot be used."""
+def create_router(config: Config) -> RecordRouter:
+    """The router of a configuration's ``[[topics]]``. Raises ConfigError for invalid schemas."""
     problems = Problems(str(config.path or ""))
     rules = {}
     for topic in config.topics:
@@ -150,14 +149,14 @@ def make_gate(config: Config) -> Gate:
                 reader = _reader(config.folder / topic.schema, FRAME if topic.framed else 0)
         except ValueError as error:
             problems.add(str(error), key=f"topics.{topic.name}.schema")
-        routes = tuple((route(text), target) for target, text in topic.routes.items())
-        rules[topic.name] = Rules(reader, routes, topic.dead_letter_topic)
+        routes = tuple((compile_route(text), target) for target, text in topic.routes.items())
+        rules[topic.name] = TopicRules(reader, routes, topic.dead_letter_topic)
     problems.finish()
-    return Gate(rules)
+    return RecordRouter(rules)
 
 
-def route(text: str) -> Test:
-    """The test of a route's filter. Raises BadQuery."""
+def compile_route(text: str) -> Test:
+    """Compile a route's filter. Raises BadQuery."""
     return compiled(normalize(parse(text)))
 
 
@@ -166,8 +165,8 @@ def _reader(path: Path, skip: int) -> Reader:
     return (avro_reader if path.suffix == ".avsc" else json_reader)(definition, skip)
 
 
-def _letter(one: Draft, reason: str, target: str) -> Draft:
-    headers = letter_headers(
-        reason, one.topic, key=one.key, timestamp=one.timestamp or None, original=one.headers
+def _dead_letter(record: OutgoingRecord, reason: str, target: str) -> OutgoingRecord:
+    headers = dead_letter_headers(
+        reason, record.topic, key=record.key, timestamp=record.timestamp or None, original=record.headers
     )
-    return one._replace(topic=target, partition=-1, headers=tuple(headers), reason=reason)
+    return record._replace(topic=target, partition=-1, headers=tuple(headers), reason=reason)

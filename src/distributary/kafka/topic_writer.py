@@ -12,9 +12,8 @@ from distributary.config.sections import Kafka
 from distributary.deadline import Deadline
 from distributary.errors import ChecksBusy, DistributaryError, KafkaUnavailable, TopicError
 from distributary.kafka import librdkafka
-from distributary.kafka.dead_letters import ensure_letters
-from distributary.kafka.draft import Draft
-from distributary.kafka.record_router import Gate
+from distributary.kafka.outgoing_record import OutgoingRecord, ensure_dead_letter_topic
+from distributary.kafka.record_router import RecordRouter
 
 _MAY_PASS = frozenset(
     (
@@ -49,7 +48,7 @@ class TopicWriter:
     """For one event loop. A thread of its own hears the acknowledgements, so nothing blocks the loop.
 
     Client and thread are made with the first record: a part to which nobody writes has neither. Records go
-    through the ``gate``; what may take long to check has a ``deadline``, its own unless one is given. Keys
+    through the ``router``; what may take long to check has a ``deadline``, its own unless one is given. Keys
     land on the partition that the Java client chooses. Whatever is not checked and acknowledged within
     ``timeout`` seconds has failed.
     """
@@ -57,14 +56,14 @@ class TopicWriter:
     def __init__(
         self,
         kafka: Kafka,
-        gate: Gate,
+        router: RecordRouter,
         *,
         timeout: float = 30.0,
         linger_ms: int = 1,
         deadline: Deadline | None = None,
     ) -> None:
         self._kafka = kafka
-        self._gate = gate
+        self._router = router
         self._deadline = deadline or Deadline(_CHECK_SECONDS)
         self._timeout = timeout
         self._linger_ms = linger_ms
@@ -87,7 +86,7 @@ class TopicWriter:
                 raise _failed(error.args[0], topic) from None
             self._counts[topic] = len(seen.topics[topic].partitions)
 
-    async def send(self, record: Draft) -> Written:
+    async def send(self, record: OutgoingRecord) -> Written:
         """Write one record and wait until it is acknowledged; queued in the order of the calls.
 
         Raises `KafkaUnavailable` or `ChecksBusy` when that may pass, `TopicError` when it was refused.
@@ -136,12 +135,12 @@ class TopicWriter:
             self._closing.set()
             await asyncio.to_thread(self._thread.join)
 
-    async def _checked(self, record: Draft) -> Draft:
-        if self._gate.is_cheap(record):
-            return self._gate.pass_on(record)
+    async def _checked(self, record: OutgoingRecord) -> OutgoingRecord:
+        if self._router.is_cheap(record):
+            return self._router.route(record)
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._gate.pass_on_in_time(record, self._deadline)
+                return await self._router.route_in_time(record, self._deadline)
         except TimeoutError:
             raise ChecksBusy(
                 f"a record for topic {record.topic} is not written: those before it take long to check",
@@ -151,7 +150,7 @@ class TopicWriter:
     async def _find_letters(self, topic: str) -> None:
         task = self._letters.get(topic)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            making = asyncio.to_thread(lambda: ensure_letters(librdkafka.admin(self._kafka), topic))
+            making = asyncio.to_thread(lambda: ensure_dead_letter_topic(librdkafka.admin(self._kafka), topic))
             task = self._letters[topic] = asyncio.ensure_future(making)
         await asyncio.shield(task)
 

@@ -15,7 +15,7 @@ from distributary.kafka import schema_cost
 
 Fields = Mapping[str, msgspec.Raw]
 Reader = Callable[[bytes], Fields]
-"""Gives the fields of a value (none where it is no object), or raises `Unfit`."""
+"""Gives the fields of a value (none where it is no object), or raises `SchemaMismatch`."""
 
 NO_FIELDS: Fields = {}
 
@@ -27,7 +27,7 @@ FRAME = 5
 """Bytes before a value that name its schema in a registry: a zero, and the schema's number."""
 
 
-class Unfit(ValueError):
+class SchemaMismatch(ValueError):
     """A value does not fit its schema; the message is the reason."""
 
 
@@ -45,7 +45,7 @@ class SchemaReader:
     read: Reader
 
     def __call__(self, value: bytes) -> Fields:
-        """Give the fields of a value, or raise `Unfit`; it may take as long as the value pleases."""
+        """Give the fields of a value, or raise `SchemaMismatch`; it may take as long as the value pleases."""
         return self.read(value)
 
     def is_cheap(self, value: bytes) -> bool:
@@ -120,9 +120,9 @@ def json_reader(definition: Any, skip: int = 0) -> SchemaReader:
         try:
             found = _anything.decode(value)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise Unfit(f"not JSON: {error}"[:_REASON]) from None
+            raise SchemaMismatch(f"not JSON: {error}"[:_REASON]) from None
         if wrong := json_schema.reason(checker, found):
-            raise Unfit(wrong)
+            raise SchemaMismatch(wrong)
         return _object.decode(value) if isinstance(found, dict) else NO_FIELDS
 
     return SchemaReader("JSON", json.dumps(definition), skip, schema_cost.json_cost(definition), read)
@@ -140,10 +140,10 @@ def avro_reader(definition: Any, skip: int = 0) -> SchemaReader:
     def read(value: bytes) -> Fields:
         try:
             found = avro.decode(_unframed(value, skip), known.schema)
-        except Unfit:
+        except SchemaMismatch:
             raise
         except ValueError as error:
-            raise Unfit(f"not Avro of this schema: {error}"[:_REASON]) from None
+            raise SchemaMismatch(f"not Avro of this schema: {error}"[:_REASON]) from None
         if not isinstance(found, dict):
             return NO_FIELDS
         return {name: msgspec.Raw(msgspec.json.encode(held)) for name, held in found.items()}
@@ -155,5 +155,5 @@ def _unframed(value: bytes, skip: int) -> bytes:
     if not skip:
         return value
     if len(value) < skip or value[0] != 0:
-        raise Unfit("not framed: the first byte is not 0")
+        raise SchemaMismatch("not framed: the first byte is not 0")
     return value[skip:]

@@ -11,7 +11,7 @@ from distributary.errors import DistributaryError
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.kafka.changed_keys import TouchedKeys
 from distributary.kafka.commands_topic import CommandsProducer
-from distributary.kafka.record_router import make_gate
+from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.publisher.access_control import Door
 from distributary.publisher.publisher_server import Publisher
@@ -22,7 +22,7 @@ from distributary.store.store_factory import open_reader
 
 def _writer(config: Config) -> TopicWriter:
     # Clients give up after 5 seconds by themselves; they are told before that.
-    return TopicWriter(config.kafka, make_gate(config), timeout=4.0, linger_ms=0)
+    return TopicWriter(config.kafka, create_router(config), timeout=4.0, linger_ms=0)
 
 
 async def serve(config: Config) -> None:

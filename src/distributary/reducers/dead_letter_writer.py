@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka
-from distributary.kafka.dead_letters import letter_headers
+from distributary.kafka.outgoing_record import dead_letter_headers
 from distributary.kafka.record_lookup import RecordLookup
 from distributary.reducers.reducer import DeadLetter
 
@@ -73,11 +73,11 @@ class DeadLetters:
             if original is not None:
                 key, value, timestamp = original.key(), original.value(), original.timestamp()[1]
                 own = original.headers() or ()
-            headers = letter_headers(
+            headers = dead_letter_headers(
                 one.reason,
                 self._topic,
                 view=self._view,
-                place=(one.partition, one.offset),
+                position=(one.partition, one.offset),
                 key=key,
                 timestamp=timestamp,
                 original=own,

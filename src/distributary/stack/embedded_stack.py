@@ -33,8 +33,8 @@ from distributary.httpd.certificates import Certificates
 from distributary.kafka import commands_topic, librdkafka
 from distributary.kafka.admin import wait_for_kafka
 from distributary.kafka.broker_security import Guard, pem_keystore
-from distributary.kafka.dead_letters import ensure_letters
 from distributary.kafka.embedded_broker import Broker
+from distributary.kafka.outgoing_record import ensure_dead_letter_topic
 from distributary.kafka.topics import ensure_topic
 from distributary.stack import orphans, prerequisites, process_environment, running_stacks
 from distributary.stack.component import Event, Listener, Part, guarded
@@ -276,7 +276,7 @@ def create_topics(config: Config) -> None:
     for feed in config.feeds:
         if feed.create:
             ensure_topic(admin, feed.topic, feed.partitions)
-        ensure_letters(admin, feed.dead_letter_topic)
+        ensure_dead_letter_topic(admin, feed.dead_letter_topic)
 
 
 def apply(config: Config) -> list[str]:

@@ -18,7 +18,7 @@ import msgspec
 from distributary.errors import WorkerBusy
 from distributary.kafka import group_admin
 from distributary.kafka.admin import Cluster
-from distributary.kafka.dead_letters import ensure_letters
+from distributary.kafka.outgoing_record import ensure_dead_letter_topic
 from distributary.kafka.topics import get_topic
 from distributary.stack.processes import birth
 from distributary.workers import pool_state
@@ -58,7 +58,7 @@ def run(
         get_topic(cluster.admin, topic)
     if not force and (note := group_admin.check_group_free(cluster, spec.group, spec.client_id, convention)):
         say(f"note: {note}")
-    ensure_letters(cluster.admin, spec.dead_letters)
+    ensure_dead_letter_topic(cluster.admin, spec.dead_letters)
     spec = msgspec.structs.replace(spec, owner=_owner(data_dir, name))
     own = _claim(data_dir, name, spec, span)
     gauge = Gauge(cluster, spec.topic, spec.group, earliest=spec.start == "earliest", every=EVERY)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from distributary.client import Consumer, Producer, Record, exactly_once
 from distributary.client.offset_tracker import Place
 from distributary.errors import DistributaryError, GroupRefused
-from distributary.kafka.dead_letters import letter_headers
+from distributary.kafka.outgoing_record import dead_letter_headers
 from distributary.workers.function_loader import load_function
 from distributary.workers.record_handler import Abandoned, Handled, Handler
 from distributary.workers.worker_spec import Spec
@@ -101,7 +101,7 @@ class Worker:
         """Write what came of a record."""
         spec = self._spec
         if handled.reason:
-            headers = letter_headers(
+            headers = dead_letter_headers(
                 handled.reason,
                 record.topic,
                 place=(record.partition, record.offset),

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.deadline import Deadline
-from distributary.kafka.draft import Draft
-from distributary.kafka.record_router import Gate, Rules
+from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_router import RecordRouter, TopicRules
 from distributary.kafka.value_schema import SchemaReader, avro_reader, json_reader
 from distributary.model.filter import compiled, normalize, parse
 
@@ -29,21 +29,23 @@ async def deadline() -> AsyncIterator[Deadline]:
     await made.close()
 
 
-def gate(reader: SchemaReader, **routes: str) -> Gate:
+def router(reader: SchemaReader, **routes: str) -> RecordRouter:
     tests = tuple((compiled(normalize(parse(text))), topic) for topic, text in routes.items())
-    return Gate({"t": Rules(reader, tests, "t.dead")})
+    return RecordRouter({"t": TopicRules(reader, tests, "t.dead")})
 
 
 async def test_value_that_a_pattern_takes_for_ever_on_is_a_dead_letter(deadline: Deadline) -> None:
-    slow = gate(json_reader(PATTERN))
-    assert not slow.is_cheap(Draft("t", EVIL))
-    found = await slow.pass_on_in_time(Draft("t", EVIL, b"k"), deadline)
+    slow = router(json_reader(PATTERN))
+    assert not slow.is_cheap(OutgoingRecord("t", EVIL))
+    found = await slow.route_in_time(OutgoingRecord("t", EVIL, b"k"), deadline)
     assert (found.topic, found.key) == ("t.dead", b"k")
     assert "takes too long to check" in found.reason
 
 
 async def test_loop_turns_meanwhile(deadline: Deadline) -> None:
-    checking = asyncio.create_task(gate(json_reader(PATTERN)).pass_on_in_time(Draft("t", EVIL), deadline))
+    checking = asyncio.create_task(
+        router(json_reader(PATTERN)).route_in_time(OutgoingRecord("t", EVIL), deadline)
+    )
     turns = 0
     while not checking.done():
         await asyncio.sleep(0.001)
@@ -52,32 +54,32 @@ async def test_loop_turns_meanwhile(deadline: Deadline) -> None:
 
 
 async def test_avro_value_that_the_decoder_does_not_survive_is_a_dead_letter(deadline: Deadline) -> None:
-    found = await gate(avro_reader(TREE)).pass_on_in_time(Draft("t", b"\x02" * 200_000), deadline)
+    found = await router(avro_reader(TREE)).route_in_time(OutgoingRecord("t", b"\x02" * 200_000), deadline)
     assert found.topic == "t.dead"
     assert "cannot be checked" in found.reason
 
 
 async def test_avro_array_of_nothing_is_a_dead_letter(deadline: Deadline) -> None:
     endless = b"\xfe\xff\xff\xff\xff\xff\xff\x7f\x00"
-    found = await gate(avro_reader({"type": "array", "items": "null"})).pass_on_in_time(
-        Draft("t", endless), deadline
+    found = await router(avro_reader({"type": "array", "items": "null"})).route_in_time(
+        OutgoingRecord("t", endless), deadline
     )
     assert found.topic == "t.dead"
 
 
 async def test_fields_of_a_slow_value_choose_its_route(deadline: Deadline) -> None:
-    chosen = gate(json_reader(PATTERN), big="n > 5")
+    chosen = router(json_reader(PATTERN), big="n > 5")
     for number, topic in ((1, "t"), (9, "big")):
-        one = Draft("t", json.dumps({"a": "aa", "n": number}).encode())
-        assert (await chosen.pass_on_in_time(one, deadline)).topic == topic
+        one = OutgoingRecord("t", json.dumps({"a": "aa", "n": number}).encode())
+        assert (await chosen.route_in_time(one, deadline)).topic == topic
 
 
 async def test_records_of_one_sender_stay_in_order(deadline: Deadline) -> None:
-    slow, passed = gate(json_reader(PATTERN)), []
+    slow, passed = router(json_reader(PATTERN)), []
 
     async def send(number: int) -> None:
-        one = Draft("t", json.dumps({"n": number, "a": "a" * 10}).encode(), sender="ann")
-        passed.append((await slow.pass_on_in_time(one, deadline)).value)
+        one = OutgoingRecord("t", json.dumps({"n": number, "a": "a" * 10}).encode(), sender="ann")
+        passed.append((await slow.route_in_time(one, deadline)).value)
 
     await asyncio.gather(*map(send, range(50)))
     assert [json.loads(value or b"")["n"] for value in passed] == list(range(50))
@@ -105,9 +107,9 @@ def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any]]
         deadline = Deadline(20.0)
         try:
             for schema, value in cases:
-                checked, one = gate(json_reader(schema)), Draft("t", json.dumps(value).encode())
+                checked, one = router(json_reader(schema)), OutgoingRecord("t", json.dumps(value).encode())
                 assert not checked.is_cheap(one)
-                inline, timed = checked.pass_on(one), await checked.pass_on_in_time(one, deadline)
+                inline, timed = checked.route(one), await checked.route_in_time(one, deadline)
                 assert (timed.topic, timed.reason) == (inline.topic, inline.reason)
         finally:
             await deadline.close()

@@ -20,7 +20,7 @@ from tests.support.stack import Feeding, RunningStack
 from distributary.cli.main import main
 from distributary.config import Config
 from distributary.kafka import librdkafka, topic_offsets
-from distributary.kafka.record_router import make_gate
+from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.kafka.topics import ensure_topic
 from distributary.model.feed import Feed
@@ -108,7 +108,7 @@ async def test_by_version_3_of_the_proxy(call: Calls, stack: RunningStack, feedi
 
 
 async def test_by_publishing(config: Config, stack: RunningStack, feeding: Feeding) -> None:
-    writer = TopicWriter(config.kafka, make_gate(config))
+    writer = TopicWriter(config.kafka, create_router(config))
     fake_view = FakeView()
     inlet = Inlet([Feed("bets", feeding.topic, publish=True)], fake_view.reader, writer.send)
     async with serving(fake_view, inlet=inlet) as publisher, raw(publisher) as player:

@@ -12,8 +12,8 @@ from tests.support.wait import eventually
 
 from distributary.config.sections import Kafka
 from distributary.errors import TopicError
-from distributary.kafka.draft import Draft
-from distributary.kafka.record_router import Gate
+from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_router import RecordRouter
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.kafka.topics import ensure_topic, replace_topic
 
@@ -24,14 +24,14 @@ SPREAD = [2, 2, 0, 1, 1, 0, 1, 1, 2]
 
 @pytest.fixture
 async def writer(kafka: Kafka) -> AsyncIterator[TopicWriter]:
-    made = TopicWriter(kafka, Gate({}))
+    made = TopicWriter(kafka, RecordRouter({}))
     yield made
     await made.close()
 
 
 async def spread(writer: TopicWriter, topic: str) -> list[int]:
     """Write all keys; gives the partition of each."""
-    written = await asyncio.gather(*(writer.send(Draft(topic, b"x", key)) for key in KEYS))
+    written = await asyncio.gather(*(writer.send(OutgoingRecord(topic, b"x", key)) for key in KEYS))
     return [one.partition for one in written]
 
 
@@ -39,14 +39,14 @@ async def test_record_for_an_added_partition_is_written_at_once(
     admin: AdminClient, writer: TopicWriter, name: str
 ) -> None:
     ensure_topic(admin, name, 1)
-    assert (await writer.send(Draft(name, b"x"))).partition == 0
+    assert (await writer.send(OutgoingRecord(name, b"x"))).partition == 0
     await grow(admin, name, 3)
     await writer.prepare(name, 2)
-    assert (await writer.send(Draft(name, b"x", partition=2))).partition == 2
+    assert (await writer.send(OutgoingRecord(name, b"x", partition=2))).partition == 2
     assert await spread(writer, name) == SPREAD
     await writer.prepare(name, 3)
     with pytest.raises(TopicError, match="partition"):
-        await writer.send(Draft(name, b"x", partition=3))
+        await writer.send(OutgoingRecord(name, b"x", partition=3))
 
 
 async def test_keys_are_spread_over_added_partitions_within_seconds(
@@ -65,5 +65,5 @@ async def test_topic_made_anew_with_more_partitions(
     assert await spread(writer, name) == [0] * 9
     replace_topic(admin, name, 3)
     await writer.prepare(name, 2)
-    assert (await writer.send(Draft(name, b"x", partition=2))).partition == 2
+    assert (await writer.send(OutgoingRecord(name, b"x", partition=2))).partition == 2
     await eventually(lambda: spread(writer, name), lambda found: found == SPREAD, limit=3.0)

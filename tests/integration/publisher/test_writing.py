@@ -16,8 +16,8 @@ from tests.support.serving_publisher import raw, serving
 from distributary.config.sections import Kafka
 from distributary.errors import KafkaUnavailable, TopicError
 from distributary.kafka import librdkafka
-from distributary.kafka.draft import Draft
-from distributary.kafka.record_router import Gate
+from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_router import RecordRouter
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.kafka.topics import ensure_topic
 from distributary.model.feed import Feed
@@ -38,7 +38,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 @pytest.fixture
 async def writer(broker: RunningBroker) -> AsyncIterator[TopicWriter]:
-    made = TopicWriter(broker.kafka, Gate({}), timeout=2.0 * LIMIT)
+    made = TopicWriter(broker.kafka, RecordRouter({}), timeout=2.0 * LIMIT)
     yield made
     await made.close(1.0)
 
@@ -95,12 +95,14 @@ async def test_what_is_acknowledged_is_in_kafka(broker: RunningBroker, writer: T
 
 async def test_a_topic_that_is_not_there(broker: RunningBroker, writer: TopicWriter) -> None:
     with pytest.raises(TopicError, match=r"nowhere"):
-        await writer.send(Draft("nowhere", b"{}"))
+        await writer.send(OutgoingRecord("nowhere", b"{}"))
 
 
 async def test_no_broker_at_all() -> None:
-    writer = TopicWriter(Kafka(bootstrap_servers="127.0.0.1:9"), Gate({}), timeout=1.0)
+    writer = TopicWriter(Kafka(bootstrap_servers="127.0.0.1:9"), RecordRouter({}), timeout=1.0)
     with pytest.raises(KafkaUnavailable):
-        await writer.send(Draft(TOPIC, b"{}"))
+        await writer.send(OutgoingRecord(TOPIC, b"{}"))
     await writer.close(0.1)
-    await TopicWriter(Kafka(bootstrap_servers="127.0.0.1:9"), Gate({})).close()  # one that nobody used
+    await TopicWriter(
+        Kafka(bootstrap_servers="127.0.0.1:9"), RecordRouter({})
+    ).close()  # one that nobody used

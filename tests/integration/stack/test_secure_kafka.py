@@ -24,8 +24,8 @@ from distributary.errors import KafkaRefused, KafkaUnavailable
 from distributary.kafka import librdkafka, quota_admin
 from distributary.kafka.admin import Cluster, wait_for_kafka
 from distributary.kafka.changed_keys import TouchedKeys
-from distributary.kafka.draft import Draft
-from distributary.kafka.record_router import make_gate
+from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.kafka.topics import ensure_topic, get_topic, list_topics
 from distributary.model.position import Mark
@@ -109,10 +109,10 @@ async def test_all_parts_do_their_work(secure: RunningStack) -> None:
 
 async def test_the_publisher_writes_what_clients_publish_and_reads_it_again(secure: RunningStack) -> None:
     kafka = login(secure, "distributary-publisher")
-    writer = TopicWriter(kafka, make_gate(secure.config))
+    writer = TopicWriter(kafka, create_router(secure.config))
     try:
-        first = await writer.send(Draft("shop-orders", b'{"id": "a", "n": 1}', b"a"))
-        end = await writer.send(Draft("shop-orders", b'{"id": "a", "n": 1}', b"a"))
+        first = await writer.send(OutgoingRecord("shop-orders", b'{"id": "a", "n": 1}', b"a"))
+        end = await writer.send(OutgoingRecord("shop-orders", b'{"id": "a", "n": 1}', b"a"))
     finally:
         await writer.close()
     there = get_topic(librdkafka.admin(kafka), "shop-orders")

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from distributary.client.configuration import read_configuration
-from distributary.client.topic_rules import gate_of
+from distributary.client.topic_rules import router_of
 from distributary.errors import ConfigError
-from distributary.kafka.draft import Draft
-from distributary.kafka.record_router import Gate
+from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_router import RecordRouter
 
 PRICE = {"Type": "JSON", "Definition": {"properties": {"price": {"type": "number"}}}}
 
 
-def gate(topics: dict[str, Any]) -> Gate:
+def router(topics: dict[str, Any]) -> RecordRouter:
     properties = {"bootstrap.servers": "a:1"}
-    return gate_of(
+    return router_of(
         read_configuration(
             {"Type": "KafkaProducerConfig", "Properties": properties, "Topics": topics}, "producer"
         )
@@ -25,9 +25,9 @@ def gate(topics: dict[str, Any]) -> Gate:
 
 
 def test_without_rules_a_record_is_as_it_was() -> None:
-    one = Draft("t", b"x", b"k", 3)
-    assert gate({}).pass_on(one) is one
-    assert gate({"other": {}}).pass_on(one) is one
+    one = OutgoingRecord("t", b"x", b"k", 3)
+    assert router({}).route(one) is one
+    assert router({"other": {}}).route(one) is one
 
 
 def test_the_first_route_that_is_true_takes_it() -> None:
@@ -36,7 +36,7 @@ def test_the_first_route_that_is_true_takes_it() -> None:
         {"Where": "price > 10 or kind = 'x'", "Topic": "middle"},
         {"Where": "missing is null and price < 0", "Topic": "odd"},
     ]
-    passes = gate({"t": {"Routes": routes}}).pass_on
+    passes = router({"t": {"Routes": routes}}).route
     for value, topic in (
         (b'{"price": 101}', "large"),
         (b'{"price": 11}', "middle"),
@@ -47,14 +47,14 @@ def test_the_first_route_that_is_true_takes_it() -> None:
         (b"not JSON", "t"),
         (None, "t"),
     ):
-        found = passes(Draft("t", value, partition=2))
+        found = passes(OutgoingRecord("t", value, partition=2))
         assert found.topic == topic
         assert found.partition == (2 if topic == "t" else -1)
 
 
 def test_what_does_not_fit_is_a_letter_with_its_reason() -> None:
-    one = Draft("t", b'{"price": "x"}', b"k", 2, (("h", b"1"),), 7)
-    letter = gate({"t": {"Schema": PRICE, "DeadLetters": "bad"}}).pass_on(one)
+    one = OutgoingRecord("t", b'{"price": "x"}', b"k", 2, (("h", b"1"),), 7)
+    letter = router({"t": {"Schema": PRICE, "DeadLetters": "bad"}}).route(one)
     assert letter.topic == "bad"
     assert letter.partition == -1
     assert letter.value == one.value
@@ -66,13 +66,13 @@ def test_what_does_not_fit_is_a_letter_with_its_reason() -> None:
         "distributary-timestamp": "7",
         "h": b"1",
     }
-    assert gate({"t": {"Schema": PRICE}}).pass_on(one).topic == "t.dead-letters"
+    assert router({"t": {"Schema": PRICE}}).route(one).topic == "t.dead-letters"
 
 
 def test_the_other_topics_schema_is_asked_too() -> None:
     rules = {"t": {"Routes": [{"Where": "a = 1", "Topic": "u"}]}, "u": {"Schema": PRICE}}
-    assert gate(rules).pass_on(Draft("t", b'{"a": 1, "price": 2}')).topic == "u"
-    letter = gate(rules).pass_on(Draft("t", b'{"a": 1, "price": "x"}'))
+    assert router(rules).route(OutgoingRecord("t", b'{"a": 1, "price": 2}')).topic == "u"
+    letter = router(rules).route(OutgoingRecord("t", b'{"a": 1, "price": "x"}'))
     assert letter.topic == "u.dead-letters"
     assert ("distributary-topic", "u") in letter.headers
 
@@ -96,5 +96,5 @@ def test_the_other_topics_schema_is_asked_too() -> None:
 )
 def test_rules_that_cannot_be_used_are_named(topics: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        gate(topics)
+        router(topics)
     assert said in str(caught.value)

@@ -9,8 +9,8 @@ import pytest
 
 from distributary.config import load
 from distributary.errors import ConfigError
-from distributary.kafka.draft import Draft
-from distributary.kafka.record_router import Gate, make_gate
+from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_router import RecordRouter, create_router
 
 BET = {"type": "object", "required": ["stake"], "properties": {"stake": {"type": "number"}}}
 AVRO = {"type": "record", "name": "Bet", "fields": [{"name": "stake", "type": "int"}]}
@@ -30,12 +30,12 @@ dead_letters = "failed"
 """
 
 
-def gate(folder: Path, text: str = FILE) -> Gate:
+def router(folder: Path, text: str = FILE) -> RecordRouter:
     (folder / "schemas").mkdir(exist_ok=True)
     (folder / "schemas" / "bet.json").write_text(json.dumps(BET))
     (folder / "bet.avsc").write_text(json.dumps(AVRO))
     (folder / "distributary.toml").write_text(text)
-    return make_gate(load(folder / "distributary.toml", env={}))
+    return create_router(load(folder / "distributary.toml", env={}))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def gate(folder: Path, text: str = FILE) -> Gate:
     ],
 )
 def test_where_a_record_goes(tmp_path: Path, topic: str, value: bytes | None, target: str) -> None:
-    found = gate(tmp_path).pass_on(Draft(topic, value, b"k", 1))
+    found = router(tmp_path).route(OutgoingRecord(topic, value, b"k", 1))
     assert found.topic == target
     assert bool(found.reason) == (target in ("bets.dead-letters", "failed"))
     assert found.partition == (1 if target == topic else -1)
@@ -74,5 +74,5 @@ def test_where_a_record_goes(tmp_path: Path, topic: str, value: bytes | None, ta
 )
 def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        gate(tmp_path, text)
+        router(tmp_path, text)
     assert said in str(caught.value)

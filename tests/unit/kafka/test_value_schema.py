@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.kafka.value_schema import Unfit, any_value, json_reader, make_reader
+from distributary.kafka.value_schema import SchemaMismatch, any_value, json_reader, make_reader
 
 ORDER = {"type": "object", "required": ["price"], "properties": {"price": {"type": "number", "minimum": 0}}}
 AVRO: dict[str, Any] = {
@@ -43,7 +43,7 @@ def test_json_fits_or_says_where_it_does_not() -> None:
         (b"{", "not JSON"),
         (b"\xff", "not JSON"),
     ):
-        with pytest.raises(Unfit) as caught:
+        with pytest.raises(SchemaMismatch) as caught:
             read(value)
         assert said in str(caught.value)
 
@@ -52,7 +52,7 @@ def test_newer_drafts_are_understood() -> None:
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "prefixItems": [{"type": "integer"}]}
     read = reader("JSON", schema)
     assert read(b"[1]") == {}
-    with pytest.raises(Unfit):
+    with pytest.raises(SchemaMismatch):
         read(b'["x"]')
 
 
@@ -68,7 +68,7 @@ def test_avro_fits_or_says_so() -> None:
         "price": 1.5,
     }
     for value in (b"", avro({"id": "a", "price": None})[:-1], avro({"id": "a", "price": None}) + b"x", b"{}"):
-        with pytest.raises(Unfit, match="not Avro of this schema"):
+        with pytest.raises(SchemaMismatch, match="not Avro of this schema"):
             read(value)
 
 
@@ -76,7 +76,7 @@ def test_framed_avro_has_the_number_of_its_schema_first() -> None:
     read = reader("AVRO", AVRO, Framed=True)
     assert "id" in read(b"\x00\x00\x00\x00\x07" + avro({"id": "a", "price": 1.5}))
     for value in (b"", b"\x01\x00\x00\x00\x07" + avro({"id": "a", "price": 1.5})):
-        with pytest.raises(Unfit, match="not framed"):
+        with pytest.raises(SchemaMismatch, match="not framed"):
             read(value)
 
 
@@ -100,7 +100,7 @@ def test_a_schema_that_cannot_be_used_is_named(spec: dict[str, Any], said: str) 
 def test_a_schema_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "order.json").write_text(json.dumps(ORDER))
     read = make_reader({"Type": "JSON", "File": "order.json"}, tmp_path)
-    with pytest.raises(Unfit):
+    with pytest.raises(SchemaMismatch):
         read(b"{}")
     (tmp_path / "order.json").write_text("{")
     with pytest.raises(ValueError, match="not valid JSON"):
@@ -114,7 +114,7 @@ def test_any_bytes_fit_or_are_unfit(value: bytes) -> None:
         reason = "fits"
         try:
             read(value)
-        except Unfit as unfit:
+        except SchemaMismatch as unfit:
             reason = str(unfit)
         assert 0 < len(reason) <= 300
 
@@ -122,5 +122,5 @@ def test_any_bytes_fit_or_are_unfit(value: bytes) -> None:
 def test_value_that_is_nested_too_deep_is_unfit() -> None:
     deep = b'{"a":' * 5_000 + b"1" + b"}" * 5_000
     assert not any_value(deep)
-    with pytest.raises(Unfit):
+    with pytest.raises(SchemaMismatch):
         json_reader({})(deep)

@@ -29,7 +29,7 @@ from distributary.gateway.rest_proxy.record_schemas import (
 )
 from distributary.gateway.rest_proxy.serialization import KIND_OF, Known
 from distributary.gateway.rest_proxy.subjects import subject_of
-from distributary.kafka.draft import Draft
+from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.topic_writer import TopicWriter, Written
 
 WRITER: web.AppKey[TopicWriter] = web.AppKey("writer", TopicWriter)
@@ -74,7 +74,7 @@ async def _produce(request: web.Request, topic: str, partition: int | None) -> w
         for name, known in (("value", values), ("key", keys))
     ]
     records = [
-        Draft(
+        OutgoingRecord(
             topic,
             value,
             key,

@@ -35,7 +35,7 @@ from distributary.gateway.rest_proxy.record_schemas import (
 from distributary.gateway.rest_proxy.serialization import Known
 from distributary.gateway.rest_proxy.subjects import TOPIC_NAME, subject_of
 from distributary.httpd.connection_handler import expect_stream
-from distributary.kafka.draft import Draft
+from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.topic_writer import Written
 
 _FORMATS = {"BINARY": "binary", "JSON": "json", "AVRO": "avro", "JSONSCHEMA": "jsonschema"}
@@ -108,7 +108,7 @@ async def _begun(request: web.Request, cluster: str, topic: str, raw: bytes) -> 
         key, key_size = await _datum(request, topic, "key", record.key)
         value, value_size = await _datum(request, topic, "value", record.value)
         partition = -1 if record.partition_id is None else record.partition_id
-        draft = Draft(
+        draft = OutgoingRecord(
             topic,
             value,
             key,

@@ -16,7 +16,7 @@ import msgspec
 
 from distributary.auth import OPEN, Grant
 from distributary.errors import DistributaryError, Forbidden
-from distributary.kafka.draft import Draft
+from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.topic_writer import Written
 from distributary.model.build import load_definition
 from distributary.model.feed import Feed
@@ -37,7 +37,7 @@ _text = msgspec.json.Decoder(str)
 _key = msgspec.json.Decoder(str | int | float | bool)
 
 
-Produce = Callable[[Draft], Awaitable[Written]]
+Produce = Callable[[OutgoingRecord], Awaitable[Written]]
 """Writes a record and returns when it is acknowledged; raises DistributaryError when it is not."""
 
 
@@ -80,7 +80,7 @@ class Inlet:
             if feed is None or not feed.publish:
                 raise Refused(codes.denied(f"no feed {name[:80]!r} takes messages of clients"))
             key, value = record(feed, data)
-            written = await self._produce(Draft(feed.topic, value, key, sender=grant.user))
+            written = await self._produce(OutgoingRecord(feed.topic, value, key, sender=grant.user))
         except DistributaryError as error:
             log.warning("a message for feed %r was not written (%s)", name[:80], error)
             if error.retry:

@@ -14,7 +14,7 @@ from tests.support.fake_hub import LatchedReader
 from tests.support.fake_view import FakeView, until
 
 from distributary.errors import KafkaUnavailable, TopicError
-from distributary.kafka.draft import Draft
+from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.topic_writer import Written
 from distributary.model.build import Definition
 from distributary.model.feed import Feed, Format
@@ -36,7 +36,7 @@ class Kafka:
         self.open = asyncio.Event()
         self.open.set()
 
-    async def produce(self, record: Draft) -> Written:
+    async def produce(self, record: OutgoingRecord) -> Written:
         self.records.append((record.topic, record.key, record.value or b""))
         await self.open.wait()
         if self.error is not None:

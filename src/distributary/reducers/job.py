@@ -31,7 +31,6 @@ from distributary.model.partition_state import read_event_progress, source_finge
 from distributary.model.position import Mark
 from distributary.reducers import engine
 from distributary.reducers.build_progress import DRIVER, SILENCE, Progress, ReducerFailed
-from distributary.reducers.clearing import Clearing
 from distributary.reducers.confluent_framing import NOTHING, unknown_ids
 from distributary.reducers.event_fold import event_rule_of
 from distributary.reducers.event_reader import EventFeed
@@ -39,7 +38,7 @@ from distributary.reducers.idle_ticker import Timekeeper
 from distributary.reducers.record_codec import REKEYED_SQL
 from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
-from distributary.reducers.rekey import Topics, internal_topic
+from distributary.reducers.rekey import Clearing, Topics, internal_topic
 from distributary.reducers.schema_registry import Registry, SchemaBook, schemas_ahead
 from distributary.reducers.slots import Slots
 from distributary.reducers.spark_task import Task, Worker

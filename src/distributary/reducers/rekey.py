@@ -7,6 +7,7 @@ is keyed by the row key, and carry where they came from.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from distributary.kafka.topics import Topic
@@ -26,3 +27,29 @@ class Topics(NamedTuple):
 def internal_topic(build: Build) -> str:
     """The topic that a re-keyed build is read from."""
     return f"distributary.rekeyed.{build.view}.{build.id}"
+
+
+EVERY = 60.0
+"""Seconds between two looks: a record is deleted that long after it was folded, at least."""
+
+
+class Clearing:
+    """Remembers where the marks were at the look before."""
+
+    def __init__(self, now: float) -> None:
+        self._looked = now
+        self._marks: Mapping[int, int] = {}
+
+    def due(self, now: float, read: Callable[[], Mapping[int, int]]) -> Mapping[int, int]:
+        """Give the offset of each partition before which records may be deleted now; mostly none.
+
+        ``read`` gives the marks that the store has now. Of a partition that went back meanwhile nothing is
+        deleted that it may need.
+        """
+        if now - self._looked < EVERY:
+            return {}
+        before, marks = self._marks, read()
+        self._marks, self._looked = marks, now
+        return {
+            partition: min(at, marks[partition]) for partition, at in before.items() if partition in marks
+        }

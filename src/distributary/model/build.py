@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from dataclasses import asdict
 from typing import NamedTuple
 
 from distributary.model.feed import Feed
 from distributary.model.view import View
+
+
+class BuildStatus(enum.StrEnum):
+    """What the store records of a build."""
+
+    BUILDING = "building"
+    LIVE = "live"
+    STOPPED = "stopped"
+
+
+class JobState(enum.StrEnum):
+    """What the driver reports of the job that runs a build."""
+
+    STARTING = "starting"
+    BUILDING = "building"
+    LIVE = "live"
+    WAITING = "waiting"
+    """For Kafka, the store or Spark; it tries again."""
+    STOPPED = "stopped"
+    """For good: the reason must be removed first."""
+
+
+class Engine(enum.StrEnum):
+    """How Spark runs a view's queries."""
+
+    REAL_TIME = "realtime"
+    """Real-Time Mode: a task for each partition stays for a batch of minutes and gets each record at once."""
+    MICRO_BATCH = "microbatch"
+    """Short batches, as records come."""
+    CATCH_UP = "catch-up"
+    """Micro-batches until the backlog of now is read; then the query ends."""
 
 
 class Build(NamedTuple):

@@ -11,8 +11,8 @@ from distributary.config import load
 from distributary.errors import DistributaryError
 from distributary.kafka.admin import wait_for_kafka
 from distributary.reducers.driver import Driver
-from distributary.reducers.engine import spark_session
 from distributary.reducers.process_watch import DaemonWatch, JvmLost
+from distributary.reducers.spark_session import spark_session
 from distributary.service import ExitCode, Heartbeat, fail, log_to_stderr, on_stop_signal, print_ready
 from distributary.setup.jars import ensure
 from distributary.store.embedded_server import wait_for_stores

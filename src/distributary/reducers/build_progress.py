@@ -8,14 +8,14 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from confluent_kafka import KafkaException, TopicPartition
 
 from distributary.config.sections import Kafka
 from distributary.errors import Superseded
 from distributary.kafka import topic_offsets
-from distributary.model.build import Build
+from distributary.model.build import Build, Engine, JobState
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.partition_state import folded_offset, source_offsets
 from distributary.model.position import Mark
@@ -47,9 +47,9 @@ class Facts:
     """What a job knows of itself, for status."""
 
     build: str = ""
-    engine: str = ""
+    engine: Engine | Literal[""] = ""
     engine_reason: str = ""
-    status: str = "starting"
+    status: JobState = JobState.STARTING
     reason: str = ""
     rate: float = 0.0
     lag: int = 0
@@ -79,7 +79,9 @@ class Progress:
         if info.generation > self.claim.generation and info.driver not in ("", DRIVER):
             raise Superseded(f"view {self.build.view}: another driver has taken over")
 
-    def advance(self, running: engine.Running, seen: int, read: Leaders, internal: Leaders | None) -> int:
+    def advance(
+        self, running: engine.RunningQuery, seen: int, read: Leaders, internal: Leaders | None
+    ) -> int:
         """Store the ends of finished batches of a topic, so that filtered records count as read.
 
         ``internal`` is the topic that a re-keying query writes to; None for a query of reducers. Raises

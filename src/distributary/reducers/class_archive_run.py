@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributary.config import Config, load
+from distributary.model.build import Engine
 from distributary.reducers import engine
+from distributary.reducers.spark_session import spark_session
 from distributary.reducers.view_compiler import Compiler
 from distributary.setup.jars import ensure
 
@@ -54,7 +56,7 @@ def main(file: str) -> int:
         path = Path(name, "distributary.toml")
         path.write_text(_CONFIG)
         config = load(path, {}, {})
-        spark = engine.spark_session(config, ensure("spark"), java=f"-XX:ArchiveClassesAtExit={file}")
+        spark = spark_session(config, ensure("spark"), java=f"-XX:ArchiveClassesAtExit={file}")
         gateway = spark.sparkContext._gateway
         try:
             _run(spark, config)
@@ -72,11 +74,13 @@ def _run(spark: Any, config: Config) -> None:
         spark.range(0, 1000, 1, 2).selectExpr("id AS value", "current_timestamp() AS timestamp"),
         spark.readStream.format("rate").load(),
     ):
-        records = engine.prepare(source.selectExpr(*_RECORDS), plan, "realtime")
-        records = engine.hand_over(records, "packed", config, "realtime").mapInArrow(_drain, "nothing int")
+        records = engine.prepare(source.selectExpr(*_RECORDS), plan, Engine.REAL_TIME)
+        records = engine.to_python(records, "packed", config, Engine.REAL_TIME).mapInArrow(
+            _drain, "nothing int"
+        )
         if records.isStreaming:
             engine.start(
-                config, records.writeStream.format("noop"), "catch-up", "warm"
+                config, records.writeStream.format("noop"), Engine.CATCH_UP, "warm"
             ).query.awaitTermination(30)
         else:
             records.write.format("noop").mode("append").save()

@@ -18,12 +18,11 @@ from distributary.config.secrets import mask_text
 from distributary.errors import DistributaryError, Superseded
 from distributary.kafka import librdkafka
 from distributary.kafka.topics import delete_topic
-from distributary.model.build import Build, Definition, load_definition
-from distributary.reducers import engine
+from distributary.model.build import Build, Definition, JobState, load_definition
 from distributary.reducers.job import Job
 from distributary.reducers.process_watch import DAEMON_SILENT, DaemonWatch, Jvm, Watchdog
 from distributary.reducers.rekey import internal_topic
-from distributary.reducers.slots import Slots
+from distributary.reducers.spark_session import SlotPool, slot_count, start_daemon
 from distributary.service import Heartbeat
 from distributary.store.redis_writer import RedisWriter
 
@@ -53,7 +52,7 @@ class Driver:
         self._silent: set[str] = set()
         self._jobs: dict[Build, Job] = {}
         self._known: dict[Build, Definition] = {}
-        self._slots = Slots(lambda: engine.slots(config, spark))
+        self._slots = SlotPool(lambda: slot_count(config, spark))
         self._admin = librdkafka.admin(config.kafka)
         self._stopping = threading.Event()
         self._wake = threading.Event()  # ends the pause between two looks
@@ -83,7 +82,7 @@ class Driver:
             if due and self._daemon.check():
                 log.warning("the PySpark daemon is gone: another one is started, before a task needs it")
                 self._restarted = time.monotonic()
-                threading.Thread(target=engine.start_python, args=(self._spark,), daemon=True).start()
+                threading.Thread(target=start_daemon, args=(self._spark, self._config), daemon=True).start()
             if waiting and (self._settled() or time.monotonic() > waiting):
                 waiting = 0.0
                 ready()
@@ -121,7 +120,7 @@ class Driver:
         views: dict[str, Any] = {}
         for build, job in self._jobs.items():
             facts = asdict(job.facts)
-            if build.view in views and facts["status"] != "live":
+            if build.view in views and facts["status"] is not JobState.LIVE:
                 views[build.view]["next"] = facts
             else:
                 views[build.view] = facts
@@ -187,7 +186,7 @@ class Driver:
     def _dead(self, build: Build) -> bool:
         """Whether a job ended though nobody asked it to, and without a reason."""
         job = self._jobs[build]
-        return not job.is_alive() and job.facts.status != "stopped"
+        return not job.is_alive() and job.facts.status is not JobState.STOPPED
 
     def _changed(self, build: Build, definition: Definition) -> bool:
         """Whether a job runs another definition of the same build (settings that leave its rows alone)."""

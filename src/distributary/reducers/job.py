@@ -24,7 +24,7 @@ from distributary.kafka.topics import (
     is_compacted,
     replace_topic,
 )
-from distributary.model.build import Build, Definition
+from distributary.model.build import Build, BuildStatus, Definition, Engine, JobState
 from distributary.model.feed import Feed
 from distributary.model.fingerprint import CHECKSUM_SQL
 from distributary.model.partition_state import read_event_progress, source_fingerprints
@@ -40,7 +40,7 @@ from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer
 from distributary.reducers.rekey import Clearing, Topics, internal_topic
 from distributary.reducers.schema_registry import Registry, SchemaBook, schemas_ahead
-from distributary.reducers.slots import Slots
+from distributary.reducers.spark_session import SlotPool
 from distributary.reducers.spark_task import Task, Worker
 from distributary.reducers.start_offsets import (
     StartOffsets,
@@ -88,7 +88,7 @@ class Job(threading.Thread):
         build: Build,
         definition: Definition,
         store: WriterStore,
-        slots: Slots,
+        slots: SlotPool,
         on_superseded: Callable[[Superseded], None],
     ) -> None:
         super().__init__(name=f"job-{build.view}-{build.id}", daemon=True)
@@ -123,7 +123,7 @@ class Job(threading.Thread):
     def run(self) -> None:
         """Claim and run, and again after a failure: at once after a first one, then with back-off."""
         failures = 0
-        while not self._stopping.is_set() and self.facts.status != "stopped":
+        while not self._stopping.is_set() and self.facts.status is not JobState.STOPPED:
             began = time.monotonic()
             try:
                 if self._attempt():
@@ -141,9 +141,9 @@ class Job(threading.Thread):
             self._once()
             return True
         except BadView as error:
-            self._say("stopped", error.message)
+            self._say(JobState.STOPPED, error.message)
         except Superseded as error:
-            self._say("stopped", error.message, note=False)
+            self._say(JobState.STOPPED, error.message, note=False)
             self._on_superseded(error)
         except (TopicReplaced, Truncated) as error:
             self._replace(error)
@@ -155,12 +155,12 @@ class Job(threading.Thread):
             self._stopping.wait(1.0)  # deleted, or displaced: the driver will stop this job
             return True
         except RedisError as error:
-            self._say("waiting", f"the store does not answer: {error}", note=False)
+            self._say(JobState.WAITING, f"the store does not answer: {error}", note=False)
         except OSError as error:
             # Py4J's; the driver looks after the JVM itself.
-            self._say("waiting", f"Spark does not answer: {error}", note=False)
+            self._say(JobState.WAITING, f"Spark does not answer: {error}", note=False)
         except (DistributaryError, KafkaException) as error:
-            self._say("waiting", str(error))
+            self._say(JobState.WAITING, str(error))
         except Exception as error:
             if self._asks(str(error)):
                 return True
@@ -170,7 +170,7 @@ class Job(threading.Thread):
             self._failed(error)
         return False
 
-    def _say(self, status: str, reason: str, *, note: bool = True) -> None:
+    def _say(self, status: JobState, reason: str, *, note: bool = True) -> None:
         if reason and reason != self.facts.reason:
             log.warning("view %s: %s", self.build.view, reason)
         self.facts.status, self.facts.reason = status, reason
@@ -178,7 +178,7 @@ class Job(threading.Thread):
         if note:
             try:
                 self._store.note(
-                    self.build, reason=reason, **({"status": status} if status == "stopped" else {})
+                    self.build, reason=reason, **({"status": status} if status is JobState.STOPPED else {})
                 )
             except (RedisError, OSError):
                 log.debug("the store does not take the note", exc_info=True)
@@ -193,7 +193,7 @@ class Job(threading.Thread):
         elif "NotOwner" in text:
             said = text.rpartition("NotOwner:")[2].split("\n")[0].strip()
             self._say(
-                "stopped",
+                JobState.STOPPED,
                 f"row-owner: {said}, but came from another: the topic is not partitioned by the view's key; "
                 "set partitioned_by in the feed, or let the view be re-keyed",
             )
@@ -301,25 +301,25 @@ class Job(threading.Thread):
             plan = Compiler(self._spark).compile(view, feed, self._known)
         self._pin(hop.starts, claimed.hops if self.facts.rekeyed else claimed.marks)
         info = self._store.build(self.build)
-        live = info is not None and info.status == "live"
+        live = info is not None and info.status == BuildStatus.LIVE
         incomplete = {"incomplete": "1"} if hop.incomplete or found.incomplete or lost else {}
         self._store.note(self.build, reason="", **incomplete)
         self._compile(source.name, hop.starts, plan)
         log.info("view %s: compiled, %.1f s after its job began", view.name, time.monotonic() - began)
-        if self.facts.rekeyed and self._engine(hop.waiting, live) == "catch-up":
-            self._run(plan, ground, found, hop, live, "catch-up", only_hop=True)
+        if self.facts.rekeyed and self._engine(hop.waiting, live) == Engine.CATCH_UP:
+            self._run(plan, ground, found, hop, live, Engine.CATCH_UP, only_hop=True)
             return
         kind = self._engine(found.waiting, live)
-        if kind != "catch-up" and not live and not found.waiting:
+        if kind != Engine.CATCH_UP and not live and not found.waiting:
             self._go_live()
             live = True
         self._lacks = 0
-        if kind == "realtime":
+        if kind == Engine.REAL_TIME:
             kind = self._if_slots(ground.read.partitions * (2 if self.facts.rekeyed else 1))
         try:
             self._run(plan, ground, found, hop, live, kind)
         finally:
-            self._slots.give(self.build)
+            self._slots.release(self.build)
 
     def _internal(self, info: BuildInfo | None, partitions: int) -> Topic:
         """The topic of re-keyed records: that of this life of the build, or a new one.
@@ -338,18 +338,18 @@ class Job(threading.Thread):
         self._store.note(self.build, internal=made.id)
         return made
 
-    def _if_slots(self, needed: int) -> engine.Engine:
+    def _if_slots(self, needed: int) -> Engine:
         """Real-Time Mode needs a slot for every partition, for good; without them it is micro-batches."""
         if self._slots.take(self.build, needed):
             self.facts.engine_reason = ""
-            return "realtime"
+            return Engine.REAL_TIME
         self._lacks, total = needed, self._slots.total
         self.facts.engine_reason = (
             f"Real-Time Mode needs {needed} slots, too few of {total} are free (spark.slots)"
             + ("; events wait for the next record of their partition" if self.definition.events else "")
         )
         log.warning("view %s: runs in micro-batches: %s", self.build.view, self.facts.engine_reason)
-        return "microbatch"
+        return Engine.MICRO_BATCH
 
     def _prepare_events(self, feed: Feed) -> Topic:
         """Find or make the topic of the event feed, which has one partition; raises BadView for another."""
@@ -416,18 +416,20 @@ class Job(threading.Thread):
         found: StartOffsets,
         hop: StartOffsets,
         live: bool,
-        kind: engine.Engine,
+        kind: Engine,
         only_hop: bool = False,
     ) -> None:
         """Start the view's queries and watch them; stop all when one ends."""
         view, feed, _ = self.definition
         name = f"{self.build.view}-{self.build.id}-{self._progress.claim.generation}-{kind}"
-        running: list[engine.Running] = []
+        running: list[engine.RunningQuery] = []
         began = time.monotonic()
-        kind_of_hop: engine.Engine = "realtime"
+        kind_of_hop: Engine = Engine.REAL_TIME
         try:
             if self.facts.rekeyed:
-                kind_of_hop = kind if only_hop or kind == "microbatch" else self._engine(hop.waiting, True)
+                kind_of_hop = (
+                    kind if only_hop or kind == Engine.MICRO_BATCH else self._engine(hop.waiting, True)
+                )
                 records = engine.read(self._spark, self._config, feed.topic, hop.starts, kind_of_hop)
                 prepared = engine.prepare(records, plan, kind_of_hop)
                 running.append(
@@ -447,7 +449,7 @@ class Job(threading.Thread):
                     records = records.selectExpr("partition", "offset", "value", CHECKSUM_SQL)
                 else:
                     records, packed = engine.prepare(records, plan, kind), "packed"
-                records = engine.hand_over(records, packed, self._config, kind)
+                records = engine.to_python(records, packed, self._config, kind)
                 task = Task(
                     view,
                     feed,
@@ -460,12 +462,12 @@ class Job(threading.Thread):
                     plan.projection,
                     ground.read_leaders,
                     # Spark's consumer goes on where the batch before ended, whatever was elected meanwhile.
-                    hop_leaders=ground.source_leaders if kind_of_hop != "realtime" else None,
+                    hop_leaders=ground.source_leaders if kind_of_hop != Engine.REAL_TIME else None,
                     quiet=not live,
                     rekeyed=self.facts.rekeyed,
                     events=self._events,
-                    live=kind == "realtime",
-                    catching_up=kind == "catch-up",
+                    live=kind == Engine.REAL_TIME,
+                    catching_up=kind == Engine.CATCH_UP,
                     unusable=self._known.unusable,
                 )
                 running.append(engine.reduce(self._spark, self._config, records, Worker(task), kind, name))
@@ -478,7 +480,7 @@ class Job(threading.Thread):
                 one.stop()
 
     def _let_start(
-        self, running: Sequence[engine.Running], kind: engine.Engine, partitions: int, deadline: float
+        self, running: Sequence[engine.RunningQuery], kind: Engine, partitions: int, deadline: float
     ) -> None:
         """Let tasks that are starting get their workers.
 
@@ -487,7 +489,7 @@ class Job(threading.Thread):
         """
         try:
             while time.monotonic() < deadline and all(one.query.isActive for one in running):
-                if kind != "realtime" and not any(map(_busy, running)):
+                if kind != Engine.REAL_TIME and not any(map(_busy, running)):
                     return
                 if not self._progress.silent(partitions):
                     return
@@ -502,7 +504,7 @@ class Job(threading.Thread):
 
         try:
             engine.prepare(
-                engine.read(self._spark, self._config, topic, starts, "catch-up"), plan, "catch-up"
+                engine.read(self._spark, self._config, topic, starts, Engine.CATCH_UP), plan, Engine.CATCH_UP
             )
         except PySparkException as error:
             message = str(error).split("\n'", 1)[0].split(";\n", 1)[0].strip()
@@ -511,15 +513,15 @@ class Job(threading.Thread):
             said = " ".join(str(error.java_exception.getMessage()).split())
             raise BadView(f"view {self.build.view}: {said[:300]}") from None
 
-    def _engine(self, waiting: int, live: bool) -> engine.Engine:
+    def _engine(self, waiting: int, live: bool) -> Engine:
         chosen = self.definition.view.engine
         if chosen == "auto":
             chosen = self._config.spark.engine
-        if chosen == "microbatch":
-            return "microbatch"
+        if chosen == Engine.MICRO_BATCH:
+            return Engine.MICRO_BATCH
         if waiting > self._config.spark.catchup_lag or (waiting and not live):
-            return "catch-up"
-        return "realtime"
+            return Engine.CATCH_UP
+        return Engine.REAL_TIME
 
     def _first(
         self, earliest: dict[int, int], ends: dict[int, int], begun: bool, topic: str
@@ -548,27 +550,31 @@ class Job(threading.Thread):
 
     def _watch(
         self,
-        running: Sequence[engine.Running],
+        running: Sequence[engine.RunningQuery],
         ground: Topics,
         found: StartOffsets,
         hop: StartOffsets,
         live: bool,
-        kind: engine.Engine,
+        kind: Engine,
         only_hop: bool,
     ) -> None:
         """Follow running queries: progress, lag, new partitions; return when they should start anew."""
-        self.facts.engine, self.facts.status, self.facts.reason = kind, "live" if live else "building", ""
+        self.facts.engine, self.facts.status, self.facts.reason = (
+            kind,
+            (JobState.LIVE if live else JobState.BUILDING),
+            "",
+        )
         began = looked = mirrored = time.monotonic()
         clearing = Clearing(began)
         seen = [-1 for _ in running]
         last_ends: dict[int, int] = {}
         progress = self._progress
-        heard = kind != "realtime"
+        heard = kind != Engine.REAL_TIME
         assigned: list[int] = []
         self._store.place(self.build, PLACE_MS, PLACES)
-        keeper = self._timekeeper(ground.read.partitions) if kind == "microbatch" and live else None
+        keeper = self._timekeeper(ground.read.partitions) if kind == Engine.MICRO_BATCH and live else None
         while not self._stopping.is_set():
-            if kind == "realtime" and not assigned:
+            if kind == Engine.REAL_TIME and not assigned:
                 assigned = self._assign(running[-1])
             heard = heard or not progress.silent(ground.read.partitions)
             if heard:
@@ -608,7 +614,7 @@ class Job(threading.Thread):
                     self._admin, ground.read.name, clearing.due(now, progress.offsets)
                 )
             if any(done):
-                if kind == "catch-up" and not only_hop and not live and all(done[-1:]):
+                if kind == Engine.CATCH_UP and not only_hop and not live and all(done[-1:]):
                     left = self._start_offsets(
                         ground.read, progress.marks(), (), internal=self.facts.rekeyed
                     ).waiting
@@ -632,10 +638,10 @@ class Job(threading.Thread):
                     log.info("view %s: there are slots for Real-Time Mode now", self.build.view)
                     return
             first_word = FIRST_WORD if self._begun else FIRST_START
-            if kind == "realtime" and now - began > (SILENCE if heard else first_word):
+            if kind == Engine.REAL_TIME and now - began > (SILENCE if heard else first_word):
                 self._listen(ground.read.partitions)
             self._begun = self._begun or heard
-            if kind == "microbatch" and not live and not self.facts.lag:
+            if kind == Engine.MICRO_BATCH and not live and not self.facts.lag:
                 self._go_live(fence=True)
                 return
 
@@ -658,7 +664,7 @@ class Job(threading.Thread):
 
         return Timekeeper(self._store, self.build, view, partitions, make)
 
-    def _assign(self, running: engine.Running) -> list[int]:
+    def _assign(self, running: engine.RunningQuery) -> list[int]:
         """Tell the tasks which partition each of them reads: one without records cannot know."""
         found = engine.partitions_read(running.query)
         if found:
@@ -671,7 +677,7 @@ class Job(threading.Thread):
             raise ReducerFailed(silent)
 
 
-def _busy(one: engine.Running) -> bool:
+def _busy(one: engine.RunningQuery) -> bool:
     return bool(one.query.status["isDataAvailable"])
 
 

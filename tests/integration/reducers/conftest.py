@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from tests.support.clock import LIMIT
 
 from distributary.config import load
-from distributary.reducers.engine import spark_session
+from distributary.reducers.spark_session import spark_session
 from distributary.setup import class_archive, java
 from distributary.setup.jars import ensure
 

@@ -14,6 +14,7 @@ import pytest
 from pyspark.errors import PySparkException
 from tests.integration.reducers.test_view_compiler import _frame
 
+from distributary.model.build import Engine
 from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.reducers import engine
@@ -39,7 +40,7 @@ def written(schema: Any, value: Any, head: bytes = HEAD) -> bytes:
 def run(spark: Any, values: list[bytes | None], feed: Feed, known: Known, **settings: Any) -> list[Packed]:
     """What reaches Python of some values."""
     plan = Compiler(spark).compile(View("v", "f", **settings), feed, known)
-    prepared = engine.prepare(_frame(spark, [(b"k", value) for value in values]), plan, "catch-up")
+    prepared = engine.prepare(_frame(spark, [(b"k", value) for value in values]), plan, Engine.CATCH_UP)
     found = [unpack(bytes(row.packed)) for row in prepared.collect()]
     return [one._replace(value=plan.projection.original(one.value or b"")) for one in found]
 

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
 from distributary.config import load
+from distributary.model.build import Engine
 from distributary.model.feed import Feed
 from distributary.model.fingerprint import checksum
 from distributary.model.view import View
@@ -35,7 +36,7 @@ Record = tuple[bytes | None, bytes | None]
 def run(spark: Any, records: list[Record], feed: Feed = JSON, **settings: Any) -> list[Packed]:
     """What reaches Python of some records; offsets count from 0."""
     plan = Compiler(spark).compile(View("v", "f", **settings), feed)
-    prepared = engine.prepare(_frame(spark, records), plan, "catch-up")
+    prepared = engine.prepare(_frame(spark, records), plan, Engine.CATCH_UP)
     found = [unpack(bytes(row.packed)) for row in prepared.collect()]
     return [
         one
@@ -305,7 +306,7 @@ def test_what_the_jvm_packs_is_what_python_unpacks(spark: Any) -> None:
 def test_in_real_time_mode_the_places_of_some_filtered_records_come(spark: Any) -> None:
     records: list[Record] = [(b"k", b'{"n":%d}' % (n % 10)) for n in range(100)]
     view = View("v", "f", where="n = 7", select="n * 2 AS twice, n")
-    prepared = engine.prepare(_frame(spark, records), Compiler(spark).compile(view, JSON), "realtime")
+    prepared = engine.prepare(_frame(spark, records), Compiler(spark).compile(view, JSON), Engine.REAL_TIME)
     found = [unpack(bytes(row.packed)) for row in prepared.collect()]
     passed = {one.offset for one in found if not one.filtered}
     assert passed == set(range(7, 100, 10))
@@ -331,8 +332,8 @@ def test_where_and_select_run_in_the_jvm(spark: Any, tmp_path: Path) -> None:
     """The physical plan: Filter and Project below MapInArrow, and Python nowhere else."""
     (tmp_path / "d.toml").write_text("")
     view = View("v", "f", key="id", where="price > 1", select="price * 2 AS twice")
-    records = engine.prepare(_frame(spark, []), Compiler(spark).compile(view, JSON), "realtime")
-    records = engine.hand_over(records, "packed", load(tmp_path / "d.toml", env={}), "realtime")
+    records = engine.prepare(_frame(spark, []), Compiler(spark).compile(view, JSON), Engine.REAL_TIME)
+    records = engine.to_python(records, "packed", load(tmp_path / "d.toml", env={}), Engine.REAL_TIME)
     out = records.mapInArrow(_nothing, "nothing int")
     text: str = out._jdf.queryExecution().executedPlan().toString()
     nodes = [found[1] for line in text.splitlines() if (found := re.match(r"[\s:+*()\d-]*(\w+)", line))]

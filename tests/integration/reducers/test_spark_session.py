@@ -21,8 +21,10 @@ from tests.support.clock import LIMIT
 from tests.support.processes import suspend
 
 from distributary.config import Config
+from distributary.model.build import Engine
 from distributary.reducers import engine
 from distributary.reducers.process_watch import DAEMON_MODULE
+from distributary.reducers.spark_session import start_daemon
 
 
 def test_spark_does_not_free_a_buffer_under_the_one_who_writes_to_it(spark: Any) -> None:
@@ -50,18 +52,18 @@ def daemons(spark: Any) -> set[int]:
 def test_daemon_that_is_started_ahead_is_that_of_real_time_mode(spark: Any) -> None:
     """Spark has one for each environment of tasks: another one would be of no use to the reducers."""
 
-    def run(kind: engine.Engine) -> None:
+    def run(kind: Engine) -> None:
         session = spark.newSession()
         engine.set_batches(session, Config(), kind)
         session.range(0, 1, 1, 1).mapInArrow(lambda batches: batches, "id long").collect()
 
-    run("catch-up")
+    run(Engine.CATCH_UP)
     before = daemons(spark)
-    engine.start_python(spark)
+    start_daemon(spark, Config())
     ahead = daemons(spark) - before
     assert len(ahead) == 1
-    run("realtime")
-    run("catch-up")
+    run(Engine.REAL_TIME)
+    run(Engine.CATCH_UP)
     assert daemons(spark) == before | ahead
 
 
@@ -147,7 +149,7 @@ import sys
 from pathlib import Path
 import psutil
 from distributary.config import load
-from distributary.reducers.engine import spark_session
+from distributary.reducers.spark_session import spark_session
 from distributary.setup import jars
 spark = spark_session(load(Path(sys.argv[1]), {}), jars.ensure("spark"), java="")
 jvm = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))

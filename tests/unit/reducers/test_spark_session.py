@@ -1,4 +1,4 @@
-"""Where Spark's sockets are; the rest of the engine needs Spark, and is in integration/reduce."""
+"""The socket folder and the slots of a Spark session; the rest needs Spark and is in tests/integration."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from distributary.reducers.engine import socket_folder
+from distributary.model.build import Build
+from distributary.reducers.spark_session import SlotPool, socket_folder
 
 
 def test_what_killed_processes_left_is_cleared_and_others_stay() -> None:
@@ -79,3 +82,48 @@ def test_the_folders_of_sockets_are_ours_alone() -> None:
         mine = socket_folder(Path(short))
         assert mine is not None
         assert [oct(path.stat().st_mode & 0o777) for path in (mine.parent, mine)] == ["0o700", "0o700"]
+
+
+A, B = Build("a", "1"), Build("b", "1")
+
+
+def test_a_query_has_all_its_slots_or_none() -> None:
+    slots = SlotPool(lambda: 5)
+    assert slots.take(A, 2)
+    assert not slots.take(B, 3), "one is kept for micro-batches"
+    assert slots.take(B, 2)
+    slots.release(A)
+    assert not slots.take(A, 3)
+    slots.release(B)
+    assert slots.take(A, 4)
+
+
+def test_taking_again_replaces() -> None:
+    slots = SlotPool(lambda: 5)
+    assert slots.take(A, 4)
+    assert slots.take(A, 3)
+    assert not slots.take(A, 5)
+    assert slots.take(B, 4), "what was refused holds nothing"
+
+
+def test_what_comes_and_goes_with_workers_is_counted_anew() -> None:
+    there = [3]
+    slots = SlotPool(lambda: there[0])
+    assert not slots.take(A, 4)
+    there[0] = 5
+    assert slots.take(A, 4)
+    there[0] = 3
+    assert not slots.take(A, 4)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9))), st.integers(1, 20))
+def test_there_is_always_one_left(steps: list[tuple[str, int]], total: int) -> None:
+    slots, held = SlotPool(lambda: total), dict[str, int]()
+    for name, count in steps:
+        build = Build(name, "1")
+        held.pop(name, None)
+        if not count:
+            slots.release(build)
+        elif slots.take(build, count):
+            held[name] = count
+        assert sum(held.values()) < total

@@ -34,11 +34,11 @@ async def read(url: str, view: str) -> Held:
         sizes = {name: await _size(store, name) for name in names if not name.endswith((":q:steps", ":ctl"))}
         sizes = {name: size for name, size in sizes.items() if size}
         reducers, queries, subscribers = {}, 0, 0
-        for beat in await reader.beats():
+        for beat in await reader.heartbeats():
             said = json.loads(beat.stats)
-            if beat.part == "reducer" and beat.id.startswith(f"{view}/") and "queries" in said:
+            if beat.component == "reducer" and beat.id.startswith(f"{view}/") and "queries" in said:
                 reducers[beat.id] = tuple(int(said[size]) for size in SIZES)
-            elif beat.part == "publisher" and view in said["views"]:
+            elif beat.component == "publisher" and view in said["views"]:
                 queries += int(said["views"][view]["queries"])
                 subscribers += int(said["views"][view]["subscribers"])
         return Held(sizes, reducers, (queries, subscribers))

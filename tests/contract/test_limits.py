@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from distributary.errors import LimitExceeded
-from distributary.store.store_types import Caps
+from distributary.store.store_types import QueryLimits
 from tests.contract.conftest import Faces
 from tests.support.clock import LIMIT
 
@@ -13,38 +13,38 @@ TTL = 60_000
 
 
 async def test_processes_together_hold_no_more_than_the_limit(store: Faces) -> None:
-    hold = store.reader.hold
-    assert await hold("q", "one", 3, 5, TTL)
-    assert await hold("q", "two", 2, 5, TTL)
+    reserve = store.reader.reserve
+    assert await reserve("q", "one", 3, 5, TTL)
+    assert await reserve("q", "two", 2, 5, TTL)
     for holder in ("one", "two", "three"):
-        assert not await hold("q", holder, 1, 5, TTL)
-    assert await hold("other", "one", 5, 5, TTL), "each name has its own count"
-    assert await hold("q", "one", -1, 5, TTL)
-    assert await hold("q", "three", 1, 5, TTL)
-    assert not await hold("q", "two", 1, 5, TTL)
+        assert not await reserve("q", holder, 1, 5, TTL)
+    assert await reserve("other", "one", 5, 5, TTL), "each name has its own count"
+    assert await reserve("q", "one", -1, 5, TTL)
+    assert await reserve("q", "three", 1, 5, TTL)
+    assert not await reserve("q", "two", 1, 5, TTL)
 
 
 async def test_what_is_given_back_is_never_refused(store: Faces) -> None:
-    assert await store.reader.hold("q", "one", 5, None, TTL)
-    assert await store.reader.hold("q", "one", -1, 2, TTL), "a limit that was lowered ends nothing"
-    assert not await store.reader.hold("q", "one", 1, 2, TTL)
-    assert await store.reader.hold("q", "one", -9, 2, TTL)
-    assert await store.reader.hold("q", "two", 2, 2, TTL), "less than nothing is nothing"
+    assert await store.reader.reserve("q", "one", 5, None, TTL)
+    assert await store.reader.reserve("q", "one", -1, 2, TTL), "a limit that was lowered ends nothing"
+    assert not await store.reader.reserve("q", "one", 1, 2, TTL)
+    assert await store.reader.reserve("q", "one", -9, 2, TTL)
+    assert await store.reader.reserve("q", "two", 2, 2, TTL), "less than nothing is nothing"
 
 
 async def test_what_a_process_did_not_renew_does_not_count(store: Faces) -> None:
-    assert await store.reader.hold("q", "dead", 5, 5, 50)
+    assert await store.reader.reserve("q", "dead", 5, 5, 50)
     async with asyncio.timeout(5 * LIMIT):
-        while not await store.reader.hold("q", "alive", 5, 5, TTL):
+        while not await store.reader.reserve("q", "alive", 5, 5, TTL):
             await asyncio.sleep(0.01)
 
 
 async def test_renewing_puts_right_what_was_noted(store: Faces) -> None:
-    assert await store.reader.hold("q", "one", 9, 10, TTL)
-    await store.reader.renew_holds("one", {"q": 2, "r": 1, "gone": 0}, TTL)
-    assert await store.reader.hold("q", "two", 8, 10, TTL)
-    assert not await store.reader.hold("q", "two", 1, 10, TTL)
-    assert not await store.reader.hold("r", "two", 1, 1, TTL)
+    assert await store.reader.reserve("q", "one", 9, 10, TTL)
+    await store.reader.renew_reservations("one", {"q": 2, "r": 1, "gone": 0}, TTL)
+    assert await store.reader.reserve("q", "two", 8, 10, TTL)
+    assert not await store.reader.reserve("q", "two", 1, 10, TTL)
+    assert not await store.reader.reserve("r", "two", 1, 1, TTL)
 
 
 async def test_budget_is_spent_at_once_up_to_its_burst_and_then_at_its_rate(store: Faces) -> None:
@@ -64,7 +64,7 @@ async def test_cost_that_no_full_budget_holds_is_refused(store: Faces) -> None:
     assert await store.reader.spend("b", 100, rate=100, burst=100) == 0
 
 
-async def register(store: Faces, n: int, caps: Caps) -> bool:
+async def register(store: Faces, n: int, caps: QueryLimits) -> bool:
     """Register the query number n; whether there was room for it."""
     try:
         await store.reader.register("odds", f"id-{n}", f"text-{n}", f"sub-{n}", TTL, True, caps)
@@ -75,17 +75,17 @@ async def register(store: Faces, n: int, caps: Caps) -> bool:
 
 async def test_view_has_no_more_different_queries_than_it_may(store: Faces) -> None:
     store.writer.define("odds", "b1", '{"view":{}}')
-    caps = Caps(queries=3)
+    caps = QueryLimits(queries=3)
     assert [await register(store, n, caps) for n in range(5)] == [True, True, True, False, False]
     assert await register(store, 1, caps), "one that is known is no more"
     assert await store.reader.end("odds", "sub-0")
     assert await register(store, 4, caps)
-    assert await register(store, 5, Caps()), "0 is no limit"
+    assert await register(store, 5, QueryLimits()), "0 is no limit"
 
 
 async def test_expensive_queries_of_a_view_are_counted_by_themselves(store: Faces) -> None:
     store.writer.define("odds", "b1", '{"view":{}}')
-    costly, cheap = Caps(10, 2, True), Caps(10, 2, False)
+    costly, cheap = QueryLimits(10, 2, True), QueryLimits(10, 2, False)
     assert [await register(store, n, costly) for n in range(4)] == [True, True, False, False]
     assert [await register(store, n, cheap) for n in range(4, 8)] == [True] * 4
     assert await register(store, 0, costly)

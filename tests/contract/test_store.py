@@ -69,7 +69,7 @@ def test_records_are_recognised_by_what_was_stored_with_the_marks(store: Faces) 
     assert store.writer.advance(B, claimed.claim, {0: 20}, last={0: Fingerprint(19, 1)}), "is passed over"
     copied = {0: Fingerprint(7, 7)}
     assert store.writer.advance(
-        B, claimed.claim, {1: 9}, hop=True, last={1: Fingerprint(8, 8)}, copied=copied
+        B, claimed.claim, {1: 9}, rekey=True, last={1: Fingerprint(8, 8)}, copied=copied
     )
     found = store.writer.claim(B, "topic-id", 2).fingerprints
     assert (dict(found.read), dict(found.source), dict(found.copied)) == (
@@ -108,16 +108,16 @@ async def test_register_refuses_another_query_under_a_known_id(store: Faces) -> 
 
 async def test_what_the_registry_has_more_is_told_step_by_step(store: Faces) -> None:
     begin(store)
-    assert store.writer.missed("odds", 0) is None
+    assert store.writer.registry_diff("odds", 0) is None
     first = await store.reader.register("odds", "q1", "one", "s1", 60_000, True)
     second = await store.reader.register("odds", "q2", "two", "s2", 60_000, True)
-    told = store.writer.missed("odds", first.version)
+    told = store.writer.registry_diff("odds", first.version)
     assert [(c.number, c.id, c.text) for c in told.changes] == [(second.number, "q2", "two")]
     await store.reader.end("odds", "s1")
-    told = store.writer.missed("odds", second.version)
+    told = store.writer.registry_diff("odds", second.version)
     assert [(c.number, c.id, c.text) for c in told.changes] == [(first.number, "q1", None)]
-    assert store.writer.missed("odds", told.version) is None
-    known = {c.id: c.text for c in store.writer.missed("odds", -1).changes}
+    assert store.writer.registry_diff("odds", told.version) is None
+    known = {c.id: c.text for c in store.writer.registry_diff("odds", -1).changes}
     assert known == {"q1": None, "q2": "two"}
 
 
@@ -439,7 +439,7 @@ def test_a_note_does_not_bring_a_dropped_build_back(store: Faces) -> None:
     store.writer.define("odds", "b2", "{}")
     store.writer.go_live(Build("odds", "b2"))
     assert store.writer.drop(B)
-    store.writer.note(B, reason="late")
+    store.writer.update_build(B, reason="late")
     assert store.writer.build(B) is None
 
 
@@ -520,10 +520,10 @@ async def test_rows_are_found_by_an_indexed_value(store: Faces) -> None:
         row = change(key, {"n": number} if found else None)
         made = group(B, opened, claimed.claim.generation, number, number, [row], follows=follows, new=False)
         index = [[entry(field, value, key) for field, value in some] for some in (found, lost)]
-        store.writer.write(replace(made, found=index[0], lost=index[1]))
+        store.writer.write(replace(made, index_added=index[0], index_removed=index[1]))
 
     async def keys(field: str, value: str, limit: int = 10) -> Any:
-        read = await store.reader.find(B, field, value, limit)
+        read = await store.reader.find_by_index(B, field, value, limit)
         return None if read is None else (read.seq, [(key, row.json) for key, row in read.rows])
 
     put(1, "a", [("sport", "sgolf"), ("n", "n1")], [])
@@ -551,7 +551,7 @@ async def test_rows_are_read_with_the_time_at_which_timed_queries_were_matched(s
     store.writer.write(replace(first, clock=5_000))
     assert (await store.reader.page(B, 0, 10)).clocks == {0: 5_000}
     assert (await store.reader.rows(B, ["a"])).clocks == {0: 5_000}
-    assert (await store.reader.find(B, "f", "v", 1)).clocks == {0: 5_000}
+    assert (await store.reader.find_by_index(B, "f", "v", 1)).clocks == {0: 5_000}
     # A clock may move alone, but not past a query that the writer does not know: it would miss its moment.
     alone = group(B, opened, claimed.claim.generation, 2, 1, follows=Mark(1))
     await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
@@ -578,16 +578,16 @@ async def test_a_view_leaves_nothing_behind(store: Faces) -> None:
 
 async def test_freshness_goes_by_the_stores_clock(store: Faces) -> None:
     begin(store)
-    store.writer.fresh("odds")
+    store.writer.mark_source_active("odds")
     info = await store.reader.view("odds")
-    assert 0 <= info.now - info.fresh < 60_000
+    assert 0 <= info.now - info.last_record < 60_000
 
 
 async def test_beats_are_read_back(store: Faces) -> None:
-    store.writer.beat("reducers", "1", '{"a":1}')
-    await store.reader.beat("publisher", "2", "{}")
-    beats = await store.reader.beats()
-    assert [(b.part, b.id, b.stats) for b in beats] == [
+    store.writer.heartbeat("reducers", "1", '{"a":1}')
+    await store.reader.heartbeat("publisher", "2", "{}")
+    beats = await store.reader.heartbeats()
+    assert [(b.component, b.id, b.stats) for b in beats] == [
         ("publisher", "2", "{}"),
         ("reducers", "1", '{"a":1}'),
     ]
@@ -618,8 +618,8 @@ async def test_a_tail_tells_everything_in_order(store: Faces) -> None:
     assert (await next_of(tail, Begun)).subscription == "s1"
     await store.reader.register("odds", "q1", "text", "s2", 60_000, False)
     assert await store.reader.end("odds", "s2")
-    assert not await store.reader.end("odds", "s2", tell=True), "nobody is told what is not so"
-    assert await store.reader.end("odds", "s1", tell=True)
+    assert not await store.reader.end("odds", "s2", notify=True), "nobody is told what is not so"
+    assert await store.reader.end("odds", "s1", notify=True)
     assert (await next_of(tail, Ended)).subscription == "s1"
     await store.reader.register("odds", "q1", "text", "s3", 1, False)
     while not await store.reader.sweep("odds"):
@@ -682,54 +682,54 @@ async def test_the_log_and_the_registry_name_the_history_they_belong_to(store: F
 
 async def test_where_a_build_stood_is_found_by_its_count_and_by_the_time(store: Faces) -> None:
     claimed, opened = begin(store)
-    assert await store.reader.place(B, seq=99) is None
+    assert await store.reader.find_checkpoint(B, seq=99) is None
     times = []
     for number in range(1, 13):
         write(store, claimed, opened, number, change("a", {"n": number}))
-        store.writer.place(B, 0, 10)
+        store.writer.save_checkpoint(B, 0, 10)
         times.append(await _passed(store))
     for number in (3, 9, 10, 12):
-        by_seq = await store.reader.place(B, seq=number)
-        assert by_seq == await store.reader.place(B, time=times[number - 1])
+        by_seq = await store.reader.find_checkpoint(B, seq=number)
+        assert by_seq == await store.reader.find_checkpoint(B, time=times[number - 1])
         assert (by_seq.epoch, by_seq.seq, dict(by_seq.marks)) == (
             opened.epoch,
             number,
             {0: Mark(number * 10)},
         )
-    assert await store.reader.place(B, seq=2) is None, "only ten are kept"
-    assert await store.reader.place(B, time=times[1]) is None
-    assert (await store.reader.place(B, seq=1000)).seq == 12
+    assert await store.reader.find_checkpoint(B, seq=2) is None, "only ten are kept"
+    assert await store.reader.find_checkpoint(B, time=times[1]) is None
+    assert (await store.reader.find_checkpoint(B, seq=1000)).seq == 12
 
 
 async def test_a_note_of_a_place_comes_at_intervals_and_only_where_something_moved(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}))
-    store.writer.place(B, 60_000, 10)
+    store.writer.save_checkpoint(B, 60_000, 10)
     await _passed(store)
     write(store, claimed, opened, 2, change("a", {"n": 2}))
-    store.writer.place(B, 60_000, 10)
-    assert (await store.reader.place(B, seq=2)).seq == 1
-    store.writer.place(B, 1, 10)
-    noted = await store.reader.place(B, seq=2)
+    store.writer.save_checkpoint(B, 60_000, 10)
+    assert (await store.reader.find_checkpoint(B, seq=2)).seq == 1
+    store.writer.save_checkpoint(B, 1, 10)
+    noted = await store.reader.find_checkpoint(B, seq=2)
     assert noted.seq == 2
     await _passed(store)
-    store.writer.place(B, 1, 10)
-    assert await store.reader.place(B, seq=2) == noted
+    store.writer.save_checkpoint(B, 1, 10)
+    assert await store.reader.find_checkpoint(B, seq=2) == noted
     # What the JVM filtered out moves the place, though nothing was counted.
     store.writer.advance(B, claimed.claim, {0: 30, 1: 7})
-    store.writer.place(B, 1, 10)
-    assert (await store.reader.place(B, seq=2)).marks == {0: Mark(30), 1: Mark(7)}
+    store.writer.save_checkpoint(B, 1, 10)
+    assert (await store.reader.find_checkpoint(B, seq=2)).marks == {0: Mark(30), 1: Mark(7)}
 
 
 async def test_places_end_with_their_epoch(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}))
-    store.writer.place(B, 1, 10)
+    store.writer.save_checkpoint(B, 1, 10)
     store.writer.rebuild(B, store.writer.build(B).generation)
-    assert await store.reader.place(B, seq=99) is None
+    assert await store.reader.find_checkpoint(B, seq=99) is None
     claimed = store.writer.claim(B, "topic-id", 2)
-    store.writer.place(B, 1, 10)
-    found = await store.reader.place(B, seq=99)
+    store.writer.save_checkpoint(B, 1, 10)
+    found = await store.reader.find_checkpoint(B, seq=99)
     assert (found.epoch, found.seq, dict(found.marks)) == (claimed.claim.epoch, 1, {})
 
 

@@ -46,7 +46,9 @@ async def worker_pid(feeding: Feeding) -> int:
     reader = feeding.stack.reader()
     try:
         while True:
-            beats = [json.loads(beat.stats) for beat in await reader.beats() if beat.part == "reducer"]
+            beats = [
+                json.loads(beat.stats) for beat in await reader.heartbeats() if beat.component == "reducer"
+            ]
             if beats:
                 return int(beats[0]["pid"])
             await asyncio.sleep(0.1)

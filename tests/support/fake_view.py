@@ -67,11 +67,11 @@ class FakeView:
 
     @property
     def seq(self) -> int:
-        return self.store.all[VIEW].builds["b1"].seq
+        return self.store.views[VIEW].builds["b1"].seq
 
     @property
     def epoch(self) -> str:
-        return self.store.all[VIEW].builds["b1"].epoch
+        return self.store.views[VIEW].builds["b1"].epoch
 
     def put(self, *rows: tuple[str, dict[str, object] | None]) -> int:
         """Write rows (None removes) as one group of changes, matched against all registered queries."""
@@ -109,7 +109,7 @@ class FakeView:
             version=version,
             follows=self._mark,
             mark=mark,
-            memo="",
+            partition_state="",
             fingerprint="",
             count=len(changes),
             blob=encode_changes(changes),

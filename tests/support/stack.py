@@ -115,7 +115,7 @@ class RunningStack:
         """The id of a process that runs a reducer of the view, by its own word."""
         writer = self.writer()
         try:
-            said = [json.loads(beat.stats) for beat in writer.beats() if beat.id.startswith(f"{view}/")]
+            said = [json.loads(beat.stats) for beat in writer.heartbeats() if beat.id.startswith(f"{view}/")]
             return int(said[0]["pid"])
         finally:
             writer.close()

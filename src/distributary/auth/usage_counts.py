@@ -27,10 +27,10 @@ TTL = 30.0
 class Store(Protocol):
     """What is asked of the store; see `distributary.store.contract.ReaderStore`."""
 
-    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+    async def reserve(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
         """Note more or less."""
 
-    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+    async def renew_reservations(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
         """Note everything anew."""
 
 
@@ -67,7 +67,7 @@ class Usage:
         try:
             for share in shares:
                 name, amount, limit, said = share
-                if not await self._store.hold(name, self._holder, amount, limit, self._ttl_ms):
+                if not await self._store.reserve(name, self._holder, amount, limit, self._ttl_ms):
                     raise LimitExceeded(
                         f"limit exceeded: {said}", hint="end some first, or ask for a higher limit"
                     )
@@ -114,7 +114,7 @@ class Usage:
                 await self._tell()
                 if clock() - renewed >= self._ttl_ms / 3000:
                     renewed = clock()
-                    await self._store.renew_holds(self._holder, dict(self._held), self._ttl_ms)
+                    await self._store.renew_reservations(self._holder, dict(self._held), self._ttl_ms)
             except (RedisError, OSError) as error:
                 # What was not told is put right by the next renewal, which says everything.
                 log.warning("what users hold cannot be noted (%s)", error or type(error).__name__)
@@ -123,7 +123,7 @@ class Usage:
     async def _tell(self) -> None:
         returned, self._returned = self._returned, Counter()
         for name, amount in returned.items():
-            await self._store.hold(name, self._holder, -amount, None, self._ttl_ms)
+            await self._store.reserve(name, self._holder, -amount, None, self._ttl_ms)
 
     def _drop(self, share: Share) -> None:
         self._held[share.name] -= share.amount

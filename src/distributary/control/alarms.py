@@ -174,18 +174,23 @@ def _heartbeats(sight: Sight) -> Iterator[Alarm]:
     for said in sight.overview.said if sight.overview is not None else ():
         beat = said.beat
         mine = str(said.stats.get("pid")) in pids or beat.id in pids
-        if beat.part == "reducer" or (beat.part in kinds and not mine):
+        if beat.component == "reducer" or (beat.component in kinds and not mine):
             continue  # a task, which its driver judges; or a process that was replaced by another
         if beat.age_ms > SILENT * 1000:
-            text = f"{beat.part} ({beat.id}) has given no sign of life for {beat.age_ms / 1000:.0f} s"
-            yield Alarm("part-silent", beat.part, text, "See its log, and whether its process still runs")
+            text = f"{beat.component} ({beat.id}) has given no sign of life for {beat.age_ms / 1000:.0f} s"
+            yield Alarm(
+                "part-silent", beat.component, text, "See its log, and whether its process still runs"
+            )
         ago = said.stats.get("daemon_restarted")
         if isinstance(ago, int | float) and ago + beat.age_ms / 1000 < HOLD:
-            text = f"{beat.part}: the PySpark daemon was gone, and is started again"
-            yield Alarm("part-restarting", beat.part, text, "Views run on meanwhile")
+            text = f"{beat.component}: the PySpark daemon was gone, and is started again"
+            yield Alarm("part-restarting", beat.component, text, "Views run on meanwhile")
         for child in _silent(said):
             yield Alarm(
-                "part-silent", beat.part, f"{beat.part}: no sign of life from {child}", "It is restarted"
+                "part-silent",
+                beat.component,
+                f"{beat.component}: no sign of life from {child}",
+                "It is restarted",
             )
 
 
@@ -287,4 +292,4 @@ def _views(sight: Sight) -> Iterator[Alarm]:
 
 
 def _quiet(state: ViewState) -> float:
-    return (state.info.now - state.info.fresh) / 1000
+    return (state.info.now - state.info.last_record) / 1000

@@ -80,7 +80,7 @@ async def _lines(context: Context) -> Any:
         yield line
     for line in _connections(context):
         yield line
-    ages = [({"part": s.beat.part, "id": s.beat.id}, s.beat.age_ms / 1000) for s in overview.said]
+    ages = [({"part": s.beat.component, "id": s.beat.id}, s.beat.age_ms / 1000) for s in overview.said]
     for line in _metric("part_silence_seconds", "gauge", "Since a part last reported.", ages):
         yield line
     alarms = [

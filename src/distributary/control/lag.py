@@ -47,7 +47,7 @@ def reached(definition: Definition, build: BuildInfo, ends: Ends, first: Ends) -
     """The offset before which each partition of a view's topic is folded."""
     starts = {partition: first.get(partition, 0) for partition in ends}
     if definition.view.needs_rekey(definition.feed, len(ends), forced=build.rekey):
-        return source_offsets(build.memos, build.hops, starts)
+        return source_offsets(build.partition_states, build.rekey_offsets, starts)
     return {
         partition: folded_offset(build.marks.get(partition), start) for partition, start in starts.items()
     }

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from distributary.model.build import Build, Definition, load_definition
 from distributary.store.contract import ReaderStore
-from distributary.store.store_types import Beat, BuildInfo, ViewInfo
+from distributary.store.store_types import BuildInfo, Heartbeat, ViewInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ class ViewState:
     def stale(self) -> bool:
         """Whether its source has been silent for longer than its definition allows."""
         after = (self.definition.view.stale_after if self.definition else None) or 0.0
-        return after > 0 and self.info.fresh > 0 and self.info.now - self.info.fresh > after * 1000
+        return (
+            after > 0 and self.info.last_record > 0 and self.info.now - self.info.last_record > after * 1000
+        )
 
     @property
     def feeds(self) -> list[str]:
@@ -45,7 +47,7 @@ class ViewState:
 class Said:
     """A part's last beat, read."""
 
-    beat: Beat
+    beat: Heartbeat
     stats: Mapping[str, Any]
 
     def of_view(self, name: str) -> Mapping[str, Any]:
@@ -64,7 +66,7 @@ class Overview:
 
     def of_part(self, part: str) -> list[Said]:
         """The beats of one kind of part."""
-        return [one for one in self.said if one.beat.part == part]
+        return [one for one in self.said if one.beat.component == part]
 
 
 async def read_overview(
@@ -84,7 +86,7 @@ async def read_overview(
             continue
         if state is not None:
             found[name] = state
-    return Overview(found, [_read(beat) for beat in await store.beats()] if beats else [])
+    return Overview(found, [_read(beat) for beat in await store.heartbeats()] if beats else [])
 
 
 async def _read_view(store: ReaderStore, name: str) -> ViewState | None:
@@ -104,7 +106,7 @@ def _definition(text: str) -> Definition | None:
         return None
 
 
-def _read(beat: Beat) -> Said:
+def _read(beat: Heartbeat) -> Said:
     try:
         stats = json.loads(beat.stats)
     except ValueError:

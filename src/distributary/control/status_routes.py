@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from aiohttp import web
@@ -55,7 +56,7 @@ def describe(seen: Seen, config: Config) -> dict[str, Any]:
         "version": __version__,
         "time": sight.time,
         "parts": describe_parts(sight.stack, overview),
-        "stores": [one._asdict() for one in sight.stores],
+        "stores": [asdict(one) for one in sight.stores],
         "feeds": describe_feeds(known_feeds(config, overview), overview),
         "views": [describe_view(overview, name, seen.lags) for name in overview.views],
         "publishers": {
@@ -84,9 +85,9 @@ def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[st
     parts = list(listed)
     for said in overview.said:
         beat = said.beat
-        if beat.part == "reducer":  # one Spark task: its driver speaks for it
+        if beat.component == "reducer":  # one Spark task: its driver speaks for it
             continue
-        same = [part for part in listed if part["name"].startswith(beat.part)]
+        same = [part for part in listed if part["name"].startswith(beat.component)]
         pid = str(said.stats.get("pid") or beat.id)
         mine = [part for part in same if str(part["pid"]) == pid] or (same if len(same) == 1 else [])
         if mine:
@@ -94,7 +95,7 @@ def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[st
         else:
             parts.append(
                 {
-                    "name": beat.part,
+                    "name": beat.component,
                     "state": "ready" if beat.age_ms < SILENT_MS else "silent",
                     "pid": said.stats.get("pid"),
                     "restarts": 0,

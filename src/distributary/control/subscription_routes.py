@@ -33,7 +33,7 @@ from distributary.model.command import Command
 from distributary.model.query import Query
 from distributary.model.query_params import body_fields, body_query
 from distributary.model.query_plan import is_expensive
-from distributary.store.store_types import Subscription, ViewInfo, caps_of
+from distributary.store.store_types import Subscription, ViewInfo, query_limits
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ async def create(request: web.Request) -> web.Response:
     id = owned_id(grant.user)
     await _count(request, query, context.ttl_ms / 1000)
     try:
-        caps = caps_of(context.config.limits, query)
+        caps = query_limits(context.config.limits, query)
         found = await context.reader.register(
             query.view, query.id, query.text, id, context.ttl_ms, False, caps
         )
@@ -114,7 +114,7 @@ async def end(request: web.Request) -> web.Response:
     """``DELETE /v1/subscriptions/{id}``."""
     context = request.app[CONTEXT]
     view, found = await _find(request)
-    if not await context.reader.end(view, found.id, tell=True):
+    if not await context.reader.end(view, found.id, notify=True):
         raise _unknown(found.id)
     await announce(context, Command("end", view, found.id))
     return web.Response(status=204)

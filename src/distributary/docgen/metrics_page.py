@@ -65,7 +65,7 @@ def control() -> str:
     store = MemoryStore()
     definition = Definition(View("odds", "odds"), Feed("odds", "odds"))
     store.writer.define("odds", definition.build, definition.text)
-    store.writer.beat("reducers", "1", json.dumps({"views": {"odds": {"build": definition.build}}}))
+    store.writer.heartbeat("reducers", "1", json.dumps({"views": {"odds": {"build": definition.build}}}))
     return asyncio.run(_control(store))
 
 

@@ -134,8 +134,8 @@ def place_of(port: int) -> str:
 async def heard(store: ReaderStore, place: str) -> dict[str, Mapping[str, Any]]:
     """Read what the processes of a place last said, by their id; those that fell silent are left out."""
     found: dict[str, Mapping[str, Any]] = {}
-    for beat in await store.beats():
-        if beat.part == "publisher" and beat.age_ms < SILENT_MS:
+    for beat in await store.heartbeats():
+        if beat.component == "publisher" and beat.age_ms < SILENT_MS:
             try:
                 said = json.loads(beat.stats)
             except ValueError:

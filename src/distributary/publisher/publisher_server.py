@@ -108,7 +108,7 @@ class Publisher:
             try:
                 said = metrics.told(self.hub, self.stats, self.id) | self.addresses
                 said["place"] = metrics.place_of(self.http.port)
-                await self._store.beat("publisher", self.id, json.dumps(said))
+                await self._store.heartbeat("publisher", self.id, json.dumps(said))
                 self.http.beat = said
             except Exception as error:
                 log.warning("the store does not take the heartbeat (%s)", error or type(error).__name__)

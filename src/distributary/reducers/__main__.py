@@ -16,7 +16,7 @@ from distributary.reducers.spark_session import spark_session
 from distributary.service import ExitCode, Heartbeat, fail, log_to_stderr, on_stop_signal, print_ready
 from distributary.setup.jars import ensure
 from distributary.store.embedded_server import wait_for_stores
-from distributary.store.store_factory import settle
+from distributary.store.store_factory import move_views
 
 
 def main() -> int:
@@ -36,7 +36,7 @@ def main() -> int:
         spark = spark_session(config, ensure("spark"))
         wait_for_kafka(config.kafka, config.kafka.start_timeout, report=logging.info)
         asyncio.run(wait_for_stores(config.store.addresses, config.store.start_timeout, logging.info))
-        for line in settle(config.store.addresses):
+        for line in move_views(config.store.addresses):
             logging.warning(line)
     except DistributaryError as error:
         return fail(error)

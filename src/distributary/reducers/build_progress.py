@@ -104,7 +104,7 @@ class Progress:
             if internal is not None:
                 copied = self._last(internal.topic, topic_offsets.end_offsets(self._admin, internal.topic))
                 internal.confirm(self._admin)
-            self.move(ends, hop=internal is not None, last=last, copied=copied)
+            self.move(ends, rekey=internal is not None, last=last, copied=copied)
         return seen
 
     def _last(self, topic: str, ends: Mapping[int, int]) -> dict[int, Fingerprint]:
@@ -112,13 +112,13 @@ class Progress:
         found = fingerprints_at(self._kafka, topic, {p: [end - 1] for p, end in ends.items() if end > 0})
         return {partition: some[0] for partition, some in found.items()}
 
-    def move(self, ends: Mapping[int, int], *, hop: bool = False, **fingerprints: Any) -> None:
+    def move(self, ends: Mapping[int, int], *, rekey: bool = False, **fingerprints: Any) -> None:
         """Store that partitions are read up to these offsets; raises when the claim does not hold any more.
 
         A store that restarted may have lost what an earlier batch wrote: the queries must start again from
         its marks, before they write on (R2).
         """
-        if not self._store.advance(self.build, self.claim, ends, hop=hop, **fingerprints):
+        if not self._store.advance(self.build, self.claim, ends, rekey=rekey, **fingerprints):
             info = self._store.build(self.build)
             if info is None:
                 raise BuildGone("the build is gone")
@@ -129,8 +129,8 @@ class Progress:
         """Say which of so many tasks of this claim gives no sign of life; empty when all do."""
         prefix = f"{self.build.view}/{self.build.id}/"
         heard: dict[str, float] = {}
-        for beat in self._store.beats():
-            if beat.part == "reducer" and beat.id.startswith(prefix):
+        for beat in self._store.heartbeats():
+            if beat.component == "reducer" and beat.id.startswith(prefix):
                 said = json.loads(beat.stats)
                 if said["generation"] == self.claim.generation and beat.age_ms < SILENCE * 1000:
                     heard[beat.id.removeprefix(prefix)] = said["loop_age"]
@@ -162,14 +162,14 @@ class Progress:
         if info.fault.startswith(f"{self.claim.generation} "):
             raise ReducerFailed(info.fault.partition(" ")[2])
         if self.facts.rekeyed:
-            reached = source_offsets(info.memos, info.hops, starts)
+            reached = source_offsets(info.partition_states, info.rekey_offsets, starts)
         else:
             reached = {p: folded_offset(info.marks.get(p), starts.get(p, 0)) for p in ends}
         self.facts.partitions = {
             p: {"offset": reached.get(p, 0), "end": end} for p, end in sorted(ends.items())
         }
         self.facts.lag = sum(max(0, end - reached.get(p, 0)) for p, end in ends.items())
-        self.facts.events_lag = None if events_end is None else events_lag(info.memos, events_end)
+        self.facts.events_lag = None if events_end is None else events_lag(info.partition_states, events_end)
         self.facts.dead_letters = info.dead
         now = time.monotonic()
         then, before = self._records

@@ -108,7 +108,7 @@ class Driver:
         try:
             self._reconcile(address, store)
             if beat:
-                store.beat("reducers", str(os.getpid()), json.dumps(self.stats()))
+                store.heartbeat("reducers", str(os.getpid()), json.dumps(self.stats()))
             self._silent.discard(address)
         except (RedisError, OSError) as error:
             log.warning("the store at %s does not answer: %s", mask_text(address), error)

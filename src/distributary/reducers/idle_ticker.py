@@ -42,7 +42,7 @@ class Timekeeper:
 
     def _look(self) -> None:
         """Learn whether any query asks for the time."""
-        missed = self._store.missed(self._build.view, self._version)
+        missed = self._store.registry_diff(self._build.view, self._version)
         if missed is None:
             return
         self._version = missed.version

@@ -177,7 +177,7 @@ class Job(threading.Thread):
         self.settled.set()
         if note:
             try:
-                self._store.note(
+                self._store.update_build(
                     self.build, reason=reason, **({"status": status} if status is JobState.STOPPED else {})
                 )
             except (RedisError, OSError):
@@ -188,7 +188,7 @@ class Job(threading.Thread):
         text, generation = str(error), self._progress.claim.generation
         if "NotOwner" in text and self._grown():
             # With more partitions the producers' keys moved: one row comes from two of them.
-            self._store.note(self.build, rekey="1")
+            self._store.update_build(self.build, rekey="1")
             self._rebuild("its topic has more partitions than before, and keys moved", generation)
         elif "NotOwner" in text:
             said = text.rpartition("NotOwner:")[2].split("\n")[0].strip()
@@ -203,7 +203,7 @@ class Job(threading.Thread):
             log.warning("view %s: the query failed and starts again: %s", self.build.view, _gist(text))
             self.facts.reason = _gist(text)
             self.settled.set()
-            self._store.note(self.build, failed=f"{self._store.now()} {_gist(text)}")
+            self._store.update_build(self.build, failed=f"{self._store.now()} {_gist(text)}")
 
     def _elected(self, what: str) -> None:
         """Start again after an election, which begins with recognising the records at the marks (R8)."""
@@ -284,9 +284,9 @@ class Job(threading.Thread):
             generation = claimed.claim.generation
             known = claimed.fingerprints
             if self.facts.rekeyed:
-                memos = before.memos if before is not None else {}
+                memos = before.partition_states if before is not None else {}
                 folded = (*known.source.items(), *source_fingerprints(memos.values()).items())
-                hop = self._start_offsets(source, marks_of(claimed.hops), folded)
+                hop = self._start_offsets(source, marks_of(claimed.rekey_offsets), folded)
                 copied = (*known.read.items(), *known.copied.items())
                 found = self._start_offsets(ground.read, claimed.marks, copied, internal=True)
             else:
@@ -299,11 +299,11 @@ class Job(threading.Thread):
             self._book.want(schemas_ahead(self._config.kafka, source.name, hop.starts))
             self._known, self._asking = self._book.read(), False
             plan = Compiler(self._spark).compile(view, feed, self._known)
-        self._pin(hop.starts, claimed.hops if self.facts.rekeyed else claimed.marks)
+        self._pin(hop.starts, claimed.rekey_offsets if self.facts.rekeyed else claimed.marks)
         info = self._store.build(self.build)
         live = info is not None and info.status == BuildStatus.LIVE
         incomplete = {"incomplete": "1"} if hop.incomplete or found.incomplete or lost else {}
-        self._store.note(self.build, reason="", **incomplete)
+        self._store.update_build(self.build, reason="", **incomplete)
         self._compile(source.name, hop.starts, plan)
         log.info("view %s: compiled, %.1f s after its job began", view.name, time.monotonic() - began)
         if self.facts.rekeyed and self._engine(hop.waiting, live) == Engine.CATCH_UP:
@@ -329,13 +329,13 @@ class Job(threading.Thread):
         """
         name = internal_topic(self.build)
         there = find_topic(self._admin, name)
-        of_before = info is not None and not info.internal and bool(info.hops or info.marks)
+        of_before = info is not None and not info.internal and bool(info.rekey_offsets or info.marks)
         if there is not None and info is not None and (info.internal == there.id or of_before):
             return there
-        if info is not None and info.internal and info.hops:
+        if info is not None and info.internal and info.rekey_offsets:
             raise TopicReplaced(name)
         made = replace_topic(self._admin, name, partitions, INTERNAL)
-        self._store.note(self.build, internal=made.id)
+        self._store.update_build(self.build, internal=made.id)
         return made
 
     def _if_slots(self, needed: int) -> Engine:
@@ -375,7 +375,7 @@ class Job(threading.Thread):
         earliest = topic_offsets.earliest_offsets(self._admin, topic.name)
         ends = topic_offsets.end_offsets(self._admin, topic.name)
         first = self._first(earliest, ends, begun, topic.name)
-        memos = info.memos if info is not None else {}
+        memos = info.partition_states if info is not None else {}
         found = event_start_offsets(self.definition.view, memos, topic.id, earliest[0], ends[0], first[0])
         reached = filter(None, map(read_event_progress, memos.values()))
         self._recognise(topic, [(0, one.fingerprint) for one in reached if one.fingerprint], earliest, ends)
@@ -541,7 +541,7 @@ class Job(threading.Thread):
         """Keep where a view began: "now" would be another place when its query starts again."""
         new = {partition: at for partition, at in starts.items() if partition not in held}
         if new and self.definition.view.start != "earliest":
-            self._progress.move(new, hop=self.facts.rekeyed)
+            self._progress.move(new, rekey=self.facts.rekeyed)
 
     def _go_live(self, *, fence: bool = False) -> None:
         """``fence`` where tasks may still fold without telling anybody: from now on somebody listens."""
@@ -571,7 +571,7 @@ class Job(threading.Thread):
         progress = self._progress
         heard = kind != Engine.REAL_TIME
         assigned: list[int] = []
-        self._store.place(self.build, PLACE_MS, PLACES)
+        self._store.save_checkpoint(self.build, PLACE_MS, PLACES)
         keeper = self._timekeeper(ground.read.partitions) if kind == Engine.MICRO_BATCH and live else None
         while not self._stopping.is_set():
             if kind == Engine.REAL_TIME and not assigned:
@@ -596,7 +596,7 @@ class Job(threading.Thread):
             if self.facts.rekeyed:
                 ground.read_leaders.confirm(self._admin)
             if ends != last_ends:
-                self._store.fresh(self.build.view)
+                self._store.mark_source_active(self.build.view)
                 last_ends = ends
             events = self._events_topic
             events_end = None
@@ -623,7 +623,7 @@ class Job(threading.Thread):
                 return
             if now - looked > LOOK_TOPIC:
                 looked = now
-                self._store.place(self.build, PLACE_MS, PLACES)
+                self._store.save_checkpoint(self.build, PLACE_MS, PLACES)
                 there = get_topic(self._admin, ground.source.name)
                 if there != ground.source:
                     log.info("view %s: topic %s changed: %s", self.build.view, there.name, there)

@@ -143,13 +143,13 @@ class Reducer:
         opened = self._store.open(self.build, self.partition, self.claim)
         if self._mark is not None and (opened.mark is None or opened.mark < self._mark):
             raise StoreWentBack(f"the store is at {opened.mark}, this reducer was at {self._mark}")
-        if self.world is not None and not self.world.open(read_event_progress(opened.memo)):
+        if self.world is not None and not self.world.open(read_event_progress(opened.partition_state)):
             raise StoreWentBack("the store has fewer events folded than this reducer wrote")
         self._opened = opened
         self._mark = opened.mark
         self._written = 0
         self._version = opened.version
-        self._watermark, self._sources = read_state(opened.memo)
+        self._watermark, self._sources = read_state(opened.partition_state)
         self._cache.clear()
         self.index.clear()
         self._moments.clear()
@@ -341,7 +341,7 @@ class Reducer:
 
     def refresh(self) -> None:
         """Read what the registry has more, ahead of the write that would be sent back for it."""
-        missed = self._store.missed(self.build.view, self._version)
+        missed = self._store.registry_diff(self.build.view, self._version)
         if missed is not None:
             self._catch_up(missed)
 
@@ -563,25 +563,26 @@ class Reducer:
                 if change is not None:
                     changes.append(change)
             group = Group(
-                self.build,
-                self.partition,
-                *self.claim,
-                self._opened.token,
-                self._written + 1,
-                self._version,
-                self._mark,
-                mark,
-                write_state(self._watermark, self._sources, reached),
-                "" if self._last is None or self._last.offset != mark.offset else str(self._last),
-                len(changes),
-                encode_changes(changes) if changes else b"",
-                rows,
-                queries,
-                records,
-                dead,
-                moves.found,
-                moves.lost,
-                0 if self._quiet else until or self._clock,
+                build=self.build,
+                partition=self.partition,
+                epoch=self.claim.epoch,
+                generation=self.claim.generation,
+                token=self._opened.token,
+                number=self._written + 1,
+                version=self._version,
+                follows=self._mark,
+                mark=mark,
+                partition_state=write_state(self._watermark, self._sources, reached),
+                fingerprint="" if self._last is None or self._last.offset != mark.offset else str(self._last),
+                count=len(changes),
+                blob=encode_changes(changes) if changes else b"",
+                rows=rows,
+                queries=queries,
+                records=records,
+                dead=dead,
+                index_added=moves.found,
+                index_removed=moves.lost,
+                clock=0 if self._quiet else until or self._clock,
             )
             try:
                 self._store.write(group)

@@ -233,7 +233,7 @@ class Pump:
         try:
             if self._store is not None:
                 fault = f"{self._task.claim.generation} {type(error).__name__}: {error}"
-                self._store.note(self._task.build, fault=fault)
+                self._store.update_build(self._task.build, fault=fault)
         except _LINK_ERRORS:
             log.warning("the store does not take the report", exc_info=True)
 
@@ -316,7 +316,7 @@ class Pump:
             if found and found[0].offset == world.reached.offset:
                 self._happen(found[:1])
             else:  # its topic was compacted, or made shorter: some rows have it and the others never will
-                self._connect().note(self._task.build, incomplete="1")
+                self._connect().update_build(self._task.build, incomplete="1")
                 world.give_up()
 
         def waiting() -> list[Happening]:
@@ -400,7 +400,7 @@ class Pump:
 
     def _new_queries(self, view: str) -> list[str]:
         """The texts of queries that came since the last look."""
-        missed = self._connect().missed(view, self._looked)
+        missed = self._connect().registry_diff(view, self._looked)
         if missed is None:
             return []
         self._looked = missed.version

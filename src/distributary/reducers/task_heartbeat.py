@@ -61,7 +61,7 @@ class TaskBeat:
     def _beat(self, facts: dict[str, Any]) -> None:
         age = round(time.monotonic() - self._turned, 1)
         try:
-            self._store.beat("reducer", self._name, json.dumps({**facts, "loop_age": age}))
+            self._store.heartbeat("reducer", self._name, json.dumps({**facts, "loop_age": age}))
         except (RedisError, OSError) as error:
             log.debug("the store does not take the heartbeat: %s", error)
             self._store.close()

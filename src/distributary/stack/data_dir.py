@@ -27,7 +27,7 @@ import psutil
 from distributary.errors import DataFolderBusy, DataFolderError, DataFolderNewer
 from distributary.stack.atomic_files import replace
 
-VERSION = 2
+VERSION = 3
 
 Migration = Callable[[Path], None]
 
@@ -37,7 +37,7 @@ def _build_anew(path: Path) -> None:
     shutil.rmtree(path / "store", ignore_errors=True)
 
 
-MIGRATIONS: Mapping[int, Migration] = {1: _build_anew}
+MIGRATIONS: Mapping[int, Migration] = {1: _build_anew, 2: _build_anew}
 """By the version a folder has: what makes it the next version. Each must bear being run twice."""
 
 

@@ -11,7 +11,7 @@ from distributary.model.build import Build
 from distributary.model.change import Entry
 from distributary.model.query import Query
 from distributary.store.contract import ReaderStore
-from distributary.store.store_types import Found, Page
+from distributary.store.store_types import Page, RowsRead
 
 LOG_CHANGES = 5_000
 INDEXED_ROWS = 10_000
@@ -46,13 +46,13 @@ def belongs(query: Query, key: str, json: bytes, now_ms: int = 0) -> bool:
 
 async def find_at_once(
     store: ReaderStore, build: Build, query: Query, index: Collection[str]
-) -> Found | None:
+) -> RowsRead | None:
     """Read in one atomic read what includes all rows of a query; None when that is not possible."""
     if query.keys is not None:
         return await store.rows(build, query.keys)
     for path, value in query.equality:
         if len(path) == 1 and path[0] in index:
-            found = await store.find(build, path[0], value, INDEXED_ROWS)
+            found = await store.find_by_index(build, path[0], value, INDEXED_ROWS)
             if found is not None:
                 return found
     return None

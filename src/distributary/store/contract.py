@@ -28,22 +28,22 @@ from distributary.model.build import Build
 from distributary.model.fingerprint import Fingerprint
 from distributary.store.errors import Behind
 from distributary.store.store_types import (
-    NO_CAPS,
-    Beat,
+    NO_QUERY_LIMITS,
+    BuildCheckpoint,
     BuildInfo,
-    Caps,
     Claim,
     Claimed,
-    Found,
     Group,
+    Heartbeat,
     LogRead,
     Opened,
     Page,
-    Place,
+    QueryLimits,
     QueryRow,
     QueryState,
     Registered,
     Row,
+    RowsRead,
     ServerState,
     Subscription,
     TailEvent,
@@ -95,7 +95,7 @@ class WriterStore(Protocol):
         claim: Claim,
         ends: Mapping[int, int],
         *,
-        hop: bool = False,
+        rekey: bool = False,
         last: Mapping[int, Fingerprint] | None = None,
         copied: Mapping[int, Fingerprint] | None = None,
     ) -> bool:
@@ -113,7 +113,7 @@ class WriterStore(Protocol):
     def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
         """Read some rows, and the cursor to go on with (0 ends); one that stays throughout is not missed."""
 
-    def place(self, build: Build, every_ms: int, keep: int) -> None:
+    def save_checkpoint(self, build: Build, every_ms: int, keep: int) -> None:
         """Note where the build stands, unless the last note is younger or the same; keep so many notes."""
 
     def now(self) -> int:
@@ -125,7 +125,7 @@ class WriterStore(Protocol):
     def registry(self, view: str) -> tuple[int, list[QueryRow]]:
         """Read the registry whole, with its version."""
 
-    def missed(self, view: str, version: int) -> Behind | None:
+    def registry_diff(self, view: str, version: int) -> Behind | None:
         """Say what the registry has more than at a version; None when that is where it is."""
 
     def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
@@ -144,19 +144,19 @@ class WriterStore(Protocol):
     def drop(self, build: Build) -> bool:
         """Remove a displaced build and all its keys; False when it is one of its view's (again)."""
 
-    def note(self, build: Build, **fields: str) -> None:
+    def update_build(self, build: Build, **fields: str) -> None:
         """Write plain facts beside a build (status, reason, incomplete, lag …)."""
 
-    def fresh(self, view: str) -> None:
+    def mark_source_active(self, view: str) -> None:
         """Say that the view's source is giving records, by the store's clock."""
 
     def drop_view(self, view: str) -> None:
         """Remove a view, its builds, queries and subscriptions."""
 
-    def beat(self, part: str, id: str, stats: str) -> None:
+    def heartbeat(self, component: str, id: str, stats: str) -> None:
         """Say that a process lives, with its figures as JSON."""
 
-    def beats(self) -> list[Beat]:
+    def heartbeats(self) -> list[Heartbeat]:
         """Read what all processes last said; those silent for over a minute are left out."""
 
     def flushed(self) -> bool:
@@ -192,7 +192,7 @@ class ReaderStore(Protocol):
         subscription: str,
         ttl_ms: int,
         begun: bool,
-        caps: Caps = NO_CAPS,
+        limits: QueryLimits = NO_QUERY_LIMITS,
     ) -> Registered:
         """Add a subscription and, if new, its query, raising the version. Idempotent by subscription id.
 
@@ -210,7 +210,7 @@ class ReaderStore(Protocol):
     async def renew(self, view: str, subscriptions: Sequence[str], ttl_ms: int) -> list[str]:
         """Push their expiry ahead; return those that are gone."""
 
-    async def end(self, view: str, subscription: str, *, tell: bool = False) -> bool:
+    async def end(self, view: str, subscription: str, *, notify: bool = False) -> bool:
         """Remove a subscription and, with the last one, its query. False when unknown.
 
         With ``tell`` whoever follows the view hears of it.
@@ -228,10 +228,10 @@ class ReaderStore(Protocol):
     async def query_state(self, view: str, query_id: str) -> QueryState | None:
         """Read what R17 needs, of the live build."""
 
-    async def rows(self, build: Build, keys: Sequence[str]) -> Found:
+    async def rows(self, build: Build, keys: Sequence[str]) -> RowsRead:
         """Read the rows with these keys, those that are there."""
 
-    async def find(self, build: Build, field: str, value: str, limit: int) -> Found | None:
+    async def find_by_index(self, build: Build, field: str, value: str, limit: int) -> RowsRead | None:
         """Read the rows that are indexed under a field's value; None when there are more than ``limit``."""
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
@@ -240,7 +240,9 @@ class ReaderStore(Protocol):
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         """Read whole groups that end after a number; at most about ``limit`` changes and ``LOG_BYTES``."""
 
-    async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
+    async def find_checkpoint(
+        self, build: Build, *, seq: int | None = None, time: int | None = None
+    ) -> BuildCheckpoint | None:
         """Read the newest note of where the build stood at or before a count, or a time (ms)."""
 
     async def find_subscription(self, subscription: str) -> str | None:
@@ -256,14 +258,14 @@ class ReaderStore(Protocol):
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:
         """Read of these users who was ever revoked, and when last (ms)."""
 
-    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+    async def reserve(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
         """Note that a process holds so much more (or less) of something; False where that is too much.
 
         ``limit`` is for all processes together, None for no limit. What is less is never refused. What a
         process did not renew within ``ttl_ms`` does not count.
         """
 
-    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+    async def renew_reservations(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
         """Note all that a process holds, by name, whatever was noted of it before."""
 
     async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
@@ -275,8 +277,8 @@ class ReaderStore(Protocol):
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         """Follow the live build's log. Begins with Attached; goes on through lost connections."""
 
-    async def beat(self, part: str, id: str, stats: str) -> None:
+    async def heartbeat(self, component: str, id: str, stats: str) -> None:
         """Say that a process lives, with its figures as JSON."""
 
-    async def beats(self) -> list[Beat]:
+    async def heartbeats(self) -> list[Heartbeat]:
         """Read what all processes last said; those silent for over a minute are left out."""

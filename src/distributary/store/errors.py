@@ -1,19 +1,19 @@
-"""Why the store refuses a call."""
+"""Why a store refuses a call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from distributary.errors import BadQuery, LimitExceeded
-from distributary.store.store_types import Caps, RegistryChange
+from distributary.store.store_types import QueryLimits, RegistryChange
 
 
 class Fenced(Exception):
-    """Somebody newer writes this partition, or the store is not where we were. Stop or open again."""
+    """A newer writer owns this partition, or the store has gone back. Stop, or open again."""
 
 
 class BuildGone(Fenced):
-    """There is no such build any more."""
+    """The build does not exist any more."""
 
 
 class NotOwner(Exception):
@@ -26,7 +26,7 @@ class NotOwner(Exception):
 
 
 class Behind(Exception):
-    """The registry moved on: match these too and write again. ``changes`` None: read it whole."""
+    """The registry has changed: match these queries too and write again. ``changes`` None: read it whole."""
 
     def __init__(self, version: int, changes: Sequence[RegistryChange] | None) -> None:
         super().__init__(f"the registry is at version {version}")
@@ -35,25 +35,25 @@ class Behind(Exception):
 
 
 class Suspect(Exception):
-    """The build's keys contradict each other (a torn write): rebuild it."""
+    """The keys of the build contradict each other (a torn write): rebuild it."""
 
 
 class TopicReplaced(Exception):
-    """The feed's topic is not the one this build was made from (R8): rebuild it."""
+    """The feed's topic is not the one that the build was made from (R8): rebuild it."""
 
 
 def id_taken(query_id: str) -> BadQuery:
-    """Make the error of a query whose id is that of another: its rows would be the other's."""
-    return BadQuery(f"another query has the id {query_id[:40]}", hint="change the filter a little")
+    """Return the error for a query whose id is that of a different query: it would get the other's rows."""
+    return BadQuery(f"another query has the id {query_id[:40]}", hint="change the filter slightly")
 
 
-def registry_full(view: str, caps: Caps, *, expensive: bool) -> LimitExceeded:
-    """Make the error of a query too many."""
+def registry_full(view: str, limits: QueryLimits, *, expensive: bool) -> LimitExceeded:
+    """Return the error for one query too many."""
     if expensive:
-        most, kind = caps.expensive_queries, " that no index can help"
+        limit, kind = limits.expensive_queries, " that no index supports"
     else:
-        most, kind = caps.queries, ""
+        limit, kind = limits.queries, ""
     return LimitExceeded(
-        f'limit exceeded: {most:,} different queries of the view "{view}"{kind}',
-        hint="filter by equality or by range of a field, as others do" if expensive else "try again later",
+        f'limit exceeded: {limit:,} different queries of the view "{view}"{kind}',
+        hint="filter by equality or by range of a field" if expensive else "try again later",
     )

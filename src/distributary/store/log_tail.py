@@ -86,7 +86,7 @@ async def follow(url: str, view: str) -> AsyncGenerator[TailEvent, None]:
 async def _look(client: Any, view: str) -> _Place | None:
     """Read where the live build stands, and with whom we speak. Raises an error for a replica."""
     v = ViewKeys(view)
-    reply = await client.eval(redis_codec.script("look"), 2, v.view, v.ctl, v.prefix)
+    reply = await client.eval(redis_codec.script("follower_start"), 2, v.view, v.ctl, v.prefix)
     if reply is None:
         return None
     history, live, epoch, seq, last = (part.decode() for part in reply)

@@ -17,21 +17,22 @@ from distributary.model.position import Mark
 from distributary.store.errors import Behind, NotOwner
 from distributary.store.row_index import key_of
 from distributary.store.store_types import (
-    Beat,
+    BuildCheckpoint,
     BuildInfo,
+    BuildStatus,
     Claim,
     Claimed,
     Fingerprints,
-    Found,
     Group,
+    Heartbeat,
     LogRead,
     Opened,
     Page,
-    Place,
     QueryRow,
     QueryState,
     RegistryChange,
     Row,
+    RowsRead,
     ServerState,
     ViewInfo,
 )
@@ -102,7 +103,7 @@ def write_args(group: Group, keep: int) -> list[Value]:
         group.version,
         "" if group.follows is None else str(group.follows),
         str(group.mark),
-        group.memo,
+        group.partition_state,
         group.count,
         group.blob,
         group.records,
@@ -112,16 +113,16 @@ def write_args(group: Group, keep: int) -> list[Value]:
         len(gone),
         len(expiries) // 2,
         len(group.queries),
-        len(group.found),
-        len(group.lost),
+        len(group.index_added),
+        len(group.index_removed),
         group.clock,
         group.fingerprint,
         *rows,
         *gone,
         *expiries,
         *queries,
-        *group.found,
-        *group.lost,
+        *group.index_added,
+        *group.index_removed,
     ]
 
 
@@ -133,7 +134,7 @@ def written(reply: Any) -> int:
 
 
 def behind(reply: Any) -> Behind:
-    """Read what behind.lua gave."""
+    """Read what registry_changes.lua returned."""
     version = int(reply[1])
     if reply[0] == b"whole":
         return Behind(version, None)
@@ -162,15 +163,15 @@ def query_rows(numbers: Sequence[bytes], texts: Sequence[bytes]) -> list[QueryRo
 
 def opened(reply: Any) -> Opened:
     """Read open.lua's answer."""
-    epoch, token, mark, memo, version, numbers, texts, clock = reply
+    epoch, token, mark, state, version, numbers, texts, clock = reply
     return Opened(
-        epoch.decode(),
-        int(token),
-        Mark.parse(mark.decode()) if mark else None,
-        memo.decode(),
-        int(version),
-        query_rows(numbers, texts),
-        int(clock),
+        epoch=epoch.decode(),
+        token=int(token),
+        mark=Mark.parse(mark.decode()) if mark else None,
+        partition_state=state.decode(),
+        version=int(version),
+        queries=query_rows(numbers, texts),
+        clock=int(clock),
     )
 
 
@@ -200,7 +201,7 @@ def marks(meta: dict[str, str]) -> dict[int, Mark]:
     return found
 
 
-def hops(meta: dict[str, str]) -> dict[int, int]:
+def rekey_offsets(meta: dict[str, str]) -> dict[int, int]:
     """How far each source partition was re-keyed."""
     return {int(name[2:]): int(text) for name, text in meta.items() if name.startswith("h:")}
 
@@ -222,7 +223,13 @@ def claimed(reply: Any) -> Claimed:
     epoch, generation, renewed, meta = reply
     found = fields(meta)
     claim = Claim(epoch.decode(), int(generation))
-    return Claimed(claim, marks(found), hops(found), bool(renewed), fingerprints(found))
+    return Claimed(
+        claim=claim,
+        marks=marks(found),
+        rekey_offsets=rekey_offsets(found),
+        renewed=bool(renewed),
+        fingerprints=fingerprints(found),
+    )
 
 
 def entry(id: bytes, body: Sequence[bytes]) -> Entry:
@@ -245,13 +252,13 @@ def log_read(reply: Any) -> LogRead:
     return LogRead(epoch.decode(), top, int(floor or top), [entry(id, body) for id, body in items])
 
 
-def place(note: bytes | None) -> Place | None:
-    """Read placed.lua's answer: ``time epoch seq partition=mark,…``."""
-    if not note:
+def checkpoint(text: bytes | None) -> BuildCheckpoint | None:
+    """Parse the reply of find_checkpoint.lua: ``time epoch seq partition=mark,…``."""
+    if not text:
         return None
-    time, epoch, seq, marks = note.decode().split(" ", 3)
+    time, epoch, seq, marks = text.decode().split(" ", 3)
     pairs = (one.split("=") for one in marks.split(",") if one)
-    return Place(epoch, int(seq), int(time), {int(p): Mark.parse(mark) for p, mark in pairs})
+    return BuildCheckpoint(epoch, int(seq), int(time), {int(p): Mark.parse(mark) for p, mark in pairs})
 
 
 def query_state(reply: Any) -> QueryState | None:
@@ -261,7 +268,13 @@ def query_state(reply: Any) -> QueryState | None:
     number, since, last, epoch, seq, floor, history = reply
     top = int(seq)
     return QueryState(
-        int(number), int(since), int(last), epoch.decode(), top, int(floor or top), history.decode()
+        number=int(number),
+        since=int(since),
+        last=int(last),
+        epoch=epoch.decode(),
+        seq=top,
+        floor=int(floor or top),
+        history_id=history.decode(),
     )
 
 
@@ -278,23 +291,23 @@ def clocks(reply: Sequence[bytes | None]) -> dict[int, int]:
     return {partition: int(at) for partition, at in enumerate(reply) if at}
 
 
-def rows(keys: Sequence[str], reply: Any) -> Found:
+def rows(keys: Sequence[str], reply: Any) -> RowsRead:
     """Read rows.lua's answer."""
     epoch, seq, values, at = reply
     pairs = zip(keys, values, strict=False)  # a reply ends with its last value that is not nil
     held = [(key, parse_row(value)) for key, value in pairs if value is not None]
-    return Found(epoch.decode(), int(seq), held, clocks(at))
+    return RowsRead(epoch.decode(), int(seq), held, clocks(at))
 
 
-def found(reply: Any) -> Found | None:
-    """Read find.lua's answer."""
+def found(reply: Any) -> RowsRead | None:
+    """Read the reply of find_by_index.lua."""
     if not reply:
         return None
     epoch, seq, entries, values, at = reply
     names = [key_of(one.decode()) for one in entries]
     pairs = zip(names, values, strict=True)
     rows = [(key, parse_row(value)) for key, value in pairs if value is not None]
-    return Found(epoch.decode(), int(seq), rows, clocks(at))
+    return RowsRead(epoch.decode(), int(seq), rows, clocks(at))
 
 
 def view_info(hash: dict[str, str], now: int, run_id: str) -> ViewInfo | None:
@@ -302,14 +315,14 @@ def view_info(hash: dict[str, str], now: int, run_id: str) -> ViewInfo | None:
     if not hash:
         return None
     return ViewInfo(
-        hash.get("live", ""),
-        hash.get("next", ""),
-        hash.get("definition", ""),
-        int(hash.get("version", "0")),
-        int(hash.get("fresh", "0")),
-        now,
-        run_id,
-        tuple(hash.get("displaced", "").split()),
+        live=hash.get("live", ""),
+        next=hash.get("next", ""),
+        definition=hash.get("definition", ""),
+        version=int(hash.get("version", "0")),
+        last_record=int(hash.get("last_record", "0")),
+        now=now,
+        run_id=run_id,
+        displaced=tuple(hash.get("displaced", "").split()),
     )
 
 
@@ -323,7 +336,7 @@ def server_state(address: str, views: list[str], info: Mapping[str, Any]) -> Ser
     elif info.get("loading"):
         refuses = "it is loading its data"
     used, limit = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
-    return ServerState(address, True, views, "", refuses, used, limit)
+    return ServerState(address, answers=True, views=views, refuses=refuses, used=used, limit=limit)
 
 
 def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None:
@@ -332,28 +345,28 @@ def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None
         return None
     seq = int(meta.get("seq", "0"))
     return BuildInfo(
-        meta.get("epoch", ""),
-        int(meta.get("gen", "0")),
-        seq,
-        floor_of(oldest, seq),
-        rows,
-        meta.get("status", "building"),
-        meta.get("reason", ""),
-        meta.get("incomplete", "") == "1",
-        int(meta.get("records", "0")),
-        int(meta.get("dead", "0")),
-        meta.get("topic", ""),
-        meta.get("definition", ""),
-        marks(meta),
-        {int(name[2:]): text for name, text in meta.items() if name.startswith("w:")},
-        hops(meta),
-        meta.get("fault", ""),
-        int(meta.get("first", "0")),
-        meta.get("rekey", "") == "1",
-        meta.get("driver", ""),
-        meta.get("internal", ""),
-        fingerprints(meta),
-        meta.get("failed", ""),
+        epoch=meta.get("epoch", ""),
+        generation=int(meta.get("gen", "0")),
+        seq=seq,
+        floor=floor_of(oldest, seq),
+        rows=rows,
+        status=BuildStatus(meta.get("status", BuildStatus.BUILDING)),
+        reason=meta.get("reason", ""),
+        incomplete=meta.get("incomplete", "") == "1",
+        records=int(meta.get("records", "0")),
+        dead=int(meta.get("dead", "0")),
+        topic=meta.get("topic", ""),
+        definition=meta.get("definition", ""),
+        marks=marks(meta),
+        partition_states={int(name[2:]): text for name, text in meta.items() if name.startswith("w:")},
+        rekey_offsets=rekey_offsets(meta),
+        fault=meta.get("fault", ""),
+        first=int(meta.get("first", "0")),
+        rekey=meta.get("rekey", "") == "1",
+        driver=meta.get("driver", ""),
+        internal=meta.get("internal", ""),
+        fingerprints=fingerprints(meta),
+        failed=meta.get("failed", ""),
     )
 
 
@@ -362,16 +375,16 @@ def flat_entries(items: Any) -> Any:
     return [(id, [x for pair in body.items() for x in pair]) for id, body in items]
 
 
-def beats(said: dict[bytes, bytes], now: int) -> tuple[list[Beat], list[bytes]]:
-    """Read the hash of beats; return those that are heard, and the names of those that fell silent."""
-    heard: list[Beat] = []
+def heartbeats(stored: dict[bytes, bytes], now: int) -> tuple[list[Heartbeat], list[bytes]]:
+    """Parse the hash of heartbeats; return those that are recent, and the names of silent processes."""
+    recent: list[Heartbeat] = []
     silent: list[bytes] = []
-    for name, value in said.items():
+    for name, value in stored.items():
         when, stats = value.decode().split(" ", 1)
-        part, _, id = name.decode().partition("/")
-        age = abs(now - int(when))  # one from the future was told before the clock was set back
+        component, _, id = name.decode().partition("/")
+        age = abs(now - int(when))  # one from the future was sent before the clock was set back
         if age > SILENT_MS:
             silent.append(name)
         else:
-            heard.append(Beat(part, id, stats, age))
-    return sorted(heard), silent
+            recent.append(Heartbeat(component, id, stats, age))
+    return sorted(recent), silent

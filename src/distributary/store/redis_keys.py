@@ -5,11 +5,11 @@ from __future__ import annotations
 from distributary.model.build import Build
 
 VIEWS = "d:views"
-BEATS = "d:beats"
+HEARTBEATS = "d:heartbeats"
 STORE = "d:store"
 REVOKED = "d:revoked"
-HELD, SPENT = "d:held:", "d:spent:"
-"""What is counted by name: what processes hold, and budgets that refill."""
+RESERVED, SPENT = "d:reserved:", "d:spent:"
+"""Prefixes of limits that are counted by name: what processes have reserved, and budgets that refill."""
 
 
 class ViewKeys:
@@ -53,7 +53,7 @@ class BuildKeys:
         self.last = prefix + "last"
         self.since = prefix + "since"
         self.index = prefix + "index"
-        self.places = prefix + "places"
+        self.checkpoints = prefix + "checkpoints"
         self.expiries = prefix + "exp:"
 
     def expiry(self, partition: int) -> str:
@@ -63,4 +63,4 @@ class BuildKeys:
     @property
     def fixed(self) -> list[str]:
         """Every key but the partitions' own, the meta first."""
-        return [self.meta, self.rows, self.log, self.last, self.since, self.index, self.places]
+        return [self.meta, self.rows, self.log, self.last, self.since, self.index, self.checkpoints]

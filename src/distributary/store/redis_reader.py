@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import redis.asyncio as redis
@@ -20,17 +21,17 @@ from distributary.store.log_tail import follow
 from distributary.store.redis_connections import cancellable, connect_anew, to_primary
 from distributary.store.redis_keys import BuildKeys, ViewKeys
 from distributary.store.store_types import (
-    NO_CAPS,
-    Beat,
+    NO_QUERY_LIMITS,
+    BuildCheckpoint,
     BuildInfo,
-    Caps,
-    Found,
+    Heartbeat,
     LogRead,
     Page,
-    Place,
+    QueryLimits,
     QueryRow,
     QueryState,
     Registered,
+    RowsRead,
     ServerState,
     Subscription,
     TailEvent,
@@ -146,7 +147,7 @@ class RedisReader:
             lambda pipe: pipe.hgetall(b.meta).hlen(b.rows).eval(redis_codec.script("log_floor"), 1, b.log)
         )
         found = redis_codec.build_info({k.decode(): v.decode() for k, v in meta.items()}, rows, [])
-        return found if found is None or floor is None else found._replace(floor=int(floor))
+        return found if found is None or floor is None else replace(found, floor=int(floor))
 
     async def register(
         self,
@@ -156,11 +157,11 @@ class RedisReader:
         subscription: str,
         ttl_ms: int,
         begun: bool,
-        caps: Caps = NO_CAPS,
+        limits: QueryLimits = NO_QUERY_LIMITS,
     ) -> Registered:
         v = ViewKeys(view)
         args: list[redis_codec.Value] = [query_id, text, subscription, ttl_ms, int(begun), v.prefix]
-        args += [caps.queries, int(caps.expensive), caps.expensive_queries]
+        args += [limits.queries, int(limits.expensive), limits.expensive_queries]
         try:
             reply = await self._run("register", v.registry, args)
         except ResponseError as error:
@@ -169,11 +170,17 @@ class RedisReader:
             if str(error).startswith("TAKEN"):
                 raise id_taken(query_id) from None
             if str(error).startswith("FULL"):
-                raise registry_full(view, caps, expensive="expensive" in str(error)) from None
+                raise registry_full(view, limits, expensive="expensive" in str(error)) from None
             raise
         number, version, created, since, last, epoch, seq, history = reply
         state = QueryState(
-            int(number), int(since), int(last), epoch.decode(), int(seq), int(seq), history.decode()
+            number=int(number),
+            since=int(since),
+            last=int(last),
+            epoch=epoch.decode(),
+            seq=int(seq),
+            floor=int(seq),
+            history_id=history.decode(),
         )
         return Registered(int(number), int(version), bool(created), state)
 
@@ -209,9 +216,9 @@ class RedisReader:
             gone += [id.decode() for id in reply]
         return gone
 
-    async def end(self, view: str, subscription: str, *, tell: bool = False) -> bool:
+    async def end(self, view: str, subscription: str, *, notify: bool = False) -> bool:
         v = ViewKeys(view)
-        return bool(await self._run("end", [*v.registry, v.ctl], [subscription, v.prefix, int(tell)]))
+        return bool(await self._run("end", [*v.registry, v.ctl], [subscription, v.prefix, int(notify)]))
 
     async def sweep(self, view: str) -> list[str]:
         v = ViewKeys(view)
@@ -227,14 +234,16 @@ class RedisReader:
         v = ViewKeys(view)
         return redis_codec.query_state(await self._run("state", [v.view, v.numbers], [query_id, v.prefix]))
 
-    async def rows(self, build: Build, keys: Sequence[str]) -> Found:
+    async def rows(self, build: Build, keys: Sequence[str]) -> RowsRead:
         b = BuildKeys(build)
         return redis_codec.rows(keys, await self._run("rows", [b.meta, b.rows], list(keys)))
 
-    async def find(self, build: Build, field: str, value: str, limit: int) -> Found | None:
+    async def find_by_index(self, build: Build, field: str, value: str, limit: int) -> RowsRead | None:
         b = BuildKeys(build)
         first, after = row_index.bounds(field, value)
-        return redis_codec.found(await self._run("find", [b.meta, b.rows, b.index], [first, after, limit]))
+        return redis_codec.found(
+            await self._run("find_by_index", [b.meta, b.rows, b.index], [first, after, limit])
+        )
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
         b = BuildKeys(build)
@@ -247,9 +256,13 @@ class RedisReader:
         b = BuildKeys(build)
         return redis_codec.log_read(await self._run("log", [b.meta, b.log], [after, limit, LOG_BYTES]))
 
-    async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
-        asked: list[redis_codec.Value] = ["seq", seq] if seq is not None else ["time", time or 0]
-        return redis_codec.place(await self._run("placed", [BuildKeys(build).places], asked))
+    async def find_checkpoint(
+        self, build: Build, *, seq: int | None = None, time: int | None = None
+    ) -> BuildCheckpoint | None:
+        args: list[redis_codec.Value] = ["seq", seq] if seq is not None else ["time", time or 0]
+        return redis_codec.checkpoint(
+            await self._run("find_checkpoint", [BuildKeys(build).checkpoints], args)
+        )
 
     async def revoke(self, user: str, moment: int = 0, *, keep_ms: int = 0) -> int:
         """Note it as of ``moment`` (ms), which another server gave, or as of now."""
@@ -271,29 +284,33 @@ class RedisReader:
         pairs = zip(users, moments, strict=True)
         return {user: int(moment) for user, moment in pairs if moment is not None}
 
-    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+    async def reserve(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
         most = -1 if limit is None else limit
-        return bool(await self._run("hold", [redis_keys.HELD + what], [holder, change, -1, most, ttl_ms]))
+        return bool(
+            await self._run("reserve", [redis_keys.RESERVED + what], [holder, change, -1, most, ttl_ms])
+        )
 
-    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+    async def renew_reservations(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
         for what, amount in amounts.items():
-            await self._run("hold", [redis_keys.HELD + what], [holder, 0, amount, -1, ttl_ms])
+            await self._run("reserve", [redis_keys.RESERVED + what], [holder, 0, amount, -1, ttl_ms])
 
     async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
-        asked: list[redis_codec.Value] = [str(cost), str(rate), str(burst)]
-        return int(await self._run("spend", [redis_keys.SPENT + what], asked)) / 1000
+        args: list[redis_codec.Value] = [str(cost), str(rate), str(burst)]
+        return int(await self._run("spend", [redis_keys.SPENT + what], args)) / 1000
 
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         return follow(self._url, view)
 
-    async def beat(self, part: str, id: str, stats: str) -> None:
-        await self._write("HSET", redis_keys.BEATS, f"{part}/{id}", f"{await self._now()} {stats}")
+    async def heartbeat(self, component: str, id: str, stats: str) -> None:
+        await self._write("HSET", redis_keys.HEARTBEATS, f"{component}/{id}", f"{await self._now()} {stats}")
 
-    async def beats(self) -> list[Beat]:
-        heard, silent = redis_codec.beats(await self._redis.hgetall(redis_keys.BEATS), await self._now())
+    async def heartbeats(self) -> list[Heartbeat]:
+        recent, silent = redis_codec.heartbeats(
+            await self._redis.hgetall(redis_keys.HEARTBEATS), await self._now()
+        )
         if silent:
-            await self._write("HDEL", redis_keys.BEATS, *silent)
-        return heard
+            await self._write("HDEL", redis_keys.HEARTBEATS, *silent)
+        return recent
 
     async def _now(self) -> int:
         seconds, micros = await self._redis.time()

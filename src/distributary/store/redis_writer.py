@@ -23,11 +23,11 @@ from distributary.store import redis_codec, redis_keys
 from distributary.store.errors import Behind, BuildGone, Fenced, Suspect, TopicReplaced
 from distributary.store.redis_keys import BuildKeys, ViewKeys
 from distributary.store.store_types import (
-    Beat,
     BuildInfo,
     Claim,
     Claimed,
     Group,
+    Heartbeat,
     Opened,
     QueryRow,
     Row,
@@ -103,7 +103,7 @@ class RedisWriter:
         return redis_codec.opened(self._run("open", names, [partition, *claim]))
 
     def assign(self, build: Build, claim: Claim, partitions: Sequence[int]) -> None:
-        self.note(build, tasks=redis_codec.assignment(claim, partitions))
+        self.update_build(build, tasks=redis_codec.assignment(claim, partitions))
 
     def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
         found: bytes | None = self._redis.hget(BuildKeys(build).meta, "tasks")
@@ -126,11 +126,11 @@ class RedisWriter:
         claim: Claim,
         ends: Mapping[int, int],
         *,
-        hop: bool = False,
+        rekey: bool = False,
         last: Mapping[int, Fingerprint] | None = None,
         copied: Mapping[int, Fingerprint] | None = None,
     ) -> bool:
-        args: list[redis_codec.Value] = [*claim, "h:" if hop else "e:", len(ends)]
+        args: list[redis_codec.Value] = [*claim, "h:" if rekey else "e:", len(ends)]
         for partition, end in ends.items():
             args += (partition, end, str((last or {}).get(partition, "")))
         for partition, one in (copied or {}).items():
@@ -147,9 +147,9 @@ class RedisWriter:
         after, found = self._redis.hscan(BuildKeys(build).rows, cursor, count=count)
         return int(after), [(key.decode(), redis_codec.parse_row(value)) for key, value in found.items()]
 
-    def place(self, build: Build, every_ms: int, keep: int) -> None:
+    def save_checkpoint(self, build: Build, every_ms: int, keep: int) -> None:
         b = BuildKeys(build)
-        self._run("place", [b.meta, b.places], [every_ms, keep])
+        self._run("save_checkpoint", [b.meta, b.checkpoints], [every_ms, keep])
 
     def now(self) -> int:
         return self._now()
@@ -166,9 +166,9 @@ class RedisWriter:
         rows = [QueryRow(int(n), id.decode(), texts[id].decode()) for id, n in numbers.items()]
         return int(version or 0), rows
 
-    def missed(self, view: str, version: int) -> Behind | None:
+    def registry_diff(self, view: str, version: int) -> Behind | None:
         v = ViewKeys(view)
-        reply = self._run("missed", [v.view, v.steps, v.texts], [version])
+        reply = self._run("registry_diff", [v.view, v.steps, v.texts], [version])
         return redis_codec.behind(reply) if reply is not None else None
 
     def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
@@ -180,7 +180,7 @@ class RedisWriter:
 
     def rebuild(self, build: Build, generation: int, reason: str = "") -> None:
         b = BuildKeys(build)
-        names = [b.meta, b.rows, b.log, b.last, b.since, ViewKeys(build.view).ctl, b.index, b.places]
+        names = [b.meta, b.rows, b.log, b.last, b.since, ViewKeys(build.view).ctl, b.index, b.checkpoints]
         self._run("rebuild", names, [redis_codec.fresh_epoch(), reason, generation])
 
     def drop(self, build: Build) -> bool:
@@ -191,14 +191,14 @@ class RedisWriter:
         args: list[redis_codec.Value] = [build.id, b.expiries, int(always)]
         return bool(self._run("drop", [ViewKeys(build.view).view, *b.fixed], args))
 
-    def note(self, build: Build, **fields: str) -> None:
-        self._note(BuildKeys(build).meta, fields)
+    def update_build(self, build: Build, **fields: str) -> None:
+        self._set_fields(BuildKeys(build).meta, fields)
 
-    def fresh(self, view: str) -> None:
-        self._note(ViewKeys(view).view, {"fresh": str(self._now())})
+    def mark_source_active(self, view: str) -> None:
+        self._set_fields(ViewKeys(view).view, {"last_record": str(self._now())})
 
-    def _note(self, name: str, fields: Mapping[str, str]) -> None:
-        self._run("note", [name], [item for pair in fields.items() for item in pair])
+    def _set_fields(self, name: str, fields: Mapping[str, str]) -> None:
+        self._run("set_fields", [name], [item for pair in fields.items() for item in pair])
 
     def drop_view(self, view: str) -> None:
         v = ViewKeys(view)
@@ -211,11 +211,11 @@ class RedisWriter:
         for id in builds.split():
             self._drop(Build(view, id.decode()), always=True)
 
-    def beat(self, part: str, id: str, stats: str) -> None:
-        self._redis.hset(redis_keys.BEATS, f"{part}/{id}", f"{self._now()} {stats}")
+    def heartbeat(self, component: str, id: str, stats: str) -> None:
+        self._redis.hset(redis_keys.HEARTBEATS, f"{component}/{id}", f"{self._now()} {stats}")
 
-    def beats(self) -> list[Beat]:
-        return redis_codec.beats(self._redis.hgetall(redis_keys.BEATS), self._now())[0]
+    def heartbeats(self) -> list[Heartbeat]:
+        return redis_codec.heartbeats(self._redis.hgetall(redis_keys.HEARTBEATS), self._now())[0]
 
     def revocations(self) -> dict[str, int]:
         """Read of all users who was ever revoked, and when last (ms)."""

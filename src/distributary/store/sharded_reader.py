@@ -17,6 +17,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from redis.exceptions import RedisError
@@ -26,22 +27,22 @@ from distributary.model.build import Build
 from distributary.model.sharding import shard_of
 from distributary.store.redis_reader import RedisReader
 from distributary.store.store_types import (
-    NO_CAPS,
-    Beat,
+    NO_QUERY_LIMITS,
+    BuildCheckpoint,
     BuildInfo,
-    Caps,
-    Found,
+    Heartbeat,
     LogRead,
     Page,
-    Place,
+    QueryLimits,
     QueryRow,
     QueryState,
     Registered,
+    RowsRead,
     ServerState,
     Subscription,
     TailEvent,
     ViewInfo,
-    youngest,
+    latest_heartbeats,
 )
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class ShardedReader:
         states = await asyncio.gather(*(self._shards[at].servers() for at in self._addresses))
         seen = {at: state[0] for at, state in zip(self._addresses, states, strict=True)}
         self._learn({at: state.views for at, state in seen.items() if state.answers})
-        return [state._replace(views=self._names[at]) for at, state in seen.items()]
+        return [replace(state, views=self._names[at]) for at, state in seen.items()]
 
     def _learn(self, found: dict[str, list[str]]) -> None:
         """Keep the names of each server's own views; another list of servers may have left it others."""
@@ -133,9 +134,9 @@ class ShardedReader:
         subscription: str,
         ttl_ms: int,
         begun: bool,
-        caps: Caps = NO_CAPS,
+        limits: QueryLimits = NO_QUERY_LIMITS,
     ) -> Registered:
-        return await self._of(view).register(view, query_id, text, subscription, ttl_ms, begun, caps)
+        return await self._of(view).register(view, query_id, text, subscription, ttl_ms, begun, limits)
 
     async def subscription(self, view: str, subscription: str) -> Subscription | None:
         return await self._of(view).subscription(view, subscription)
@@ -154,8 +155,8 @@ class ShardedReader:
     async def renew(self, view: str, subscriptions: Sequence[str], ttl_ms: int) -> list[str]:
         return await self._of(view).renew(view, subscriptions, ttl_ms)
 
-    async def end(self, view: str, subscription: str, *, tell: bool = False) -> bool:
-        return await self._of(view).end(view, subscription, tell=tell)
+    async def end(self, view: str, subscription: str, *, notify: bool = False) -> bool:
+        return await self._of(view).end(view, subscription, notify=notify)
 
     async def sweep(self, view: str) -> list[str]:
         return await self._of(view).sweep(view)
@@ -166,11 +167,11 @@ class ShardedReader:
     async def query_state(self, view: str, query_id: str) -> QueryState | None:
         return await self._of(view).query_state(view, query_id)
 
-    async def rows(self, build: Build, keys: Sequence[str]) -> Found:
+    async def rows(self, build: Build, keys: Sequence[str]) -> RowsRead:
         return await self._of(build.view).rows(build, keys)
 
-    async def find(self, build: Build, field: str, value: str, limit: int) -> Found | None:
-        return await self._of(build.view).find(build, field, value, limit)
+    async def find_by_index(self, build: Build, field: str, value: str, limit: int) -> RowsRead | None:
+        return await self._of(build.view).find_by_index(build, field, value, limit)
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
         return await self._of(build.view).page(build, cursor, count)
@@ -178,8 +179,10 @@ class ShardedReader:
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         return await self._of(build.view).log(build, after, limit)
 
-    async def place(self, build: Build, *, seq: int | None = None, time: int | None = None) -> Place | None:
-        return await self._of(build.view).place(build, seq=seq, time=time)
+    async def find_checkpoint(
+        self, build: Build, *, seq: int | None = None, time: int | None = None
+    ) -> BuildCheckpoint | None:
+        return await self._of(build.view).find_checkpoint(build, seq=seq, time=time)
 
     async def revoke(self, user: str, *, keep_ms: int = 0) -> int:
         """Note it on every server; raises when one does not take it, and may be called again."""
@@ -222,12 +225,12 @@ class ShardedReader:
                         await self._shards[address].revoke(user, moment)
             self._whole = set(self._addresses)
 
-    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
-        return await self._of(what).hold(what, holder, change, limit, ttl_ms)
+    async def reserve(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+        return await self._of(what).reserve(what, holder, change, limit, ttl_ms)
 
-    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+    async def renew_reservations(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
         for what, amount in amounts.items():
-            await self._of(what).renew_holds(holder, {what: amount}, ttl_ms)
+            await self._of(what).renew_reservations(holder, {what: amount}, ttl_ms)
 
     async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
         return await self._of(what).spend(what, cost, rate, burst)
@@ -235,12 +238,12 @@ class ShardedReader:
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
         return self._of(view).tail(view)
 
-    async def beat(self, part: str, id: str, stats: str) -> None:
-        await self._all(lambda shard: shard.beat(part, id, stats))
+    async def heartbeat(self, component: str, id: str, stats: str) -> None:
+        await self._all(lambda shard: shard.heartbeat(component, id, stats))
 
-    async def beats(self) -> list[Beat]:
-        answers = await self._all(lambda shard: shard.beats())
-        return youngest(beat for answer in answers.values() for beat in answer)
+    async def heartbeats(self) -> list[Heartbeat]:
+        answers = await self._all(lambda shard: shard.heartbeats())
+        return latest_heartbeats(beat for answer in answers.values() for beat in answer)
 
 
 def latest(notes: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -14,16 +14,16 @@ from distributary.model.sharding import shard_of
 from distributary.store.errors import Behind
 from distributary.store.redis_writer import RedisWriter
 from distributary.store.store_types import (
-    Beat,
     BuildInfo,
     Claim,
     Claimed,
     Group,
+    Heartbeat,
     Opened,
     QueryRow,
     Row,
     ViewInfo,
-    youngest,
+    latest_heartbeats,
 )
 
 
@@ -66,11 +66,11 @@ class ShardedWriter:
         claim: Claim,
         ends: Mapping[int, int],
         *,
-        hop: bool = False,
+        rekey: bool = False,
         last: Mapping[int, Fingerprint] | None = None,
         copied: Mapping[int, Fingerprint] | None = None,
     ) -> bool:
-        return self._of(build.view).advance(build, claim, ends, hop=hop, last=last, copied=copied)
+        return self._of(build.view).advance(build, claim, ends, rekey=rekey, last=last, copied=copied)
 
     def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
         return self._of(build.view).rows(build, keys)
@@ -78,8 +78,8 @@ class ShardedWriter:
     def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
         return self._of(build.view).scan(build, cursor, count)
 
-    def place(self, build: Build, every_ms: int, keep: int) -> None:
-        self._of(build.view).place(build, every_ms, keep)
+    def save_checkpoint(self, build: Build, every_ms: int, keep: int) -> None:
+        self._of(build.view).save_checkpoint(build, every_ms, keep)
 
     def now(self) -> int:
         return max(shard.now() for shard in self._shards.values())
@@ -90,8 +90,8 @@ class ShardedWriter:
     def registry(self, view: str) -> tuple[int, list[QueryRow]]:
         return self._of(view).registry(view)
 
-    def missed(self, view: str, version: int) -> Behind | None:
-        return self._of(view).missed(view, version)
+    def registry_diff(self, view: str, version: int) -> Behind | None:
+        return self._of(view).registry_diff(view, version)
 
     def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
         return self._of(build.view).go_live(build, generation, fence=fence)
@@ -102,21 +102,21 @@ class ShardedWriter:
     def drop(self, build: Build) -> bool:
         return self._of(build.view).drop(build)
 
-    def note(self, build: Build, **fields: str) -> None:
-        self._of(build.view).note(build, **fields)
+    def update_build(self, build: Build, **fields: str) -> None:
+        self._of(build.view).update_build(build, **fields)
 
-    def fresh(self, view: str) -> None:
-        self._of(view).fresh(view)
+    def mark_source_active(self, view: str) -> None:
+        self._of(view).mark_source_active(view)
 
     def drop_view(self, view: str) -> None:
         self._of(view).drop_view(view)
 
-    def beat(self, part: str, id: str, stats: str) -> None:
+    def heartbeat(self, component: str, id: str, stats: str) -> None:
         for shard in self._shards.values():
-            shard.beat(part, id, stats)
+            shard.heartbeat(component, id, stats)
 
-    def beats(self) -> list[Beat]:
-        return youngest(beat for shard in self._shards.values() for beat in shard.beats())
+    def heartbeats(self) -> list[Heartbeat]:
+        return latest_heartbeats(beat for shard in self._shards.values() for beat in shard.heartbeats())
 
     def check(self) -> None:
         """Refuse a server that would throw rows away by itself (R6)."""

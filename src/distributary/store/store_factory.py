@@ -28,7 +28,7 @@ def open_reader(addresses: Sequence[str]) -> RedisReader | ShardedReader:
     return RedisReader(addresses[0]) if len(addresses) == 1 else ShardedReader(addresses)
 
 
-def settle(addresses: Sequence[str]) -> list[str]:
+def move_views(addresses: Sequence[str]) -> list[str]:
     """Bring what is stored in step with the list of servers; say what was done, a line each.
 
     A view that the list now places elsewhere is defined there, to be built from Kafka, and cleared where it
@@ -69,7 +69,7 @@ def _move(name: str, info: ViewInfo, old: RedisWriter, new: RedisWriter, *, know
         found = new.build(build)
         if found is not None and found.generation < was.generation:
             # The re-keying query's attempts go by it, and what it wrote is still in the internal topic.
-            new.note(build, gen=str(was.generation), rekey="1" if was.rekey else "")
+            new.update_build(build, gen=str(was.generation), rekey="1" if was.rekey else "")
     old.drop_view(name)
 
 

@@ -1,9 +1,10 @@
-"""The values that the store takes and gives."""
+"""The values that a store takes and returns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,9 +16,11 @@ from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.query_plan import is_expensive
 
+# --- the registry of queries and subscriptions ----------------------------------------------------------
+
 
 class QueryRow(NamedTuple):
-    """A registered query: ``number`` is what log entries call it."""
+    """A registered query; log entries refer to it by ``number``."""
 
     number: int
     id: str
@@ -25,7 +28,7 @@ class QueryRow(NamedTuple):
 
 
 class RegistryChange(NamedTuple):
-    """One step of the registry: a query came, or (text None) went."""
+    """One step of the registry: a query was added, or removed (``text`` is None)."""
 
     version: int
     number: int
@@ -33,23 +36,103 @@ class RegistryChange(NamedTuple):
     text: str | None
 
 
-class Claim(NamedTuple):
-    """What a driver's start gave it, and every task of its queries carries.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryState:
+    """What decides whether a resume is exact (R17).
 
-    It holds as long as no other driver has claimed the build and the server's history is the one it was made
-    on: whoever is refused starts again from the marks of a new claim (R1, R2).
+    ``number`` identifies the query only on the history it was read from (see ``Attached``). ``since`` is the
+    count at which the query was registered, ``last`` the number of its last change.
     """
 
+    number: int
+    since: int
+    last: int
     epoch: str
-    generation: int
+    seq: int
+    floor: int
+    history_id: str = ""
+
+
+class Registered(NamedTuple):
+    """The result of ``register``: the query's number and state, and whether the query is new."""
+
+    number: int
+    version: int
+    created: bool
+    state: QueryState
+
+
+class Subscription(NamedTuple):
+    """One subscriber's use of a query. ``begun``: the snapshot may be sent."""
+
+    id: str
+    query_id: str
+    begun: bool
+    expires: int
+
+
+class QueryLimits(NamedTuple):
+    """How many different queries a view may have, 0 for any; ``expensive``: the query at hand is."""
+
+    queries: int = 0
+    expensive_queries: int = 0
+    expensive: bool = False
+
+
+NO_QUERY_LIMITS = QueryLimits()
+
+
+def query_limits(limits: Limits, query: Query) -> QueryLimits:
+    """Return the limits that apply when this query is registered."""
+    return QueryLimits(limits.queries_per_view, limits.expensive_queries_per_view, is_expensive(query))
+
+
+# --- views and builds -----------------------------------------------------------------------------------
+
+
+class BuildStatus(StrEnum):
+    """The states of a build."""
+
+    BUILDING = "building"
+    LIVE = "live"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewInfo:
+    """The state of a view: the ids of its builds ("" for none) and its definition as stored JSON.
+
+    ``last_record`` is the time at which the source last gave a record, ``now`` the current time, both in ms
+    by the store's clock. ``displaced`` are builds that were replaced and have still to be dropped.
+    """
+
+    live: str
+    next: str
+    definition: str
+    version: int
+    last_record: int
+    now: int
+    run_id: str
+    displaced: tuple[str, ...] = ()
+
+    @property
+    def stale_after(self) -> float | None:
+        """The number of seconds without a record after which the view is stale; None: never."""
+        return stored_stale_after(self.definition)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the source has been silent for too long; one that never gave a record is not stale."""
+        after = self.stale_after
+        return after is not None and self.last_record > 0 and self.now - self.last_record > after * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """By which the records that a build was made from are recognised again, by partition.
+    """The fingerprints, by partition, that identify the records a build was made from.
 
     ``read`` are those at the marks of what its reducers read, ``source`` those before which the re-keying
-    query has finished, ``copied`` the last ones of the internal topic when it had.
+    query has finished, ``copied`` the last ones of the internal topic at that point.
     """
 
     read: Mapping[int, Fingerprint] = field(default_factory=dict)
@@ -57,49 +140,101 @@ class Fingerprints:
     copied: Mapping[int, Fingerprint] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildInfo:
+    """The state of a build.
+
+    ``fault`` is the last error of a reducer: the generation it ran under and what it raised. ``failed`` is
+    when the build's query last failed (ms by the store's clock) and why. ``first`` is how many partitions the
+    topic had when the build began. ``rekey`` forces re-keying whatever the configuration says; ``internal``
+    is the id of the topic with the re-keyed records, ``rekey_offsets`` how far each source partition was
+    re-keyed. ``partition_states`` is what reducers store beside their marks.
+    """
+
+    epoch: str
+    generation: int
+    seq: int
+    floor: int
+    rows: int
+    status: BuildStatus
+    reason: str
+    incomplete: bool
+    records: int
+    dead: int
+    topic: str
+    definition: str
+    marks: Mapping[int, Mark]
+    partition_states: Mapping[int, str]
+    rekey_offsets: Mapping[int, int]
+    fault: str
+    first: int
+    rekey: bool
+    driver: str
+    internal: str = ""
+    fingerprints: Fingerprints = Fingerprints()
+    failed: str = ""
+
+    @property
+    def indexed_fields(self) -> list[str]:
+        """The fields by whose value rows can be found."""
+        return stored_index(self.definition)
+
+
+class BuildCheckpoint(NamedTuple):
+    """A past state of a build: at ``time`` (ms) its count was ``seq``, its partitions at ``marks``."""
+
+    epoch: str
+    seq: int
+    time: int
+    marks: Mapping[int, Mark]
+
+
+# --- writing --------------------------------------------------------------------------------------------
+
+
+class Claim(NamedTuple):
+    """The right of a driver to run a build, carried by every task of its queries.
+
+    It holds as long as no other driver has claimed the build and the server is on the history on which it was
+    made: a driver that is refused starts again from the marks of a new claim (R1, R2).
+    """
+
+    epoch: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A driver's right to run a build; ``hops`` is how far each source partition was re-keyed."""
+    """The result of ``claim``: where to continue; ``renewed``: the epoch is a new one."""
 
     claim: Claim
     marks: Mapping[int, Mark]
-    hops: Mapping[int, int]
+    rekey_offsets: Mapping[int, int]
     renewed: bool
     fingerprints: Fingerprints = Fingerprints()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A reducer's right to write one partition, and where to go on.
+    """The right of a reducer to write one partition, and where to continue.
 
-    ``mark`` is None when nothing was ever written; ``memo`` is what the reducer
-    wrote beside it (watermarks and the like), '' when nothing; ``clock`` the time
-    at which its timed queries were last matched, 0 when never.
+    ``mark`` is None when nothing was ever written; ``partition_state`` is what the reducer stored beside it
+    (watermarks and the like), "" for nothing; ``clock`` is the time at which its timed queries were last
+    matched, 0 for never.
     """
 
     epoch: str
     token: int
     mark: Mark | None
-    memo: str
+    partition_state: str
     version: int
     queries: Sequence[QueryRow]
     clock: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One group of changes for ``write``.
-
-    ``number`` counts the groups under one token, from 1: the same number again
-    is a retry. ``fingerprint`` is that of the record at the mark; '' leaves the
-    stored one as it is. ``blob`` is ``encode_changes`` of ``count`` changes.
-    ``rows`` maps a row key to (index in ``changes`` of the row's last change,
-    new row or None when it is gone, expiry in ms or 0, whether the reducer
-    believes that the row is new). ``queries`` maps a query's number to the
-    index of the last change that concerns it. ``found`` and ``lost`` are entries
-    of the row index (see ``entry``) that come and go. ``clock`` is the time (ms)
-    at which timed queries were matched; 0 leaves the partition's as it is.
-    """
+    """One group of changes for ``write``."""
 
     build: Build
     partition: int
@@ -107,27 +242,42 @@ class Group:
     generation: int
     token: int
     number: int
+    """Counts the groups under one token, from 1: the same number again is a retry."""
     version: int
+    """The version of the registry that the changes were matched at."""
     follows: Mark | None
+    """The mark before the group."""
     mark: Mark
-    memo: str
+    """The mark after it."""
+    partition_state: str
+    """What the reducer stores beside the mark."""
     fingerprint: str
+    """Of the record at the mark; "" leaves the stored one unchanged."""
     count: int
     blob: bytes
+    """``encode_changes`` of ``count`` changes."""
     rows: Mapping[str, tuple[int, bytes | None, int, bool]] = field(default_factory=dict)
+    """By row key: index of the row's last change, the new row (None: removed), its expiry (ms or 0), and
+    whether the reducer believes that the row is new."""
     queries: Mapping[int, int] = field(default_factory=dict)
+    """By query number: index of the last change that concerns the query."""
     records: int = 0
     dead: int = 0
-    found: Sequence[str] = ()
-    lost: Sequence[str] = ()
+    index_added: Sequence[str] = ()
+    """Entries of the row index (see ``row_index.entry``) to add."""
+    index_removed: Sequence[str] = ()
     clock: int = 0
+    """The time (ms) at which timed queries were matched; 0 leaves the partition's unchanged."""
+
+
+# --- reading --------------------------------------------------------------------------------------------
 
 
 class Row(NamedTuple):
-    """A stored row: JSON bytes, the number of its last change, its owner and expiry (ms, 0 never).
+    """A stored row: JSON bytes, the number of its last change, its owner and expiry (ms, 0 for never).
 
-    ``state`` is what the reduce rule remembers beside the row; in a group it
-    follows the row's JSON (which is one line) after a line feed.
+    ``state`` is what the reduce rule stores with the row; in a group it follows the row's JSON (which is one
+    line) after a line feed.
     """
 
     seq: int
@@ -138,9 +288,9 @@ class Row(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Part of a build's rows; ``cursor`` 0 ends. ``seq`` is the count when this page was read.
+    """Part of a build's rows; ``cursor`` 0 ends. ``seq`` is the count at which the page was read.
 
-    ``clocks`` says for each partition (a row's owner) at which time its timed queries were.
+    ``clocks`` is the time at which the timed queries of each partition (a row's owner) were last matched.
     """
 
     epoch: str
@@ -150,7 +300,7 @@ class Page(NamedTuple):
     clocks: Mapping[int, int] = MappingProxyType({})
 
 
-class Found(NamedTuple):
+class RowsRead(NamedTuple):
     """Rows by key or by the index, with the epoch, seq and clocks they are true at."""
 
     epoch: str
@@ -168,173 +318,15 @@ class LogRead(NamedTuple):
     entries: list[Entry]
 
 
-class Place(NamedTuple):
-    """Where a build once stood: at ``seq`` its partitions were folded up to ``marks``, at ``time`` (ms)."""
-
-    epoch: str
-    seq: int
-    time: int
-    marks: Mapping[int, Mark]
-
-
-class QueryState(NamedTuple):
-    """What decides whether a resume is true (R17).
-
-    ``number`` means this query only on the history that it was read from (see ``Attached``).
-    """
-
-    number: int
-    since: int
-    last: int
-    epoch: str
-    seq: int
-    floor: int
-    history_id: str = ""
-
-
-class Registered(NamedTuple):
-    """A subscription's place: its query's number and state, and whether the query is new."""
-
-    number: int
-    version: int
-    created: bool
-    state: QueryState
-
-
-class Subscription(NamedTuple):
-    """One subscriber's use of a query. ``begun`` says that the initial state may come."""
-
-    id: str
-    query_id: str
-    begun: bool
-    expires: int
-
-
-class ViewInfo(NamedTuple):
-    """The state of a view: its builds (empty text: none) and the definition as stored JSON.
-
-    ``fresh`` is when the source last gave a record (store's ms), ``now`` the store's clock. ``displaced``
-    are builds that another one took the place of, and that are still to be dropped.
-    """
-
-    live: str
-    next: str
-    definition: str
-    version: int
-    fresh: int
-    now: int
-    run_id: str
-    displaced: tuple[str, ...] = ()
-
-    @property
-    def stale_after(self) -> float | None:
-        """After how many seconds without a record the view turns stale; None: never."""
-        return stored_stale_after(self.definition)
-
-    @property
-    def stale(self) -> bool:
-        """Whether the source has been silent for too long; one that never gave a record is not stale."""
-        after = self.stale_after
-        return after is not None and self.fresh > 0 and self.now - self.fresh > after * 1000
-
-
-class BuildInfo(NamedTuple):
-    """The state of a build; ``status`` is ``building``, ``live`` or ``stopped``.
-
-    ``fault`` is a reducer's last word: the generation it ran under and what it raised.
-    ``first`` is how many partitions the topic had when the build began; ``rekey``
-    says that it must be re-keyed whatever the configuration says; ``internal``
-    is the id of the topic of its re-keyed records. ``failed`` is when its query
-    last failed (store's ms) and why.
-    """
-
-    epoch: str
-    generation: int
-    seq: int
-    floor: int
-    rows: int
-    status: str
-    reason: str
-    incomplete: bool
-    records: int
-    dead: int
-    topic: str
-    definition: str
-    marks: Mapping[int, Mark]
-    memos: Mapping[int, str]
-    hops: Mapping[int, int]
-    fault: str
-    first: int
-    rekey: bool
-    driver: str
-    internal: str = ""
-    fingerprints: Fingerprints = Fingerprints()
-    failed: str = ""
-
-    @property
-    def indexed_fields(self) -> list[str]:
-        """The fields by whose value rows can be found."""
-        return stored_index(self.definition)
-
-
-class Beat(NamedTuple):
-    """What a running process last said of itself, and how long ago."""
-
-    part: str
-    id: str
-    stats: str
-    age_ms: int
-
-
-class ServerState(NamedTuple):
-    """One server of the store: its address without a password, and the views there (last known, if down).
-
-    ``error`` is why it does not answer, ``refuses`` why it takes no writes ('' when it does), ``used`` and
-    ``limit`` are its memory in bytes (0: no limit).
-    """
-
-    address: str
-    answers: bool
-    views: list[str]
-    error: str = ""
-    refuses: str = ""
-    used: int = 0
-    limit: int = 0
-
-
-class Caps(NamedTuple):
-    """How many different queries a view may have, 0 for any; ``expensive`` says of which kind one is."""
-
-    queries: int = 0
-    expensive_queries: int = 0
-    expensive: bool = False
-
-
-NO_CAPS = Caps()
-
-
-def youngest(beats: Iterable[Beat]) -> list[Beat]:
-    """Join what several servers were told: of each process its last word."""
-    found: dict[tuple[str, str], Beat] = {}
-    for beat in beats:
-        known = found.get((beat.part, beat.id))
-        if known is None or beat.age_ms < known.age_ms:
-            found[beat.part, beat.id] = beat
-    return sorted(found.values())
-
-
-def caps_of(limits: Limits, query: Query) -> Caps:
-    """Return how many queries a view may have when this one is registered."""
-    return Caps(limits.queries_per_view, limits.expensive_queries_per_view, is_expensive(query))
+# --- following a log ------------------------------------------------------------------------------------
 
 
 class Attached(NamedTuple):
-    """All that follows comes after this position; whatever was held before is void.
+    """All further events come after this position; whatever was buffered before is void.
 
-    Comes first, and again whenever the live build, its epoch or the server's
-    history changed, or a hole was found. ``history_id`` names one server's
-    uninterrupted time as primary: after a restart or a failover it is another,
-    and writes of before may be lost, or their numbers given again.
+    The first event, repeated whenever the live build, its epoch or the server's history changed, or a gap was
+    found. ``history_id`` identifies the uninterrupted time of one server as primary: after a restart or a
+    failover it is another one, and earlier writes may be lost, or their numbers reused.
     """
 
     build: Build
@@ -344,25 +336,25 @@ class Attached(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """Groups of changes, without a hole after what came before."""
+    """Groups of changes that follow the previous ones without a gap."""
 
     entries: list[Entry]
 
 
 class Begun(NamedTuple):
-    """A subscription's initial state may come now."""
+    """A subscription has begun: its snapshot may be sent."""
 
     subscription: str
 
 
 class Ended(NamedTuple):
-    """Somebody ended a subscription that others may still listen by."""
+    """A subscription was ended through the API; a client may still be following it."""
 
     subscription: str
 
 
 class Lapsed(NamedTuple):
-    """Subscriptions that nobody renewed in time were ended; whoever serves one all the same must renew it."""
+    """Subscriptions that were not renewed in time were ended; a publisher that still serves one renews it."""
 
     subscriptions: tuple[str, ...]
 
@@ -374,3 +366,41 @@ class Gone(NamedTuple):
 
 
 TailEvent = Attached | Entries | Begun | Ended | Lapsed | Gone
+
+# --- processes and servers ------------------------------------------------------------------------------
+
+
+class Heartbeat(NamedTuple):
+    """The last heartbeat of a process: its figures as JSON, and its age."""
+
+    component: str
+    id: str
+    stats: str
+    age_ms: int
+
+
+def latest_heartbeats(heartbeats: Iterable[Heartbeat]) -> list[Heartbeat]:
+    """Join the heartbeats of several servers: the latest one of each process."""
+    found: dict[tuple[str, str], Heartbeat] = {}
+    for one in heartbeats:
+        known = found.get((one.component, one.id))
+        if known is None or one.age_ms < known.age_ms:
+            found[one.component, one.id] = one
+    return sorted(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """One server of the store: its address without a password, and its views (last known, if it is down).
+
+    ``error`` is why it does not respond, ``refuses`` why it takes no writes ("" when it does), ``used`` and
+    ``limit`` are its memory in bytes (0: no limit).
+    """
+
+    address: str
+    answers: bool
+    views: list[str]
+    error: str = ""
+    refuses: str = ""
+    used: int = 0
+    limit: int = 0

@@ -120,7 +120,7 @@ class Options:
         stand = self.stand
         if given == TIME:
             # From here on the store has a note of where the view stands, and something comes after it.
-            stand.fake_view.writer.place(stand.fake_view.build, 0, 100)
+            stand.fake_view.writer.save_checkpoint(stand.fake_view.build, 0, 100)
             found = str(stand.fake_view.writer.now())
             stand.fake_view.put(("fr", row("FR", -1)), ("gb-secret", row("GB", 1)))
             return found

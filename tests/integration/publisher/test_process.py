@@ -76,7 +76,7 @@ async def test_it_serves_beats_and_stops(store: StoreServer, tmp_path: Path) -> 
             assert (await client.next())["push"]["pub"]["data"]["op"] == "remove"
             assert (await client.next())["push"]["pub"]["data"]["op"] == "add"
             async with asyncio.timeout(WAIT):
-                while not [beat for beat in await reader.beats() if beat.part == "publisher"]:
+                while not [beat for beat in await reader.heartbeats() if beat.component == "publisher"]:
                     await asyncio.sleep(0.02)
             async with (
                 aiohttp.ClientSession() as session,

@@ -214,7 +214,7 @@ async def test_stale_notices_have_no_id() -> None:
     fake_view = FakeView(stale_after=5)
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
-    fake_view.store.writer.fresh(VIEW)
+    fake_view.store.writer.mark_source_active(VIEW)
     async with serving(fake_view) as publisher, stream(publisher) as events:
         await events.next()
         await events.next()

@@ -66,7 +66,7 @@ async def test_subscribe_follow_and_leave(wire: Wire) -> None:
             await client.send({"id": 3, "unsubscribe": {"channel": VIEW}})
             assert await client.next() == {"id": 3, "unsubscribe": {}}
             assert counts(publisher) == (1, 0, 0, 0)
-            await until(lambda: not fake_view.store.all[VIEW].subscriptions)
+            await until(lambda: not fake_view.store.views[VIEW].subscriptions)
         await until(lambda: counts(publisher) == (0, 0, 0, 0))
 
 
@@ -138,7 +138,7 @@ async def test_numbers_keep_their_text_and_rows_their_lines() -> None:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": VIEW}})
         await client.next()
-        build = fake_view.store.all[VIEW].builds["b1"]
+        build = fake_view.store.views[VIEW].builds["b1"]
         fake_view.put(("a", {"n": 1}))
         await client.next()
         exact = b'{"n": 12345678901234567890.10,\n "m":\r\n 1.50}'
@@ -450,5 +450,7 @@ async def test_lost_connections_leave_nothing_behind() -> None:
                     assert "subscribe" in await client.next()
                 client.socket.transport.abort()
         await until(lambda: counts(publisher) == (0, 0, 0, 0))
-        assert len(fake_view.store.all[VIEW].subscriptions) == 60  # they lapse, so that clients may come back
+        assert (
+            len(fake_view.store.views[VIEW].subscriptions) == 60
+        )  # they lapse, so that clients may come back
         assert json.dumps(describe(publisher.hub, publisher.stats, ""))

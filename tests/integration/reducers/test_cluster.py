@@ -73,15 +73,15 @@ class Counting:
 
     async def engine(self) -> str:
         """What the driver says that the view runs on, once it is live."""
-        for beat in self.store.beats():
-            if beat.part == "reducers":
+        for beat in self.store.heartbeats():
+            if beat.component == "reducers":
                 said = json.loads(beat.stats)["views"].get("bets", {})
                 return str(said.get("engine")) if said.get("status") == "live" else ""
         return ""
 
     async def tasks(self) -> dict[int, int]:
         """The process of each task of the newest generation."""
-        said = [json.loads(beat.stats) for beat in self.store.beats() if beat.part == "reducer"]
+        said = [json.loads(beat.stats) for beat in self.store.heartbeats() if beat.component == "reducer"]
         newest = max((one["generation"] for one in said), default=0)
         return {
             one["partition"]: one["pid"] for one in said if one["generation"] == newest and "partition" in one

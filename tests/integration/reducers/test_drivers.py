@@ -114,8 +114,8 @@ async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
 
 def _engines(writer: RedisWriter) -> dict[str, str]:
     """What the driver says that its live views run on."""
-    for beat in writer.beats():
-        if beat.part == "reducers":
+    for beat in writer.heartbeats():
+        if beat.component == "reducers":
             views = json.loads(beat.stats)["views"].items()
             return {name: said["engine"] for name, said in views if said["status"] == "live"}
     return {}

@@ -271,7 +271,7 @@ async def test_rows_are_found_by_a_field_that_the_view_indexes(feeding: Feeding)
     reader = feeding.stack.reader()
     info = await reader.view(view)
     assert info is not None
-    found = await reader.find(Build(view, info.live), "sport", "sx", 10)
+    found = await reader.find_by_index(Build(view, info.live), "sport", "sx", 10)
     assert found is not None
     assert [key for key, _ in found.rows] == ["k0", "k4"]
     await reader.close()

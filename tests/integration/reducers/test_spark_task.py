@@ -76,7 +76,9 @@ class Tasks:
         return {key for key, _ in self.store.scan(B, 0, 1_000)[1]}
 
     def heartbeats(self) -> dict[str, dict[str, Any]]:
-        return {beat.id: json.loads(beat.stats) for beat in self.store.beats() if beat.part == "reducer"}
+        return {
+            beat.id: json.loads(beat.stats) for beat in self.store.heartbeats() if beat.component == "reducer"
+        }
 
     def close(self) -> None:
         for pump in self._started:
@@ -162,7 +164,7 @@ async def test_a_task_that_folds_for_long_says_so(tasks: Tasks) -> None:
     pump.put([record(0, b"a", b'{"n":1}')])
     try:
         await until(lambda: tasks.heartbeats()["v/b/0"]["loop_age"] > 2.5)
-        (beat,) = [beat for beat in tasks.store.beats() if beat.id == "v/b/0"]
+        (beat,) = [beat for beat in tasks.store.heartbeats() if beat.id == "v/b/0"]
         assert beat.age_ms < 3_000 * LIMIT
     finally:
         RELEASE.set()

@@ -119,10 +119,10 @@ async def test_a_demoted_primary_is_left_for_the_new_one(
         ):  # the address has not moved yet: told, and not for ever
             await reader.register(VIEW, "q1", "{}", "s1", 60_000, True)
         with pytest.raises(LinkError, match="replica"):
-            await reader.beat("publisher", "x", "{}")
+            await reader.heartbeat("publisher", "x", "{}")
         address.aim([two.port])
         registered = await reader.register(VIEW, "q1", "{}", "s1", 60_000, True)
-        await reader.beat("publisher", "x", "{}")
+        await reader.heartbeat("publisher", "x", "{}")
         assert registered.state.history_id.startswith(info(two)["run_id"])
         await until(lambda: sink.endings)
         assert hub.followers[VIEW].history_id == registered.state.history_id != before

@@ -19,7 +19,7 @@ from distributary.model.sharding import shard_of
 from distributary.setup.store_server import bundled
 from distributary.store.contract import ReaderStore, WriterStore
 from distributary.store.embedded_server import wait_for_stores
-from distributary.store.store_factory import open_reader, open_writer, settle
+from distributary.store.store_factory import move_views, open_reader, open_writer
 
 Servers = list[StoreServer]
 
@@ -78,7 +78,7 @@ async def test_all_of_a_view_is_on_one_server_and_a_server_that_is_down_takes_on
         assert await reader.find_subscription(f"s-{there}") == there
         moment = await reader.revoke("ann")
         assert await reader.revoked(["ann"]) == {"ann": moment}
-        await reader.beat("publisher", "p1", "{}")
+        await reader.heartbeat("publisher", "p1", "{}")
 
         two[1].kill()
         assert await reader.views() == [here]
@@ -90,8 +90,8 @@ async def test_all_of_a_view_is_on_one_server_and_a_server_that_is_down_takes_on
         with pytest.raises(OSError, match="not every server"):
             await reader.find_subscription(f"s-{there}")
         await reader.ping()
-        await reader.beat("publisher", "p1", "{}")
-        assert [(beat.part, beat.id) for beat in await reader.beats()] == [("publisher", "p1")]
+        await reader.heartbeat("publisher", "p1", "{}")
+        assert [(beat.component, beat.id) for beat in await reader.heartbeats()] == [("publisher", "p1")]
         assert await reader.revoked(["ann", "bob"]) == {"ann": moment}
         with pytest.raises((RedisError, OSError)):
             await reader.revoke("bob")
@@ -213,12 +213,12 @@ async def test_a_new_list_moves_some_views_and_leaves_nothing_behind(servers: Se
     assert 0 < len(moved) < len(names)
     servers[0].kill()
     kept = [view for view in names if shard_of(view, urls(two)) == two[0].url and view in moved]
-    said = settle(urls(servers))
+    said = move_views(urls(servers))
     assert len([line for line in said if "is built there" in line]) == len(moved) - len(kept)
     assert any("does not answer" in line for line in said)
     servers[0].start()
-    assert len(settle(urls(servers))) == len(kept)
-    assert settle(urls(servers)) == []
+    assert len(move_views(urls(servers))) == len(kept)
+    assert move_views(urls(servers)) == []
 
     writer, reader = open_writer(urls(servers)), open_reader(urls(servers))
     try:

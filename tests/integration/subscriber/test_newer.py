@@ -89,7 +89,7 @@ async def test_what_the_log_has_lost_is_replayed_from_kafka(feeding: Feeding) ->
         info = await reader.view(view)
         assert info is not None
         build = Build(view, info.live)
-        writer.place(build, 1, 100)  # as the driver does every ten seconds
+        writer.save_checkpoint(build, 1, 100)  # as the driver does every ten seconds
         async with events(addresses["http"], view) as stream:
             _, ready = await begin(stream)
         last, held = ready.id, dict(rows)
@@ -127,7 +127,9 @@ async def test_the_driver_notes_where_the_view_stands(feeding: Feeding) -> None:
         info = await reader.view(view)
         assert info is not None
         build = Build(view, info.live)
-        place = await eventually(lambda: reader.place(build, seq=0), lambda found: found is not None)
+        place = await eventually(
+            lambda: reader.find_checkpoint(build, seq=0), lambda found: found is not None
+        )
         stands = await reader.build(build)
         assert place is not None
         assert stands is not None

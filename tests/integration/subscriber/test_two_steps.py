@@ -52,14 +52,16 @@ async def held(stack: RunningStack, view: str) -> Held:
     try:
         names = sorted(name.decode() for name in store.scan_iter(f"d:{{{view}}}:*", 1_000))
         sizes = {
-            name: _size(store, name) for name in names if not name.endswith((":q:steps", ":ctl", ":places"))
+            name: _size(store, name)
+            for name in names
+            if not name.endswith((":q:steps", ":ctl", ":checkpoints"))
         }
         reducers, subscribers, queries = {}, 0, 0
-        for beat in await reader.beats():
+        for beat in await reader.heartbeats():
             said = json.loads(beat.stats)
-            if beat.part == "reducer" and beat.id.startswith(f"{view}/") and "queries" in said:
+            if beat.component == "reducer" and beat.id.startswith(f"{view}/") and "queries" in said:
                 reducers[beat.id] = tuple(said[size] for size in SIZES)
-            elif beat.part == "publisher" and view in said["views"]:
+            elif beat.component == "publisher" and view in said["views"]:
                 subscribers += said["views"][view]["subscribers"]
                 queries += said["views"][view]["queries"]
         return Held(sizes, reducers, (subscribers, queries))

@@ -19,18 +19,18 @@ class Flaky:
         self.down = False
         self.inner = MemoryStore().reader
 
-    async def hold(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
+    async def reserve(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
         if self.down:
             raise RedisConnectionError
-        return await self.inner.hold(what, holder, change, limit, ttl_ms)
+        return await self.inner.reserve(what, holder, change, limit, ttl_ms)
 
-    async def renew_holds(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
+    async def renew_reservations(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
         if self.down:
             raise RedisConnectionError
-        await self.inner.renew_holds(holder, amounts, ttl_ms)
+        await self.inner.renew_reservations(holder, amounts, ttl_ms)
 
     def together(self, name: str) -> int:
-        return sum(amount for amount, _ in self.inner._store.held.get(name, {}).values())
+        return sum(amount for amount, _ in self.inner._state.reserved.get(name, {}).values())
 
 
 def share(name: str, amount: int = 1, limit: int | None = 3) -> Share:

@@ -20,10 +20,10 @@ def test_people_see_parts_views_and_problems(
 ) -> None:
     build = control.api.define()
     driver = {"build": build.id, "engine": "realtime"}
-    control.api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
+    control.api.store.writer.heartbeat("reducers", "1", json.dumps({"views": {"odds": driver}}))
     said = {"connections": 2, "subscribers": 3, "channels": 1}
     said |= {"views": {"odds": {"subscribers": 3, "e2e_p50_ms": 4.0, "e2e_p99_ms": 21.0}}}  # type: ignore[dict-item]
-    control.api.store.writer.beat("publisher", "1", json.dumps(said))
+    control.api.store.writer.heartbeat("publisher", "1", json.dumps(said))
     assert main(["status"]) == 0
     text = capsys.readouterr().out
     assert "2 connections, 3 subscribers, 1 channels" in text

@@ -78,7 +78,7 @@ class Api:
         if status == "live":
             self.store.writer.go_live(build)
         else:
-            self.store.writer.note(build, status=status, reason="because")
+            self.store.writer.update_build(build, status=status, reason="because")
         return build
 
     async def get(self, path: str, status: int = 200) -> Any:

@@ -19,7 +19,7 @@ from distributary.control.stack_overview import Overview, Said, ViewState
 from distributary.model.build import Definition
 from distributary.model.view import View
 from distributary.stack.stack_file import PartState, Phase, StackState
-from distributary.store.store_types import Beat, ServerState, ViewInfo
+from distributary.store.store_types import Heartbeat, ServerState, ViewInfo
 
 NOW = 1_700_000_000_000
 PLAIN = replace(VIEW, key=None)
@@ -28,7 +28,15 @@ PLAIN = replace(VIEW, key=None)
 def view(made: View = PLAIN, **meta: Any) -> ViewState:
     """A view with one build; ``meta`` is what the store has of it."""
     definition = Definition(made, FEED)
-    info = ViewInfo("b1", "", definition.text, 0, meta.pop("fresh", 0), NOW, "run")
+    info = ViewInfo(
+        live="b1",
+        next="",
+        definition=definition.text,
+        version=0,
+        last_record=meta.pop("last_record", 0),
+        now=NOW,
+        run_id="run",
+    )
     return ViewState(info, build(**{"status": "live", **meta}), None, definition)
 
 
@@ -38,7 +46,7 @@ def at(mark: str) -> ViewState:
 
 
 def said(part: str, id: str, age_ms: int, **stats: Any) -> Said:
-    return Said(Beat(part, id, json.dumps(stats), age_ms), stats)
+    return Said(Heartbeat(part, id, json.dumps(stats), age_ms), stats)
 
 
 def sight(second: float = 0.0, **more: Any) -> Sight:
@@ -99,7 +107,7 @@ ONE_LOOK: dict[str, tuple[str, Sight]] = {
     "a view that waits": ("view-waiting", sight(views={"odds": view(reason="there is no topic odds")})),
     "a view whose source is silent": (
         "view-stale",
-        sight(views={"odds": view(replace(PLAIN, stale_after=10.0), fresh=NOW - 11_000)}),
+        sight(views={"odds": view(replace(PLAIN, stale_after=10.0), last_record=NOW - 11_000)}),
     ),
     "a view without slots": (
         "view-degraded",
@@ -219,7 +227,7 @@ def test_a_log_that_reaches_back_less_than_a_minute(rate: int, names: list[str])
     def state(second: int) -> ViewState:
         found = view(seq=1_000_000 + rate * second)
         assert found.live is not None
-        return replace(found, live=found.live._replace(floor=found.live.seq - 100_000))
+        return replace(found, live=replace(found.live, floor=found.live.seq - 100_000))
 
     judge = Judge()
     for second in range(8):

@@ -23,7 +23,8 @@ from distributary.errors import ConfigError, CredentialsMissing, Forbidden, Toke
 from distributary.httpd.authorization import Need, challenge
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.store.memory_store import MemoryReader, MemoryStore
+from distributary.store.memory_reader import MemoryReader
+from distributary.store.memory_store import MemoryStore
 
 KEY, HASH = make_key()
 AUTH = Auth(
@@ -369,7 +370,7 @@ async def test_names_of_views_that_are_not_the_callers_are_not_told(closed: Clos
 
 async def test_definition_and_reason_are_for_operators(closed: Closed) -> None:
     build = closed.define()
-    closed.store.writer.note(build, status="stopped", reason="row 'iban-1' is owned by another")
+    closed.store.writer.update_build(build, status="stopped", reason="row 'iban-1' is owned by another")
     for path in ("/v1/views/odds/status", "/v1/views"):
         _, reader = await closed.ask("GET", path, **bearer(views=["odds"]))
         assert "iban-1" not in json.dumps(reader)

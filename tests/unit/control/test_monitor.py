@@ -44,7 +44,7 @@ async def test_a_store_that_does_not_answer_hides_nothing_else(
     async def fails(*_: Any) -> Any:
         raise ConnectionError("refused")
 
-    for name in ("views", "beats"):
+    for name in ("views", "heartbeats"):
         monkeypatch.setattr(api.store.reader, name, fails)
     seen = await Monitor(api.config, api.store.reader, api.kafka).look()
     assert seen.sight.overview is None

@@ -394,7 +394,7 @@ async def test_unknown_views_are_404(rows: Rows) -> None:
 
 @pytest.mark.parametrize(("status", "said"), [("building", "is being built"), ("stopped", "is stopped")])
 async def test_a_view_that_is_not_live_has_no_rows_yet(rows: Rows, status: str, said: str) -> None:
-    rows.fake_view.writer.note(rows.fake_view.build, status=status, reason="no topic")
+    rows.fake_view.writer.update_build(rows.fake_view.build, status=status, reason="no topic")
     async with rows.api.client.get(PATH) as reply:
         assert reply.headers["Retry-After"] == "1"
         error = await check(reply, 503)
@@ -414,12 +414,12 @@ async def test_too_much_is_said_clearly(rows: Rows) -> None:
 
 async def test_stale_and_incomplete_are_said(rows: Rows) -> None:
     rows.fake_view.writer.define("odds", "b1", json.dumps({"stale_after": 5}))
-    rows.fake_view.writer.fresh("odds")
+    rows.fake_view.writer.mark_source_active("odds")
     reply, _ = await rows.ask()
     assert "Distributary-State" not in reply.headers
     tag = reply.headers["ETag"]
     rows.now += 6_000
-    rows.fake_view.writer.note(rows.fake_view.build, incomplete="1")
+    rows.fake_view.writer.update_build(rows.fake_view.build, incomplete="1")
     reply, body = await rows.ask(If_None_Match=tag)
     found = json.loads(body)
     assert (found["stale"], found["incomplete"]) == (True, True)

@@ -14,9 +14,9 @@ async def test_parts_feeds_and_views_in_one_reply(api: Api) -> None:
     parts = [PartState("kafka", "ready", 11), PartState("publisher-1", "ready", 12)]
     parts += [PartState("publisher-2", "ready", 13)]
     write_state(api.config.data_dir, StackState("s1", os.getpid(), birth(os.getpid()), "ready", parts))
-    api.store.writer.beat("publisher", "13", '{"connections":3,"channels":2,"subscribers":5}')
-    api.store.writer.beat("reducers", "77", '{"pid":77}')
-    api.store.writer.beat("reducer", "odds/b/0", '{"pid":78}')
+    api.store.writer.heartbeat("publisher", "13", '{"connections":3,"channels":2,"subscribers":5}')
+    api.store.writer.heartbeat("reducers", "77", '{"pid":77}')
+    api.store.writer.heartbeat("reducer", "odds/b/0", '{"pid":78}')
     api.now += 2
     status = await api.get("/v1/status")
     assert status["stack"] == "s1"

@@ -77,10 +77,10 @@ async def test_what_a_subscription_with_a_pace_was_not_sent(api: Api) -> None:
     api.define()
     id = (await api.post("/v1/subscriptions", {"view": "odds"}, 201))["id"]
     assert "pace" not in await api.get(f"/v1/subscriptions/{id}")
-    await api.store.reader.beat("publisher", "p0", "nonsense")
-    await api.store.reader.beat("publisher", "p1", json.dumps({"paces": {}}))
+    await api.store.reader.heartbeat("publisher", "p0", "nonsense")
+    await api.store.reader.heartbeat("publisher", "p1", json.dumps({"paces": {}}))
     told = {"conflated": 7, "dropped": 1}
-    await api.store.reader.beat("publisher", "p2", json.dumps({"paces": {id: told}}))
+    await api.store.reader.heartbeat("publisher", "p2", json.dumps({"paces": {id: told}}))
     assert (await api.get(f"/v1/subscriptions/{id}"))["pace"] == told
 
 

@@ -104,14 +104,14 @@ async def test_a_view_is_removed_with_everything(api: Api) -> None:
 async def test_everything_known_is_shown(api: Api) -> None:
     build = api.define(replace(VIEW, stale_after=10.0))
     driver = {"build": build.id, "engine": "realtime"}
-    api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
+    api.store.writer.heartbeat("reducers", "1", json.dumps({"views": {"odds": driver}}))
     api.kafka.ends = {FEED.topic: {0: 10}}
     claimed = api.store.writer.claim(build, "t", 1)
     assert api.store.writer.advance(build, claimed.claim, {0: 7})
     for id, p99 in (("1", 8.0), ("2", 9.5)):
         said = {"subscribers": 2, "published": 5, "e2e_p50_ms": 4.0, "e2e_p99_ms": p99}
-        api.store.writer.beat("publisher", id, json.dumps({"views": {"odds": said}}))
-    api.store.writer.fresh("odds")
+        api.store.writer.heartbeat("publisher", id, json.dumps({"views": {"odds": said}}))
+    api.store.writer.mark_source_active("odds")
     api.now += 11
     await api.get("/v1/views/odds/status")
     shown = await api.get("/v1/views/odds/status")
@@ -127,7 +127,7 @@ async def test_everything_known_is_shown(api: Api) -> None:
 async def test_what_only_a_driver_knows_is_not_said_of_one_that_is_silent(api: Api) -> None:
     build = api.define()
     driver = {"build": build.id, "engine": "realtime", "lag": 0}
-    api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
+    api.store.writer.heartbeat("reducers", "1", json.dumps({"views": {"odds": driver}}))
     api.kafka.ends = {FEED.topic: {0: 10}}
     assert (await api.get("/v1/views/odds/status"))["engine"] == "realtime"
     api.now += 16
@@ -144,9 +144,9 @@ async def test_a_build_under_way_shows_its_own_figures(api: Api) -> None:
     claimed = api.store.writer.claim(live, "t", 1)
     assert api.store.writer.advance(live, claimed.claim, {0: 499})
     driver = {"build": live.id, "next": {"build": build}}
-    api.store.writer.beat("reducers", "1", json.dumps({"views": {"odds": driver}}))
-    api.store.writer.beat("reducer", f"odds/{build}/0", '{"queries":3}')
-    api.store.writer.beat("reducer", f"odds/{build}/1", '{"queries":4}')
+    api.store.writer.heartbeat("reducers", "1", json.dumps({"views": {"odds": driver}}))
+    api.store.writer.heartbeat("reducer", f"odds/{build}/0", '{"queries":3}')
+    api.store.writer.heartbeat("reducer", f"odds/{build}/1", '{"queries":4}')
     shown = await api.get("/v1/views/odds/status")
     assert (shown["lag"], shown["queries"]) == (1, None)
     assert (shown["next"]["lag"], shown["next"]["queries"]) == (500, 4)
@@ -155,7 +155,7 @@ async def test_a_build_under_way_shows_its_own_figures(api: Api) -> None:
 async def test_nonsense_in_a_beat_harms_nothing(api: Api) -> None:
     api.define()
     for id, said in enumerate(["", "[]", '{"views":3}', '{"views":{"odds":null}}']):
-        api.store.writer.beat("reducers", str(id), said)
+        api.store.writer.heartbeat("reducers", str(id), said)
     assert (await api.get("/v1/views/odds/status"))["lag"] is None
     assert len((await api.get("/v1/status"))["parts"]) == 4
 

@@ -49,14 +49,14 @@ async def test_those_of_the_same_place_that_still_speak() -> None:
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
     here = place_of(8001)
-    await fake_view.reader.beat("publisher", "silent", json.dumps({"place": here}))
+    await fake_view.reader.heartbeat("publisher", "silent", json.dumps({"place": here}))
     clock[0] += SILENT_MS / 1000
-    await fake_view.reader.beat("publisher", "one", json.dumps({"place": here, "pid": 1}))
-    await fake_view.reader.beat("publisher", "two", json.dumps({"place": here, "pid": 2}))
-    await fake_view.reader.beat("publisher", "far", json.dumps({"place": "elsewhere:8001"}))
-    await fake_view.reader.beat("publisher", "old", json.dumps({"pid": 3}))
-    await fake_view.reader.beat("publisher", "odd", "nonsense")
-    await fake_view.reader.beat("control", "other", json.dumps({"place": here}))
+    await fake_view.reader.heartbeat("publisher", "one", json.dumps({"place": here, "pid": 1}))
+    await fake_view.reader.heartbeat("publisher", "two", json.dumps({"place": here, "pid": 2}))
+    await fake_view.reader.heartbeat("publisher", "far", json.dumps({"place": "elsewhere:8001"}))
+    await fake_view.reader.heartbeat("publisher", "old", json.dumps({"pid": 3}))
+    await fake_view.reader.heartbeat("publisher", "odd", "nonsense")
+    await fake_view.reader.heartbeat("control", "other", json.dumps({"place": here}))
     found = await heard(fake_view.reader, here)
     assert {id: said["pid"] for id, said in found.items()} == {"one": 1, "two": 2}
 

@@ -129,7 +129,7 @@ def test_every_row_is_exact_through_broken_links_new_tasks_and_restarts(
 def test_a_store_that_went_back_is_not_written_on() -> None:
     one = Setup(SUM)
     one.reducer.fold([packed(0, "a", {"total": 1})])
-    one.store.all["v"].builds["b"].partitions[0].mark = None
+    one.store.views["v"].builds["b"].partitions[0].mark = None
     with pytest.raises(Fenced):
         one.reducer.fold([packed(1, "a", {"total": 1})])
     with pytest.raises(StoreWentBack):
@@ -151,7 +151,7 @@ def test_every_row_is_exact_when_the_store_goes_back_between_two_batches(
     at = turn = 0
     while at < len(records):
         size = sizes[turn % len(sizes)]
-        before = copy.deepcopy(one.store.all)
+        before = copy.deepcopy(one.store.views)
         try:
             one.again().fold(records[at : at + size])
             at += size
@@ -164,7 +164,7 @@ def test_every_row_is_exact_when_the_store_goes_back_between_two_batches(
         fate = fates[turn] if turn < len(fates) and at < len(records) else "runs on"
         turn += 1
         if fate == "loses the last batch":
-            one.store.all = before
+            one.store.views = before
         if fate != "runs on":
             one.store.restart()
             assert not one.store.writer.advance(B, one.claim, {0: at}), "what the driver would believe"
@@ -438,14 +438,14 @@ async def test_the_index_has_every_row_under_its_values_and_nothing_else(
             one.again()
     for field in INDEXED.index:
         for value in ("sx", "n1", "n0", "n2", "null"):
-            found = await one.store.reader.find(B, field, value, 100)
+            found = await one.store.reader.find_by_index(B, field, value, 100)
             assert found is not None
             wanted = [key for key in "abc" if _canonical_field(one.row(key), field) == value]
             assert [key for key, _ in found.rows] == wanted
     one.store.clock = lambda: 10.0**10
     while one.reducer.expire():
         pass
-    left = [await one.store.reader.find(B, "sport", value, 9) for value in ("sx", "n1", "null")]
+    left = [await one.store.reader.find_by_index(B, "sport", value, 9) for value in ("sx", "n1", "null")]
     assert all(found is not None and found.rows == [] for found in left)
     assert one.store.find(B).index == set(), "entries of rows that are gone stayed"
 

@@ -42,7 +42,7 @@ from distributary.socketio_gateway.socketio_transport import Outbox
 from distributary.stack.embedded_stack import Stack
 from distributary.store.embedded_server import wait_for_store
 from distributary.store.memory_store import MemoryStore
-from distributary.store.store_factory import open_reader, open_writer, settle
+from distributary.store.store_factory import move_views, open_reader, open_writer
 
 CLIENTS = ("admin", "producer", "consumer")
 
@@ -165,7 +165,7 @@ async def test_store_clients_hide_addresses(config: Config, seen: Seen) -> None:
                     seen.add(error)
             with pytest.raises((RedisError, OSError)) as refused:
                 writer.views()
-            seen.add(refused.value, settle(addresses))
+            seen.add(refused.value, move_views(addresses))
             writer.close()
             await reader.close()
         with pytest.raises(DistributaryError) as waited:

@@ -6,7 +6,7 @@ from distributary.config.limits_section import Limits
 from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.model.query_plan import is_expensive
-from distributary.store.store_types import caps_of
+from distributary.store.store_types import query_limits
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ def test_order_alone_is_not_expensive() -> None:
 
 def test_caps_are_those_of_the_configuration() -> None:
     limits = Limits(queries_per_view=7, expensive_queries_per_view=3)
-    assert caps_of(limits, Query.parse("odds", "a != 1")) == (7, 3, True)
-    assert caps_of(limits, Query.parse("odds", "a = 1")) == (7, 3, False)
+    assert query_limits(limits, Query.parse("odds", "a != 1")) == (7, 3, True)
+    assert query_limits(limits, Query.parse("odds", "a = 1")) == (7, 3, False)

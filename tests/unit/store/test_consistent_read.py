@@ -44,7 +44,7 @@ class Meddling:
             try:
                 if name != "page":
                     return await inner(*args)
-                rows = self._fake_view.store.all[VIEW].builds["b1"].rows.items()
+                rows = self._fake_view.store.views[VIEW].builds["b1"].rows.items()
                 some = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
                 return Page(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, some)
             finally:
@@ -192,16 +192,20 @@ async def test_too_many_bytes_are_refused_before_all_are_read() -> None:
 
 async def test_rows_are_found_by_an_indexed_value() -> None:
     fake_view = filled(30)
-    build = fake_view.store.all[VIEW].builds["b1"]
+    build = fake_view.store.views[VIEW].builds["b1"]
     build.index.update(entry("s", f"s{row['s']}", key) for key, row in fake_view.rows().items())  # type: ignore[index]
     store: Any = Meddling(fake_view, lambda name: None)
     query = Query.parse(VIEW, "s = 'f' and n > 9")
     found = await read_unregistered(store, fake_view.build, query, max_bytes=MAX_BYTES, index=["s"])
-    assert (store.calls, shown(found), found.seq) == (["find"], matching(fake_view, query), fake_view.seq)
+    assert (store.calls, shown(found), found.seq) == (
+        ["find_by_index"],
+        matching(fake_view, query),
+        fake_view.seq,
+    )
     assert found.size == counted(found)
     for text, index in (("s = 'f'", ["n"]), ("s != 'g'", ["s"])):
         store.calls.clear()
         await read_unregistered(
             store, fake_view.build, Query.parse(VIEW, text), max_bytes=MAX_BYTES, index=index
         )
-        assert "find" not in store.calls
+        assert "find_by_index" not in store.calls

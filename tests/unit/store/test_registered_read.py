@@ -16,7 +16,7 @@ from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.store.build_scan import StaleRead, belongs
 from distributary.store.consistent_read import ClockUnknown, read_registered
-from distributary.store.store_types import Found, Page, Row
+from distributary.store.store_types import Page, Row, RowsRead
 
 B = Build(VIEW, "b1")
 BUCKETS = 8
@@ -39,7 +39,7 @@ class Meddling:
             if name in ("page", "log"):
                 self._meddle(name)
             if name == "page":
-                rows = self._fake_view.store.all[VIEW].builds["b1"].rows.items()
+                rows = self._fake_view.store.views[VIEW].builds["b1"].rows.items()
                 some = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
                 return Page(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, some)
             return await inner(*args)
@@ -133,11 +133,11 @@ def test_rows_that_are_no_objects_have_no_fields() -> None:
 class Indexed:
     """A reader whose pages may not be read: the index must do."""
 
-    def __init__(self, found: Found | None) -> None:
+    def __init__(self, found: RowsRead | None) -> None:
         self.asked: list[tuple[str, str]] = []
         self._found = found
 
-    async def find(self, build: Any, field: str, value: str, limit: int) -> Found | None:
+    async def find_by_index(self, build: Any, field: str, value: str, limit: int) -> RowsRead | None:
         self.asked.append((field, value))
         return self._found
 
@@ -148,13 +148,13 @@ class Indexed:
 async def test_rows_are_found_by_an_indexed_value() -> None:
     rows = [("a", Row(1, 0, 0, b'{"s":"f","n":1}')), ("b", Row(2, 0, 0, b'{"s":"f","n":9}'))]
     query = Query.parse(VIEW, "s = 'f' and n < 5")
-    store: Any = Indexed(Found("e", 7, rows, {}))
+    store: Any = Indexed(RowsRead("e", 7, rows, {}))
     read = await read_registered(store, B, query, 1, index=["s"])
     assert (read.epoch, read.seq, read.rows) == ("e", 7, [("a", b'{"s":"f","n":1}')])
     assert store.asked == [("s", "sf")]
     # Too many rows under the value, a field that is not indexed, no equality: page by page.
     for text, index, found in (("s = 'f'", ["s"], None), ("s = 'f'", ["n"], read), ("s != 'g'", ["s"], read)):
-        other: Any = Indexed(None if found is None else Found("e", 7, rows, {}))
+        other: Any = Indexed(None if found is None else RowsRead("e", 7, rows, {}))
         paged = await read_registered(other, B, Query.parse(VIEW, text), 1, index=index)
         assert [key for key, _ in paged.rows] == ["other"]
 
@@ -162,8 +162,8 @@ async def test_rows_are_found_by_an_indexed_value() -> None:
 async def test_rows_without_a_time_cannot_be_asked_about_now() -> None:
     rows = [("a", Row(1, 0, 0, b'{"t":1000}')), ("b", Row(2, 1, 0, b'{"t":1000}'))]
     query = Query.of_keys(VIEW, ["a", "b"]).narrowed("t < now()")
-    store: Any = SimpleNamespace(rows=AsyncMock(return_value=Found("e", 7, rows, {0: 1001})))
+    store: Any = SimpleNamespace(rows=AsyncMock(return_value=RowsRead("e", 7, rows, {0: 1001})))
     with pytest.raises(ClockUnknown):
         await read_registered(store, B, query, 1)
-    store.rows.return_value = Found("e", 7, rows, {0: 1001, 1: 999})
+    store.rows.return_value = RowsRead("e", 7, rows, {0: 1001, 1: 999})
     assert [key for key, _ in (await read_registered(store, B, query, 1)).rows] == ["a"]

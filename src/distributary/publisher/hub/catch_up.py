@@ -6,9 +6,9 @@ have changed: whoever gets each of them as it is now, or that it is not in the q
 Rows that did not change do no harm, so the list may be too long, and must not be too short. It comes from
 
 * the log, for a query that is registered only now;
-* the records in Kafka, for a whole view whose rows have the record's key. Reducers note now and then up to
-  which record the view was folded at a number (``store.place``); every change after that number comes from
-  a record after that.
+* the records in Kafka, for a whole view whose rows have the record's key. Reducers save checkpoints: up
+  to which record the view was folded at a number (``store.find_checkpoint``); every change after that number
+  comes from a later record.
 
 The rows are read while writes go on; what is written meanwhile is in the log, and the query is registered.
 """
@@ -66,7 +66,7 @@ async def from_kafka(
 ) -> Recovered | None:
     """Return the rows whose records came after a position; None: not known. Raises StaleRead."""
     info = await store.build(build)
-    place = await store.place(build, seq=position.seq)
+    place = await store.find_checkpoint(build, seq=position.seq)
     if info is None or place is None or not (place.epoch == info.epoch == state.epoch):
         return None
     definition = allowed(query, info)

@@ -39,7 +39,7 @@ from distributary.publisher.hub.subscription import Initial, Member, Sink, Waiti
 from distributary.publisher.metrics import Stats
 from distributary.store.build_scan import StaleRead
 from distributary.store.contract import ReaderStore
-from distributary.store.store_types import QueryState, Registered, caps_of
+from distributary.store.store_types import QueryState, Registered, query_limits
 
 log = logging.getLogger(__name__)
 
@@ -264,7 +264,7 @@ class Hub:
                 member.subscription,
                 self.ttl_ms,
                 True,
-                caps_of(self._limits, query),
+                query_limits(self._limits, query),
             )
         except LimitExceeded as error:
             raise Refused(codes.limited(error.message.partition(": ")[2])) from None
@@ -456,7 +456,7 @@ class Hub:
 
     async def _end_in_store(self, view: str, subscription: str, *, tell: bool) -> None:
         try:
-            await self.store.end(view, subscription, tell=tell)
+            await self.store.end(view, subscription, notify=tell)
         except Exception as error:
             log.warning("view %s: a subscription could not be ended and will lapse (%s)", view, error)
         else:

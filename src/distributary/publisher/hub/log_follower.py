@@ -287,7 +287,7 @@ class Follower:
     def learn(self, info: ViewInfo) -> None:
         """Take the view's state as the store has it; tell the members when it turns stale or fresh."""
         self.stale_after = info.stale_after
-        self.fresh = info.fresh
+        self.fresh = info.last_record
         if info.stale != self.stale:
             self.stale = info.stale
             self.notify(self.freshness())

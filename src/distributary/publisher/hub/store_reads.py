@@ -105,7 +105,7 @@ async def missed(
         return None
     exact = isinstance(start, Position)
     if not isinstance(start, Position):
-        place = await store.place(build, time=start)
+        place = await store.find_checkpoint(build, time=start)
         if place is None:
             return None
         start, rows = Position(place.epoch, place.seq), True

@@ -1,7 +1,7 @@
 -- A reducer's start on one partition: raises its token.
 -- KEYS: 1 the build's meta, 2 the log, 3 view hash, 4 query numbers, 5 query texts
 -- ARGV: 1 partition, 2 epoch and 3 generation of the claim
--- Returns {epoch, token, mark, memo, version, numbers…, texts…, clock} or an error reply.
+-- Returns {epoch, token, mark, state, version, numbers…, texts…, clock} or an error reply.
 #include fence.lua
 local p = ARGV[1]
 local why = refused(KEYS[1], ARGV[2], ARGV[3])
@@ -14,6 +14,6 @@ if top[1] and top[1][1] ~= seq .. '-0' then
 end
 local token = redis.call('HINCRBY', KEYS[1], 't:' .. p, 1)
 redis.call('HSET', KEYS[1], 'g:' .. p, 0)
-local mark, memo, clock = unpack(redis.call('HMGET', KEYS[1], 'm:' .. p, 'w:' .. p, 'c:' .. p))
-return {ARGV[2], token, mark or '', memo or '', redis.call('HGET', KEYS[3], 'version') or '0',
+local mark, state, clock = unpack(redis.call('HMGET', KEYS[1], 'm:' .. p, 'w:' .. p, 'c:' .. p))
+return {ARGV[2], token, mark or '', state or '', redis.call('HGET', KEYS[3], 'version') or '0',
         redis.call('HGETALL', KEYS[4]), redis.call('HGETALL', KEYS[5]), clock or '0'}

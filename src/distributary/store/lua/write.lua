@@ -7,7 +7,7 @@
 --       17 expiries e, 18 queries q, 19 index entries that come, 20 and that go, 21 clock (0: as it is),
 --       22 fingerprint of the record at the mark ('': as it is); then n × (key, index, new?, tail of the value), r × key, e × (expiry, key), q × (number, index), entries that come, entries that go.
 -- Returns the seq of the last change, or {'behind', version, steps…}, or {'whole', version}, or an error reply.
-#include behind.lua
+#include registry_changes.lua
 local p = ARGV[1]
 local meta = redis.call('HMGET', KEYS[1], 'epoch', 'gen', 't:' .. p, 'g:' .. p, 'm:' .. p, 's:' .. p, 'seq')
 if meta[1] ~= ARGV[2] then return redis.error_reply('FENCED epoch ' .. tostring(meta[1])) end
@@ -19,7 +19,7 @@ if (meta[5] or '') ~= ARGV[7] then return redis.error_reply('FENCED mark ' .. to
 
 local count = tonumber(ARGV[10])
 if count > 0 or ARGV[21] ~= '0' then
-  local late = behind(KEYS[6], KEYS[7], KEYS[8], ARGV[6])
+  local late = registry_changes(KEYS[6], KEYS[7], KEYS[8], ARGV[6])
   if late then return late end
 end
 

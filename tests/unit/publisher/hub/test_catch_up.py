@@ -140,9 +140,9 @@ async def test_replay_where_the_log_does_not_reach_back(seed: int, monkeypatch: 
         fake_view.some(chance, 5)
         if chance.random() < 0.3:
             now += 10
-            fake_view.writer.place(fake_view.build, 1, 1000)
+            fake_view.writer.save_checkpoint(fake_view.build, 1, 1000)
         stood.append((Position(fake_view.epoch, fake_view.seq), fake_view.rows()))
-    first = min(place.seq for place in fake_view.store.all[VIEW].builds["b1"].places if place.marks)
+    first = min(place.seq for place in fake_view.store.views[VIEW].builds["b1"].checkpoints if place.marks)
     store: Any = Meddling(fake_view, lambda: fake_view.some(chance))
     tiers = set()
     for position, rows in [*stood[:10], *stood[::6]][::-1]:
@@ -180,7 +180,7 @@ async def away(view: View = REPLAYED, query: Query = WHOLE) -> tuple[Written, Po
     fake_view = Written(view, log_length=3)
     await registered(fake_view, query)
     fake_view.put(("a", {"s": "f"}))
-    fake_view.writer.place(fake_view.build, 1, 10)
+    fake_view.writer.save_checkpoint(fake_view.build, 1, 10)
     position = Position(fake_view.epoch, fake_view.seq)
     for n in range(20):
         fake_view.put((f"b{n}", {"s": "f"}), ("a", {"s": "f", "n": n}))
@@ -203,8 +203,8 @@ async def test_only_what_kafka_still_has_is_replayed() -> None:
 
 async def test_a_partition_that_had_no_mark_is_not_replayed() -> None:
     fake_view, position = await away()
-    build = fake_view.store.all[VIEW].builds["b1"]
-    build.places = [place._replace(marks={}) for place in build.places]
+    build = fake_view.store.views[VIEW].builds["b1"]
+    build.checkpoints = [one._replace(marks={}) for one in build.checkpoints]
     assert (
         await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched)
         is None
@@ -213,7 +213,7 @@ async def test_a_partition_that_had_no_mark_is_not_replayed() -> None:
 
 async def test_a_rekeyed_view_is_not_replayed() -> None:
     fake_view, position = await away()
-    fake_view.writer.note(fake_view.build, rekey="1")
+    fake_view.writer.update_build(fake_view.build, rekey="1")
     assert (
         await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched)
         is None
@@ -228,7 +228,7 @@ async def test_from_a_time() -> None:
     for step in range(6):
         fake_view.put((f"k{step % 4}", {"s": "f", "n": step}))
         now += 1_000
-        fake_view.writer.place(fake_view.build, 1, 100)
+        fake_view.writer.save_checkpoint(fake_view.build, 1, 100)
         rows[now] = fake_view.rows()
     await registered(fake_view, WHOLE)
     for time in (1_002_000, 1_002_900, 1_006_000, 2_000_000):

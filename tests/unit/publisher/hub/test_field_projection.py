@@ -138,7 +138,7 @@ async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_res
         sink, all_ = ChosenSink(parse_fields("n")), ChosenSink(None, "other")
         member = await hub.join(Wish(asked("n")), sink)
         await hub.join(Wish(parse_channel(VIEW)), all_)
-        build = fake_view.store.all[VIEW].builds["b1"]
+        build = fake_view.store.views[VIEW].builds["b1"]
         for z in range(20):
             fake_view.put(("a", {"n": 1, "z": z + 1}))
         await until(lambda: len(all_.numbers) == 20)

@@ -279,13 +279,13 @@ async def test_leaving_ends_the_subscription_and_commands_are_announced() -> Non
         one = await hub.join(Wish(FILTERED), FoldingSink())
         two = await hub.join(Wish(FILTERED), FoldingSink("other name"))
         assert sizes(hub) == (1, 2, 2)
-        assert len(fake_view.store.all[VIEW].queries) == 1
+        assert len(fake_view.store.views[VIEW].queries) == 1
         hub.leave(one, end=True)
         hub.leave(two, end=True)
         await until(lambda: len(told) == 4)
         assert [command.op for command in told] == ["subscribe", "subscribe", "end", "end"]
         assert told[0].query == Query.parse(VIEW, "s = 'f'").text
-        assert not fake_view.store.all[VIEW].queries
+        assert not fake_view.store.views[VIEW].queries
         assert sizes(hub) == (0, 0, 0)
 
 
@@ -438,7 +438,7 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
             if not sink.attached:
                 await join(n)
             assert asked.query is not None
-            build = fake_view.store.all[VIEW].builds["b1"]
+            build = fake_view.store.views[VIEW].builds["b1"]
             wanted = {k for k, row in build.rows.items() if belongs(asked.query, k, row.json)}
             assert sink.rows == {k: v for k, v in fake_view.rows().items() if k in wanted}
         kinds = {type(outcome) for sink, _ in sinks for outcome in sink.outcomes}
@@ -451,11 +451,11 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
 async def test_a_query_number_given_again_after_a_failover_does_not_mix_up_channels() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"owner": "alice"}), ("b", {"owner": "bob"}))
-    replica = copy.deepcopy(fake_view.store.all)  # it never hears of Alice's query
+    replica = copy.deepcopy(fake_view.store.views)  # it never hears of Alice's query
     async with hub_of(fake_view) as hub:
         alice, bob = FoldingSink(), FoldingSink()
         await hub.join(Wish(channel_query(VIEW, ["owner = 'alice'"], [])), alice)
-        fake_view.store.all.update(replica)
+        fake_view.store.views.update(replica)
         fake_view.store.run_id = "promoted"  # the log's follower is not woken: its link is still up
         await hub.join(Wish(channel_query(VIEW, ["owner = 'bob'"], [])), bob)
         assert bob.rows == {"b": {"owner": "bob"}}

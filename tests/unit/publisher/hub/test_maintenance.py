@@ -37,8 +37,8 @@ async def test_a_lost_connection_lapses_and_is_swept() -> None:
         await upkeep.renew()
         clock[0] += 2
         await upkeep.sweep()
-        assert list(fake_view.store.all[VIEW].subscriptions) == [kept.subscription]
-        assert len(fake_view.store.all[VIEW].queries) == 1
+        assert list(fake_view.store.views[VIEW].subscriptions) == [kept.subscription]
+        assert len(fake_view.store.views[VIEW].queries) == 1
         # The reducers of a view without writes hear of it only so.
         assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.subscription)]
 
@@ -58,7 +58,7 @@ async def test_hundreds_that_lapse_at_once_are_swept_in_one_round() -> None:
             await fake_view.reader.register(VIEW, f"q{number}", "{}", f"s{number}", 1_000, True)
         clock[0] += 2
         await Upkeep(hub).sweep()
-        assert not fake_view.store.all[VIEW].queries
+        assert not fake_view.store.views[VIEW].queries
         assert len(said) == many
 
 
@@ -129,7 +129,7 @@ async def test_stale_and_fresh() -> None:
     fake_view = FakeView(stale_after=5)
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
-    fake_view.store.writer.fresh(VIEW)
+    fake_view.store.writer.mark_source_active(VIEW)
     async with hub_of(fake_view) as hub:
         upkeep = Upkeep(hub)
         sink, late = FoldingSink(), FoldingSink()
@@ -143,7 +143,7 @@ async def test_stale_and_fresh() -> None:
         outcome = late.outcomes[0]
         assert isinstance(outcome, Initial)
         assert outcome.stale
-        fake_view.store.writer.fresh(VIEW)
+        fake_view.store.writer.mark_source_active(VIEW)
         await upkeep.watch()
         assert sink.notices[1:] == late.notices == [{"op": "fresh"}]
 
@@ -154,7 +154,7 @@ async def test_a_begin_that_was_not_heard_is_found() -> None:
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
         await hub.join(Wish(parse_channel(channel), "G"), sink)
-        query, _, expires = fake_view.store.all[VIEW].subscriptions["G"]
-        fake_view.store.all[VIEW].subscriptions["G"] = (query, True, expires)
+        query, _, expires = fake_view.store.views[VIEW].subscriptions["G"]
+        fake_view.store.views[VIEW].subscriptions["G"] = (query, True, expires)
         await Upkeep(hub).watch()
         await until(lambda: sink.position)

@@ -23,7 +23,7 @@ def test_against_brute_force(concerned: list[bool], since: int, floor: int, clie
     since, floor = min(since, seq), min(floor, seq)
     # Before its registration a query is matched against nothing: the store does not know what concerned it.
     matched = [n for n in range(1, seq + 1) if n > since and concerned[n - 1]]
-    state = QueryState(1, since, max(matched, default=0), "e", seq, floor)
+    state = QueryState(number=1, since=since, last=max(matched, default=0), epoch="e", seq=seq, floor=floor)
     decision = decide(Position("e" if same else "f", client), state)
 
     truly_missed = [n for n in range(client + 1, seq + 1) if concerned[n - 1]]
@@ -41,11 +41,13 @@ def test_against_brute_force(concerned: list[bool], since: int, floor: int, clie
 
 
 def test_quiet_subscribers_do_not_cost_a_snapshot() -> None:
-    assert decide(Position("e", 5), QueryState(1, 0, 5, "e", 1_000, 900)) == Recover(1_000)
+    assert decide(
+        Position("e", 5), QueryState(number=1, since=0, last=5, epoch="e", seq=1_000, floor=900)
+    ) == Recover(1_000)
 
 
 def test_reasons_are_told() -> None:
-    state = QueryState(1, 3, 9, "e", 10, 8)
+    state = QueryState(number=1, since=3, last=9, epoch="e", seq=10, floor=8)
     assert [
         isinstance(decide(p, state), Anew)
         for p in (Position("f", 10), Position("e", 11), Position("e", 2), Position("e", 7), Position("e", 8))

@@ -32,7 +32,7 @@ async def test_status() -> None:
     fake_view = FakeView(stale_after=5)
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
-    fake_view.store.writer.fresh(VIEW)
+    fake_view.store.writer.mark_source_active(VIEW)
     said = json.loads(await call(fake_view.reader, "status", ODDS))
     assert said == {
         "view": VIEW,

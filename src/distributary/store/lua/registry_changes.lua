@@ -1,7 +1,7 @@
 -- Included: what the registry has more than a version that somebody knows (R15).
 -- Takes the keys of the view's hash, the registry log and the query texts.
 -- Returns nil when there is nothing, {'behind', version, steps…}, or {'whole', version} when the log is too short.
-local function behind(view, log, texts, known)
+local function registry_changes(view, log, texts, known)
   local version = redis.call('HGET', view, 'version') or '0'
   if version == known then return nil end
   local oldest = redis.call('ZRANGE', log, 0, 0, 'WITHSCORES')

@@ -1,5 +1,5 @@
 -- Says what the registry has more than a version.
 -- KEYS: 1 view hash, 2 registry log, 3 query texts   ARGV: 1 the version that is known
--- Returns what behind.lua does.
-#include behind.lua
-return behind(KEYS[1], KEYS[2], KEYS[3], ARGV[1])
+-- Returns what registry_changes.lua does.
+#include registry_changes.lua
+return registry_changes(KEYS[1], KEYS[2], KEYS[3], ARGV[1])

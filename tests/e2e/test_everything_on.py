@@ -109,7 +109,7 @@ class Locked:
 
     def token(self, user: str, **rights: str) -> str:
         words = [word for name, value in rights.items() for word in (f"--{name}", value)]
-        return self.run("token", "make", "--user", user, *words).strip()
+        return self.run("token", "create", "--user", user, *words).strip()
 
     async def call(self, server: str, path: str, token: str = "", **more: Any) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {token}"} if token else {}

@@ -2,105 +2,118 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from distributary.cli.kafka_options import add_kafka, cluster_of
-from distributary.cli.kafka_options import habits as understood
-from distributary.cli.output import columns, print_json
+import click
+
+from distributary.cli.command_line import Args, group
+from distributary.cli.kafka_options import KafkaGroup, cluster_of, cluster_options
+from distributary.cli.output import print_json, print_result, print_table
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
     from distributary.kafka.access_admin import Acl
 
-NAME = "acls"
-HELP = "list, add and remove access control lists"
-EXAMPLES = (
-    "distributary acls list --topic sportsbook.odds",
-    "distributary acls add --principal User:ann --operation read --topic sportsbook. --prefixed",
-    "distributary acls add --principal User:ann --consumer --topic sportsbook.odds --group sportsbook.board",
-    "distributary acls add --principal User:bob --operation write --topic sportsbook.odds --deny",
-    "distributary acls remove --principal User:ann                  shows which; --execute removes them",
-    "distributary acls --add --allow-principal User:ann --operation Read --topic sportsbook.odds",
-)
-
-_ACTIONS = {
-    "list": "list them",
-    "add": "add some",
-    "remove": "remove all that match; without --execute only show them",
-}
 _KINDS = ("topic", "group", "transactional-id")
-_SETS: dict[str, dict[str, tuple[str, ...]]] = {
+_ROLES: dict[str, dict[str, tuple[str, ...]]] = {
     "producer": {"topic": ("write", "describe", "create")},
     "consumer": {"topic": ("read", "describe"), "group": ("read",)},
 }
 
-
-def habits(words: Sequence[str]) -> list[str]:
-    """Understand what users of kafka-acls.sh type."""
-    found = understood(words, _ACTIONS)
-    if "--deny-principal" in found:
-        found.append("--deny")
-    renamed = {
-        "--allow-principal": "--principal",
-        "--deny-principal": "--principal",
-        "--allow-host": "--host",
-        "--deny-host": "--host",
-    }
-    return [renamed.get(word, word) for word in found]
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    made = {name: actions.add_parser(name, help=text) for name, text in _ACTIONS.items()}
-    for name, one in made.items():
-        one.add_argument("--principal", metavar="User:NAME", help="who")
-        one.add_argument("--operation", action="append", metavar="OPERATION", help="what: read, write, all …")
-        for kind in _KINDS:
-            one.add_argument(f"--{kind}", action="append", metavar="NAME", help=f"on this {kind}; * for all")
-        one.add_argument("--cluster", action="store_true", help="on the cluster itself")
-        one.add_argument("--prefixed", action="store_true", help="on all whose name begins so")
-        one.add_argument("--resource-pattern-type", help=argparse.SUPPRESS)
-        one.add_argument("--host", help="from this address (default: any)")
-        one.add_argument("--deny", action="store_true", help="deny it instead of allowing it")
-        if name == "add":
-            one.add_argument("--producer", action="store_true", help="all that a producer needs on --topic")
-            one.add_argument(
-                "--consumer", action="store_true", help="all that a consumer needs on --topic and --group"
-            )
-        if name == "remove":
-            one.add_argument("--execute", "--force", action="store_true", help="do it")
-        add_kafka(one)
+acls_group = group(
+    "acls",
+    cls=KafkaGroup,
+    renamed={"--allow-principal": "--principal", "--allow-host": "--host", "--deny-host": "--host"},
+    examples=(
+        "distributary acls list --topic sportsbook.odds",
+        "distributary acls add --principal User:ann --operation read --topic sportsbook. --prefixed",
+        "distributary acls add --principal User:ann --consumer --topic sportsbook.odds --group board",
+        "distributary acls add --principal User:bob --operation write --topic sportsbook.odds --deny",
+        "distributary acls remove --principal User:ann                  shows them; --execute removes them",
+        "distributary acls --add --allow-principal User:ann --operation Read --topic sportsbook.odds",
+    ),
+)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do the action."""
-    from distributary.kafka import access_admin
+def _acl_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
+    """Add what an ACL is made of."""
+    options = [
+        click.option("--principal", metavar="User:NAME", help="the user"),
+        click.option("--deny-principal", hidden=True),
+        click.option("--operation", multiple=True, metavar="OPERATION", help="read, write, all …"),
+        *(
+            click.option(f"--{kind}", multiple=True, metavar="NAME", help=f"a {kind}; * for all")
+            for kind in _KINDS
+        ),
+        click.option("--cluster", is_flag=True, help="the cluster itself"),
+        click.option("--prefixed", is_flag=True, help="all whose name begins with NAME"),
+        click.option("--resource-pattern-type", hidden=True),
+        click.option("--host", metavar="ADDRESS", help="only from this address (default: any)"),
+        click.option("--deny", is_flag=True, help="deny instead of allow"),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
 
-    args.prefixed = args.prefixed or (args.resource_pattern_type or "").lower() == "prefixed"
-    if args.principal is not None:
-        access_admin.check_principal(args.principal)
-    args.operation = [access_admin.parse_operation(one) for one in args.operation or ()]
-    return _add(args) if args.action == "add" else _matching(args)
 
-
-def _add(args: argparse.Namespace) -> int:
-    from distributary.kafka import access_admin
-
-    wanted = _new(args)
-    access_admin.add_acls(cluster_of(args), wanted)
-    _show(args, wanted)
+@acls_group.command("list")
+@_acl_options
+@cluster_options
+def list_acls(args: Args) -> int:
+    """List the ACLs that match."""
+    _show(args, _matching(args))
     return 0
 
 
-def _matching(args: argparse.Namespace) -> int:
+@acls_group.command("add")
+@_acl_options
+@click.option("--producer", is_flag=True, help="everything that a producer needs on --topic")
+@click.option("--consumer", is_flag=True, help="everything that a consumer needs on --topic and --group")
+@cluster_options
+def add_acls(args: Args) -> int:
+    """Add ACLs."""
     from distributary.kafka import access_admin
 
+    _normalize(args)
+    added = _new(args)
+    access_admin.add_acls(cluster_of(args), added)
+    _show(args, added)
+    return 0
+
+
+@acls_group.command("remove")
+@_acl_options
+@click.option("--execute", "--force", "execute", is_flag=True, help="do it")
+@cluster_options
+def remove_acls(args: Args) -> int:
+    """Remove all ACLs that match; without --execute only show them."""
+    found = _matching(args, remove=True)
+    _show(args, found)
+    outcome = "removed" if args.execute else "nothing was changed; remove them with --execute"
+    print_result(args, f"{len(found)} ACLs: {outcome}")
+    return 0
+
+
+def _normalize(args: Args) -> None:
+    """Check the values, and read those of Kafka's own tool."""
+    from distributary.kafka import access_admin
+
+    if args.deny_principal is not None:
+        args.principal, args.deny = args.deny_principal, True
+    args.prefixed = args.prefixed or (args.resource_pattern_type or "").lower() == "prefixed"
+    if args.principal is not None:
+        access_admin.check_principal(args.principal)
+    args.operation = [access_admin.parse_operation(one) for one in args.operation]
+
+
+def _matching(args: Args, *, remove: bool = False) -> list[Acl]:
+    """Find what the options match; with ``remove`` and --execute, remove it."""
+    from distributary.kafka import access_admin
+
+    _normalize(args)
     cluster = cluster_of(args)
-    things: list[tuple[str, str] | tuple[None, None]] = [*_things(args)] or [(None, None)]
+    resources: list[tuple[str, str] | tuple[None, None]] = [*_resources(args)] or [(None, None)]
     filters = [
         access_admin.AclFilter(
             kind,
@@ -111,58 +124,50 @@ def _matching(args: argparse.Namespace) -> int:
             False if args.deny else None,
             True if args.prefixed else None,
         )
-        for kind, name in things
+        for kind, name in resources
         for operation in args.operation or [None]
     ]
-    if args.action == "remove" and filters == [access_admin.AclFilter()]:
-        raise UsageError(
-            "which?", hint="Give --principal, --topic, --group … ; all of them at once is too much"
-        )
+    if remove and filters == [access_admin.AclFilter()]:
+        raise UsageError("which ACLs?", hint="Give at least one of --principal, --topic, --group …")
+    action = access_admin.remove_acls if remove and args.execute else access_admin.list_acls
     found: dict[Acl, None] = {}
     for one in filters:
-        execute = args.action == "remove" and args.execute
-        found |= dict.fromkeys(
-            access_admin.remove_acls(cluster, one) if execute else access_admin.list_acls(cluster, one)
-        )
-    _show(args, list(found))
-    if args.action == "remove" and not args.json:
-        said = "removed" if args.execute else "nothing was changed; remove them with --execute"
-        print(f"{len(found)} ACLs: {said}", file=sys.stderr)
-    return 0
+        found |= dict.fromkeys(action(cluster, one))
+    return list(found)
 
 
-def _new(args: argparse.Namespace) -> list[Acl]:
+def _new(args: Args) -> list[Acl]:
     from distributary.kafka.access_admin import Acl
 
-    things, host = _things(args), args.host or "*"
+    resources, host = _resources(args), args.host or "*"
     if args.principal is None:
-        raise UsageError("who?", hint="Give --principal User:NAME")
-    if not things:
-        raise UsageError("on what?", hint="Give --topic NAME, --group NAME or --cluster")
-    wanted = {kind: list(args.operation) for kind, _ in things}
-    for name, sets in _SETS.items():
+        raise UsageError("which user?", hint="Give --principal User:NAME")
+    if not resources:
+        raise UsageError("which topic or group?", hint="Give --topic NAME, --group NAME or --cluster")
+    operations_on = {kind: list(args.operation) for kind, _ in resources}
+    for name, operations_of in _ROLES.items():
         if getattr(args, name):
-            if missing := set(sets) - wanted.keys():
+            if missing := set(operations_of) - operations_on.keys():
                 raise UsageError(f"--{name} needs --{min(missing)}")
-            for kind, operations in sets.items():
-                wanted[kind] += operations
-    if not any(wanted.values()):
-        raise UsageError("what may be done?", hint="Give --operation read, --producer or --consumer")
+            for kind, operations in operations_of.items():
+                operations_on[kind] += operations
+    if not any(operations_on.values()):
+        raise UsageError("which operation?", hint="Give --operation read, --producer or --consumer")
     return [
         Acl(kind, name, args.principal, operation, host, not args.deny, args.prefixed)
-        for kind, name in things
-        for operation in dict.fromkeys(wanted[kind])
+        for kind, name in resources
+        for operation in dict.fromkeys(operations_on[kind])
     ]
 
 
-def _things(args: argparse.Namespace) -> list[tuple[str, str]]:
+def _resources(args: Args) -> list[tuple[str, str]]:
     from distributary.kafka.access_admin import CLUSTER
 
     found = [(kind, name) for kind in _KINDS for name in getattr(args, kind.replace("-", "_")) or ()]
     return [*found, *([("cluster", CLUSTER)] if args.cluster else [])]
 
 
-def _show(args: argparse.Namespace, acls: Sequence[Acl]) -> None:
+def _show(args: Args, acls: Sequence[Acl]) -> None:
     if args.json:
         print_json([one._asdict() for one in acls])
         return
@@ -176,4 +181,4 @@ def _show(args: argparse.Namespace, acls: Sequence[Acl]) -> None:
         )
         for one in acls
     ]
-    print(columns(rows, ("PRINCIPAL", "MAY", "OPERATION", "ON", "FROM")))
+    print_table(rows, ("PRINCIPAL", "MAY", "OPERATION", "ON", "FROM"))

@@ -1,93 +1,177 @@
-"""The argument parsers: one for the program, one for each command, none of which imports the others'."""
+"""What our commands add to click's: common options, examples in the help, one object with all values."""
 
 from __future__ import annotations
 
-import argparse
-import shutil
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from distributary.cli.commands import COMMANDS, Command, CommandModule, load
-from distributary.errors import CommandMissing
+import click
+
+from distributary.cli.commands import BY_NAME
+from distributary.errors import UsageError
+
+if TYPE_CHECKING:
+    from distributary.config import Config
 
 PROGRAM = "distributary"
 
-_DESCRIPTION = "Streams from Kafka, reduced by Spark, to every subscriber: live, in order, with nothing lost."
+COMPLETE = "_DISTRIBUTARY_COMPLETE"
+"""The environment variable by which a completion script asks for completions."""
 
-_EXAMPLES = (
-    "distributary up                     run the stack that distributary.toml describes",
-    "distributary config                 check distributary.toml",
-    "distributary help settings          list every setting",
-)
+_COMMON = "Common options"
 
 
-def program_parser(width: int | None = None) -> argparse.ArgumentParser:
-    """Parse what stands before the command's name."""
-    rows = "\n".join(f"  {command.name:<11} {command.help}" for command in COMMANDS)
-    epilog = f"commands:\n{rows}\n\n{examples(_EXAMPLES)}"
-    parser = argparse.ArgumentParser(
-        PROGRAM,
-        usage=f"{PROGRAM} [--config FILE] [--json] COMMAND …",
-        description=_DESCRIPTION,
-        epilog=epilog,
-        formatter_class=_formatter(width),
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="store_true", help="print the version")
-    add_common(parser, first=True)
-    return parser
+class Args(SimpleNamespace):
+    """The values of a command's options and arguments by name, with those of the common options."""
+
+    config: Path | None
+    json: bool
+    debug: bool
 
 
-def command_parser(
-    command: Command, module: CommandModule | None, width: int | None = None
-) -> argparse.ArgumentParser:
-    """Parse what stands after the command's name; with no module only ``--help`` is of use."""
-    parser = argparse.ArgumentParser(
-        f"{PROGRAM} {command.name}",
-        description=command.help[0].upper() + command.help[1:] + ".",
-        epilog=examples(module.EXAMPLES) if module else "This command is not part of this installation.",
-        formatter_class=_formatter(width),
-        allow_abbrev=False,
-    )
-    if module:
-        module.add(parser)
-    add_common(parser)
-    return parser
+class Option(click.Option):
+    """An option that is shown under a heading of its own in the help."""
+
+    def __init__(self, *names: Any, section: str = "Options", **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.section = section
 
 
-def add_common(parser: argparse.ArgumentParser, *, first: bool = False) -> None:
-    """Add the options that every command has; they may stand before the command's name or after it."""
-    absent = argparse.SUPPRESS
-    group = parser.add_argument_group("common options")
-    group.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        default=None if first else absent,
-        help="the configuration file (default: DISTRIBUTARY_CONFIG, else ./distributary.toml)",
-    )
-    flags = {"--json": "print JSON, errors too", "--debug": "print the Python trace of an error"}
-    for flag, text in flags.items():
-        group.add_argument(flag, action="store_true", default=False if first else absent, help=text)
+class _Documented(click.Command):
+    """What commands and groups share.
+
+    ``examples`` end the help. ``renamed`` maps options of Kafka's own tools to ours.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        examples: Sequence[str] = (),
+        renamed: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(name, **settings)
+        self.examples = examples
+        self.renamed = renamed or {}
+        self.params += _common_options()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Replace the options of Kafka's own tools, then parse."""
+        return super().parse_args(ctx, [self.renamed.get(word, word) for word in args])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the actions of a group, then the options by their headings."""
+        if isinstance(self, click.Group):
+            self.format_commands(ctx, formatter)
+        sections: dict[str, list[tuple[str, str]]] = {}
+        help_option = self.get_help_option(ctx)
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                section = _COMMON if param is help_option else getattr(param, "section", "Options")
+                sections.setdefault(section, []).append(record)
+        for name, rows in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(rows, col_max=26)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}\n" for line in self.examples))
 
 
-def examples(lines: Sequence[str]) -> str:
-    """Lay out examples for the end of a help text."""
-    return "examples:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+class Command(_Documented):
+    """A command; its function gets one Args and returns the exit status."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the function with one Args."""
+        assert self.callback is not None
+        return ctx.invoke(self.callback, Args(**ctx.params, **ctx.obj))
 
 
-def help_text(command: Command, width: int | None = None) -> str:
-    """The help of a command, also where its module is missing; a program of its own answers for itself."""
-    if command.main:
-        return ""
-    try:
-        module: CommandModule | None = load(command)
-    except CommandMissing:
-        module = None
-    return command_parser(command, module, width).format_help()
+class Group(_Documented, click.Group):
+    """A command with actions, in the order in which they are defined."""
+
+    command_class = Command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in the order of their definition."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each action with the first sentence of its help."""
+        with formatter.section("Actions"):
+            formatter.write_dl([(name, one.get_short_help_str(200)) for name, one in self.commands.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the action that comes first in the arguments."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:  # which knows no names that are loaded on demand
+            raise click.NoSuchCommand(
+                error.command_name, possibilities=self.list_commands(ctx), ctx=ctx
+            ) from None
 
 
-def _formatter(width: int | None) -> partial[argparse.RawDescriptionHelpFormatter]:
-    columns = width or min(shutil.get_terminal_size().columns, 110)
-    return partial(argparse.RawDescriptionHelpFormatter, width=columns, max_help_position=26)
+def command(
+    name: str, *, details: str = "", cls: type[Command] = Command, **settings: Any
+) -> Callable[[Callable[..., int]], Command]:
+    """Define a command of the table; ``details`` follow its line in the help."""
+    return click.command(name, cls=cls, help=_help(name, details), **settings)
+
+
+def group(name: str, *, details: str = "", cls: type[Group] = Group, **settings: Any) -> Group:
+    """Define a command of the table that has actions."""
+    return cls(name, help=_help(name, details), subcommand_metavar="ACTION …", **settings)
+
+
+def _help(name: str, details: str) -> str:
+    line = f"{BY_NAME[name].help}."
+    return f"{line}\n\n{details}" if details else line
+
+
+def _common_options() -> list[click.Parameter]:
+    """The options that may be given before the command's name or after it; the last one counts."""
+
+    def store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        common = ctx.ensure_object(dict)  # of the program; the contexts of its commands share it
+        if value or param.name not in common:
+            common[param.name] = value
+
+    def common(name: str, help: str, **settings: Any) -> Option:
+        return Option([name], help=help, section=_COMMON, expose_value=False, callback=store, **settings)
+
+    default = "default: DISTRIBUTARY_CONFIG, else ./distributary.toml"
+    return [
+        common(
+            "--config",
+            f"the configuration file ({default})",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+        ),
+        common("--json", "print JSON, also for errors", is_flag=True),
+        common("--debug", "print the Python traceback of an error", is_flag=True),
+    ]
+
+
+def check_exclusive(args: Args, *options: str, required: bool = False) -> None:
+    """Raise UsageError when several of the options are given, or with ``required`` none of them."""
+    values = {option: getattr(args, option[2:].replace("-", "_")) for option in options}
+    given = [option for option, value in values.items() if value is not None and value is not False]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} and {given[1]} exclude each other", hint="Leave one of them out")
+    if required and not given:
+        raise UsageError(f"one of these is required: {', '.join(options)}")
+
+
+def load_config(args: Args, overrides: Mapping[str, str] | None = None, *, required: bool = True) -> Config:
+    """Load the configuration of a command line; ConfigError as `distributary.config.load` raises it."""
+    from distributary.config import load
+
+    return load(args.config, overrides=overrides or {}, required=required)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from distributary.cli.kafka_options import add_kafka, cluster_of, settings_of
-from distributary.cli.output import config_of, print_note
+import click
+
+from distributary.cli.command_line import Args, command, load_config
+from distributary.cli.kafka_options import cluster_of, cluster_options, settings_of
+from distributary.cli.output import print_note
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,129 +20,114 @@ if TYPE_CHECKING:
     from distributary.kafka.admin import Cluster
     from distributary.kafka.record_text import Seen
 
-NAME = "consume"
-HELP = "print the records of a topic"
-EXAMPLES = (
-    "distributary consume sportsbook.odds                        new records, until Ctrl-C",
-    "distributary consume sportsbook.odds --from-beginning --max-messages 10",
-    'distributary consume sportsbook.odds --from "15 m" --until-end --json    the last quarter of an hour',
-    "distributary consume sportsbook.odds --from -5 --partition 0 --show key,offset,timestamp",
-    "distributary consume sportsbook.odds --group sportsbook.checks  from its offsets, and commit them",
-)
-
 CLIENT_ID = "distributary-consume"
 GROUP = "distributary.consume"
-"""Who reads without a group has a name too, because Kafka's lists of who may what go by it."""
+"""The group of a reader without --group, because ACLs name groups."""
 
 PARTS = ("timestamp", "partition", "offset", "headers", "key")
 
 _POLL = 0.2
 
 
-def habits(words: Sequence[str]) -> list[str]:
-    """Understand what users of kafka-console-consumer.sh type."""
-    renamed = {
+@command(
+    "consume",
+    renamed={
         "--consumer.config": "--command-config",
         "--offset": "--from",
         "--formatter-property": "--property",
-    }
-    return [renamed.get(word, word) for word in words]
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument("topic", nargs="?", help="the topic")
-    parser.add_argument("--topic", dest="option", help=argparse.SUPPRESS)
-    parser.add_argument("--from-beginning", action="store_true", help="the same as --from earliest")
-    parser.add_argument(
-        "--from",
-        dest="start",
-        metavar="PLACE",
-        help='earliest, latest, an offset, -N (from the end), a time, or how long ago ("15 m")',
-    )
-    parser.add_argument("--partition", type=int, action="append", help="only this one; may be repeated")
-    parser.add_argument("--max-messages", type=int, metavar="N", help="stop after N records")
-    parser.add_argument("--until-end", action="store_true", help="stop at what was the end at the start")
-    parser.add_argument("--timeout-ms", type=int, metavar="MS", help="stop after so long without a record")
-    parser.add_argument(
-        "--group", metavar="GROUP", help="read as a member of it, from its offsets, and commit"
-    )
-    parser.add_argument("--client-id", default=CLIENT_ID, help="its first word is the application")
-    parser.add_argument("--force", action="store_true", help="whatever the naming convention and others say")
-    parser.add_argument(
-        "--format", choices=("text", "json", "hex", "base64"), default="text", help="of values"
-    )
-    parser.add_argument("--show", metavar="A,B", help=f"before the value: {', '.join(PARTS)}")
-    parser.add_argument("--separator", default="\t", metavar="TEXT", help="between them (default: a tab)")
-    parser.add_argument(
-        "--uncommitted", action="store_true", help="records of open and aborted transactions too"
-    )
-    parser.add_argument("--property", action="append", help=argparse.SUPPRESS)
-    add_kafka(parser, action=False)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print until Ctrl-C or the wanted end."""
+    },
+    examples=(
+        "distributary consume sportsbook.odds                        new records, until Ctrl-C",
+        "distributary consume sportsbook.odds --from-beginning --max-messages 10",
+        'distributary consume sportsbook.odds --from "15 m" --until-end --json    the last 15 minutes',
+        "distributary consume sportsbook.odds --from -5 --partition 0 --show key,offset,timestamp",
+        "distributary consume sportsbook.odds --group sportsbook.checks  from its offsets, and commit them",
+    ),
+)
+@click.argument("topic", required=False, metavar="TOPIC", help="the topic")
+@click.option("--topic", "option", hidden=True)
+@click.option("--from-beginning", is_flag=True, help="the same as --from earliest")
+@click.option(
+    "--from",
+    "start",
+    metavar="POSITION",
+    help='earliest, latest, an offset, -N (from the end), a time, or how long ago ("15 m")',
+)
+@click.option("--partition", type=int, multiple=True, metavar="N", help="only this one; may be repeated")
+@click.option("--max-messages", type=int, metavar="N", help="stop after N records")
+@click.option("--until-end", is_flag=True, help="stop at the end that the topic had at the start")
+@click.option("--timeout-ms", type=int, metavar="MS", help="stop after this time without a record")
+@click.option("--group", metavar="GROUP", help="read as a member of this group, from its offsets, and commit")
+@click.option("--client-id", default=CLIENT_ID, metavar="ID", help="its first word names the application")
+@click.option("--force", is_flag=True, help="ignore the naming convention and other applications' groups")
+@click.option(
+    "--format",
+    type=click.Choice(("text", "json", "hex", "base64")),
+    default="text",
+    help="how to print values (default: text)",
+)
+@click.option("--show", metavar="A,B", help=f"print before the value: {', '.join(PARTS)}")
+@click.option("--separator", default="\t", metavar="TEXT", help="between them (default: a tab)")
+@click.option("--uncommitted", is_flag=True, help="also records of open and aborted transactions")
+@click.option("--property", multiple=True, hidden=True)
+@cluster_options
+def consume_command(args: Args) -> int:
+    """Print until Ctrl-C or the requested end."""
     args.topic = args.topic or args.option
     if not args.topic:
         raise UsageError("which topic?", hint="As in: distributary consume sportsbook.odds")
     parts = _parts(args)
     if args.from_beginning:
         args.start = args.start or "earliest"
-    config = config_of(args, required=False)
+    config = load_config(args, required=False)
     with contextlib.suppress(KeyboardInterrupt):
-        _print(_seen(args, config), args, parts)
+        _print(_records(args, config), args, parts)
     return 0
 
 
-def _print(records: Iterator[Seen], args: argparse.Namespace, parts: Sequence[str]) -> None:
+def _print(records: Iterator[Seen], args: Args, parts: Sequence[str]) -> None:
     from distributary.kafka import record_text
 
     with contextlib.closing(records):  # type: ignore[type-var]
-        for seen in records:
+        for record in records:
             if args.json:
-                print(record_text.as_json(seen), flush=True)
+                print(record_text.as_json(record), flush=True)
             else:
-                print(record_text.as_line(seen, args.format, parts, separator=args.separator), flush=True)
+                print(record_text.as_line(record, args.format, parts, separator=args.separator), flush=True)
 
 
-def _seen(args: argparse.Namespace, config: Config) -> Iterator[Seen]:
-    """The records, one by one, until the wanted end."""
+def _records(args: Args, config: Config) -> Iterator[Seen]:
+    """The records, one by one, until the requested end."""
     from distributary.kafka import offset_spec, topic_offsets
 
-    place = offset_spec.parse(args.start) if args.start else None
+    start = offset_spec.parse(args.start) if args.start else None
     cluster = cluster_of(args, config)
-    asked = place or offset_spec.OffsetSpec("latest")
-    held = dict(topic_offsets.offset_ranges(cluster, args.topic, asked))
-    if args.partition is not None:
-        if wrong := set(args.partition) - set(held):
+    spec = start or offset_spec.OffsetSpec("latest")
+    ranges = dict(topic_offsets.offset_ranges(cluster, args.topic, spec))
+    if args.partition:
+        if wrong := set(args.partition) - set(ranges):
             raise UsageError(
-                f"topic {args.topic} has no partition {min(wrong)}", hint=f"It has 0 to {max(held)}"
+                f"topic {args.topic} has no partition {min(wrong)}", hint=f"It has 0 to {max(ranges)}"
             )
-        held = {number: held[number] for number in args.partition}
+        ranges = {number: ranges[number] for number in args.partition}
     if args.group:
-        if place is not None or args.partition is not None:
+        if start is not None or args.partition:
             raise UsageError(
                 "a group reads from its own offsets",
                 hint="Set them with: distributary groups reset, or leave --group out",
             )
-        yield from _as_member(args, config, cluster, {number: one.end for number, one in held.items()})
+        yield from _as_member(args, config, cluster, {number: one.end for number, one in ranges.items()})
         return
-    if place is not None and place.kind == "offset":
-        for number, one in held.items():
-            if not one.first <= place.value <= one.end:
-                print(
-                    f"partition {number} has {one.first} to {one.end}, not {place.value}: "
-                    "reading from the nearest",
-                    file=sys.stderr,
-                )
-    starts = {number: offset_spec.resolve(asked, one) for number, one in held.items()}
-    yield from _assigned(args, cluster, starts, {number: one.end for number, one in held.items()})
+    if start is not None and start.kind == "offset":
+        for number, one in ranges.items():
+            if not one.first <= start.value <= one.end:
+                offsets = f"has offsets {one.first} to {one.end}, not {start.value}"
+                print(f"partition {number} {offsets}: reading from the nearest", file=sys.stderr)
+    starts = {number: offset_spec.resolve(spec, one) for number, one in ranges.items()}
+    yield from _assigned(args, cluster, starts, {number: one.end for number, one in ranges.items()})
 
 
-def _assigned(
-    args: argparse.Namespace, cluster: Cluster, starts: dict[int, int], ends: dict[int, int]
-) -> Iterator[Seen]:
+def _assigned(args: Args, cluster: Cluster, starts: dict[int, int], ends: dict[int, int]) -> Iterator[Seen]:
     from confluent_kafka import TopicPartition
 
     consumer = _consumer(args, cluster, GROUP)
@@ -149,9 +136,7 @@ def _assigned(
     yield from _polled(args, consumer, left, ends, cluster.servers, commit=False)
 
 
-def _as_member(
-    args: argparse.Namespace, config: Config, cluster: Cluster, ends: dict[int, int]
-) -> Iterator[Seen]:
+def _as_member(args: Args, config: Config, cluster: Cluster, ends: dict[int, int]) -> Iterator[Seen]:
     from distributary.kafka.group_admin import check_group_free
 
     if not args.force:
@@ -161,7 +146,7 @@ def _as_member(
     yield from _polled(args, consumer, set(ends), ends, cluster.servers, commit=True)
 
 
-def _consumer(args: argparse.Namespace, cluster: Cluster, group: str) -> Any:
+def _consumer(args: Args, cluster: Cluster, group: str) -> Any:
     from confluent_kafka import Consumer
 
     from distributary.kafka import librdkafka
@@ -178,7 +163,7 @@ def _consumer(args: argparse.Namespace, cluster: Cluster, group: str) -> Any:
 
 
 def _polled(
-    args: argparse.Namespace,
+    args: Args,
     consumer: Any,
     left: set[int],
     ends: dict[int, int],
@@ -186,7 +171,7 @@ def _polled(
     *,
     commit: bool,
 ) -> Iterator[Seen]:
-    """Poll until the wanted end: ``left`` has the partitions that were not read to their end yet."""
+    """Poll until the requested end; ``left`` are the partitions not read to their end yet."""
     from confluent_kafka import KafkaError, KafkaException
 
     from distributary.kafka.kafka_errors import admin_error
@@ -214,7 +199,7 @@ def _polled(
                 left.discard(number)
                 continue
             count += 1
-            yield _as_seen(message)
+            yield _record(message)
             if message.offset() + 1 >= ends.get(number, 0):
                 left.discard(number)
             if commit:
@@ -225,7 +210,7 @@ def _polled(
         consumer.close()
 
 
-def _as_seen(message: Any) -> Seen:
+def _record(message: Any) -> Seen:
     from distributary.kafka.record_text import Seen
 
     kind, stamp = message.timestamp()
@@ -240,7 +225,7 @@ def _as_seen(message: Any) -> Seen:
     )
 
 
-def _parts(args: argparse.Namespace) -> list[str]:
+def _parts(args: Args) -> list[str]:
     found = [part.strip() for part in (args.show or "").split(",") if part.strip()]
     for name, value in settings_of(args.property).items():
         part = name.removeprefix("print.")
@@ -251,9 +236,9 @@ def _parts(args: argparse.Namespace) -> list[str]:
                 found.append(part)
         else:
             raise UsageError(
-                f"--property {name} is not known",
-                hint="There are print.key, print.offset … and key.separator",
+                f"unknown --property {name}",
+                hint="There are: print.key, print.offset …, key.separator",
             )
-    if strange := [part for part in found if part not in PARTS]:
-        raise UsageError(f"--show {strange[0]!r} is not known", hint=f"There are: {', '.join(PARTS)}")
+    if unknown := [part for part in found if part not in PARTS]:
+        raise UsageError(f"unknown --show {unknown[0]!r}", hint=f"There are: {', '.join(PARTS)}")
     return sorted(set(found), key=PARTS.index)

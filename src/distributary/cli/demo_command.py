@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from distributary.errors import UsageError
+import click
 
-NAME = "demo"
-HELP = "run the stack with a live example feed and page"
-EXAMPLES = (
-    "distributary demo                    watch in the terminal and in the browser",
-    "distributary demo --rate 500         500 changes a second instead of 60",
-    "distributary demo --fresh            in a folder of its own, gone afterwards",
-    "distributary demo --seconds 60 --json",
-)
+from distributary.cli.command_line import Args, command
+from distributary.demo.demo_producer import MATCHES, RATE
+from distributary.errors import UsageError
 
 DATA_DIR = Path(".distributary") / "demo"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    from distributary.demo.demo_producer import MATCHES, RATE
-
-    parser.description = (
-        f"{parser.description}\nA simulated sportsbook: thousands of odds change every minute."
-        f" Keeps its data in {DATA_DIR}.\n"
-        "--config takes another file, which must have the views odds and matches."
-    )
-    number = f"(default: {RATE:g})"
-    parser.add_argument("--rate", type=float, default=RATE, metavar="N", help=f"changes a second {number}")
-    parser.add_argument(
-        "--matches", type=int, default=MATCHES, metavar="N", help=f"matches on the board (default: {MATCHES})"
-    )
-    parser.add_argument("--seconds", type=float, metavar="S", help="stop by itself after so long")
-    parser.add_argument("--no-board", action="store_true", help="print the addresses and no more")
-    parser.add_argument("--fresh", action="store_true", help="use a temporary folder instead of the kept one")
-
-
-def run(args: argparse.Namespace) -> int:
+@command(
+    "demo",
+    details=f"A simulated sportsbook: thousands of odds change every minute. Its data is in {DATA_DIR}. "
+    "--config takes another file, which must define the views odds and matches.",
+    examples=(
+        "distributary demo                    watch in the terminal and in the browser",
+        "distributary demo --rate 500         500 changes a second instead of 60",
+        "distributary demo --fresh            in a temporary folder, deleted afterwards",
+        "distributary demo --seconds 60 --json",
+    ),
+)
+@click.option("--rate", type=float, default=RATE, metavar="N", help=f"changes a second (default: {RATE:g})")
+@click.option(
+    "--matches", type=int, default=MATCHES, metavar="N", help=f"matches on the board (default: {MATCHES})"
+)
+@click.option("--seconds", type=float, metavar="S", help="stop after this time")
+@click.option("--no-board", is_flag=True, help="print the addresses only")
+@click.option("--fresh", is_flag=True, help="use a temporary folder")
+def demo_command(args: Args) -> int:
     """Run until Ctrl-C, SIGTERM or ``--seconds``; 0 when all was stopped cleanly."""
     import asyncio
     import os
@@ -47,11 +40,11 @@ def run(args: argparse.Namespace) -> int:
     from distributary.demo.demo_run import Options, demo, prepare
 
     if args.rate <= 0:
-        raise UsageError(f"--rate must be over 0, not {args.rate:g}")
+        raise UsageError(f"--rate must be above 0, got {args.rate:g}")
     if args.matches < 1:
-        raise UsageError(f"--matches must be at least 1, not {args.matches}")
+        raise UsageError(f"--matches must be at least 1, got {args.matches}")
     if args.seconds is not None and args.seconds <= 0:
-        raise UsageError(f"--seconds must be over 0, not {args.seconds:g}")
+        raise UsageError(f"--seconds must be above 0, got {args.seconds:g}")
     options = Options(
         config=args.config,
         data_dir=None if args.fresh else DATA_DIR.absolute(),

@@ -1,15 +1,15 @@
-"""What the commands for Kafka share: which cluster, the habits of Kafka's own tools, names and settings."""
+"""What the commands for Kafka share: which cluster, the options of Kafka's own tools, names and settings."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from distributary.cli.command_line import add_common
-from distributary.cli.output import config_of
+import click
+
+from distributary.cli.command_line import Args, Group, Option, load_config
 from distributary.errors import StackNotRunning, UsageError
 
 if TYPE_CHECKING:
@@ -19,63 +19,96 @@ if TYPE_CHECKING:
 
 TIMEOUT = 10.0
 
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-def add_kafka(parser: argparse.ArgumentParser, *, action: bool = True) -> None:
-    """Add the options that say which cluster; to the parser of an action, the common ones too."""
-    group = parser.add_argument_group("cluster")
-    group.add_argument(
-        "--bootstrap-server",
-        "--bootstrap-servers",
-        dest="bootstrap_server",
-        metavar="HOST:PORT",
-        help="a broker (default: kafka.bootstrap_servers, else the stack that runs here)",
-    )
-    group.add_argument(
-        "--command-config",
-        type=Path,
-        metavar="FILE",
-        help="client properties, as Kafka's tools take them (default: kafka.properties)",
-    )
-    group.add_argument(
-        "--timeout",
-        type=float,
-        default=TIMEOUT,
-        metavar="SECONDS",
-        help=f"how long to wait for a broker (default: {TIMEOUT:g})",
-    )
-    if action:
-        add_common(parser)
+FILE = click.Path(path_type=Path)
 
 
-def habits(
-    words: Sequence[str], actions: Iterable[str], others: Mapping[str, str] | None = None
-) -> list[str]:
-    """Understand ``--create --topic t`` as ``create --topic t``; ``others`` maps further flags to actions."""
-    known = {f"--{action}": action for action in actions} | dict(others or {})
-    words = settings_understood(words)
-    if any(word in known.values() for word in words[:1]):
-        return list(words)
+def cluster_options(function: Decorated) -> Decorated:
+    """Add the options that say which cluster."""
+    options = (
+        click.option(
+            "--timeout",
+            type=float,
+            default=TIMEOUT,
+            metavar="SECONDS",
+            help=f"how long to wait for a broker (default: {TIMEOUT:g})",
+            cls=Option,
+            section="Cluster",
+        ),
+        click.option(
+            "--command-config",
+            type=FILE,
+            metavar="FILE",
+            help="client properties, as in Kafka's own tools (default: kafka.properties)",
+            cls=Option,
+            section="Cluster",
+        ),
+        click.option(
+            "--bootstrap-server",
+            "--bootstrap-servers",
+            "bootstrap_server",
+            metavar="HOST:PORT",
+            help="a broker (default: kafka.bootstrap_servers, else the stack that runs here)",
+            cls=Option,
+            section="Cluster",
+        ),
+    )
+    for option in options:
+        function = option(function)
+    return function
+
+
+def names_argument(metavar: str, option: str) -> Callable[[Decorated], Decorated]:
+    """Add names as words, or by the option that Kafka's own tool has for them."""
+
+    def add(function: Decorated) -> Decorated:
+        hidden = click.option(option, "option", multiple=True, hidden=True)
+        words = click.argument("names", nargs=-1, metavar=f"[{metavar}]…", help="one or more names")
+        return hidden(words(function))
+
+    return add
+
+
+class KafkaGroup(Group):
+    """A group that also accepts what users of Kafka's own tools type: ``--create --topic t``."""
+
+    def __init__(self, *names: Any, flags: dict[str, str] | None = None, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.flags = flags or {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the action first, then parse."""
+        flags = {f"--{action}": action for action in self.commands} | self.flags
+        return super().parse_args(ctx, normalize_kafka_args(args, flags))
+
+
+def normalize_kafka_args(words: Sequence[str], flags: dict[str, str]) -> list[str]:
+    """Turn ``--create --topic t`` into ``create --topic t``; ``flags`` has the action of each flag."""
+    words = rewrite_config_flag(words)
+    if not words or words[0] in flags.values():
+        return words
     for at, word in enumerate(words):
-        if word in known:
-            return [known[word], *words[:at], *words[at + 1 :]]
-    return list(words)
+        if word in flags:
+            return [flags[word], *words[:at], *words[at + 1 :]]
+    return words
 
 
-def settings_understood(words: Sequence[str]) -> list[str]:
-    """Understand ``--config NAME=VALUE`` as ``--set NAME=VALUE``: ours is ``--config FILE``."""
+def rewrite_config_flag(words: Sequence[str]) -> list[str]:
+    """Turn ``--config NAME=VALUE`` into ``--set NAME=VALUE``: ours is ``--config FILE``."""
     found = list(words)
     for at, word in enumerate(found):
-        follows = found[at + 1] if at + 1 < len(found) else ""
-        if word == "--add-config" or (word == "--config" and "=" in follows):
+        following = found[at + 1] if at + 1 < len(found) else ""
+        if word == "--add-config" or (word == "--config" and "=" in following):
             found[at] = "--set"
         elif word.startswith("--config=") and word.count("=") > 1:
             found[at] = word.replace("--config=", "--set=", 1)
     return found
 
 
-def kafka_of(args: argparse.Namespace, config: Config | None = None) -> Kafka:
-    """Which cluster a command line means; raises StackNotRunning when it means none."""
-    config = config or config_of(args, required=False)
+def kafka_of(args: Args, config: Config | None = None) -> Kafka:
+    """Return the cluster that a command line means; raises StackNotRunning when there is none."""
+    config = config or load_config(args, required=False)
     kafka = config.kafka
     if args.command_config is not None:
         kafka = replace(kafka, properties={**kafka.properties, **read_properties(args.command_config)})
@@ -89,32 +122,33 @@ def kafka_of(args: argparse.Namespace, config: Config | None = None) -> Kafka:
     state = running(config.data_dir)
     if state is None or "kafka" not in state.addresses:
         raise StackNotRunning(
-            f"no Kafka is named, and no stack runs in {config.data_dir}",
+            f"no Kafka cluster is given, and no stack runs in {config.data_dir}",
             hint="Give --bootstrap-server HOST:PORT, set kafka.bootstrap_servers, or start: distributary up",
         )
-    # The properties are for the cluster of a user; the embedded one has its own, or none.
+    # The properties are for the user's cluster; the embedded one has its own, or none.
     return embedded_kafka(replace(kafka, properties={}), state.addresses["kafka"], config.data_dir)
 
 
-def cluster_of(args: argparse.Namespace, config: Config | None = None) -> Cluster:
-    """The cluster, once a broker of it answers; raises KafkaUnavailable."""
+def cluster_of(args: Args, config: Config | None = None) -> Cluster:
+    """Connect to the cluster of a command line; raises KafkaUnavailable."""
     from distributary.kafka.admin import connect
 
     return connect(kafka_of(args, config), args.timeout)
 
 
-def names_of(args: argparse.Namespace, what: str) -> list[str]:
+def names_of(args: Args, what: str) -> list[str]:
     """The names that were given, as words or by Kafka's option; raises UsageError when there is none."""
-    found = [*getattr(args, "names", ()), *(one for text in args.option or () for one in text.split(","))]
+    found = [*args.names, *(name for text in args.option for name in text.split(","))]
     if not found:
-        raise UsageError(f"which {what}?", hint=f"Name it: distributary {args.command} {args.action} NAME")
+        path = click.get_current_context().command_path
+        raise UsageError(f"which {what}?", hint=f"Name it: {path} NAME")
     return list(dict.fromkeys(found))
 
 
-def settings_of(texts: Iterable[str] | None) -> dict[str, str]:
-    """Read NAME=VALUE, also several joined by commas as Kafka's tools have them (lists in [brackets])."""
+def settings_of(texts: Iterable[str]) -> dict[str, str]:
+    """Read NAME=VALUE pairs, also several joined by commas as in Kafka's tools (lists in [brackets])."""
     found: dict[str, str] = {}
-    for text in texts or ():
+    for text in texts:
         for part in _parts(text):
             name, equals, value = part.partition("=")
             if not equals or not name.strip():
@@ -142,7 +176,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _parts(text: str) -> list[str]:
-    """Split at commas, but not within brackets, nor where what follows is no NAME=."""
+    """Split at commas, but not within brackets, nor where no NAME= follows."""
     parts: list[str] = []
     depth = 0
     for piece in text.split(","):

@@ -1,27 +1,33 @@
-"""The program ``distributary``: finds the command, runs it, and turns every error into one line.
+"""The program ``distributary``: runs a command, and turns every error into one line.
 
-Exit status: 0 done, 1 an error, 2 a wrong configuration or command line, 130 interrupted, 141 the
-reader of our output went away.
+Exit status: 0 success, 1 an error, 2 a wrong configuration or command line, 130 interrupted, 141 the
+reader of our output closed it.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import importlib
 import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from distributary.cli.command_line import PROGRAM, command_parser, program_parser
-from distributary.cli.commands import BY_NAME, Command, load
+import click
+
+from distributary.cli.command_line import COMPLETE, PROGRAM, Command, Group
+from distributary.cli.commands import BY_NAME, CommandEntry
 from distributary.errors import CommandMissing, ConfigError, DistributaryError, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 OK, FAILED, USAGE, INTERRUPTED, PIPE = 0, 1, 2, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program and give its exit status; raises nothing, prints no trace (but with ``--debug``)."""
+    """Run the program and return its exit status; raises nothing, prints no traceback without ``--debug``."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         status = _run(words)
@@ -32,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _close_stdout()
         return PIPE
-    except SystemExit as end:  # argparse, after --help or a usage message
+    except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED if end.code else OK
     except Exception as error:
         if "--debug" in words:
@@ -44,53 +50,84 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    place = _command_place(words)
-    parser = program_parser()
-    args = parser.parse_args(words[:place])
-    if args.version:
-        print(f"{PROGRAM} {version()}")
-        return OK
-    if place == len(words):
-        parser.print_help(sys.stderr)
-        return USAGE
-    command = BY_NAME.get(words[place])
-    if command is None:
-        raise _no_command(words[place])
-    return _dispatch(command, words[place + 1 :], args)
+    if instruction := os.environ.get(COMPLETE):
+        from click.shell_completion import shell_complete
 
-
-def _dispatch(command: Command, words: list[str], args: argparse.Namespace) -> int:
+        return shell_complete(program, {}, PROGRAM, COMPLETE, instruction)
     try:
-        module = load(command)
-    except CommandMissing:
-        if "-h" in words or "--help" in words:
-            command_parser(command, None).print_help()
-            return OK
-        raise
-    if command.main:
-        if args.json and "--json" not in words:
-            words = ["--json", *words]
-        status: int = module.main(words)  # type: ignore[attr-defined]
-        return status
-    words = getattr(module, "habits", list)(words)
-    command_parser(command, module).parse_args(words, args)
-    return module.run(args)
+        with program.make_context(PROGRAM, words) as ctx:
+            return program.invoke(ctx) or OK
+    except click.exceptions.Exit as end:  # after --help or --version
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        if error.ctx:
+            print(error.ctx.get_help(), file=sys.stderr)
+        return USAGE
+    except click.UsageError as error:
+        raise _usage_error(error) from None
 
 
-def _command_place(words: list[str]) -> int:
-    """Find the first word that is neither an option nor ``--config``'s file."""
-    place = 0
-    while place < len(words) and words[place].startswith("-"):
-        place += 2 if words[place] == "--config" else 1
-    return min(place, len(words))
+class Program(Group):
+    """The group of all commands, which imports the module of a command when that is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in the order of the table."""
+        return list(BY_NAME)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command."""
+        entry = BY_NAME.get(name)
+        return load(entry) if entry else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each command with its line of the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(entry.name, entry.help) for entry in BY_NAME.values()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer commands and options, without importing anything."""
+        from click.shell_completion import CompletionItem
+
+        names = [entry for entry in BY_NAME.values() if entry.name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(entry.name, help=entry.help) for entry in names), *options]
 
 
-def _no_command(word: str) -> UsageError:
-    import difflib
+def load(entry: CommandEntry) -> click.Command:
+    """Import a command; where its module or a package is missing, one that raises CommandMissing when run."""
+    try:
+        found = vars(importlib.import_module(entry.module)).values()
+    except ModuleNotFoundError as error:
+        return _missing(entry, error.name or "")
+    return next(one for one in found if isinstance(one, click.Command) and one.name == entry.name)
 
-    near = difflib.get_close_matches(word, BY_NAME, 1, 0.5)
-    hint = f'Did you mean "{near[0]}"?' if near else f"There are: {', '.join(BY_NAME)}"
-    return UsageError(f'there is no command "{word}"', hint=hint)
+
+def _missing(entry: CommandEntry, module: str) -> Command:
+    def fail(args: object) -> int:
+        if entry.module == module or entry.module.startswith(module + "."):
+            raise CommandMissing(f'the command "{entry.name}" is not part of this installation')
+        raise CommandMissing(
+            f'the command "{entry.name}" needs the package "{module}", which is not installed',
+            hint="Reinstall Distributary: pip install --upgrade distributary",
+        )
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    text = f"{entry.help}.\n\nThis command is not part of this installation."
+    return Command(entry.name, callback=fail, help=text, context_settings=anything)
+
+
+def _usage_error(error: click.UsageError) -> UsageError:
+    """Say what click found in our form: no capital, no full stop, and a hint."""
+    message, ctx = error.format_message(), error.ctx
+    near: list[str] = []
+    if isinstance(error, click.NoSuchCommand | click.NoSuchOption):
+        message, near = error.message, error.possibilities or []
+    hint = f"See: {ctx.command_path} --help" if ctx else ""
+    if near:
+        hint = f'Did you mean "{near[0]}"?'
+    elif ctx and isinstance(error, click.NoSuchCommand) and isinstance(ctx.command, Group):
+        hint = f"There are: {', '.join(ctx.command.list_commands(ctx))}"
+    return UsageError(message[:1].lower() + message[1:].rstrip("."), hint=hint)
 
 
 def _report(error: Exception, *, as_json: bool) -> None:
@@ -103,8 +140,8 @@ def _report(error: Exception, *, as_json: bool) -> None:
     if as_json:
         body: dict[str, object] = {"code": code, "message": message, "hint": hint, "retry": retry}
         if isinstance(error, ConfigError):
-            places = ("file", "line", "key", "message", "nearest")
-            body["problems"] = [{name: getattr(p, name) for name in places} for p in error.problems]
+            fields = ("file", "line", "key", "message", "nearest")
+            body["problems"] = [{name: getattr(p, name) for name in fields} for p in error.problems]
         print(json.dumps({"error": body}, ensure_ascii=False), file=sys.stderr)
         return
     for line in message.splitlines() or [""]:
@@ -114,15 +151,15 @@ def _report(error: Exception, *, as_json: bool) -> None:
 
 
 def _status(error: Exception) -> int:
-    """A missing module is no mistake in the command line: it fails, with nothing for the user to correct."""
+    """The exit status of an error; a missing module is not a mistake in the command line."""
     if isinstance(error, CommandMissing):
         return FAILED
     return USAGE if isinstance(error, ConfigError | UsageError) else FAILED
 
 
 def _close_stdout() -> None:
-    """Keep the interpreter from flushing into the closed pipe at its end."""
-    # Where stdout is no file of the system (a test's buffer) there is nothing to flush.
+    """Keep the interpreter from flushing into the closed pipe at exit."""
+    # Where stdout has no file descriptor (a test's buffer) there is nothing to flush.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -135,3 +172,34 @@ def version() -> str:
         return metadata.version(PROGRAM)
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        print(f"{PROGRAM} {version()}")
+        ctx.exit()
+
+
+program = Program(
+    PROGRAM,
+    help="Streams from Kafka, reduced by Spark, to every subscriber: live, in order, with nothing lost.",
+    options_metavar="[OPTIONS]",
+    subcommand_metavar="COMMAND …",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="print the version",
+        )
+    ],
+    examples=(
+        "distributary up                     run the stack that distributary.toml describes",
+        "distributary config                 check distributary.toml",
+        "distributary help settings          list every setting",
+    ),
+)
+"""The command line as a whole."""

@@ -1,88 +1,57 @@
-"""``distributary plan``: how many partitions and brokers for a given rate, retention and size."""
+"""``distributary plan``: estimate partitions and brokers for a given rate, retention and size."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
+import click
+
+from distributary.cli.command_line import Args, command
 from distributary.cli.output import columns, print_json
 from distributary.errors import UsageError
+from distributary.kafka.capacity import Load, size
 
-NAME = "plan"
-HELP = "reckon how many partitions and brokers a topic needs"
-EXAMPLES = (
-    "distributary plan --rate 50000 --size 500 --retention 7d",
-    "distributary plan --rate 50000 --size 500 --retention 7d --consumer-rate 4000 --broker-disk 2TiB",
+_DEFAULT = Load(1, 1, 1)
+
+
+def _number(name: str, default: float, text: str) -> Callable[[Callable[[Args], int]], Callable[[Args], int]]:
+    """An option that is a number, with its default in the help."""
+    shown = f"{text} (default: {default:g})"
+    return click.option(name, type=type(default), default=default, metavar="N", help=shown)
+
+
+def _bytes(name: str, default: float, text: str) -> Callable[[Callable[[Args], int]], Callable[[Args], int]]:
+    """An option that is a number of bytes, with its default in the help."""
+    shown = size(default).replace(" ", "")
+    return click.option(name, default=shown, metavar="BYTES", help=f"{text} (default: {shown})")
+
+
+@command(
+    "plan",
+    details="Shows the arithmetic, so that you can use your own figures.",
+    examples=(
+        "distributary plan --rate 50000 --size 500 --retention 7d",
+        "distributary plan --rate 50000 --size 500 --retention 7d --consumer-rate 4000 --broker-disk 2TiB",
+    ),
 )
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    from distributary.kafka.capacity import Load, size
-
-    one = Load(1, 1, 1)
-    parser.description = (
-        f"{parser.description}\nShows its arithmetic, so that you can put your own figures in."
-    )
-    parser.add_argument("--rate", type=float, required=True, metavar="N", help="records a second, on average")
-    parser.add_argument(
-        "--size", required=True, metavar="BYTES", help="of a record, compressed as it is kept: 500, 2k"
-    )
-    parser.add_argument("--retention", required=True, metavar="TIME", help="how long it is kept: 12h, 7d")
-    parser.add_argument(
-        "--replication-factor",
-        type=int,
-        default=one.replication,
-        metavar="N",
-        help=f"(default: {one.replication})",
-    )
-    parser.add_argument(
-        "--readers",
-        type=int,
-        default=one.readers,
-        metavar="N",
-        help="consumer groups that read all of it (default: 1)",
-    )
-    parser.add_argument(
-        "--headroom",
-        type=float,
-        default=one.headroom,
-        metavar="X",
-        help=f"peaks, as times the average (default: {one.headroom:g})",
-    )
-    parser.add_argument(
-        "--consumer-rate", type=float, metavar="N", help="records/s that one consumer manages"
-    )
-    sizes = {
-        "partition-rate": (one.partition_rate, "bytes/s that one partition takes"),
-        "broker-rate": (one.broker_rate, "bytes/s that one broker moves"),
-        "broker-disk": (one.broker_disk, "bytes of disk of one broker"),
-    }
-    for name, (value, text) in sizes.items():
-        shown = size(value).replace(" ", "")
-        parser.add_argument(f"--{name}", default=shown, metavar="BYTES", help=f"{text} (default: {shown})")
-    parser.add_argument(
-        "--disk-fill",
-        type=float,
-        default=one.disk_fill,
-        metavar="X",
-        help=f"how full disks may be (default: {one.disk_fill:g})",
-    )
-    parser.add_argument(
-        "--broker-partitions",
-        type=int,
-        default=one.broker_partitions,
-        metavar="N",
-        help=f"replicas that one broker may hold (default: {one.broker_partitions})",
-    )
-
-
-def run(args: argparse.Namespace) -> int:
+@click.option("--rate", type=float, required=True, metavar="N", help="records a second, on average")
+@click.option("--size", required=True, metavar="BYTES", help="of a record, compressed: 500, 2k")
+@click.option("--retention", required=True, metavar="TIME", help="how long records are kept: 12h, 7d")
+@_number("--replication-factor", _DEFAULT.replication, "replicas of each partition")
+@_number("--readers", _DEFAULT.readers, "consumer groups that read the whole topic")
+@_number("--headroom", _DEFAULT.headroom, "peak rate as a multiple of the average")
+@click.option("--consumer-rate", type=float, metavar="N", help="records a second that one consumer handles")
+@_bytes("--partition-rate", _DEFAULT.partition_rate, "bytes a second of one partition")
+@_bytes("--broker-rate", _DEFAULT.broker_rate, "bytes a second of one broker")
+@_bytes("--broker-disk", _DEFAULT.broker_disk, "bytes of disk of one broker")
+@_number("--disk-fill", _DEFAULT.disk_fill, "how full disks may become")
+@_number("--broker-partitions", _DEFAULT.broker_partitions, "replicas that one broker may have")
+def plan_command(args: Args) -> int:
     """Print the arithmetic and its result."""
     from distributary.config import parse_duration
-    from distributary.kafka.capacity import Load, plan, size
+    from distributary.kafka.capacity import plan
 
-    answer = plan(
+    estimate = plan(
         Load(
             rate=args.rate,
             size=_read("--size", args.size, _size),
@@ -99,15 +68,20 @@ def run(args: argparse.Namespace) -> int:
         )
     )
     if args.json:
-        steps = [step._asdict() for step in answer.steps]
+        steps = [step._asdict() for step in estimate.steps]
         print_json(
-            {"partitions": answer.partitions, "brokers": answer.brokers, "disk": answer.disk, "steps": steps}
+            {
+                "partitions": estimate.partitions,
+                "brokers": estimate.brokers,
+                "disk": estimate.disk,
+                "steps": steps,
+            }
         )
         return 0
-    print(columns(answer.steps, ("WHAT", "HOW", "RESULT")))
+    print(columns(estimate.steps, ("WHAT", "HOW", "RESULT")))
     print(
-        f"\n{answer.partitions} partitions on {answer.brokers} brokers, {size(answer.disk)} of disk in all. "
-        "Add a broker if one may fail at a peak."
+        f"\n{estimate.partitions} partitions on {estimate.brokers} brokers, {size(estimate.disk)} of disk in "
+        "total. Add a broker if one may fail at a peak."
     )
     return 0
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from distributary.cli.kafka_options import add_kafka, cluster_of, settings_of
-from distributary.cli.output import config_of, print_json
+import click
+
+from distributary.cli.command_line import Args, check_exclusive, command, load_config
+from distributary.cli.kafka_options import FILE, cluster_of, cluster_options, settings_of
+from distributary.cli.output import print_json, print_result
 from distributary.errors import KafkaUnavailable, UsageError
 
 if TYPE_CHECKING:
@@ -20,65 +21,55 @@ if TYPE_CHECKING:
     from distributary.kafka.record_router import RecordRouter
     from distributary.kafka.record_text import Record
 
-NAME = "produce"
-HELP = "write lines as records to a topic"
-EXAMPLES = (
-    "echo '{\"price\": 2}' | distributary produce sportsbook.odds --key m1",
-    "distributary produce sportsbook.odds --keys < lines          each line is key:value",
-    "distributary produce sportsbook.odds --json-lines -f records.jsonl    as `consume --json` prints them",
-    "distributary produce sportsbook.odds --whole -f one.bin -f two.bin    a record a file",
-    "distributary produce --topic sportsbook.odds --property parse.key=true --property key.separator=,",
-)
-
 _FLUSH = 30.0
+"""Seconds to wait for the last acknowledgements."""
 
 
-def habits(words: Sequence[str]) -> list[str]:
-    """Understand what users of kafka-console-producer.sh type."""
-    renamed = {
+@command(
+    "produce",
+    renamed={
         "--broker-list": "--bootstrap-server",
         "--producer.config": "--command-config",
         "--reader-property": "--property",
-    }
-    return [renamed.get(word, word) for word in words]
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument("topic", nargs="?", help="the topic")
-    parser.add_argument("--topic", dest="option", help=argparse.SUPPRESS)
-    parser.add_argument("-f", "--file", type=Path, action="append", help="read it, not standard input")
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--keys", action="store_true", help="each line is a key, a separator and a value")
-    how.add_argument(
-        "--json-lines", action="store_true", help="each line is an object with key, value, headers …"
-    )
-    how.add_argument("--whole", action="store_true", help="all of a file is one record's value")
-    parser.add_argument("--key-separator", default=":", metavar="TEXT", help="with --keys (default: a colon)")
-    parser.add_argument("--key", help="the key of every record")
-    parser.add_argument("--partition", type=int, help="write to this partition (default: by key)")
-    parser.add_argument("--header", action="append", metavar="NAME=VALUE", help="a header of every record")
-    parser.add_argument(
-        "--null", metavar="TEXT", help="a key or value that is this text is null: a tombstone"
-    )
-    parser.add_argument("--set", action="append", metavar="NAME=VALUE", help="a property of the producer")
-    parser.add_argument("--property", action="append", help=argparse.SUPPRESS)
-    add_kafka(parser, action=False)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Write all, acknowledged; an error says which line was not."""
+    },
+    examples=(
+        "echo '{\"price\": 2}' | distributary produce sportsbook.odds --key m1",
+        "distributary produce sportsbook.odds --keys < lines          each line is key:value",
+        "distributary produce sportsbook.odds --json-lines -f records.jsonl    output of `consume --json`",
+        "distributary produce sportsbook.odds --whole -f one.bin -f two.bin    one record from each file",
+        "distributary produce --topic sportsbook.odds --property parse.key=true --property key.separator=,",
+    ),
+)
+@click.argument("topic", required=False, metavar="TOPIC", help="the topic")
+@click.option("--topic", "option", hidden=True)
+@click.option(
+    "-f", "--file", type=FILE, multiple=True, metavar="FILE", help="read this file, not standard input"
+)
+@click.option("--keys", is_flag=True, help="each line is a key, a separator and a value")
+@click.option("--json-lines", is_flag=True, help="each line is an object with key, value, headers …")
+@click.option("--whole", is_flag=True, help="each file is the value of one record")
+@click.option("--key-separator", default=":", metavar="TEXT", help="with --keys (default: a colon)")
+@click.option("--key", metavar="TEXT", help="the key of every record")
+@click.option("--partition", type=int, metavar="N", help="write to this partition (default: by key)")
+@click.option("--header", multiple=True, metavar="NAME=VALUE", help="a header of every record")
+@click.option("--null", metavar="TEXT", help="a key or value equal to TEXT is null: a tombstone")
+@click.option("--set", multiple=True, metavar="NAME=VALUE", help="a property of the producer")
+@click.option("--property", multiple=True, hidden=True)
+@cluster_options
+def produce_command(args: Args) -> int:
+    """Write all records; an error names the first line that was not acknowledged."""
     from confluent_kafka import Producer
 
     from distributary.kafka import librdkafka
     from distributary.kafka.record_router import create_router
     from distributary.kafka.topics import get_topic
 
+    check_exclusive(args, "--keys", "--json-lines", "--whole")
     topic = args.topic or args.option
     if not topic:
         raise UsageError("which topic?", hint="As in: distributary produce sportsbook.odds")
     _console_properties(args)
-    config = config_of(args, required=False)
+    config = load_config(args, required=False)
     cluster = cluster_of(args, config)
     count = get_topic(cluster.admin, topic).partitions
     if args.partition is not None and not 0 <= args.partition < count:
@@ -91,38 +82,32 @@ def run(args: argparse.Namespace) -> int:
     )
     writer = _Writer(producer, topic, args, count, cluster, create_router(config))
     try:
-        for place, line in _lines(args):
-            writer.write(place, line)
+        for source, line in _lines(args):
+            writer.write(source, line)
     finally:
         writer.flush()
-    _tell(writer, topic, as_json=args.json)
-    return 1 if writer.unfit else 0
+    _print_counts(writer, topic, args)
+    return 1 if writer.invalid else 0
 
 
-def _tell(writer: _Writer, topic: str, *, as_json: bool) -> None:
-    if as_json:
-        other = {"routed": dict(writer.routed), "dead_letters": dict(writer.unfit)}
+def _print_counts(writer: _Writer, topic: str, args: Args) -> None:
+    if args.json:
+        other = {"routed": dict(writer.routed), "dead_letters": dict(writer.invalid)}
         written = {"written": writer.written.total(), "partitions": dict(writer.written)}
         print_json({"topic": topic, **written, **{name: found for name, found in other.items() if found}})
         return
-    print(f"topic {topic}: {writer.written.total():,} records written", file=sys.stderr)
+    print_result(args, f"topic {topic}: {writer.written.total():,} records written")
     for target, count in writer.routed.items():
-        print(f"topic {target}: {count:,} records written by a route", file=sys.stderr)
-    for target, count in writer.unfit.items():
-        print(f"topic {target}: {count:,} records that do not fit; first {writer.first}", file=sys.stderr)
+        print_result(args, f"topic {target}: {count:,} records written by a route")
+    for target, count in writer.invalid.items():
+        print_result(args, f"topic {target}: {count:,} dead letters; the first is {writer.first}")
 
 
 class _Writer:
     """Hands records to the producer and keeps the first failure."""
 
     def __init__(
-        self,
-        producer: Any,
-        topic: str,
-        args: argparse.Namespace,
-        count: int,
-        cluster: Cluster,
-        router: RecordRouter,
+        self, producer: Any, topic: str, args: Args, count: int, cluster: Cluster, router: RecordRouter
     ) -> None:
         self._producer = producer
         self._cluster = cluster
@@ -137,13 +122,13 @@ class _Writer:
         """Records of the topic itself, by partition."""
         self.routed: Counter[str] = Counter()
         """Records that routes took to other topics, by topic."""
-        self.unfit: Counter[str] = Counter()
-        """Records that do not fit, by the topic of dead letters."""
+        self.invalid: Counter[str] = Counter()
+        """Invalid records, by the topic of their dead letters."""
         self.first = ""
-        """Where the first of those is, and why."""
+        """The line of the first of those, and why it is invalid."""
 
-    def write(self, place: str, line: bytes) -> None:
-        """Write one line; raises what is wrong with it, or with one before it."""
+    def write(self, source: str, line: bytes) -> None:
+        """Write one line; raises its error, or that of a line before it."""
         from confluent_kafka import KafkaException
 
         from distributary.kafka import kafka_errors
@@ -152,10 +137,10 @@ class _Writer:
         try:
             record = self._record(line)
         except UsageError as error:
-            raise UsageError(f"{place}: {error.message}", hint=error.hint) from None
+            raise UsageError(f"{source}: {error.message}", hint=error.hint) from None
         partition = record.partition if self._args.partition is None else self._args.partition
         if partition >= self._count:
-            raise UsageError(f"{place}: topic {self._topic} has no partition {partition}")
+            raise UsageError(f"{source}: topic {self._topic} has no partition {partition}")
 
         outgoing = OutgoingRecord(
             self._topic,
@@ -167,8 +152,8 @@ class _Writer:
         )
         outgoing = self._router.route(outgoing)
         if outgoing.reason:
-            self._note_unfit(place, outgoing)
-        what = f"{place}: not written to {outgoing.topic}"
+            self._note_invalid(source, outgoing)
+        what = f"{source}: not written to {outgoing.topic}"
 
         def delivered(error: Any, message: Any) -> None:
             if error is None:
@@ -190,7 +175,7 @@ class _Writer:
                 break
             except BufferError:
                 self._serve(self._producer.poll, 0.1)
-            except KafkaException as error:  # refused before it was sent: too large, above all
+            except KafkaException as error:  # refused before it was sent, for example because it is too large
                 raise kafka_errors.admin_error(error, what, self._servers, writing=True) from None
         self._serve(self._producer.poll, 0)
         self._raise()
@@ -201,26 +186,26 @@ class _Writer:
         elif not outgoing.reason:
             self.routed[outgoing.topic] += 1
 
-    def _note_unfit(self, place: str, outgoing: OutgoingRecord) -> None:
+    def _note_invalid(self, source: str, outgoing: OutgoingRecord) -> None:
         from distributary.kafka.outgoing_record import ensure_dead_letter_topic
 
-        if outgoing.topic not in self.unfit:
+        if outgoing.topic not in self.invalid:
             ensure_dead_letter_topic(self._cluster.admin, outgoing.topic)
-        self.first = self.first or f"{place}: {outgoing.reason}"
-        self.unfit[outgoing.topic] += 1
+        self.first = self.first or f"{source}: {outgoing.reason}"
+        self.invalid[outgoing.topic] += 1
 
     def flush(self) -> None:
-        """Wait until all is acknowledged; raises when it is not."""
-        soon = time.monotonic() + 1
-        while len(self._producer) and self._failure is None and time.monotonic() < soon:
-            self._serve(self._producer.poll, 0.05)  # which has the reason of what ends it
+        """Wait until all records are acknowledged; raises when they are not."""
+        deadline = time.monotonic() + 1
+        while len(self._producer) and self._failure is None and time.monotonic() < deadline:
+            self._serve(self._producer.poll, 0.05)  # a failure shows here with its reason
         self._raise()
         left = self._serve(self._producer.flush, _FLUSH)
         self._raise()
         if left:
             raise KafkaUnavailable(
                 f"{left} records for {self._topic} are not acknowledged by Kafka at {self._servers}",
-                hint="Check that it runs, and try again; they may still arrive",
+                hint="Check that Kafka runs, and try again; the records may still arrive",
             )
 
     def _serve(self, call: Callable[[float], int], seconds: float) -> int:
@@ -230,7 +215,7 @@ class _Writer:
 
         try:
             return librdkafka.serve(call, seconds)
-        except KafkaException as error:  # nothing more can be written, whatever else failed meanwhile
+        except KafkaException as error:  # nothing more can be written, so this replaces another failure
             self._failure = kafka_errors.admin_error(
                 error, f"writing to {self._topic}", self._servers, writing=True
             )
@@ -258,8 +243,8 @@ class _Writer:
         return record if args.key is None else record._replace(key=args.key.encode())
 
 
-def _lines(args: argparse.Namespace) -> Iterator[tuple[str, bytes]]:
-    """The lines with their places; whole files with ``--whole``."""
+def _lines(args: Args) -> Iterator[tuple[str, bytes]]:
+    """The lines, each with its file and number; whole files with ``--whole``."""
     for path in args.file or [None]:
         try:
             with sys.stdin.buffer if path is None else path.open("rb") as file:
@@ -274,8 +259,8 @@ def _lines(args: argparse.Namespace) -> Iterator[tuple[str, bytes]]:
             raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _console_properties(args: argparse.Namespace) -> None:
-    """Read what Kafka's console producer calls properties of its reader."""
+def _console_properties(args: Args) -> None:
+    """Apply what Kafka's console producer calls properties of its reader."""
     for name, value in settings_of(args.property).items():
         if name == "parse.key":
             args.keys = value.lower() == "true"
@@ -286,5 +271,5 @@ def _console_properties(args: argparse.Namespace) -> None:
             args.null = value
         else:
             raise UsageError(
-                f"--property {name} is not known", hint="There are parse.key, key.separator and null.marker"
+                f"unknown --property {name}", hint="There are: parse.key, key.separator, null.marker"
             )

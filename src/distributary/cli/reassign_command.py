@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distributary.cli.kafka_options import add_kafka, cluster_of
-from distributary.cli.output import columns, print_json
+import click
+
+from distributary.cli.command_line import Args, check_exclusive, command
+from distributary.cli.kafka_options import FILE, cluster_of, cluster_options
+from distributary.cli.output import print_json, print_result, print_table
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
     from distributary.kafka.admin import Cluster
 
-NAME = "reassign"
-HELP = "move replicas between brokers"
-EXAMPLES = (
-    "distributary reassign sportsbook.odds --brokers 1,2,3                     what would move where",
-    "distributary reassign sportsbook.odds --brokers 1,2,3 --replication-factor 3 --execute",
-    "distributary reassign --list                                              what is under way",
-    "distributary reassign sportsbook.odds --cancel",
-    "distributary reassign --reassignment-json-file plan.json --execute        as Kafka's own tool has it",
-)
-
 Plan = dict[str, dict[int, list[int]]]
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument("topics", nargs="*", metavar="TOPIC", help="the topics to move")
-    parser.add_argument("--brokers", "--broker-list", metavar="1,2,3", help="where their replicas should be")
-    parser.add_argument("--replication-factor", type=int, help="replicas of each (default: as many as now)")
-    parser.add_argument("--reassignment-json-file", type=Path, metavar="FILE", help="the moves themselves")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--execute", action="store_true", help="do it; it goes on in the brokers")
-    what.add_argument("--list", "--verify", action="store_true", help="show what is under way")
-    what.add_argument("--cancel", action="store_true", help="call off what is under way (of these topics)")
-    add_kafka(parser, action=False)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Show or do the moves."""
+@command(
+    "reassign",
+    examples=(
+        "distributary reassign sportsbook.odds --brokers 1,2,3                     show what would move",
+        "distributary reassign sportsbook.odds --brokers 1,2,3 --replication-factor 3 --execute",
+        "distributary reassign --list                                              show what is moving",
+        "distributary reassign sportsbook.odds --cancel",
+        "distributary reassign --reassignment-json-file plan.json --execute        the plan of Kafka's tool",
+    ),
+)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]…", help="the topics to move")
+@click.option("--brokers", "--broker-list", "brokers", metavar="1,2,3", help="the brokers of the replicas")
+@click.option(
+    "--replication-factor", type=int, metavar="N", help="replicas of each partition (default: as now)"
+)
+@click.option("--reassignment-json-file", type=FILE, metavar="FILE", help="a file with the moves")
+@click.option("--execute", is_flag=True, help="start the moves; the brokers complete them")
+@click.option("--list", "--verify", "list", is_flag=True, help="show the moves in progress")
+@click.option("--cancel", is_flag=True, help="cancel the moves in progress (of these topics)")
+@cluster_options
+def reassign_command(args: Args) -> int:
+    """Show or start the moves."""
+    check_exclusive(args, "--execute", "--list", "--cancel")
     if args.list:
         return _list(args)
     if args.cancel:
@@ -50,45 +49,42 @@ def run(args: argparse.Namespace) -> int:
     given = read_file(args.reassignment_json_file) if args.reassignment_json_file else None
     if given is None and (not args.topics or not args.brokers):
         raise UsageError(
-            "what should go where?", hint="Give TOPIC --brokers 1,2,3, or --reassignment-json-file"
+            "which topics, to which brokers?", hint="Give TOPIC --brokers 1,2,3, or --reassignment-json-file"
         )
     brokers = _numbers(args.brokers or "")
     cluster = cluster_of(args)
-    now = _now(cluster, args.topics or sorted(given or {}))
+    current = _current(cluster, args.topics or sorted(given or {}))
     _check_brokers(cluster, brokers)
-    plan = given if given is not None else _spread(now, brokers, args.replication_factor)
-    _check(cluster, now, plan)
-    return _do(args, cluster, now, plan)
+    plan = given if given is not None else _spread(current, brokers, args.replication_factor)
+    _check(cluster, current, plan)
+    return _do(args, cluster, current, plan)
 
 
-def _do(args: argparse.Namespace, cluster: Cluster, now: Plan, plan: Plan) -> int:
+def _do(args: Args, cluster: Cluster, current: Plan, plan: Plan) -> int:
     from distributary.kafka import reassignment
 
     moves = {
-        topic: {number: to for number, to in places.items() if to != now[topic][number]}
+        topic: {number: to for number, to in places.items() if to != current[topic][number]}
         for topic, places in plan.items()
     }
     moves = {topic: places for topic, places in moves.items() if places}
     if args.execute and moves:
         reassignment.alter(cluster, moves)
     if args.json:
-        print_json({"executed": args.execute, "moves": as_kafkas(moves)})
+        print_json({"executed": args.execute, "moves": plan_json(moves)})
         return 0
     rows = [
-        (topic, str(number), _shown(now[topic][number]), _shown(to))
+        (topic, str(number), _shown(current[topic][number]), _shown(to))
         for topic, places in moves.items()
         for number, to in places.items()
     ]
-    print(columns(rows, ("TOPIC", "PARTITION", "NOW", "THEN")))
-    if not moves:
-        said = "nothing has to move"
-    else:
-        said = "under way; see --list" if args.execute else "nothing was changed; do it with --execute"
-    print(said, file=sys.stderr)
+    print_table(rows, ("TOPIC", "PARTITION", "NOW", "THEN"))
+    started = "started; see --list" if args.execute else "nothing was changed; do it with --execute"
+    print_result(args, started if moves else "nothing has to move")
     return 0
 
 
-def _list(args: argparse.Namespace) -> int:
+def _list(args: Args) -> int:
     from distributary.kafka import reassignment
 
     found = [
@@ -98,30 +94,29 @@ def _list(args: argparse.Namespace) -> int:
         print_json([one._asdict() for one in found])
         return 0
     rows = [(m.topic, str(m.partition), *map(_shown, (m.replicas, m.adding, m.removing))) for m in found]
-    print(columns(rows, ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING")))
-    print(f"{len(found)} partitions under way", file=sys.stderr)
+    print_table(rows, ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"))
+    print_result(args, f"{len(found)} partitions are moving")
     return 0
 
 
-def _cancel(args: argparse.Namespace) -> int:
+def _cancel(args: Args) -> int:
     from distributary.kafka import reassignment
 
     cluster = cluster_of(args)
-    off: dict[str, dict[int, None]] = {}
+    cancelled: dict[str, dict[int, None]] = {}
     for one in reassignment.moving(cluster):
         if not args.topics or one.topic in args.topics:
-            off.setdefault(one.topic, {})[one.partition] = None
-    if off:
-        reassignment.alter(cluster, off)
-    count = sum(map(len, off.values()))
+            cancelled.setdefault(one.topic, {})[one.partition] = None
+    if cancelled:
+        reassignment.alter(cluster, cancelled)
+    count = sum(map(len, cancelled.values()))
+    print_result(args, f"{count} partitions: cancelled")
     if args.json:
         print_json({"cancelled": count})
-    else:
-        print(f"{count} partitions: called off", file=sys.stderr)
     return 0
 
 
-def _now(cluster: Cluster, topics: list[str]) -> Plan:
+def _current(cluster: Cluster, topics: list[str]) -> Plan:
     from distributary.kafka import topic_admin
 
     return {
@@ -130,21 +125,21 @@ def _now(cluster: Cluster, topics: list[str]) -> Plan:
     }
 
 
-def _spread(now: Plan, brokers: list[int], replication: int | None) -> Plan:
+def _spread(current: Plan, brokers: list[int], replication: int | None) -> Plan:
     from distributary.kafka.reassignment import spread
 
     return {
         topic: spread(places, brokers, replication or max(map(len, places.values())))
-        for topic, places in now.items()
+        for topic, places in current.items()
     }
 
 
-def _check(cluster: Cluster, now: Plan, plan: Plan) -> None:
+def _check(cluster: Cluster, current: Plan, plan: Plan) -> None:
     for topic, places in plan.items():
         for number in places:
-            if number not in now[topic]:
+            if number not in current[topic]:
                 raise UsageError(
-                    f"topic {topic} has no partition {number}", hint=f"It has 0 to {max(now[topic])}"
+                    f"topic {topic} has no partition {number}", hint=f"It has 0 to {max(current[topic])}"
                 )
     _check_brokers(cluster, [broker for places in plan.values() for to in places.values() for broker in to])
 
@@ -152,12 +147,12 @@ def _check(cluster: Cluster, now: Plan, plan: Plan) -> None:
 def _check_brokers(cluster: Cluster, brokers: list[int]) -> None:
     known = {int(number) for number in cluster.admin.list_topics(timeout=20).brokers}
     if missing := set(brokers) - known:
-        there = ", ".join(map(str, sorted(known)))
-        raise UsageError(f"there is no broker {min(missing)}", hint=f"There are: {there}")
+        brokers_text = ", ".join(map(str, sorted(known)))
+        raise UsageError(f"no such broker: {min(missing)}", hint=f"There are: {brokers_text}")
 
 
 def read_file(path: Path) -> Plan:
-    """Read moves from Kafka's own form of them."""
+    """Read the moves from a file of Kafka's own tool."""
     try:
         found: Plan = {}
         for row in json.loads(path.read_text(encoding="utf-8"))["partitions"]:
@@ -167,13 +162,13 @@ def read_file(path: Path) -> Plan:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         raise UsageError(
-            f"{path} has not the form that it should",
+            f"{path} is not in the expected format",
             hint='As in: {"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}], "version": 1}',
         ) from None
 
 
-def as_kafkas(plan: Plan) -> dict[str, object]:
-    """Write moves in Kafka's own form, which its tool and ours read."""
+def plan_json(plan: Plan) -> dict[str, object]:
+    """The moves in the format of Kafka's own tool, which ours reads too."""
     rows = [
         {"topic": topic, "partition": number, "replicas": to}
         for topic, places in plan.items()
@@ -186,7 +181,7 @@ def _numbers(text: str) -> list[int]:
     try:
         return [int(one) for one in text.split(",") if one.strip()]
     except ValueError:
-        raise UsageError(f"--brokers {text!r}: brokers are named by their ids", hint="As in: 1,2,3") from None
+        raise UsageError(f"--brokers {text!r}: expected ids of brokers", hint="As in: 1,2,3") from None
 
 
 def _shown(numbers: list[int]) -> str:

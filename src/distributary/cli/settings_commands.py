@@ -1,50 +1,93 @@
-"""``distributary help``: explain a command, a section or a setting."""
+"""The commands about settings: ``distributary config`` and ``distributary help``."""
 
 from __future__ import annotations
 
-import argparse
+from typing import cast
 
-from distributary.cli.command_line import help_text, program_parser
-from distributary.cli.commands import BY_NAME, load
+import click
+
+from distributary.cli.command_line import Args, Command, command, load_config
+from distributary.cli.commands import BY_NAME
+from distributary.cli.output import print_json, print_table
+from distributary.cli.settings_help import UNITS, list_text, section_text, setting_text
+from distributary.config.problems import nearest
+from distributary.config.settings_table import GROUPS, SETTINGS
 from distributary.errors import UsageError
 
-NAME = "help"
-HELP = "explain a command, a section or a setting"
-EXAMPLES = (
-    "distributary help up                the command up",
-    "distributary help settings          every setting",
-    "distributary help kafka             the settings of [kafka]",
-    "distributary help views.ttl         one setting",
+
+class _CommandWithSettings(Command):
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, then every setting."""
+        super().format_epilog(ctx, formatter)
+        formatter.write(f"\nSettings:\n{list_text()}\n\n{UNITS}\n")
+
+
+@command(
+    "config",
+    cls=_CommandWithSettings,
+    details="Shows the source of each setting: default, file or environment.",
+    examples=(
+        "distributary config                          check ./distributary.toml",
+        "distributary --config prod.toml config --json",
+        "DISTRIBUTARY_KAFKA_PORT=9192 distributary config",
+    ),
 )
+def config_command(args: Args) -> int:
+    """Print every setting with its source; mistakes are a ConfigError (exit status 2)."""
+    from distributary.config.exposed import exposed_secrets, exposed_warning
 
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument("topic", nargs="?", help='a command, "settings", a section or a setting')
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print the text; an unknown topic is an error with the nearest."""
-    topic = args.topic
-    if topic is None:
-        program_parser().print_help()
+    config = load_config(args)
+    rows = config.effective()
+    if args.json:
+        settings = [
+            {"key": row.key, "value": row.value, "from": row.origin.kind, "place": row.origin.place}
+            for row in rows
+        ]
+        exposed = list(exposed_secrets(config))
+        print_json({"file": str(config.path), "settings": settings, "exposed": exposed})
         return 0
-    command = BY_NAME.get(topic)
-    if command and command.main:
-        status: int = load(command).main(["--help"])  # type: ignore[attr-defined]
-        return status
-    print(help_text(command).rstrip() if command else _settings(topic))
+    print_table([(row.key, row.text, str(row.origin)) for row in rows], ("SETTING", "VALUE", "FROM"))
+    print(f"\n{config.path}: valid; {_count(config.feeds, 'feed')}, {_count(config.views, 'view')}")
+    if warning := exposed_warning(config):
+        print(f"warning: {warning}")
+    return 0
+
+
+def _count(items: tuple[object, ...], word: str) -> str:
+    return f"{len(items)} {word}" if len(items) == 1 else f"{len(items)} {word}s"
+
+
+@command(
+    "help",
+    examples=(
+        "distributary help up                the command up",
+        "distributary help settings          every setting",
+        "distributary help kafka             the settings of [kafka]",
+        "distributary help views.ttl         one setting",
+    ),
+)
+@click.argument(
+    "topic", required=False, metavar="[TOPIC]", help='a command, "settings", a section or a setting'
+)
+@click.pass_context
+def help_command(ctx: click.Context, args: Args) -> int:
+    """Print the text; an unknown topic is an error with the nearest."""
+    program = ctx.find_root()
+    group = cast(click.Group, program.command)
+    if args.topic is None:
+        print(program.get_help())
+    elif command := group.get_command(program, args.topic):
+        with click.Context(command, parent=program, info_name=args.topic) as context:
+            print(command.get_help(context))
+    else:
+        print(_settings(args.topic))
     return 0
 
 
 def _settings(topic: str) -> str:
-    from distributary.cli.settings_help import UNITS, list_text, section_text, setting_text
-    from distributary.config.problems import nearest
-    from distributary.config.settings_table import GROUPS, SETTINGS
-
     if topic == "settings":
         return f"{list_text()}\n\n{UNITS}"
-    if topic and topic in GROUPS:
+    if topic in GROUPS:
         return f"{section_text(topic)}\n\n{UNITS}"
     by_key = {setting.key.replace("<name>.", ""): setting for setting in SETTINGS}
     by_env = {setting.env: setting for setting in SETTINGS}
@@ -52,5 +95,5 @@ def _settings(topic: str) -> str:
     if found:
         return setting_text(found)
     near = nearest(topic, [*BY_NAME, *GROUPS, *by_key])
-    hint = f'Did you mean "{near}"?' if near else "Try: distributary help settings"
-    raise UsageError(f'there is no command, section or setting "{topic}"', hint=hint)
+    hint = f'Did you mean "{near}"?' if near else "See: distributary help settings"
+    raise UsageError(f'no command, section or setting is called "{topic}"', hint=hint)

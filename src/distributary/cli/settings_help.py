@@ -10,8 +10,9 @@ from distributary.config.setting_field import Setting, display
 from distributary.config.settings_table import GROUPS, SETTINGS
 
 UNITS = (
-    'Durations are seconds (30) or texts ("500 ms", "30 s", "5 minutes", "1h"); sizes are bytes or texts\n'
-    '("64k", "1 MiB"). Every setting can be given by its environment variable, which wins over the file.'
+    'Durations are seconds (30) or strings ("500 ms", "30 s", "5 minutes", "1h"); sizes are bytes or\n'
+    'strings ("64k", "1 MiB"). Each setting can be given by its environment variable, which overrides the\n'
+    "file."
 )
 
 
@@ -46,13 +47,13 @@ def section_text(section: str) -> str:
 
 
 def default(setting: Setting) -> str:
-    """The default as the file would have it, or "required"."""
+    """The default as in the file, or "required"."""
     return "required" if setting.required else display(setting.note, setting.default)
 
 
 def kind(setting: Setting) -> str:
     """The type in words, with the unit."""
-    words = {"list": "list of texts", "table": "table of texts", "start": "text or time"}
-    named = words.get(setting.note.kind, setting.note.kind)
+    words = {"list": "list of strings", "table": "table of strings", "start": "string or time"}
+    kind = words.get(setting.note.kind, setting.note.kind)
     unit = "" if setting.note.kind in ("duration", "size") else setting.note.unit
-    return f"{named} ({unit})" if unit else named
+    return f"{kind} ({unit})" if unit else kind

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -11,35 +10,32 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
+
+from distributary.cli.command_line import Args, command
 from distributary.cli.output import columns, print_json
 
-NAME = "status"
-HELP = "show what runs, how far behind it is, and what is wrong"
-EXAMPLES = (
-    "distributary status                 the stack of ./distributary.toml",
-    "distributary status --watch         again every second, until Ctrl-C",
-    "distributary status --json          everything, for programs",
-    "distributary status --check         the alarms; exit status 1 when there are any, for a probe or cron",
-    "DISTRIBUTARY_CONTROL_URL=http://host:8080 distributary status",
-)
-
-ANSWER = 5.0
-"""Seconds that the control API has for its answer."""
-_EVERY = 1.0
+REQUEST_TIMEOUT = 5.0
+"""Seconds to wait for the control API."""
+_INTERVAL = 1.0
 _PART_HEADS = ("PART", "STATE", "PID", "RESTARTS", "AT")
 _CLEAR = "\x1b[H\x1b[J"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument("--watch", action="store_true", help="show it again every second, until Ctrl-C")
-    parser.add_argument(
-        "--check", action="store_true", help="show only the alarms; exit status 1 when there are any"
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Show it; an error when nothing runs there."""
+@command(
+    "status",
+    examples=(
+        "distributary status                 the stack of ./distributary.toml",
+        "distributary status --watch         refresh every second, until Ctrl-C",
+        "distributary status --json          everything, for programs",
+        "distributary status --check         the alarms; exit status 1 if there are any, for a probe or cron",
+        "DISTRIBUTARY_CONTROL_URL=http://host:8080 distributary status",
+    ),
+)
+@click.option("--watch", is_flag=True, help="refresh every second, until Ctrl-C")
+@click.option("--check", is_flag=True, help="print only the alarms; exit status 1 if there are any")
+def status_command(args: Args) -> int:
+    """Print the status; StackNotRunning when no stack runs."""
     if args.watch:
         with contextlib.suppress(KeyboardInterrupt):
             _watch(args)
@@ -56,14 +52,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_status(path: Path | None) -> dict[str, Any]:
-    """Ask the control API; where it does not answer, look for ourselves. Raises StackNotRunning."""
+    """Ask the control API; without it, look at the stack from here. Raises StackNotRunning."""
     from distributary.control.api_client import connect, stack_config
     from distributary.errors import StackNotRunning
     from distributary.stack.stack_file import running
     from distributary.subscriber.connection_settings import CONTROL_URL
 
     try:
-        found: dict[str, Any] = connect(path, timeout=ANSWER).get("/v1/status")
+        found: dict[str, Any] = connect(path, timeout=REQUEST_TIMEOUT).get("/v1/status")
         return found
     except StackNotRunning as error:
         config = stack_config(path)
@@ -75,14 +71,14 @@ def read_status(path: Path | None) -> dict[str, Any]:
         return asyncio.run(look(config, error.message))
 
 
-def _watch(args: argparse.Namespace) -> None:
+def _watch(args: Args) -> None:
     while True:
         status = read_status(args.config)
         if sys.stdout.isatty() and not args.json:
             sys.stdout.write(_CLEAR)
         _show(status, as_json=args.json)
         sys.stdout.flush()
-        time.sleep(_EVERY)
+        time.sleep(_INTERVAL)
 
 
 def _show(status: dict[str, Any], *, as_json: bool) -> None:
@@ -94,11 +90,11 @@ def _show(status: dict[str, Any], *, as_json: bool) -> None:
 
 def status_text(status: dict[str, Any]) -> str:
     """Lay a status out for people."""
-    people = status["publishers"]
+    totals = status["publishers"]
     blocks = [
         f"stack {status['stack'] or '(not supervised here)'}, distributary {status['version']}: "
-        f"{people['connections']} connections, {people['subscribers']} subscribers, "
-        f"{people['channels']} channels"
+        f"{totals['connections']} connections, {totals['subscribers']} subscribers, "
+        f"{totals['channels']} channels"
     ]
     if status["parts"]:
         blocks.append(columns([_part(part) for part in status["parts"]], _PART_HEADS))
@@ -114,10 +110,10 @@ def status_text(status: dict[str, Any]) -> str:
 
 
 def alarms_text(status: dict[str, Any]) -> str:
-    """Lay the alarms out, two lines each; without any, say what was looked at."""
+    """Lay the alarms out, two lines each; without any, list what was checked."""
     if not status["alarms"]:
-        looked = f"{_number(status['parts'], 'part')}, {_number(status['views'], 'view')}"
-        return f"no alarms: Kafka, the store, {looked} were looked at"
+        checked = f"{_number(status['parts'], 'part')}, {_number(status['views'], 'view')}"
+        return f"no alarms: checked Kafka, the store, {checked}"
     lines = []
     for alarm in status["alarms"]:
         since = max(0, status["time"] - alarm["since"]) / 1000
@@ -133,7 +129,7 @@ def _number(things: list[Any], name: str) -> str:
 def views_text(views: list[dict[str, Any]]) -> str:
     """Lay views out, one a line; a build under way has a line of its own."""
     if not views:
-        return "no views; make one with: distributary view apply -f FILE"
+        return "no views; create one with: distributary view apply -f FILE"
     rows = []
     for view in views:
         rows.append(_view(view, view["name"], view))

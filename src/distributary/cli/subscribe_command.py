@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -10,21 +9,13 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from distributary.cli.command_line import Args, command
+
 if TYPE_CHECKING:
     from distributary.auth.client_security import Trust
     from distributary.subscriber.subscribed_change import SubscribedChange
-
-NAME = "subscribe"
-HELP = "follow a view's rows in the terminal"
-EXAMPLES = (
-    "distributary subscribe odds                              the whole view, until Ctrl-C",
-    "distributary subscribe odds --where \"sport = 'football'\"",
-    "distributary subscribe odds --key m1 --key m2 --json     JSON lines, exact numbers",
-    "distributary subscribe odds --fields price,match.name    some fields of each row",
-    "distributary subscribe odds --max 0                      the rows as they are now",
-    'distributary subscribe odds --order "price desc" --limit 10',
-    "distributary subscribe odds --conflate 2s                the newest of each row, every 2 s",
-)
 
 _MARKS = {
     "add": ("+", "32"),
@@ -35,31 +26,36 @@ _MARKS = {
 }
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.add_argument("view", help="the view")
-    parser.add_argument("--where", metavar="FILTER", help="only rows that match, as in: price > 1.5 and …")
-    parser.add_argument(
-        "--key", action="append", metavar="KEY", help="only the row of this key; may be repeated"
-    )
-    parser.add_argument("--fields", metavar="LIST", help="only these fields, as in: price,match.name")
-    parser.add_argument(
-        "--from",
-        dest="start",
-        metavar="WHEN",
-        help="only what is newer than a position or a time (ISO 8601, ms)",
-    )
-    parser.add_argument("--order", metavar="FIELDS", help="only the first rows by: price desc, score.home")
-    parser.add_argument("--limit", type=int, metavar="N", help="how many they are; goes with --order")
-    parser.add_argument("--conflate", metavar="TIME", help="only the newest of each row, every 2s or 500ms")
-    parser.add_argument("--max-rate", type=float, metavar="N", help="at most N changes a second, by the same")
-    parser.add_argument("--max-bytes", metavar="SIZE", help="at most 64k, say, a second, by the same")
-    parser.add_argument("--slow", choices=("conflate", "close"), help="when this reader does not keep up")
-    parser.add_argument("--max", type=int, metavar="N", help="end after N changes; 0: after the first rows")
-    parser.add_argument("--url", action="append", help="a publisher's address (default: found by the stack)")
-
-
-def run(args: argparse.Namespace) -> int:
+@command(
+    "subscribe",
+    examples=(
+        "distributary subscribe odds                              the whole view, until Ctrl-C",
+        "distributary subscribe odds --where \"sport = 'football'\"",
+        "distributary subscribe odds --key m1 --key m2 --json     JSON lines, exact numbers",
+        "distributary subscribe odds --fields price,match.name    some fields of each row",
+        "distributary subscribe odds --max 0                      the current rows only",
+        'distributary subscribe odds --order "price desc" --limit 10',
+        "distributary subscribe odds --conflate 2s                the latest version of each row, every 2 s",
+    ),
+)
+@click.argument("view", metavar="VIEW", help="the view")
+@click.option("--where", metavar="FILTER", help="only rows that match, for example: price > 1.5")
+@click.option("--key", multiple=True, metavar="KEY", help="only the row of this key; may be repeated")
+@click.option("--fields", metavar="LIST", help="only these fields, for example: price,match.name")
+@click.option(
+    "--from", "start", metavar="WHEN", help="only changes after a position or a time (ISO 8601, ms)"
+)
+@click.option("--order", metavar="FIELDS", help="only the first rows by: price desc, score.home")
+@click.option("--limit", type=int, metavar="N", help="how many rows; requires --order")
+@click.option("--conflate", metavar="TIME", help="only the latest version of each row, every 2s or 500ms")
+@click.option("--max-rate", type=float, metavar="N", help="at most N changes a second, by conflation")
+@click.option("--max-bytes", metavar="SIZE", help="at most this many bytes a second (64k), by conflation")
+@click.option(
+    "--slow", type=click.Choice(("conflate", "close")), help="what to do when this reader falls behind"
+)
+@click.option("--max", type=int, metavar="N", help="stop after N changes; 0: after the first rows")
+@click.option("--url", multiple=True, help="a publisher's address (default: of the stack)")
+def subscribe_command(args: Args) -> int:
     """Print rows and changes until Ctrl-C or ``--max``."""
     from distributary.errors import BadQuery
     from distributary.model.order import order_of
@@ -76,16 +72,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _follow(args: argparse.Namespace) -> None:
+async def _follow(args: Args) -> None:
     from distributary.subscriber.async_subscriber import subscribe
 
     lines = json_lines if args.json else people_lines
     left = args.max
-    url = args.url or publishers(args)
+    url = list(args.url) or publishers(args)
     following = subscribe(
         args.view,
         args.where,
-        args.key,
+        args.key or None,
         fields=args.fields,
         from_position=args.start,
         order_by=args.order,
@@ -112,10 +108,10 @@ async def _follow(args: argparse.Namespace) -> None:
                 return
 
 
-def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
-    """Say how tokens are got for the stack of the configuration: its own, where it needs any.
+def own_token(args: Args) -> Callable[[], str] | None:
+    """Return what issues tokens for the stack of the configuration; None where it needs none.
 
-    A token or key of the environment goes first, and to an address that is given no other is shown.
+    A token or key of the environment takes precedence, and an address that is given gets no other.
     """
     from distributary.control.api_client import stack_config
     from distributary.model.environment_credentials import of_environment
@@ -132,8 +128,8 @@ def own_token(args: argparse.Namespace) -> Callable[[], str] | None:
     return lambda: token_issuer.own_token(config)
 
 
-def own_trust(args: argparse.Namespace) -> Trust:
-    """Say which servers are believed: also the stack that the command line means, by its certificate."""
+def own_trust(args: Args) -> Trust:
+    """Which servers are trusted: also the stack that the command line means, by its certificate."""
     from distributary.auth.client_security import Trust
     from distributary.control.api_client import stack_config
 
@@ -142,7 +138,7 @@ def own_trust(args: argparse.Namespace) -> Trust:
     return Trust.of_stack(stack_config(args.config).data_dir)
 
 
-def publishers(args: argparse.Namespace) -> list[str]:
+def publishers(args: Args) -> list[str]:
     """List the publishers of the stack that the command line means; raises StackNotRunning."""
     from distributary.control.api_client import ControlClient, find_control, not_running, stack_config
     from distributary.stack.stack_file import running
@@ -162,7 +158,7 @@ def publishers(args: argparse.Namespace) -> list[str]:
 
 
 def json_lines(change: SubscribedChange) -> Iterator[str]:
-    """Write a change as one line of JSON, with numbers as they came."""
+    """Format a change as one line of JSON, with exact numbers."""
     from distributary.subscriber.subscribed_change import encode
 
     body: dict[str, Any] = {"op": change.op}
@@ -181,32 +177,32 @@ def json_lines(change: SubscribedChange) -> Iterator[str]:
 
 
 def people_lines(change: SubscribedChange) -> Iterator[str]:
-    """Write a change for people: a mark, the key, and what is new."""
+    """Format a change for people: a mark, the key, and what is new."""
     from distributary.subscriber.subscribed_change import encode
 
     if change.op == "snapshot":
         facts = [f"{len(change.rows)} rows"] + ["stale"] * change.stale + ["incomplete"] * change.incomplete
-        yield _painted("# " + ", ".join(facts), "1")
+        yield _coloured("# " + ", ".join(facts), "1")
         for key, row in change.rows.items():
             yield f"= {key} {encode(row)}"
         return
     if change.op == "resumed":
-        yield _painted(f"# resumed ({change.tier}): what is newer", "1")
+        yield _coloured(f"# resumed ({change.tier}): newer changes follow", "1")
         return
     mark, colour = _MARKS[change.op]
     if change.op in ("stale", "fresh"):
-        yield _painted(
-            f"{mark} the source " + ("gives no records" if change.op == "stale" else "gives records again"),
+        yield _coloured(
+            f"{mark} the source " + ("sends no records" if change.op == "stale" else "sends records again"),
             colour,
         )
         return
     body = change.changed if change.op == "change" and change.changed else change.row
-    told = f"{mark} {change.key}" + (f" {encode(body)}" if body is not None else "")
-    told += f" at {change.at + 1}" if change.at is not None else ""
-    yield _painted(told + (f" without {', '.join(change.gone)}" if change.gone else ""), colour)
+    line = f"{mark} {change.key}" + (f" {encode(body)}" if body is not None else "")
+    line += f" at {change.at + 1}" if change.at is not None else ""
+    yield _coloured(line + (f" without {', '.join(change.gone)}" if change.gone else ""), colour)
 
 
-def _painted(text: str, colour: str) -> str:
+def _coloured(text: str, colour: str) -> str:
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{colour}m{text}\x1b[0m"

@@ -1,38 +1,27 @@
-"""``distributary token``: make, explain and revoke tokens; make API keys."""
+"""``distributary token``: create, inspect and revoke tokens; create API keys."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from distributary.cli.command_line import add_common
-from distributary.cli.output import columns, config_of, print_json
+import click
+
+from distributary.cli.command_line import Args, group, load_config
+from distributary.cli.output import columns, print_json
 
 if TYPE_CHECKING:
     from distributary.auth import Grant
     from distributary.config import Config
     from distributary.errors import AccessError
 
-NAME = "token"
-HELP = "make, explain and revoke tokens, and make API keys"
-EXAMPLES = (
-    "distributary token make --user ann --views odds,bets --for 1h",
-    "distributary token make --user ann --views odds --rows \"country = 'DE'\"",
-    "distributary token show - < FILE            whether it counts, and why not; others see an argument",
-    "distributary token key reports --views odds make an API key and the lines for the configuration",
-    "distributary token revoke ann               what ann was given before now no longer counts",
-    "distributary token revoke --id 4f1c         this one token no longer counts",
-)
-
-
-LISTS = {
+CLAIM_LISTS = {
     "publish": "feeds that it may publish to, over WebSocket",
     "produce": "topics that it may write to, over HTTP",
     "consume": "topics that it may read, over HTTP",
@@ -43,70 +32,51 @@ LISTS = {
 }
 """Options that are lists of names or patterns, by the claim that each becomes."""
 
+token_group = group(
+    "token",
+    examples=(
+        "distributary token create --user ann --views odds,bets --for 1h",
+        "distributary token create --user ann --views odds --rows \"country = 'DE'\"",
+        "distributary token show - < FILE            whether it is valid; others can see an argument",
+        "distributary token key reports --views odds create an API key and the lines for the configuration",
+        "distributary token revoke ann               revoke all tokens that ann has now",
+        "distributary token revoke --id 4f1c         revoke one token",
+    ),
+)
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    make = actions.add_parser(
-        "make",
-        help="sign a token for trying",
-        description="Sign a token with auth.hmac_secret (HS256). Give real ones out where people log in.",
-    )
-    make.add_argument("--user", required=True, help="whom it is for (sub)")
-    make.add_argument(
-        "--for", dest="seconds", default="1h", metavar="TIME", help="how long it counts (default: 1h)"
-    )
-    key = actions.add_parser(
-        "key",
-        help="make an API key for a service",
-        description="Make an API key. It is shown once; the configuration keeps its hash only.",
-    )
-    key.add_argument("name", help="what the configuration calls it")
-    key.add_argument("--expires", metavar="DATE", help="when it ends: 2027-01-31 (default: never)")
-    for one in (make, key):
-        one.add_argument("--views", metavar="A,B", help="views that it allows: names, or patterns with *")
-        one.add_argument("--rows", metavar="FILTER", help="only these rows of each view")
-        one.add_argument("--columns", metavar="A,B", help="only these fields of each row")
-        for name, what in LISTS.items():
-            one.add_argument(f"--{name}", metavar="A,B", help=what)
-        one.add_argument(
+
+def _grant_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
+    """Add the options that say what a token or key allows."""
+    options = [
+        click.option("--views", metavar="A,B", help="views that it allows: names, or patterns with *"),
+        click.option("--rows", metavar="FILTER", help="only these rows of each view"),
+        click.option("--columns", metavar="A,B", help="only these fields of each row"),
+        *(click.option(f"--{name}", metavar="A,B", help=text) for name, text in CLAIM_LISTS.items()),
+        click.option(
             "--operator",
-            choices=("read", "operate", "admin"),
+            type=click.Choice(("read", "operate", "admin")),
             help="read: status and metrics; operate: revoke, delete schemas; admin: everything",
-        )
-    show = actions.add_parser(
-        "show",
-        help="explain a token: whether it counts, and what it allows",
-        description="Explain a token. Other users of this machine can see the arguments of a command while "
-        "it runs, and the shell keeps them: give a token that counts on standard input, with - in its place.",
-    )
-    show.add_argument("token", help="- to read the token from standard input, or the token itself")
-    revoke = actions.add_parser("revoke", help="end what a user was given before now, or one token")
-    revoke.add_argument("user", nargs="?", help="the user (sub); key:NAME is an API key's")
-    revoke.add_argument("--id", metavar="JTI", help="one token, by its id (jti)")
-    for one in (make, key, show, revoke):
-        add_common(one)
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do the action; 1 when a shown token does not count."""
-    match args.action:
-        case "make":
-            return _make(args)
-        case "key":
-            return _key(args)
-        case "show":
-            return _show(args)
-        case _:
-            return _revoke(args)
+@token_group.command("create")
+@click.option("--user", required=True, metavar="USER", help="the user (sub)")
+@click.option("--for", "seconds", default="1h", metavar="TIME", help="how long it is valid (default: 1h)")
+@_grant_options
+def create_token(args: Args) -> int:
+    """Sign a token for a test, with auth.hmac_secret (HS256).
 
-
-def _make(args: argparse.Namespace) -> int:
+    Issue real ones where users log in.
+    """
     from distributary.auth.token_issuer import make_token
     from distributary.config import parse_duration
     from distributary.errors import TokenRefused, UsageError
 
-    auth = config_of(args, required=False).auth
+    auth = load_config(args, required=False).auth
     try:
         seconds = parse_duration(args.seconds)
     except ValueError as error:
@@ -114,9 +84,9 @@ def _make(args: argparse.Namespace) -> int:
     if seconds < 1:
         raise UsageError(f"--for {args.seconds}: too short", hint="Give at least 1 s")
     try:
-        token, claims = make_token(auth, args.user, allowed(args), seconds)
+        token, claims = make_token(auth, args.user, claims_of(args), seconds)
     except TokenRefused as error:
-        raise UsageError(f"such a token would be refused: {error.message}", hint=error.hint) from None
+        raise UsageError(f"a server would refuse this token: {error.message}", hint=error.hint) from None
     if args.json:
         print_json({"token": token, "claims": claims})
     else:
@@ -124,13 +94,21 @@ def _make(args: argparse.Namespace) -> int:
     return 0
 
 
-def _key(args: argparse.Namespace) -> int:
+@token_group.command("key")
+@click.argument("name", metavar="NAME", help="its name in the configuration")
+@click.option("--expires", metavar="DATE", help="when it expires: 2027-01-31 (default: never)")
+@_grant_options
+def create_key(args: Args) -> int:
+    """Create an API key for a service.
+
+    It is shown once; the configuration has only its hash.
+    """
     from distributary.auth.api_keys import ApiKeys, make_key
 
     key, hash = make_key()
     settings = {"hash": hash, "issued": datetime.now(UTC).isoformat(timespec="seconds")}
     settings |= {"expires": args.expires} if args.expires else {}
-    settings |= allowed(args)
+    settings |= claims_of(args)
     ApiKeys({args.name: json.dumps(settings)})  # the configuration would refuse it too
     lines = "\n".join(
         [f"[auth.keys.{args.name}]", *(f"{name} = {_toml(settings[name])}" for name in settings)]
@@ -143,10 +121,18 @@ def _key(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(args: argparse.Namespace) -> int:
+@token_group.command("show")
+@click.argument("token", metavar="TOKEN", help="the token, or - to read it from standard input")
+def show_token(args: Args) -> int:
+    """Show whether a token is valid, and what it allows.
+
+    Other users of this machine can see the arguments of a command while it runs, and the shell stores them
+    in its history: pass a token that is valid on standard input, with - in its place. The exit status is 1 if
+    the token is not valid.
+    """
     from distributary.errors import AccessError
 
-    config = config_of(args, required=False)
+    config = load_config(args, required=False)
     token = (sys.stdin.read() if args.token == "-" else args.token).strip()
     header, claims = unverified(token)
     grant: Grant | None = None
@@ -164,32 +150,36 @@ def _show(args: argparse.Namespace) -> int:
                 else {"code": error.code, "reason": getattr(error, "reason", ""), "message": error.message},
                 "header": header,
                 "claims": claims,
-                "grant": described(grant) if grant else None,
+                "grant": grant_json(grant) if grant else None,
             }
         )
     else:
-        print(explained(header, claims, grant, error))
+        print(token_text(header, claims, grant, error))
     return 0 if error is None else 1
 
 
 async def _grant(config: Config, token: str) -> Grant:
-    """Check a token as a server would, but for revocations, which are in the store."""
+    """Check a token as a server would, except for revocations, which are in the store."""
     from distributary.auth import Authenticator
     from distributary.errors import UsageError
 
-    async def nobody(users: object) -> dict[str, int]:
+    async def no_revocations(users: object) -> dict[str, int]:
         return {}
 
-    gate = Authenticator(config, nobody)
-    if not gate.on:
+    authenticator = Authenticator(config, no_revocations)
+    if not authenticator.on:
         raise UsageError(
             "there is nothing to check a token with: [auth] is empty",
             hint="Set auth.hmac_secret, auth.public_keys or auth.jwks_url",
         )
-    return await gate.by_token(token)
+    return await authenticator.by_token(token)
 
 
-def _revoke(args: argparse.Namespace) -> int:
+@token_group.command("revoke")
+@click.argument("user", required=False, metavar="[USER]", help="the user (sub); key:NAME is an API key's")
+@click.option("--id", metavar="JTI", help="one token, by its id (jti)")
+def revoke_tokens(args: Args) -> int:
+    """Revoke all tokens that a user has now, or one token."""
     from urllib.parse import quote
 
     from distributary.control.api_client import connect
@@ -202,16 +192,16 @@ def _revoke(args: argparse.Namespace) -> int:
     if args.json:
         print_json(reply)
     elif args.id:
-        print(f"the token {args.id} no longer counts")
+        print(f"token {args.id}: revoked")
     else:
-        print(f"{args.user}: tokens issued before {_time(reply['revoked_before'] / 1000)} no longer count")
+        print(f"{args.user}: tokens issued before {_time(reply['revoked_before'] / 1000)} are revoked")
     return 0
 
 
-def allowed(args: argparse.Namespace) -> dict[str, Any]:
-    """Read what a token or key is to allow, as claims."""
+def claims_of(args: Args) -> dict[str, Any]:
+    """The claims of a token or key that the options describe."""
     claims: dict[str, Any] = {}
-    for name in ("views", "columns", *LISTS):
+    for name in ("views", "columns", *CLAIM_LISTS):
         text = getattr(args, name)
         if text is not None:
             claims[name] = [word.strip() for word in text.split(",") if word.strip()]
@@ -220,42 +210,44 @@ def allowed(args: argparse.Namespace) -> dict[str, Any]:
     return claims | ({"operator": args.operator} if args.operator else {})
 
 
-def described(grant: Grant) -> dict[str, Any]:
+def grant_json(grant: Grant) -> dict[str, Any]:
     """Describe a grant for programs, in the words of the claims."""
     columns = {pattern: fields.tree for pattern, fields in grant.columns}
     return asdict(grant) | {"operator": grant.operator.name.lower(), "columns": columns}
 
 
 def unverified(token: str) -> tuple[Any, Any]:
-    """Read header and claims of a token that nobody vouched for; None for what cannot be read."""
+    """Read header and claims of a token without checking it; None for what cannot be read."""
     import jwt
 
     header = claims = None
-    # A header that is good tells more than nothing, also where the claims cannot be read.
+    # Where only the claims cannot be read, the header is still shown.
     with contextlib.suppress(jwt.PyJWTError, ValueError, TypeError, RecursionError):
         header = jwt.get_unverified_header(token)
         claims = jwt.decode(token, options={"verify_signature": False})
     return header, claims
 
 
-def explained(header: Any, claims: Any, grant: Grant | None, error: AccessError | None) -> str:
-    """Say in lines whether a token counts, what it says, and what it allows."""
+def token_text(header: Any, claims: Any, grant: Grant | None, error: AccessError | None) -> str:
+    """Lay out whether a token is valid, what it contains, and what it allows."""
     rows: list[tuple[str, str]] = []
     if error is None:
-        rows.append(("counts", "yes (whether it was revoked is not looked up)"))
+        rows.append(("valid", "yes (revocation is not checked)"))
     else:
         reason = getattr(error, "reason", "") or error.code
-        rows.append(("counts", f"no, {reason}: {error}"))
-    for part, said in (("header", header), ("claims", claims)):
-        if isinstance(said, Mapping):
-            rows += [(f"{part}.{name}", _shown(name, value)) for name, value in said.items()]
+        rows.append(("valid", f"no, {reason}: {error}"))
+    for part, values in (("header", header), ("claims", claims)):
+        if isinstance(values, Mapping):
+            rows += [(f"{part}.{name}", _shown(name, value)) for name, value in values.items()]
         else:
             rows.append((part, "cannot be read"))
     if grant is not None:
         rows.append(("allows views", ", ".join(grant.views) or "none"))
         rows += [(f"rows of {pattern}", where) for pattern, where in grant.rows]
         rows += [(f"columns of {pattern}", fields.text) for pattern, fields in grant.columns]
-        rows += [(f"allows {name}", ", ".join(found)) for name in LISTS if (found := getattr(grant, name))]
+        rows += [
+            (f"allows {name}", ", ".join(found)) for name in CLAIM_LISTS if (found := getattr(grant, name))
+        ]
         rows.append(("operator", grant.operator.name.lower()))
     return columns(rows, ("FACT", "VALUE"))
 
@@ -271,9 +263,9 @@ def _time(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
     except (OverflowError, ValueError, OSError):
-        return "no time"
+        return "invalid time"
 
 
 def _toml(value: Any) -> str:
-    """Write a claim as TOML: texts, lists of texts and booleans are written as in JSON."""
+    """Format a claim as TOML: strings, lists of strings and booleans are as in JSON."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,90 +1,66 @@
-"""``distributary topics``: make, list, describe, change and delete topics."""
+"""``distributary topics``: create, list, describe, change and delete topics."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from distributary.cli.kafka_options import add_kafka, cluster_of, names_of, settings_of
-from distributary.cli.kafka_options import habits as understood
-from distributary.cli.output import columns, config_of, print_json, print_note
+import click
+
+from distributary.cli.command_line import Args, group, load_config
+from distributary.cli.kafka_options import (
+    KafkaGroup,
+    cluster_of,
+    cluster_options,
+    names_argument,
+    names_of,
+    settings_of,
+)
+from distributary.cli.output import columns, print_json, print_note, print_result, print_table
 from distributary.errors import TopicError, UsageError
 
 if TYPE_CHECKING:
     from distributary.kafka.topic_admin import TopicDetails
 
-NAME = "topics"
-HELP = "make, list, describe, change and delete topics"
-EXAMPLES = (
-    "distributary topics create sportsbook.odds --partitions 6 --set retention.ms=3600000",
-    "distributary topics list",
-    "distributary topics describe sportsbook.odds",
-    "distributary topics alter sportsbook.odds --partitions 12",
-    "distributary topics delete sportsbook.odds",
-    "distributary topics --create --topic sportsbook.odds --partitions 3 --replication-factor 3",
+topics_group = group(
+    "topics",
+    cls=KafkaGroup,
+    examples=(
+        "distributary topics create sportsbook.odds --partitions 6 --set retention.ms=3600000",
+        "distributary topics list",
+        "distributary topics describe sportsbook.odds",
+        "distributary topics alter sportsbook.odds --partitions 12",
+        "distributary topics delete sportsbook.odds",
+        "distributary topics --create --topic sportsbook.odds --partitions 3 --replication-factor 3",
+    ),
 )
 
-_ACTIONS = {
-    "create": "make a topic",
-    "list": "list the topics",
-    "describe": "show leader, replicas, in-sync set and offsets of each partition, and the settings",
-    "alter": "add partitions, change settings",
-    "delete": "delete topics with their records",
-}
+_names = names_argument("TOPIC", "--topic")
 
 
-def habits(words: Sequence[str]) -> list[str]:
-    """Understand what users of kafka-topics.sh type."""
-    return understood(words, _ACTIONS)
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    parser.set_defaults(command=NAME)
-    made = {name: actions.add_parser(name, help=text) for name, text in _ACTIONS.items()}
-    for name, one in made.items():
-        one.add_argument("names", nargs="*", metavar="TOPIC", help="the topic, or several")
-        one.add_argument("--topic", dest="option", action="append", help=argparse.SUPPRESS)
-        if name in ("create", "alter"):
-            one.add_argument("--partitions", type=int, help="how many (create: default 1)")
-            one.add_argument("--set", action="append", metavar="NAME=VALUE", help="a setting")
-            one.add_argument(
-                "--dry-run", action="store_true", help="let the brokers check it, change nothing"
-            )
-        add_kafka(one)
-    create = made["create"]
-    create.add_argument("--replication-factor", type=int, help="replicas (default: the brokers')")
-    create.add_argument("--if-not-exists", action="store_true", help="leave one that is there as it is")
-    create.add_argument("--force", action="store_true", help="whatever the naming convention says")
-    made["alter"].add_argument(
-        "--unset", "--delete-config", action="append", metavar="NAME", help="back to its default"
+def _change_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
+    """Add the options of what creates or changes a topic."""
+    dry_run = click.option("--dry-run", is_flag=True, help="let the brokers check it, change nothing")
+    settings = click.option("--set", multiple=True, metavar="NAME=VALUE", help="a setting; may be repeated")
+    partitions = click.option(
+        "--partitions", type=int, metavar="N", help="the number of partitions (default: 1)"
     )
-    made["delete"].add_argument("--if-exists", action="store_true", help="do not mind one that is not there")
-    made["list"].add_argument("--internal", action="store_true", help="Kafka's own topics too")
-    described = made["describe"]
-    described.add_argument(
-        "--under-replicated-partitions", action="store_true", help="only partitions with replicas behind"
-    )
-    described.add_argument(
-        "--unavailable-partitions", action="store_true", help="only partitions without a leader"
-    )
+    return partitions(settings(dry_run(function)))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do the action."""
-    return {"create": _create, "list": _list, "describe": _describe, "alter": _alter, "delete": _delete}[
-        args.action
-    ](args)
-
-
-def _create(args: argparse.Namespace) -> int:
+@topics_group.command("create")
+@_names
+@_change_options
+@click.option("--replication-factor", type=int, metavar="N", help="replicas (default: the brokers')")
+@click.option("--if-not-exists", is_flag=True, help="ignore a topic that exists")
+@click.option("--force", is_flag=True, help="ignore the naming convention")
+@cluster_options
+def create_topics(args: Args) -> int:
+    """Create topics."""
     from distributary.kafka import topic_admin
     from distributary.kafka.naming import ANY, check_topic
 
-    config = config_of(args, required=False)
+    config = load_config(args, required=False)
     names, settings = names_of(args, "topic"), settings_of(args.set)
     notes = [check_topic(name, ANY if args.force else config.naming.topics) for name in names]
     print_note(args, next(filter(None, notes), ""))
@@ -98,7 +74,7 @@ def _create(args: argparse.Namespace) -> int:
     )
     for name in names:
         if name in known:
-            _say(args, f"topic {name}: is there already")
+            print_result(args, f"topic {name}: exists already")
             continue
         _check_collision(cluster, name)
         topic_admin.create_topic(
@@ -109,14 +85,14 @@ def _create(args: argparse.Namespace) -> int:
             settings,
             validate_only=args.dry_run,
         )
-        _say(args, f"topic {name}: {'would be' if args.dry_run else ''} created".replace("  ", " "))
+        print_result(args, f"topic {name}: {'would be' if args.dry_run else ''} created".replace("  ", " "))
     if args.json:
         print_json({"created": [name for name in names if name not in known], "dry_run": args.dry_run})
     return 0
 
 
 def _check_collision(cluster: Any, name: str) -> None:
-    """Kafka's metrics cannot tell . from _, so its own tool refuses two topics that differ only there."""
+    """Refuse a name that differs from another topic's only by . and _, as Kafka's own tool does."""
     alike = [
         other
         for other in cluster.admin.list_topics(timeout=20).topics
@@ -129,7 +105,12 @@ def _check_collision(cluster: Any, name: str) -> None:
         )
 
 
-def _list(args: argparse.Namespace) -> int:
+@topics_group.command("list")
+@_names
+@click.option("--internal", is_flag=True, help="also Kafka's own topics")
+@cluster_options
+def list_topics(args: Args) -> int:
+    """List the topics."""
     from distributary.kafka import topic_admin
 
     wanted = set(names_of(args, "topic")) if args.names or args.option else None
@@ -149,11 +130,19 @@ def _list(args: argparse.Namespace) -> int:
         )
     else:
         rows = [(one.name, str(len(one.partitions)), str(one.replication)) for one in found]
-        print(columns(rows, ("TOPIC", "PARTITIONS", "REPLICATION")))
+        print_table(rows, ("TOPIC", "PARTITIONS", "REPLICATION"))
     return 0
 
 
-def _describe(args: argparse.Namespace) -> int:
+@topics_group.command("describe")
+@_names
+@click.option(
+    "--under-replicated-partitions", is_flag=True, help="only partitions with replicas that are behind"
+)
+@click.option("--unavailable-partitions", is_flag=True, help="only partitions without a leader")
+@cluster_options
+def describe_topics(args: Args) -> int:
+    """Show leader, replicas, in-sync replicas and offsets of each partition, and the settings."""
     from distributary.kafka import topic_admin
 
     cluster = cluster_of(args)
@@ -169,10 +158,16 @@ def _describe(args: argparse.Namespace) -> int:
     return 0
 
 
-def _alter(args: argparse.Namespace) -> int:
+@topics_group.command("alter")
+@_names
+@_change_options
+@click.option("--unset", "--delete-config", "unset", multiple=True, metavar="NAME", help="restore a default")
+@cluster_options
+def alter_topics(args: Args) -> int:
+    """Add partitions, change settings."""
     from distributary.kafka import config_admin, topic_admin
 
-    settings, removed = settings_of(args.set), args.unset or []
+    settings, removed = settings_of(args.set), args.unset
     if args.partitions is None and not settings and not removed:
         raise UsageError("nothing to alter", hint="Give --partitions N, --set NAME=VALUE or --unset NAME")
     cluster = cluster_of(args)
@@ -181,33 +176,40 @@ def _alter(args: argparse.Namespace) -> int:
             had = len(topic_admin.describe_topics(cluster, [name])[0].partitions)
             if args.partitions <= had:
                 raise TopicError(
-                    f"topic {name}: has {had} partitions, so {args.partitions} cannot be set",
-                    hint="Partitions can be added, not taken away: make another topic and copy",
+                    f"topic {name}: has {had} partitions, which cannot become {args.partitions}",
+                    hint="Partitions can be added, not removed: create another topic and copy the records",
                 )
         if settings or removed:
             config_admin.alter_config(cluster, "topic", name, settings, removed, validate_only=args.dry_run)
         if args.partitions is not None and not args.dry_run:
             topic_admin.add_partitions(cluster, name, args.partitions)
-            _say(args, f"topic {name}: {had} -> {args.partitions} partitions; keys go to others from now on")
-        _say(args, f"topic {name}: {'would be ' if args.dry_run else ''}altered")
+            print_result(
+                args, f"topic {name}: {had} -> {args.partitions} partitions; keys now go to other partitions"
+            )
+        print_result(args, f"topic {name}: {'would be ' if args.dry_run else ''}altered")
     if args.json:
         print_json({"altered": names_of(args, "topic"), "dry_run": args.dry_run})
     return 0
 
 
-def _delete(args: argparse.Namespace) -> int:
+@topics_group.command("delete")
+@_names
+@click.option("--if-exists", is_flag=True, help="ignore a topic that does not exist")
+@cluster_options
+def delete_topics(args: Args) -> int:
+    """Delete topics with their records."""
     from distributary.kafka import topic_admin
 
     done = topic_admin.delete_topics(cluster_of(args), names_of(args, "topic"), if_exists=args.if_exists)
     for name in done:
-        _say(args, f"topic {name}: deleted")
+        print_result(args, f"topic {name}: deleted")
     if args.json:
         print_json({"deleted": done})
     return 0
 
 
-def as_text(one: TopicDetails, args: argparse.Namespace) -> str:
-    """Lay a topic out as Kafka's own tool does, with its offsets; "" when no partition is wanted."""
+def as_text(one: TopicDetails, args: Args) -> str:
+    """Lay a topic out as Kafka's own tool does, with its offsets; "" when no partition is to be shown."""
     shown = _shown(one, args)
     if not shown and one.partitions:
         return ""
@@ -230,7 +232,7 @@ def as_text(one: TopicDetails, args: argparse.Namespace) -> str:
     return f"{head}\n{columns(rows, ('PARTITION', 'LEADER', 'REPLICAS', 'ISR', 'FIRST', 'END'))}"
 
 
-def as_json(one: TopicDetails, args: argparse.Namespace) -> dict[str, Any]:
+def as_json(one: TopicDetails, args: Args) -> dict[str, Any]:
     """A topic as JSON."""
     return {
         "name": one.name,
@@ -252,15 +254,10 @@ def as_json(one: TopicDetails, args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _shown(one: TopicDetails, args: argparse.Namespace) -> list[Any]:
+def _shown(one: TopicDetails, args: Args) -> list[Any]:
     return [
         p
         for p in one.partitions
         if (p.under_replicated or not args.under_replicated_partitions)
         and (p.leader is None or not args.unavailable_partitions)
     ]
-
-
-def _say(args: argparse.Namespace, line: str) -> None:
-    if not args.json:
-        print(line, file=sys.stderr)

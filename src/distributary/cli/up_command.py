@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -13,22 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from distributary.cli.output import config_of
+import click
+
+from distributary.cli.command_line import Args, command, load_config
 
 if TYPE_CHECKING:
     from distributary.config import Config
     from distributary.stack.component import Event
     from distributary.stack.process_keeper import Policy
     from distributary.stack.stack_components import Service
-
-NAME = "up"
-HELP = "run the whole stack on this machine, or connect it to yours"
-EXAMPLES = (
-    "distributary up                             the stack of ./distributary.toml; Ctrl-C stops it",
-    "distributary up --config prod.toml --quiet  say only what goes wrong",
-    "distributary up --json                      one JSON object a line, for programs",
-    "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 distributary up   use that Kafka, start none",
-)
 
 _STYLES = {
     "ready": "green",
@@ -40,20 +32,22 @@ _STYLES = {
 }
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.description = (
-        f"{parser.description}\nStarts Kafka and the store (unless kafka.bootstrap_servers and store.url "
-        "name yours),\nthe control API, the gateway, the reducers and the publishers; a part that dies is "
-        "started again.\n"
-        "What it keeps is in data_dir, and is there again at the next start."
-    )
-    parser.add_argument("--quiet", action="store_true", help="say only what goes wrong")
-
-
-def run(args: argparse.Namespace) -> int:
+@command(
+    "up",
+    details="Starts Kafka and the store (unless kafka.bootstrap_servers and store.url name yours), the "
+    "control API, the gateway, the reducers and the publishers, and restarts a component that dies. Its data "
+    "is in data_dir, and is there again at the next start.",
+    examples=(
+        "distributary up                             the stack of ./distributary.toml; Ctrl-C stops it",
+        "distributary up --config prod.toml --quiet  print only what goes wrong",
+        "distributary up --json                      one JSON object a line, for programs",
+        "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 distributary up   use that Kafka, start none",
+    ),
+)
+@click.option("--quiet", is_flag=True, help="print only what goes wrong")
+def up_command(args: Args) -> int:
     """Run until SIGINT or SIGTERM, then stop everything within 10 s; 0 when it was asked to stop."""
-    return up(config_of(args), as_json=args.json, quiet=args.quiet)
+    return up(load_config(args), as_json=args.json, quiet=args.quiet)
 
 
 def up(

@@ -1,119 +1,127 @@
-"""``distributary view``: list, show, apply and remove views."""
+"""``distributary view``: list, describe, apply and delete views."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from distributary.cli.command_line import add_common
+import click
+
+from distributary.cli.command_line import Args, Option, group
 from distributary.cli.output import columns, print_json
+from distributary.config.settings_table import VIEW
 
 if TYPE_CHECKING:
     from distributary.control.api_client import ControlClient
 
-NAME = "view"
-HELP = "list, show, apply and remove views"
-EXAMPLES = (
-    "distributary view list",
-    "distributary view apply -f views.toml       make or change a file's views; wait until they are live",
-    'distributary view apply --name cheap --feed odds --key market_id --where "price < 2"',
-    "distributary view describe odds",
-    "distributary view delete odds",
-)
-
 _POLL = 0.3
 _TABLES = ("aggregates",)
 
+view_group = group(
+    "view",
+    examples=(
+        "distributary view list",
+        "distributary view apply -f views.toml       create or change views, wait until they are live",
+        'distributary view apply --name cheap --feed odds --key market_id --where "price < 2"',
+        "distributary view describe odds",
+        "distributary view delete odds",
+    ),
+)
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments; the options of ``apply`` are the settings of a view."""
-    from distributary.config.settings_table import VIEW
 
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    parsers = [actions.add_parser("list", help="list the views")]
-    for action, text in (("describe", "show all that is known of a view"), ("delete", "remove a view")):
-        parsers.append(actions.add_parser(action, help=text))
-        parsers[-1].add_argument("name", help="the view")
-    apply = actions.add_parser(
-        "apply",
-        help="make or change views",
-        description="Make or change views. A changed view is built beside the one that is served, "
-        "and takes its place when it has caught up.",
-    )
-    apply.add_argument("-f", "--file", type=Path, help="TOML with [[views]], and [[feeds]] if they are new")
-    apply.add_argument("--no-wait", action="store_true", help="do not wait until it is live")
-    for one in (*parsers, apply):
-        add_common(one)
-    group = apply.add_argument_group("a view without a file")
-    for setting in VIEW:
+def _definition_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
+    """Add the settings of a view as options."""
+    for setting in reversed(VIEW):
+        name, text = setting.name.replace("_", "-"), setting.note.doc
+        settings: dict[str, Any] = {"help": text, "cls": Option, "section": "A view without a file"}
         if setting.name in _TABLES:
-            group.add_argument(
-                "--aggregate", action="append", metavar="FIELD=FN", help=_help(setting.note.doc)
-            )
+            option = click.option("--aggregate", multiple=True, metavar="FIELD=FN", **settings)
         else:
-            option = "--" + setting.name.replace("_", "-")
-            group.add_argument(
-                option, dest=f"view_{setting.name}", metavar="TEXT", help=_help(setting.note.doc)
-            )
+            option = click.option(f"--{name}", f"view_{setting.name}", metavar="TEXT", **settings)
+        function = option(function)
+    return function
 
 
-def run(args: argparse.Namespace) -> int:
-    """Do the action; 1 when a view could not be built."""
-    from distributary.control.api_client import connect, status_path, view_path
-
-    client = connect(args.config)
-    if args.action == "list":
-        return _list(client, as_json=args.json)
-    if args.action == "describe":
-        view = client.get(status_path(args.name))
-        if args.json:
-            print_json(view)
-        else:
-            print(describe_text(view))
-        return 0
-    if args.action == "delete":
-        client.call("DELETE", view_path(args.name))
-        print(f"view {args.name}: removed", file=sys.stderr)
-        return 0
-    return _apply(client, args)
-
-
-def _list(client: ControlClient, *, as_json: bool) -> int:
+@view_group.command("list")
+def list_views(args: Args) -> int:
+    """List the views."""
     from distributary.cli.status_command import views_text
+    from distributary.control.api_client import connect
 
-    views = client.get("/v1/views")["views"]
-    if as_json:
+    views = connect(args.config).get("/v1/views")["views"]
+    if args.json:
         print_json(views)
     else:
         print(views_text(views))
     return 0
 
 
-def _apply(client: ControlClient, args: argparse.Namespace) -> int:
-    from distributary.control.api_client import status_path, view_path
+@view_group.command("describe")
+@click.argument("name", metavar="VIEW", help="the view")
+def describe_view(args: Args) -> int:
+    """Show the status and the definition of a view."""
+    from distributary.control.api_client import connect, status_path
 
-    asked: list[tuple[str, str]] = []
+    view = connect(args.config).get(status_path(args.name))
+    if args.json:
+        print_json(view)
+    else:
+        print(describe_text(view))
+    return 0
+
+
+@view_group.command("delete")
+@click.argument("name", metavar="VIEW", help="the view")
+def delete_view(args: Args) -> int:
+    """Delete a view."""
+    from distributary.control.api_client import connect, view_path
+
+    connect(args.config).call("DELETE", view_path(args.name))
+    _print_progress(f"view {args.name}: deleted")
+    return 0
+
+
+@view_group.command("apply")
+@click.option(
+    "-f",
+    "--file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TOML with [[views]], and [[feeds]] if they are new",
+)
+@click.option("--no-wait", is_flag=True, help="do not wait until it is live")
+@_definition_options
+def apply_views(args: Args) -> int:
+    """Create or change views.
+
+    A changed view is built beside the one that is served, and replaces it when it has caught up. The exit
+    status is 1 if a view cannot be built.
+    """
+    from distributary.control.api_client import connect, status_path, view_path
+
+    client = connect(args.config)
+    building: list[tuple[str, str]] = []
     for body in _definitions(client, args):
         name = body["view"]["name"]
         reply = client.call("PUT", view_path(name), body)
         if not reply["changed"]:
-            _say(f"view {name}: unchanged ({reply['state']})")
+            _print_progress(f"view {name}: unchanged ({reply['state']})")
         elif args.no_wait:
-            _say(f"view {name}: accepted, being built")
+            _print_progress(f"view {name}: accepted, being built")
         if not args.no_wait and reply["state"] != "live":
-            asked.append((name, reply["build"]))
-    done = [wait_for(client, name, build) for name, build in asked]
+            building.append((name, reply["build"]))
+    done = [wait_for(client, name, build) for name, build in building]
     if args.json:
-        print_json([client.get(status_path(name)) for name, _ in asked])
+        print_json([client.get(status_path(name)) for name, _ in building])
     return 0 if all(done) else 1
 
 
-def _definitions(client: ControlClient, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Read what to apply; mistakes of a file are told with their lines."""
+def _definitions(client: ControlClient, args: Args) -> list[dict[str, Any]]:
+    """Read what to apply; the errors of a file have their lines."""
     from distributary.config import parse_views
     from distributary.errors import UsageError
 
@@ -126,12 +134,10 @@ def _definitions(client: ControlClient, args: argparse.Namespace) -> list[dict[s
         given["aggregates"] = dict(_aggregate(text) for text in args.aggregate)
     if args.file is None:
         if "name" not in given:
-            raise UsageError(
-                "there is nothing to apply", hint="Give -f FILE, or --name with --feed and others"
-            )
+            raise UsageError("there is nothing to apply", hint="Give -f FILE, or --name and --feed")
         return [{"view": given}]
     if given:
-        raise UsageError("a view comes from a file or from options, not both", hint="Leave one out")
+        raise UsageError("a view comes from a file or from options, not both", hint="Leave one of them out")
     known = [feed["name"] for feed in client.get("/v1/feeds")["feeds"]]
     found = parse_views(_text(args.file), known, file=str(args.file))
     feeds = {feed.name: asdict(feed) for feed in found.feeds}
@@ -154,7 +160,7 @@ def _aggregate(text: str) -> tuple[str, str]:
     field, equals, function = text.partition("=")
     if not equals:
         raise UsageError(
-            f"--aggregate {text}: no = in it", hint="Write for example --aggregate total=sum(stake)"
+            f"--aggregate {text} is not FIELD=FUNCTION", hint="As in: --aggregate total=sum(stake)"
         )
     return field.strip(), function.strip()
 
@@ -165,37 +171,37 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def wait_for(client: ControlClient, name: str, build: str) -> bool:
-    """Wait until a build is live, telling how far it is; False when it stopped, with the reason told."""
+    """Wait until a build is live and print its progress; False when it stopped, after printing the reason."""
     from distributary.control.api_client import status_path
 
-    said = ""
+    printed = ""
     while True:
         view = client.get(status_path(name))
-        mine = view if view["build"] == build else view["next"]
-        if mine is None or mine["build"] != build:
-            _say(f"view {name}: replaced by another definition")
+        current = view if view["build"] == build else view["next"]
+        if current is None or current["build"] != build:
+            _print_progress(f"view {name}: replaced by another definition")
             return False
-        if mine["status"] == "live":
-            _say(f"view {name}: live, {mine['rows']:,} rows")
+        if current["status"] == "live":
+            _print_progress(f"view {name}: live, {current['rows']:,} rows")
             return True
-        if mine["status"] == "stopped":
-            _say(f"view {name}: stopped: {mine['reason'] or 'no reason given'}")
+        if current["status"] == "stopped":
+            _print_progress(f"view {name}: stopped: {current['reason'] or 'no reason given'}")
             return False
         now = f"view {name}: building" + (
-            "" if mine.get("lag") is None else f", {mine['lag']:,} records behind"
+            "" if current.get("lag") is None else f", {current['lag']:,} records behind"
         )
-        if now != said:
-            _say(now)
-            said = now
+        if now != printed:
+            _print_progress(now)
+            printed = now
         time.sleep(_POLL)
 
 
 def describe_text(view: dict[str, Any]) -> str:
-    """Lay out all that is known of a view, one fact a line."""
+    """Lay out everything about a view, one fact a line."""
     facts = {name: value for name, value in view.items() if name not in ("definition", "next", "position")}
     for partition, mark in view.get("position", {}).items():
         facts[f"partition {partition}"] = f"{mark['offset']} of {'?' if mark['end'] is None else mark['end']}"
@@ -220,9 +226,5 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _help(doc: str) -> str:
-    return doc.replace("%", "%%")
-
-
-def _say(line: str) -> None:
+def _print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -1,109 +1,92 @@
-"""``distributary worker``: run a function for every record of a topic, as a crew of processes."""
+"""``distributary worker``: run a function for every record of a topic, in a pool of processes."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import uuid
 from typing import Any
 
-from distributary.cli.command_line import add_common
-from distributary.cli.kafka_options import add_kafka, cluster_of
-from distributary.cli.output import columns, config_of, print_json
+import click
+
+from distributary.cli.command_line import Args, group, load_config
+from distributary.cli.kafka_options import cluster_of, cluster_options
+from distributary.cli.output import columns, print_json
 from distributary.errors import UsageError
 
-NAME = "worker"
-HELP = "run a function for every record of a topic, scale it, stop it"
-EXAMPLES = (
-    "distributary worker run billing:charge --topic shop.orders    as many processes as are needed",
-    "distributary worker run billing:charge --topic shop.orders --min 2 --max 8 --to shop.invoices",
-    "distributary worker run billing:charge --topic shop.orders --to shop.invoices --exactly-once",
-    "distributary worker list",
-    "distributary worker scale shop.orders.charge 4                        four, whatever waits",
-    "distributary worker scale shop.orders.charge 1..8                     by lag again",
-    "distributary worker stop shop.orders.charge                           finish what is in hand, then end",
+_WAIT = 40.0
+"""How long `scale` and `stop` wait for the pool, in seconds."""
+
+worker_group = group(
+    "worker",
+    examples=(
+        "distributary worker run billing:charge --topic shop.orders    as many processes as are needed",
+        "distributary worker run billing:charge --topic shop.orders --min 2 --max 8 --to shop.invoices",
+        "distributary worker run billing:charge --topic shop.orders --to shop.invoices --exactly-once",
+        "distributary worker list",
+        "distributary worker scale shop.orders.charge 4                        four, whatever the lag",
+        "distributary worker scale shop.orders.charge 1..8                     by lag again",
+        "distributary worker stop shop.orders.charge                           complete its records, end",
+    ),
 )
 
-_WAIT = 40.0
-"""How long `scale` and `stop` wait until it is so, in seconds."""
 
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    parser.set_defaults(command=NAME)
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    run_ = actions.add_parser("run", help="run a function until Ctrl-C")
-    run_.add_argument(
-        "function", metavar="MODULE:FUNCTION", help="called with each record (distributary.Record)"
-    )
-    run_.add_argument("--topic", required=True, help="the records' topic")
-    run_.add_argument("--group", help="the consumer group (default: TOPIC.FUNCTION)")
-    run_.add_argument("--name", help="for list, scale and stop (default: the group)")
-    run_.add_argument("--min", type=int, default=1, metavar="N", help="workers at least (default: 1)")
-    run_.add_argument(
-        "--max", type=int, default=0, metavar="N", help="workers at most (default: one a partition)"
-    )
-    run_.add_argument(
-        "--lag-per-worker",
-        type=int,
-        default=1_000,
-        metavar="N",
-        help="one worker for so many (default: 1000)",
-    )
-    run_.add_argument(
-        "--calm", type=float, default=30.0, metavar="SECONDS", help="before one is let go (default: 30)"
-    )
-    run_.add_argument(
-        "--to", default="", metavar="TOPIC", help="where what the function gives back is written"
-    )
-    run_.add_argument(
-        "--from", dest="start", choices=("earliest", "latest"), default="earliest", help="a new group's start"
-    )
-    run_.add_argument("--retries", type=int, default=3, metavar="N", help="after a failure (default: 3)")
-    run_.add_argument(
-        "--backoff",
-        type=float,
-        default=0.5,
-        metavar="SECONDS",
-        help="before the first, then doubled (default: 0.5)",
-    )
-    run_.add_argument(
-        "--dead-letters", metavar="TOPIC", help="for what still fails (default: TOPIC.dead-letters)"
-    )
-    run_.add_argument(
-        "--exactly-once", action="store_true", help="what is written to --to counts once, by transactions"
-    )
-    run_.add_argument(
-        "--batch", type=int, default=100, metavar="N", help="records in a transaction at most (default: 100)"
-    )
-    run_.add_argument("--force", action="store_true", help="whatever the naming convention and others say")
-    add_kafka(run_)
-    for name, text in (
-        ("list", "list the workers that run here"),
-        ("scale", "set how many there are"),
-        ("stop", "finish what is in hand, then end"),
-    ):
-        one = actions.add_parser(name, help=text)
-        if name != "list":
-            one.add_argument("name", metavar="NAME", help="as `worker list` shows it")
-        if name == "scale":
-            one.add_argument("span", metavar="N|MIN..MAX", help="so many; or by lag, between these")
-        add_common(one)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do the action."""
-    return {"run": _run, "list": _list, "scale": _scale, "stop": _stop}[args.action](args)
-
-
-def _run(args: argparse.Namespace) -> int:
+@worker_group.command("run")
+@click.argument("function", metavar="MODULE:FUNCTION", help="called with each record (distributary.Record)")
+@click.option("--topic", required=True, metavar="TOPIC", help="the topic of the records")
+@click.option("--group", metavar="GROUP", help="the consumer group (default: TOPIC.FUNCTION)")
+@click.option("--name", metavar="NAME", help="for list, scale and stop (default: the group)")
+@click.option("--min", type=int, default=1, metavar="N", help="minimum number of workers (default: 1)")
+@click.option(
+    "--max", type=int, default=0, metavar="N", help="maximum number of workers (default: one a partition)"
+)
+@click.option(
+    "--lag-per-worker",
+    type=int,
+    default=1_000,
+    metavar="N",
+    help="records of lag for which one more worker starts (default: 1000)",
+)
+@click.option(
+    "--calm",
+    type=float,
+    default=30.0,
+    metavar="SECONDS",
+    help="how long fewer must be enough before one stops (default: 30)",
+)
+@click.option("--to", default="", metavar="TOPIC", help="where to write what the function returns")
+@click.option(
+    "--from",
+    "start",
+    type=click.Choice(("earliest", "latest")),
+    default="earliest",
+    help="where a new group starts (default: earliest)",
+)
+@click.option("--retries", type=int, default=3, metavar="N", help="retries after a failure (default: 3)")
+@click.option(
+    "--backoff",
+    type=float,
+    default=0.5,
+    metavar="SECONDS",
+    help="time before the first retry, doubled for each further one (default: 0.5)",
+)
+@click.option(
+    "--dead-letters", metavar="TOPIC", help="where records go that still fail (default: TOPIC.dead-letters)"
+)
+@click.option("--exactly-once", is_flag=True, help="write to --to exactly once, by transactions")
+@click.option(
+    "--batch", type=int, default=100, metavar="N", help="maximum records in a transaction (default: 100)"
+)
+@click.option("--force", is_flag=True, help="ignore the naming convention and other applications' groups")
+@cluster_options
+def run_worker(args: Args) -> int:
+    """Run a function until Ctrl-C."""
     from distributary.workers.autoscaler import Scaler, Span
     from distributary.workers.run_workers import run as work
     from distributary.workers.worker_spec import Spec
 
     _check(args)
-    config = config_of(args, required=False)
+    config = load_config(args, required=False)
     cluster = cluster_of(args, config)
     group = args.group or f"{args.topic}.{args.function.rpartition(':')[2].strip('_').replace('_', '-')}"
     kafka = cluster.kafka
@@ -138,12 +121,12 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(args: Args) -> None:
     if args.exactly_once and not args.to:
         raise UsageError(
-            "--exactly-once needs --to TOPIC", hint="It is the output that counts once, by transactions"
+            "--exactly-once requires --to TOPIC", hint="Transactions make the output exactly once"
         )
-    wrong = {
+    invalid = {
         "--min": args.min < 0,
         "--max": args.max < 0 or 0 < args.max < args.min,
         "--lag-per-worker": args.lag_per_worker < 1,
@@ -152,16 +135,18 @@ def _check(args: argparse.Namespace) -> None:
         "--backoff": args.backoff <= 0,
         "--batch": args.batch < 1,
     }
-    for name, is_wrong in wrong.items():
-        if is_wrong:
+    for name, is_invalid in invalid.items():
+        if is_invalid:
             value = getattr(args, name[2:].replace("-", "_"))
-            raise UsageError(f"{name} {value} makes no sense", hint="See: distributary worker run --help")
+            raise UsageError(f"{name} {value} is out of range", hint="See: distributary worker run --help")
 
 
-def _list(args: argparse.Namespace) -> int:
+@worker_group.command("list")
+def list_workers(args: Args) -> int:
+    """List the workers that run here."""
     from distributary.workers.pool_state import crews
 
-    found = crews(config_of(args, required=False).data_dir)
+    found = crews(load_config(args, required=False).data_dir)
     if args.json:
         print_json([_as_json(one) for one in found])
         return 0
@@ -184,7 +169,11 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _scale(args: argparse.Namespace) -> int:
+@worker_group.command("scale")
+@click.argument("name", metavar="NAME", help="as `worker list` shows it")
+@click.argument("span", metavar="N|MIN..MAX", help="this many; or by lag, between these")
+def scale_worker(args: Args) -> int:
+    """Set the number of processes."""
     from distributary.workers import pool_state
     from distributary.workers.autoscaler import parse_span
 
@@ -192,14 +181,14 @@ def _scale(args: argparse.Namespace) -> int:
         span = parse_span(args.span)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    folder = config_of(args, required=False).data_dir
+    folder = load_config(args, required=False).data_dir
     pool_state.crew(folder, args.name)
     wish = pool_state.Wish(uuid.uuid4().hex, span.least, span.most)
     pool_state.ask(folder, args.name, wish)
     deadline = time.monotonic() + _WAIT
     while (own := pool_state.crew(folder, args.name)).wish != wish.id or own.workers != own.wanted:
         if time.monotonic() > deadline:
-            raise UsageError(f"{args.name} did not get there in {_WAIT:g} s", hint="See what it prints")
+            raise UsageError(f"{args.name} is not scaled after {_WAIT:g} s", hint="See what it prints")
         time.sleep(0.05)
     if args.json:
         print_json(_as_json(own))
@@ -208,7 +197,10 @@ def _scale(args: argparse.Namespace) -> int:
     return 0
 
 
-def _stop(args: argparse.Namespace) -> int:
+@worker_group.command("stop")
+@click.argument("name", metavar="NAME", help="as `worker list` shows it")
+def stop_worker(args: Args) -> int:
+    """Complete the records in hand, then end."""
     import contextlib
 
     import psutil
@@ -216,13 +208,13 @@ def _stop(args: argparse.Namespace) -> int:
     from distributary.stack.stack_file import is_process
     from distributary.workers import pool_state
 
-    own = pool_state.crew(config_of(args, required=False).data_dir, args.name)
+    own = pool_state.crew(load_config(args, required=False).data_dir, args.name)
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(own.pid).terminate()
     deadline = time.monotonic() + _WAIT
     while is_process(own.pid, own.birth):
         if time.monotonic() > deadline:
-            raise UsageError(f"{own.name} (pid {own.pid}) did not end in {_WAIT:g} s")
+            raise UsageError(f"{own.name} (pid {own.pid}) has not ended after {_WAIT:g} s")
         time.sleep(0.05)
     if args.json:
         print_json({"stopped": own.name})

@@ -6,12 +6,15 @@ import subprocess
 import sys
 import time
 import types
+from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from distributary.cli import commands
-from distributary.cli.commands import COMMANDS, Command
+from distributary.cli.command_line import Command
+from distributary.cli.commands import COMMANDS, CommandEntry
 from distributary.cli.main import main
 from distributary.errors import ConfigError, DistributaryError
 
@@ -19,29 +22,24 @@ Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A command "probe" whose `run` a test may replace."""
+def command(monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A command "probe" whose callback a test may replace."""
+    probe = Command("probe", params=[click.Option(["--n"], type=int)], callback=lambda args: 0)
     module = types.ModuleType("probe_command")
-    module.__dict__.update(
-        NAME="probe",
-        HELP="probe",
-        EXAMPLES=("distributary probe",),
-        add=lambda parser: parser.add_argument("--n", type=int),
-        run=lambda args: 0,
-    )
+    module.__dict__["probe"] = probe
     monkeypatch.setitem(sys.modules, "probe_command", module)
-    monkeypatch.setitem(commands.BY_NAME, "probe", Command("probe", "probe", "probe_command"))
-    return module
+    monkeypatch.setitem(commands.BY_NAME, "probe", CommandEntry("probe", "Probe", "probe_command"))
+    return probe
 
 
-def raising(error: BaseException) -> object:
+def raising(error: BaseException) -> Callable[[object], int]:
     def run(args: object) -> int:
         raise error
 
     return run
 
 
-def test_the_commands_in_their_order() -> None:
+def test_commands_have_their_order() -> None:
     names = [command.name for command in COMMANDS]
     kafka = "topics produce consume groups quotas configs acls users records reassign worker plan"
     words = f"up demo gateway status view subscribe token tls {kafka} socketio config setup completion help"
@@ -53,12 +51,18 @@ def test_help_lists_every_command_and_imports_none(capsys: Captured) -> None:
     out = capsys.readouterr().out
     for command in COMMANDS:
         assert f"  {command.name:<11} {command.help}" in out
-    assert "examples:" in out
+    assert "Examples:" in out
     code = "import sys; from distributary.cli.main import main; main(['--help']); print(sorted(sys.modules))"
     seen = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
     ).stdout
-    for module in ("distributary.config", "distributary.cli.config", "distributary.setup", "rich", "pyspark"):
+    for module in (
+        "distributary.config",
+        "distributary.cli.settings_commands",
+        "distributary.setup",
+        "rich",
+        "pyspark",
+    ):
         assert f"'{module}'" not in seen
 
 
@@ -81,27 +85,27 @@ def test_help_is_quick() -> None:
 
 def test_no_command_prints_help_and_fails(capsys: Captured) -> None:
     assert main([]) == 2
-    assert "commands:" in capsys.readouterr().err
+    assert "Commands:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("word", "hint"), [("confg", 'Did you mean "config"?'), ("zzz", "There are: up, demo,")]
 )
-def test_unknown_command(capsys: Captured, word: str, hint: str) -> None:
+def test_unknown_command_is_an_error_with_the_nearest_name(capsys: Captured, word: str, hint: str) -> None:
     assert main([word]) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f'distributary: there is no command "{word}"\n{hint}')
+    assert err.startswith(f"distributary: no such command '{word}'\n{hint}")
 
 
-def test_version(capsys: Captured) -> None:
+def test_version_is_printed(capsys: Captured) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("distributary ")
 
 
-def test_a_command_that_is_not_there_has_help_and_a_clear_error(
+def test_missing_command_has_help_and_a_clear_error(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = Command("later", "comes later", "distributary.cli.later")
+    missing = CommandEntry("later", "Comes later", "distributary.cli.later")
     monkeypatch.setitem(commands.BY_NAME, "later", missing)
     assert main(["later", "--help"]) == 0
     assert "Comes later." in capsys.readouterr().out
@@ -109,19 +113,19 @@ def test_a_command_that_is_not_there_has_help_and_a_clear_error(
     assert capsys.readouterr().err == 'distributary: the command "later" is not part of this installation\n'
 
 
-def test_a_command_whose_package_is_missing_says_which(
+def test_command_with_a_missing_package_names_it(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "needy_command.py").write_text("import no_such_package_here\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(commands.BY_NAME, "needy", Command("needy", "needs", "needy_command"))
+    monkeypatch.setitem(commands.BY_NAME, "needy", CommandEntry("needy", "Needs", "needy_command"))
     assert main(["needy"]) == 1
     assert 'needs the package "no_such_package_here"' in capsys.readouterr().err
 
 
-def test_common_options_before_or_after_the_command(command: types.ModuleType) -> None:
+def test_common_options_are_accepted_before_and_after_the_command(command: Command) -> None:
     seen = []
-    command.run = lambda args: seen.append((args.config, args.json, args.n)) or 0  # type: ignore[attr-defined,func-returns-value]
+    command.callback = lambda args: seen.append((args.config, args.json, args.n)) or 0  # type: ignore[func-returns-value]
     assert main(["--config", "a.toml", "--json", "probe", "--n", "1"]) == 0
     assert main(["probe", "--n", "1", "--json", "--config=a.toml"]) == 0
     assert main(["--config=a.toml", "probe", "--n", "1", "--json"]) == 0
@@ -132,7 +136,7 @@ def test_common_options_before_or_after_the_command(command: types.ModuleType) -
 @pytest.mark.parametrize(
     ("error", "status", "err"),
     [
-        (DistributaryError("it broke", hint="Mend it"), 1, "distributary: it broke\nMend it\n"),
+        (DistributaryError("it broke", hint="Fix it"), 1, "distributary: it broke\nFix it\n"),
         (ConfigError("a: one\nb: two"), 2, "distributary: a: one\ndistributary: b: two\n"),
         (ValueError("oops"), 1, "distributary: unexpected ValueError: oops\nRun it again with --debug"),
         (KeyboardInterrupt(), 130, ""),
@@ -141,47 +145,54 @@ def test_common_options_before_or_after_the_command(command: types.ModuleType) -
     ],
 )
 def test_errors_become_lines_and_statuses(
-    command: types.ModuleType, capsys: Captured, error: BaseException, status: int, err: str
+    command: Command, capsys: Captured, error: BaseException, status: int, err: str
 ) -> None:
-    command.run = raising(error)  # type: ignore[attr-defined]
+    command.callback = raising(error)
     assert main(["probe"]) == status
-    said = capsys.readouterr().err
-    assert said.startswith(err) if err else said == ""
-    assert "Traceback" not in said
+    printed = capsys.readouterr().err
+    assert printed.startswith(err) if err else printed == ""
+    assert "Traceback" not in printed
 
 
-def test_debug_shows_the_trace(command: types.ModuleType, capsys: Captured) -> None:
-    command.run = raising(ValueError("oops"))  # type: ignore[attr-defined]
+def test_debug_prints_the_traceback(command: Command, capsys: Captured) -> None:
+    command.callback = raising(ValueError("oops"))
     assert main(["probe", "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_errors_as_json(command: types.ModuleType, capsys: Captured) -> None:
-    command.run = raising(DistributaryError("it broke", hint="Mend it"))  # type: ignore[attr-defined]
+def test_errors_are_json_with_the_option_json(command: Command, capsys: Captured) -> None:
+    command.callback = raising(DistributaryError("it broke", hint="Fix it"))
     assert main(["probe", "--json"]) == 1
     assert json.loads(capsys.readouterr().err) == {
-        "error": {"code": "error", "message": "it broke", "hint": "Mend it", "retry": False}
+        "error": {"code": "error", "message": "it broke", "hint": "Fix it", "retry": False}
     }
 
 
-def test_wrong_arguments(command: types.ModuleType, capsys: Captured) -> None:
+def test_wrong_arguments_are_named_with_the_nearest_option(command: Command, capsys: Captured) -> None:
     assert main(["probe", "--n", "x"]) == 2
-    assert "invalid int value" in capsys.readouterr().err
+    assert "'--n': 'x' is not a valid integer\nSee: distributary probe --help\n" in capsys.readouterr().err
+    assert main(["probe", "--jsn"]) == 2
+    assert capsys.readouterr().err == ("distributary: no such option '--jsn'\nDid you mean \"--json\"?\n")
+    assert main(["probe", "--json", "x"]) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert (error["code"], error["message"]) == ("usage", "got unexpected extra argument (x)")
 
 
-def test_a_program_of_its_own_gets_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_is_asked_for_json(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    module = types.ModuleType("own_program")
-    module.main = lambda words: seen.append(words) or 3  # type: ignore[attr-defined,func-returns-value]
-    monkeypatch.setitem(sys.modules, "own_program", module)
-    monkeypatch.setitem(commands.BY_NAME, "own", Command("own", "own", "own_program", main=True))
-    assert main(["own", "--help", "x"]) == 3
-    assert main(["--json", "own"]) == 3
-    assert seen == [["--help", "x"], ["--json"]]
+
+    def setup(words: list[str]) -> int:
+        seen.append(words)
+        return 3
+
+    monkeypatch.setattr("distributary.setup.__main__.main", setup)
+    assert main(["setup"]) == 3
+    assert main(["--json", "setup"]) == 3
+    assert seen == [[], ["--json"]]
 
 
 @pytest.mark.parametrize("words", [["--version"], ["help", "settings"]], ids=["short", "long"])
-def test_a_closed_pipe_is_quiet(words: list[str]) -> None:
+def test_closed_pipe_ends_the_program_without_a_word(words: list[str]) -> None:
     read, write = os.pipe()
     os.close(read)
     argv = [sys.executable, "-m", "distributary.cli", *words]

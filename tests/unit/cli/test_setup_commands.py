@@ -6,39 +6,52 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from tests.support.clock import LIMIT
 
+from distributary.cli.command_line import COMPLETE, PROGRAM
 from distributary.cli.commands import COMMANDS
-from distributary.cli.main import main
-from distributary.cli.setup_commands import candidates
+from distributary.cli.main import main, program
+
+
+def candidates(words: list[str]) -> list[str]:
+    """What click offers for the last word."""
+    *before, last = words
+    items = ShellComplete(program, {}, PROGRAM, COMPLETE).get_completions(before, last)
+    return [item.value for item in items]
 
 
 def test_every_command_is_offered() -> None:
-    assert candidates([""]) == sorted(command.name for command in COMMANDS)
-    assert candidates([]) == candidates([""])
+    assert candidates([""]) == [command.name for command in COMMANDS]
     assert candidates(["to"]) == ["token", "topics"]
     assert candidates(["--json", "gro"]) == ["groups"]
 
 
-def test_actions_options_and_values() -> None:
-    assert candidates(["topics", ""]) == ["alter", "create", "delete", "describe", "list"]
+def test_actions_options_and_values_are_offered() -> None:
+    assert candidates(["topics", ""]) == ["create", "list", "describe", "alter", "delete"]
     assert "--replication-factor" in candidates(["topics", "create", "--re"])
     assert candidates(["topics", "create", "x", "--if-"]) == ["--if-not-exists"]
-    assert candidates(["consume", "t", "--format", ""]) == ["base64", "hex", "json", "text"]
+    assert candidates(["consume", "t", "--format", ""]) == ["text", "json", "hex", "base64"]
     assert candidates(["consume", "t", "--format", "h"]) == ["hex"]
-    assert "--topic" not in candidates(["topics", "create", "--"]), "what is for old habits is not offered"
-    for words in (["nothing", ""], ["topics", "create", ""], ["setup", "--"], ["produce", "t", "-f", ""]):
-        assert candidates(words) == []
+    assert "--topic" not in candidates(["topics", "create", "--"]), (
+        "options of Kafka's own tools are not offered"
+    )
+    assert candidates(["topics", "create", ""]) == []
 
 
-def test_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_prints_a_script_for_each_shell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for shell in ("bash", "zsh", "fish"):
         assert main(["completion", shell]) == 0
-        assert "distributary completion --words" in capsys.readouterr().out
+        assert f"{COMPLETE}={shell}_complete" in capsys.readouterr().out
     assert main(["completion", "powershell"]) == 2
     assert "bash, zsh, fish" in capsys.readouterr().err
-    assert main(["completion", "--words", "topics", "create", "--dry"]) == 0
-    assert capsys.readouterr().out == "--dry-run\n"
+    monkeypatch.setenv(COMPLETE, "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "distributary topics create --dry")
+    monkeypatch.setenv("COMP_CWORD", "3")
+    assert main([]) == 0
+    assert capsys.readouterr().out == "plain,--dry-run\n"
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
@@ -48,9 +61,10 @@ def test_bash_completes(tmp_path: Path) -> None:
     tool.chmod(0o755)
     script = (
         f'PATH="{tmp_path}:$PATH"; eval "$(distributary completion bash)"; '
-        "COMP_WORDS=(distributary groups re); COMP_CWORD=2; _distributary; echo ${COMPREPLY[@]}; "
+        "COMP_WORDS=(distributary groups re); COMP_CWORD=2; _distributary_completion distributary; "
+        "echo ${COMPREPLY[@]}; "
         "complete -p distributary"
     )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30 * LIMIT)
     assert done.stdout.splitlines()[0] == "reset", done.stderr
-    assert "_distributary" in done.stdout
+    assert "_distributary_completion" in done.stdout

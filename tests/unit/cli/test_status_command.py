@@ -28,7 +28,7 @@ def test_people_see_parts_views_and_problems(
     text = capsys.readouterr().out
     assert "2 connections, 3 subscribers, 1 channels" in text
     assert re.search(r"odds +live +realtime +0 +- +- +0 +3 +4\.0 ms +21 ms", text)
-    assert text.rstrip().endswith("no alarms: Kafka, the store, 2 parts, 1 view were looked at")
+    assert text.rstrip().endswith("no alarms: checked Kafka, the store, 2 parts, 1 view")
 
 
 def test_problems_are_last(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:

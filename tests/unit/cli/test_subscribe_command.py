@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from argparse import Namespace
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.unit.cli.control_fixture import control as control
 from tests.unit.subscriber.server import TinyPublisher
 
 from distributary.auth import Authenticator
+from distributary.cli.command_line import Args
 from distributary.cli.main import main
 from distributary.cli.subscribe_command import json_lines, own_token, people_lines
 from distributary.config import Auth, Config
@@ -138,7 +138,7 @@ def test_an_order_and_a_pace_are_asked_for(tiny: TinyPublisher, capsys: pytest.C
             '{"op":"add","key":"k","row":{"a":2},"at":0,"position":"e:7"}',
         ),
         (SubscribedChange("remove", "k", position=AT), "- k", '{"op":"remove","key":"k","position":"e:7"}'),
-        (SubscribedChange("stale", time=9), "! the source gives no records", '{"op":"stale","time":9}'),
+        (SubscribedChange("stale", time=9), "! the source sends no records", '{"op":"stale","time":9}'),
     ],
 )
 def test_lines(change: SubscribedChange, people: str, json_text: str) -> None:
@@ -153,17 +153,17 @@ async def test_the_own_stack_is_shown_a_token_that_its_secret_signed(
         monkeypatch.delenv(name, raising=False)
     file = tmp_path / "distributary.toml"
     file.touch()
-    assert own_token(Namespace(url=None, config=file)) is None, "an open stack"
+    assert own_token(Args(url=(), config=file)) is None, "an open stack"
     file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
-    get = own_token(Namespace(url=None, config=file))
+    get = own_token(Args(url=(), config=file))
     assert get is not None
     gate = Authenticator(Config(auth=Auth(hmac_secret=SECRET)), MemoryStore().reader.revoked)
     assert (await gate.by_token(get())).may_read("odds")
-    assert own_token(Namespace(url=["ws://elsewhere"], config=file)) is None, "it is for nobody else"
+    assert own_token(Args(url=["ws://elsewhere"], config=file)) is None, "it is for nobody else"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", "http://elsewhere")
-    assert own_token(Namespace(url=None, config=None)) is None
+    assert own_token(Args(url=(), config=None)) is None
     monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL")
-    assert own_token(Namespace(url=None, config=None)) is not None
+    assert own_token(Args(url=(), config=None)) is not None
     monkeypatch.setenv("DISTRIBUTARY_API_KEY", "k")
-    assert own_token(Namespace(url=None, config=None)) is None, "the environment goes first"
+    assert own_token(Args(url=(), config=None)) is None, "the environment goes first"

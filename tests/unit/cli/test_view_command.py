@@ -56,11 +56,11 @@ def test_options_make_a_view(control: ThreadedApi) -> None:
     ("words", "status", "said"),
     [
         (["apply"], 2, "there is nothing to apply"),
-        (["apply", "-f", "none.toml"], 2, "none.toml: cannot be read: No such file"),
+        (["apply", "-f", "none.toml"], 2, "none.toml cannot be read: No such file"),
         (["apply", "-f", "bad.toml"], 2, 'bad.toml:2: views.odds.feed: there is no feed "ods"'),
         (["apply", "-f", "bad.toml", "--name", "x"], 2, "not both"),
         (["apply", "--name", "x", "--feed", "odds", "--ttl", "soon"], 1, "ttl"),
-        (["apply", "--name", "x", "--feed", "odds", "--aggregate", "n"], 2, "no = in it"),
+        (["apply", "--name", "x", "--feed", "odds", "--aggregate", "n"], 2, "is not FIELD=FUNCTION"),
         (["describe", "ods"], 1, 'there is no view "ods"'),
         (["delete", "ods"], 1, 'there is no view "ods"'),
         ([], 2, "ACTION"),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from distributary.model.build import Build
+from distributary.model.build import Build, BuildStatus
 from distributary.model.change import Entry
 from distributary.model.position import Mark
 from distributary.store.errors import (
@@ -18,7 +18,6 @@ from distributary.store.store_types import (
     Begun,
     BuildCheckpoint,
     BuildInfo,
-    BuildStatus,
     Ended,
     Heartbeat,
     Lapsed,

@@ -11,6 +11,7 @@ from typing import Any
 
 from redis.exceptions import MasterDownError, ReadOnlyError
 
+from distributary.model.build import BuildStatus
 from distributary.model.change import Entry, decode_changes
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
@@ -19,7 +20,6 @@ from distributary.store.row_index import key_of
 from distributary.store.store_types import (
     BuildCheckpoint,
     BuildInfo,
-    BuildStatus,
     Claim,
     Claimed,
     Fingerprints,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
 from distributary.config.limits_section import Limits
-from distributary.model.build import Build, stored_index, stored_stale_after
+from distributary.model.build import Build, BuildStatus, stored_index, stored_stale_after
 from distributary.model.change import Entry
 from distributary.model.fingerprint import Fingerprint
 from distributary.model.position import Mark
@@ -88,14 +87,6 @@ def query_limits(limits: Limits, query: Query) -> QueryLimits:
 
 
 # --- views and builds -----------------------------------------------------------------------------------
-
-
-class BuildStatus(StrEnum):
-    """The states of a build."""
-
-    BUILDING = "building"
-    LIVE = "live"
-    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

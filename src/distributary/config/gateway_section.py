@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distributary.config import validators
-from distributary.config.listening import Listening, listen_port
+from distributary.config.server_sections import Listening, listen_port
 from distributary.config.setting_field import setting
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from distributary.config import validators
-from distributary.config.listening import Listening, listen_port, most_connections
+from distributary.config.server_sections import Listening, listen_port, most_connections
 from distributary.config.setting_field import Section, setting
 from distributary.model.sharding import shard_of
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from distributary.config.listening import Listening
+from distributary.config.server_sections import Listening
 from distributary.errors import ConfigError
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.config.listening import Listening
+from distributary.config.server_sections import Listening
 
 LEAST_RATE = 1024
 """Bytes of a body that a client sends in a second, at least, once its first seconds are over."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 from aiohttp import web
 from aiohttp.streams import StreamReader
 
-from distributary.config.listening import Listening
+from distributary.config.server_sections import Listening
 from distributary.httpd.client_timeouts import Deadlines
 from distributary.httpd.connection_limits import Connections
 

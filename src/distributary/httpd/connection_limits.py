@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from distributary.auth.client_address import Address, client_name, parse_address
-from distributary.config.listening import Listening
+from distributary.config.server_sections import Listening
 
 
 class Headers(Protocol):

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler as Answer
 
-from distributary.config.listening import Listening
+from distributary.config.server_sections import Listening
 from distributary.errors import PortTaken
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_handler import BUSY, Handler, peer_of

@@ -23,10 +23,10 @@ from distributary.config.embedded_defaults import (
     store_url,
 )
 from distributary.config.exposed import exposed_warning
-from distributary.config.listening import Listening
 from distributary.config.private_files import secret_file, write_private
 from distributary.config.secrets import mask_text
 from distributary.config.sections import Kafka
+from distributary.config.server_sections import Listening
 from distributary.control.define_views import apply_config
 from distributary.errors import StackError
 from distributary.httpd.certificates import Certificates

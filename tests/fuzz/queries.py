@@ -14,7 +14,7 @@ from distributary.errors import DistributaryError
 from distributary.gateway.rest_proxy import media_types
 from distributary.gateway.topic_stream import stream_cursor as stream_position
 from distributary.httpd.content_negotiation import choose
-from distributary.httpd.cors import PageRules, origin_allowed
+from distributary.httpd.cors import OriginPolicy, origin_allowed
 from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
 from distributary.model.position import Mark, Position
@@ -172,8 +172,8 @@ def _headers(data: bytes) -> bool:
 
 
 _PAGES = (
-    PageRules("publisher", Publisher(origins=("https://*.example.com",), hosts=("live.example.com",))),
-    PageRules("publisher", Publisher(host="0.0.0.0")),
+    OriginPolicy("publisher", Publisher(origins=("https://*.example.com",), hosts=("live.example.com",))),
+    OriginPolicy("publisher", Publisher(host="0.0.0.0")),
 )
 
 TARGETS = (

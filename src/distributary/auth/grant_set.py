@@ -95,6 +95,10 @@ class GrantSet:
         lens = self._lens(view)
         return f"{epoch}{_SEPARATOR}{lens}" if lens else epoch
 
+    def visible_position(self, view: str, position: Position) -> Position:
+        """Give a position as the user is told it: with the epoch of its row filter and columns."""
+        return Position(self.visible_epoch(view, position.epoch), position.seq)
+
     def store_position(self, view: str, told: Position) -> Position:
         """Turn a position that the user was told into the view's own; another filter's is of no epoch."""
         lens = self._lens(view)

@@ -11,16 +11,18 @@ from urllib.parse import quote, urlsplit
 
 from aiohttp import web
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 
 from distributary.config import Config
 from distributary.control.monitor import Monitor
 from distributary.httpd.connection_limits import Connections
-from distributary.httpd.cors import PageRules
+from distributary.httpd.error_responses import ErrorResponses
 from distributary.model.command import Command
 from distributary.store.contract import ReaderStore, WriterStore
 from distributary.subscriber.connection_settings import websocket_url
 
 ANYWHERE = ("0.0.0.0", "::", "")
+MAX_BODY = 1024 * 1024
 
 
 class Announcer(Protocol):
@@ -42,7 +44,6 @@ class Context:
     writer: WriterStore
     announcer: Announcer
     monitor: Monitor = None  # type: ignore[assignment]  # never None once made
-    pages: PageRules = None  # type: ignore[assignment]  # the same
     connections: Connections = None  # type: ignore[assignment]  # the same
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -51,7 +52,6 @@ class Context:
     def __post_init__(self) -> None:
         """Make what was not given."""
         self.monitor = self.monitor or Monitor(self.config, self.reader)
-        self.pages = self.pages or PageRules("control", self.config.control)
         self.connections = self.connections or Connections(self.config.control)
 
     @property
@@ -70,6 +70,13 @@ class Context:
 
 
 CONTEXT: web.AppKey[Context] = web.AppKey("context", Context)
+
+ERRORS = ErrorResponses(
+    "the control API",
+    see="see GET /v1 for the routes",
+    body_limit=f"at most {MAX_BODY} bytes",
+    unavailable=(RedisError, ConnectionError),
+)
 
 
 def websocket_address(config: Config, host: str) -> str:

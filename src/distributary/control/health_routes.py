@@ -7,12 +7,11 @@ from typing import Any
 
 from aiohttp import web
 
-from distributary.control.api_access import GATE
-from distributary.control.app_context import CONTEXT, Context
-from distributary.control.responses import error_reply
+from distributary.control.app_context import CONTEXT, ERRORS, Context
 from distributary.control.stack_overview import Overview
 from distributary.control.view_description import describe_view
 from distributary.errors import NotReady
+from distributary.httpd.authorization import AUTHORIZATION
 
 
 async def healthz(request: web.Request) -> web.Response:
@@ -24,13 +23,13 @@ async def readyz(request: web.Request) -> web.Response:
     """``GET /readyz``: nothing is wrong that keeps views from being served; else 503 with the alarms."""
     seen = await request.app[CONTEXT].monitor.now()
     # Anybody may ask: where that is not everybody's business, only the names of alarms are told.
-    named = request.app[GATE].on
+    named = request.app[AUTHORIZATION].authenticator.on
     alarms = [{"name": alarm.name} if named else alarm.as_json() for alarm in seen.alarms]
     bad = [alarm for alarm in seen.alarms if alarm.severity == "error"]
     if not bad:
         return web.json_response({"status": "ok", "alarms": alarms})
     said = "; ".join(alarm.name if named else alarm.text for alarm in bad)
-    return error_reply(NotReady(f"not ready: {said}", hint="see: distributary status"), alarms=alarms)
+    return ERRORS.response(NotReady(f"not ready: {said}", hint="see: distributary status"), alarms=alarms)
 
 
 async def metrics(request: web.Request) -> web.Response:

@@ -12,13 +12,13 @@ from aiohttp import web
 
 from distributary.auth.metering import charge_rows
 from distributary.config.sections import Control
-from distributary.control.api_access import grant_of, narrowed, shown, told
 from distributary.control.app_context import CONTEXT, Context
 from distributary.control.result_cache import Result, Results, tag_of
 from distributary.control.row_formats import FORMATS, Format, Part
 from distributary.control.rows_request import RowsRequest, read_rows_request
 from distributary.control.view_routes import require_view
 from distributary.errors import BadRequest, FormatNotOffered, PageGone, ViewBuilding, ViewBusy
+from distributary.httpd.authorization import grant_of, grants_of, narrow_query
 from distributary.httpd.content_negotiation import choose
 from distributary.model.build import Build
 from distributary.model.query import Query
@@ -40,7 +40,7 @@ async def show(request: web.Request) -> web.Response:
     """``GET /v1/views/{name}``: the rows of a view, all or those of a query, true at one position."""
     context, results = request.app[CONTEXT], request.app[RESULTS]
     asked = read_rows_request(request.match_info["name"], request.query)
-    asked = replace(asked, query=narrowed(request, asked.query))
+    asked = replace(asked, query=narrow_query(request, asked.query))
     format = _format(request)
     await require_view(context, asked.query.view, grant_of(request))
     result = (
@@ -50,12 +50,12 @@ async def show(request: web.Request) -> web.Response:
     build = await context.reader.build(result.build)
     part = Part(
         result,
-        shown(request, asked.query.view, asked.fields),
+        grants_of(request).visible_fields(asked.query.view, asked.fields),
         asked.at,
         asked.limit,
         stale=info.stale,
         incomplete=build is not None and build.incomplete,
-        position=told(request, asked.query.view, result.position),
+        position=grants_of(request).visible_position(asked.query.view, result.position),
     )
     headers = _headers(request, part, format, info.now, context.config.control)
     if _unchanged(request, headers["ETag"], result):
@@ -162,7 +162,7 @@ def _headers(request: web.Request, part: Part, format: Format, now: int, config:
         "Last-Modified": formatdate(min(_modified(result), now // 1000), usegmt=True),
         "Cache-Control": control,
         "Vary": "Accept, Origin",
-        "Distributary-Position": str(told(request, result.query.view, result.known)),
+        "Distributary-Position": str(grants_of(request).visible_position(result.query.view, result.known)),
     }
     said = [name for name in ("stale", "incomplete") if getattr(part, name)]
     if said:

@@ -12,12 +12,10 @@ from typing import Any
 
 from aiohttp import web
 
-from distributary.auth import owned_id
+from distributary.auth import Operator, owned_id
 from distributary.auth.metering import NEW_QUERY, charge
-from distributary.control.api_access import LIMITER, grant_of, may_use, narrowed
 from distributary.control.app_context import CONTEXT, Context, events_address, websocket_address
 from distributary.control.paces import pace_of
-from distributary.control.responses import read_object
 from distributary.control.view_routes import require_view
 from distributary.errors import (
     AlreadyBegun,
@@ -26,7 +24,9 @@ from distributary.errors import (
     SubscriptionNotFound,
     ViewBuilding,
 )
+from distributary.httpd.authorization import AUTHORIZATION, grant_of, grants_of, narrow_query
 from distributary.httpd.listener import client_of
+from distributary.httpd.request_body import read_object
 from distributary.model.build import Build
 from distributary.model.channel_name import with_fields
 from distributary.model.command import Command
@@ -45,7 +45,7 @@ async def create(request: web.Request) -> web.Response:
     """``POST /v1/subscriptions``: register a subscription that waits until it is begun."""
     context = request.app[CONTEXT]
     body = await read_object(request, FIELDS)
-    query, fields = narrowed(request, body_query(body)), body_fields(body)
+    query, fields = narrow_query(request, body_query(body)), body_fields(body)
     if query.order is not None and query.order.limit > context.config.publisher.max_limit:
         most = context.config.publisher.max_limit
         raise BadRequest(f'"limit" is {query.order.limit:,}', hint=f"give at most {most:,}")
@@ -75,7 +75,7 @@ async def create(request: web.Request) -> web.Response:
 
 async def _count(request: web.Request, query: Query, seconds: float) -> None:
     """Count a subscription as its user's until a publisher counts it, or it lapses; raises LimitExceeded."""
-    limiter, grant = request.app[LIMITER], grant_of(request)
+    limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
     shares = limiter.query(grant, client_of(request), expensive=is_expensive(query))
     await limiter.usage.take(shares)
     if shares:
@@ -160,9 +160,17 @@ async def _find(request: web.Request) -> tuple[str, Subscription]:
     row = await reader.query_text(view, found.query_id) if view is not None and found is not None else None
     if view is None or found is None or row is None:
         raise _unknown(id)
-    if not may_use(request, id, Query.load(view, row.text)):
+    if not _may_use(request, id, Query.load(view, row.text)):
         raise _unknown(id)
     return view, found
+
+
+def _may_use(request: web.Request, subscription: str, query: Query) -> bool:
+    """True if a subscription is the caller's (an operator may use any), and its query is within its grant."""
+    grants = grants_of(request)
+    return (grants.owns(subscription) or grant_of(request).operator >= Operator.OPERATE) and grants.covers(
+        query
+    )
 
 
 def _unknown(id: str) -> SubscriptionNotFound:

@@ -11,13 +11,13 @@ from distributary.auth import OPEN, Grant, Operator
 from distributary.config import Config
 from distributary.config.functions import functions_of, unlisted_functions
 from distributary.config.problems import nearest
-from distributary.control.api_access import grant_of
 from distributary.control.app_context import CONTEXT, Context
 from distributary.control.definition import read_definition
-from distributary.control.responses import read_object
 from distributary.control.stack_overview import Overview, read_overview
 from distributary.control.view_description import Lags, describe_view
 from distributary.errors import BadDefinition, Forbidden, ViewNotFound
+from distributary.httpd.authorization import grant_of
+from distributary.httpd.request_body import read_object
 from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.store.store_types import ViewInfo

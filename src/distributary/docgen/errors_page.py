@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from distributary.control.responses import STATUSES
 from distributary.errors import DistributaryError
+from distributary.httpd.error_responses import STATUSES
 
 _INTRO = """\
 # Errors

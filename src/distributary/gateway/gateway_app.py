@@ -14,13 +14,13 @@ from distributary.auth.limiter import Limiter
 from distributary.config import Config
 from distributary.deadline import Deadline
 from distributary.gateway import gateway_health
-from distributary.gateway.gateway_access import CONFIG, GATE, LIMITER, RULES, attempt, permitted, prefix_of
+from distributary.gateway.gateway_access import CONFIG, canonical_path, prefix_of, requirement_check
 from distributary.gateway.registry import compatibility_routes, registry_routes
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG, negotiated
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.registry.schemas_topic import SchemaLog
 from distributary.gateway.request_fields import reject_undeclared
-from distributary.gateway.response_bodies import one_shape
+from distributary.gateway.response_bodies import ERRORS
 from distributary.gateway.rest_proxy import (
     consumer_routes,
     produce_v2,
@@ -31,8 +31,9 @@ from distributary.gateway.rest_proxy import (
 from distributary.gateway.rest_proxy.consumer_pool import Instances
 from distributary.gateway.rest_proxy.metadata_client import Cluster
 from distributary.gateway.topic_stream import topic_stream_routes as streams
-from distributary.httpd.cors import PageRules
-from distributary.httpd.request_audit import audited
+from distributary.httpd.authorization import AUTHORIZATION, Authorization, Route
+from distributary.httpd.cors import CORS, Cors, OriginPolicy
+from distributary.httpd.request_audit import audit_middleware
 from distributary.httpd.response_headers import add_safe_headers
 from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
@@ -45,15 +46,33 @@ def make_app(config: Config, store: Store) -> web.Application:
     ``store`` has revocations and what users have. Raises ConfigError when the keys of ``[auth]`` cannot
     be used.
     """
-    noted = audited(Audit.of("gateway", config), attempt)
-    app = web.Application(
-        middlewares=[noted, one_shape, permitted, reject_undeclared], client_max_size=config.gateway.max_body
+    table = all_routes()
+    authorization = Authorization(
+        table,
+        Authenticator(config, store.revoked),
+        Limiter(config, store),
+        check=requirement_check(config),
+        canonical=canonical_path(config),
     )
-    app.on_response_prepare.append(add_safe_headers)
+    cors = Cors(
+        OriginPolicy("gateway", config.gateway),
+        methods="GET, HEAD, POST, PUT, DELETE",
+        request_headers="Accept, Content-Type, Authorization, X-API-Key, Last-Event-ID, Cache-Control",
+    )
+    app = web.Application(
+        middlewares=[
+            audit_middleware(Audit.of("gateway", config), authorization.attempt),
+            ERRORS.middleware,
+            cors.middleware,
+            authorization.middleware,
+            reject_undeclared,
+        ],
+        client_max_size=config.gateway.max_body,
+    )
+    app.on_response_prepare.extend((cors.add_headers, add_safe_headers))
     app[CONFIG] = config
-    app[RULES] = PageRules("gateway", config.gateway)
-    app[GATE] = Authenticator(config, store.revoked)
-    app[LIMITER] = Limiter(config, store)
+    app[AUTHORIZATION] = authorization
+    app[CORS] = cors
     app[SCHEMA_LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
     app[topic_routes.CLUSTER] = Cluster(config.kafka)
     app[DEADLINE] = Deadline(config.gateway.schema_timeout, charge=metering.charge)
@@ -62,20 +81,24 @@ def make_app(config: Config, store: Store) -> web.Application:
     app.cleanup_ctx.append(_closing)
     app[streams.OPEN] = set()
     app.on_shutdown.append(_stopping)
-    registry = [route for part in (registry_routes, compatibility_routes) for route in part.routes()]
-    proxy = (topic_routes, produce_v2, produce_v3, consumer_routes, simple_consumer_v1, streams)
-    table = [
-        *gateway_health.routes(),
-        *(web.RouteDef(one.method, one.path, negotiated(one.handler), one.kwargs) for one in registry),
-        *(route for part in proxy for route in part.routes()),
-    ]
     prefix = prefix_of(config)
     # A proxy may or may not take the prefix off, and some clients put it before base_uri's path once more.
     for before in dict.fromkeys(("", prefix, prefix * 2)):
         for one in table:
             for path in _paths(before + one.path):
-                app.add_routes([web.RouteDef(one.method, path, one.handler, one.kwargs)])
+                app.add_routes([one._replace(path=path).definition()])
     return app
+
+
+def all_routes() -> list[Route]:
+    """List all routes; the registry's handlers negotiate the content type of their responses."""
+    registry = [route for part in (registry_routes, compatibility_routes) for route in part.routes()]
+    proxy = (topic_routes, produce_v2, produce_v3, consumer_routes, simple_consumer_v1, streams)
+    return [
+        *gateway_health.routes(),
+        *(route._replace(handler=negotiated(route.handler)) for route in registry),
+        *(route for part in proxy for route in part.routes()),
+    ]
 
 
 def _paths(path: str) -> list[str]:
@@ -95,7 +118,7 @@ async def _stopping(app: web.Application) -> None:
 async def _closing(app: web.Application) -> AsyncIterator[None]:
     running = [
         asyncio.create_task(app[consumer_routes.INSTANCES].keep()),
-        asyncio.create_task(app[LIMITER].usage.run()),
+        asyncio.create_task(app[AUTHORIZATION].limiter.usage.run()),
     ]
     yield
     for task in running:

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from distributary import __version__
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG
+from distributary.httpd.authorization import Requirement, Route
 
 _DOCS = "docs/how-to/kafka-over-http.md"
 APIS = (
@@ -29,9 +30,13 @@ APIS = (
 """What is served, where, and where it is described."""
 
 
-def routes() -> list[web.RouteDef]:
+def routes() -> list[Route]:
     """List the addresses for those who watch."""
-    return [web.get("/", root), web.get("/healthz", healthz), web.get("/readyz", readyz)]
+    return [
+        Route("GET", "/", root, Requirement.PUBLIC),
+        Route("GET", "/healthz", healthz, Requirement.PUBLIC),
+        Route("GET", "/readyz", readyz, Requirement.PUBLIC),
+    ]
 
 
 async def root(request: web.Request) -> web.Response:

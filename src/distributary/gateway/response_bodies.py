@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 from typing import Any
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from distributary import errors
 from distributary.errors import DistributaryError, GatewayError
 from distributary.gateway.error_codes import BAD_REQUEST, RestCode, api_error, status_of
 from distributary.gateway.request_fields import check_body
-from distributary.httpd.authorization import challenge
+from distributary.httpd.error_responses import ErrorResponses
+from distributary.httpd.request_body import parse_object
 
 log = logging.getLogger(__name__)
 
@@ -45,48 +43,23 @@ def number_of(error: DistributaryError) -> int:
     return next((number for kind, number in NUMBERS if isinstance(error, kind)), 500)
 
 
-def error_reply(error: DistributaryError) -> web.Response:
-    """Make the reply of an error."""
-    number = number_of(error)
-    status = status_of(number)
-    headers = {"Cache-Control": "no-store"}
-    if status == 503 or isinstance(error, errors.TooManyRequests):
-        headers["Retry-After"] = str(math.ceil(getattr(error, "after", 1.0)))
-    if isinstance(error, errors.AccessError) and status in (401, 403):
-        headers["WWW-Authenticate"] = challenge(error)
-    return web.json_response({"error_code": number, "message": str(error)}, status=status, headers=headers)
+def error_body(error: DistributaryError) -> dict[str, Any]:
+    """Write an error as the clients of a REST proxy and of a schema registry expect it."""
+    return {"error_code": number_of(error), "message": str(error)}
 
 
-@web.middleware
-async def one_shape(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn whatever a handler raises into the one shape."""
-    try:
-        return await handler(request)
-    except DistributaryError as error:
-        return error_reply(error)
-    except web.HTTPException as error:
-        if error.status < 400:
-            raise
-        return error_reply(_http(request, error))
-    except (TimeoutError, ConnectionError) as error:
-        log.info("%s %s: %s", request.method, request.rel_url.raw_path, error or type(error).__name__)
-        return error_reply(
-            api_error(503, "what answers behind the gateway does not", "try again in a moment")
-        )
-    except Exception:
-        log.exception("%s %s failed", request.method, request.rel_url.raw_path)  # no line ends in it
-        return error_reply(api_error(500, f"{request.method} {request.path} failed", "see the gateway's log"))
-
-
-def _http(request: web.Request, error: web.HTTPException) -> GatewayError:
-    if isinstance(error, web.HTTPMethodNotAllowed):
-        allowed = ", ".join(sorted(error.allowed_methods))
-        return api_error(405, f"{request.path} does not take {request.method}", f"it takes {allowed}")
-    if error.status == 404:
-        return api_error(404, f"there is no {request.path}", "see docs/reference/rest.md for what there is")
-    if error.status == 413:
-        return api_error(413, "the body is too large", "send less at a time, or raise gateway.max_body")
-    return api_error(error.status, error.reason.lower())
+ERRORS = ErrorResponses(
+    "the gateway",
+    see="see docs/reference/rest.md for the routes",
+    body_limit="send less at a time, or raise gateway.max_body",
+    body=error_body,
+    status_of=lambda error: status_of(number_of(error)),
+    http_error=api_error,
+    unavailable=(TimeoutError, ConnectionError),
+    backend_error=lambda: api_error(
+        503, "the backend (Kafka or the store) is not responding", "retry in a moment"
+    ),
+)
 
 
 async def read_json(request: web.Request, *, empty: Any = None) -> Any:
@@ -94,20 +67,10 @@ async def read_json(request: web.Request, *, empty: Any = None) -> Any:
 
     One that is empty is ``empty`` where that is given.
     """
-    raw = await request.read()
-    if not raw.strip():
-        if empty is not None:
-            return empty
-        raise api_error(BAD_REQUEST, "the body is empty", "send a JSON object")
-    try:
-        body = json.loads(raw)
-    except json.JSONDecodeError as error:
-        where = f"{error.msg} at line {error.lineno} column {error.colno}"
-        raise api_error(BAD_REQUEST, f"the body is not JSON: {where}") from None
-    except (ValueError, RecursionError):
-        raise api_error(BAD_REQUEST, "the body is not usable JSON", "send UTF-8, not nested deeply") from None
-    if not isinstance(body, dict):
-        raise api_error(BAD_REQUEST, "the body is no JSON object")
+    data = await request.read()
+    if empty is not None and not data.strip():
+        return empty
+    body = parse_object(data)
     check_body(request, body)
     return body
 

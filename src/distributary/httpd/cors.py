@@ -1,9 +1,9 @@
-"""Which browser pages may use a server. Pure.
+"""Which browser pages may use a server, and the CORS headers that let them.
 
-A page of any site can have the browser of somebody on this machine call a server on its loopback address.
-What tells such a call from one of our own is what the browser says of it: its Origin, where it comes from
-(``Sec-Fetch-Site``) and by which name it calls us (``Host``). The name matters because whoever owns a domain
-can have it mean 127.0.0.1 a moment after the page was loaded (DNS rebinding): then the page and the server
+A page of any site can make the browser of someone on this machine call a server on its loopback address. Such
+a call is recognized by what the browser sends: the page's origin (``Origin``), its relation to the server
+(``Sec-Fetch-Site``) and the name by which it calls the server (``Host``). The name matters because the owner
+of a domain can point it to 127.0.0.1 after the page was loaded (DNS rebinding): then the page and the server
 have the same origin, and a GET carries none at all.
 """
 
@@ -13,6 +13,9 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from distributary.auth.client_address import is_loopback
 from distributary.errors import HostRefused, OriginRefused
@@ -37,7 +40,7 @@ class Server(Protocol):
         """Further origins whose pages may use it."""
 
 
-class PageRules:
+class OriginPolicy:
     """What a request's headers must say for a server to serve it.
 
     ``section`` is the name of its settings, for hints. A server on an address of the network may be called by
@@ -78,6 +81,53 @@ class PageRules:
             f"{who} may not use this server",
             hint=f"name their origin in {self._section}.origins of the configuration",
         )
+
+
+class Cors:
+    """Applies an `OriginPolicy` to the requests of a server, and answers the preflight requests of browsers.
+
+    ``methods`` and ``request_headers`` are what pages may use, ``response_headers`` what they may read
+    besides the headers that every page may.
+    """
+
+    def __init__(
+        self, policy: OriginPolicy, *, methods: str, request_headers: str, response_headers: str = ""
+    ) -> None:
+        self.policy = policy
+        self._preflight = {
+            "Access-Control-Allow-Methods": methods,
+            "Access-Control-Allow-Headers": request_headers,
+            "Access-Control-Max-Age": "600",
+        }
+        self._exposed = response_headers
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse pages that may not use the server; raises OriginRefused and HostRefused."""
+        self.policy.check(request.headers)
+        origin = request.headers.get("Origin")
+        if origin is not None:
+            request[_ALLOWED] = origin
+        if request.method == "OPTIONS" and any(name in request.headers for name in _PREFLIGHT):
+            return web.Response(status=204, headers=self._preflight)
+        return await handler(request)
+
+    async def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Let the page read the response, an error too; for ``on_response_prepare``."""
+        origin = request.get(_ALLOWED)
+        if origin is None:
+            return
+        response.headers["Access-Control-Allow-Origin"] = origin
+        if self._exposed:
+            response.headers["Access-Control-Expose-Headers"] = self._exposed
+        if "Origin" not in response.headers.get("Vary", ""):
+            response.headers.add("Vary", "Origin")
+
+
+_PREFLIGHT = ("Origin", "Access-Control-Request-Method")
+CORS: web.AppKey[Cors] = web.AppKey("cors", Cors)
+_ALLOWED: web.RequestKey[str] = web.RequestKey("allowed origin", str)
+"""The origin of the page that may read the response."""
 
 
 def _embedded(headers: Mapping[str, str]) -> bool:

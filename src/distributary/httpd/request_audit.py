@@ -24,39 +24,32 @@ class Attempt(NamedTuple):
     changes: bool
 
 
-def audited(audit: Audit, attempt: Callable[[web.Request], Attempt]) -> Middleware:
-    """Make the middleware that writes down what was refused, and what changed the stack or tried to.
+def audit_middleware(audit: Audit, attempt: Callable[[web.Request], Attempt]) -> Middleware:
+    """Create the middleware that logs what was refused, and what changed the stack or tried to.
 
-    Errors must be replies by the time they come here; ``attempt`` is asked after that.
+    Errors must be responses by the time they get here; ``attempt`` is called after that.
     """
 
     @web.middleware
-    async def noted(request: web.Request, handler: Handler) -> web.StreamResponse:
-        reply = await handler(request)
+    async def log_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
         tried = attempt(request)
-        refused = reply.status in REFUSED
+        refused = response.status in REFUSED
         if refused or tried.changes:
             audit.note(
                 tried.action,
-                "refused" if refused else "ok" if reply.status < 400 else "failed",
+                "refused" if refused else "ok" if response.status < 400 else "failed",
                 user=tried.user,
                 address=client_of(request),
                 target=", ".join(request.match_info.values()),
-                reason=_reason(reply) if reply.status >= 400 else "",
+                reason=_reason(response) if response.status >= 400 else "",
             )
-        return reply
+        return response
 
-    return noted
-
-
-def _reason(reply: web.StreamResponse) -> str:
-    """Say why a request was refused: as the caller was told, else by the status alone."""
-    told = _REASON.search(reply.headers.get("WWW-Authenticate", ""))
-    return told[1] if told else str(reply.status)
+    return log_request
 
 
-def route_of(request: web.Request, path: Callable[[str], str] = lambda path: path) -> str:
-    """Name the route of a request; '' where there is none. ``path`` writes its address as tables have it."""
-    resource = request.match_info.route.resource
-    method = "GET" if request.method == "HEAD" else request.method
-    return f"{method} {path(resource.canonical)}" if resource is not None else ""
+def _reason(response: web.StreamResponse) -> str:
+    """Say why a request was refused: what its caller was sent, else the status."""
+    described = _REASON.search(response.headers.get("WWW-Authenticate", ""))
+    return described[1] if described else str(response.status)

@@ -19,7 +19,7 @@ from distributary.config.sections import Publisher
 from distributary.config.socketio_section import Socketio
 from distributary.errors import HostRefused, OriginRefused
 from distributary.httpd.certificates import Certificates
-from distributary.httpd.cors import PageRules
+from distributary.httpd.cors import OriginPolicy
 from distributary.httpd.listener import Listener
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending
@@ -56,7 +56,7 @@ class Gateway:
         trust: Trust | None = None,
     ) -> None:
         self._settings = settings
-        self._pages = PageRules("socketio", settings)
+        self._pages = OriginPolicy("socketio", settings)
         self._limits = limits
         self._publishers = publishers
         self._stall = stall

@@ -29,10 +29,10 @@ from tests.unit.control.conftest import Announced
 
 from distributary.config import Config
 from distributary.control.app_context import Context
-from distributary.control.control_app import make_app
+from distributary.control.control_app import ROUTES, make_app
 from distributary.control.view_description import WHOLE
 from distributary.demo.page import FOLDER
-from distributary.docgen.rest_page import control_app, publisher_app, routes
+from distributary.docgen.rest_page import publisher_server
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.query import Query
@@ -149,8 +149,8 @@ def case(*names: str) -> Callable[[Case], Case]:
 
 def every_path() -> set[str]:
     """All there is, from the code."""
-    found = {f"control {name}" for name, _ in routes(control_app())}
-    found |= {f"publisher {name}" for name, _ in routes(publisher_app())}
+    found = {f"control {route.name}" for route in ROUTES}
+    found |= {f"publisher {route.name}" for route in publisher_server().routes()}
     found |= {f"command {field.name}" for field in msgspec.structs.fields(Command)} - {"command id"}
     return found | {f"rpc {method}" for method in METHODS}
 

@@ -19,13 +19,13 @@ from tests.integration.gateway.rest_proxy.calls import JSON, Calls
 from tests.support.stack import Feeding, RunningStack
 
 from distributary.config import Config
-from distributary.docgen.rest_page import gateway_app, routes
+from distributary.gateway.gateway_app import all_routes
 from distributary.gateway.request_fields import RequestFields, accepted_fields
 from distributary.gateway.rest_proxy import produce_requests
 from distributary.kafka import librdkafka
 from distributary.kafka.topics import ensure_topic
 
-ROUTES = routes(gateway_app())
+ROUTES = [(route.name, route.handler) for route in all_routes()]
 CASES = {**cases_registry.CASES, **cases_proxy.CASES}
 
 

@@ -22,7 +22,7 @@ from yarl import URL
 from distributary.config import Control
 from distributary.control import row_routes as rows_module
 from distributary.control.row_routes import RESULTS
-from distributary.httpd.cors import PageRules
+from distributary.httpd.cors import CORS, OriginPolicy
 from distributary.store import consistent_read
 from distributary.store.build_scan import StaleRead
 
@@ -270,7 +270,7 @@ async def test_the_configuration_says_how_long_rows_may_be_kept(rows: Rows) -> N
 
 
 async def test_pages_of_other_sites_may_read_the_headers(rows: Rows) -> None:
-    rows.api.context.pages = PageRules("control", Control(origins=("https://app.example",)))
+    rows.api.client.app[CORS].policy = OriginPolicy("control", Control(origins=("https://app.example",)))
     reply, _ = await rows.ask(Origin="https://app.example")
     assert reply.headers["Access-Control-Allow-Origin"] == "https://app.example"
     assert "Distributary-Position" in reply.headers["Access-Control-Expose-Headers"]

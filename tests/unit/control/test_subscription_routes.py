@@ -145,9 +145,9 @@ async def test_a_view_without_rows_says_try_again(api: Api, status: str, said: s
 
 BAD: list[tuple[bytes | Any, str, str]] = [
     (b"", "bad-request", "the body is empty"),
-    (b"{", "bad-request", "not JSON"),
-    (b'{"\xff": 1}', "bad-request", "not usable JSON"),
-    (b"[" * 100_000, "bad-request", "not usable JSON"),
+    (b"{", "bad-request", "not valid JSON"),
+    (b'{"\xff": 1}', "bad-request", "cannot parse the body as JSON"),
+    (b"[" * 100_000, "bad-request", "cannot parse the body as JSON"),
     ([], "bad-request", "the body is an array"),
     ("odds", "bad-request", "the body is a string"),
     ({}, "bad-request", '"view" is missing'),

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from tests.support.app_routes import route_names
 
 from distributary.auth import Grant, Operator
 from distributary.auth.stack_token import make_token as make_stack_token
 from distributary.auth.token_issuer import make_token
 from distributary.config import Auth, Config, Gateway, Publisher
-from distributary.docgen.rest_page import gateway_app, routes
 from distributary.errors import Forbidden
-from distributary.gateway.gateway_access import NEEDS, Need, demand, prefix_of
-from distributary.gateway.gateway_app import make_app
+from distributary.gateway.gateway_access import prefix_of, requirement_check
+from distributary.gateway.gateway_app import all_routes, make_app
+from distributary.httpd.authorization import Requirement
 from distributary.model.feed import Feed
 from distributary.store.memory_store import MemoryStore
 
@@ -45,31 +46,31 @@ def token(**claims: Any) -> dict[str, str]:
     return bearer("ann", **claims)
 
 
-def test_every_address_that_is_not_for_admins_exists() -> None:
-    assert set(NEEDS) <= {name for name, _ in routes(gateway_app())}
+def test_application_serves_the_routes_of_its_table() -> None:
+    assert route_names(make_app(Config(), MemoryStore().reader)) == {route.name for route in all_routes()}
 
 
-def test_every_address_has_a_need_that_fits_what_it_does() -> None:
-    for name, _ in routes(gateway_app()):
-        need = NEEDS.get(name, Need.ADMIN)
+def test_every_route_requires_what_fits_what_it_does() -> None:
+    for route in all_routes():
+        name, requirement = route.name, route.requirement
         if "/consumers" in name:
-            assert need is Need.GROUP, name
+            assert requirement is Requirement.GROUP, name
         elif name.startswith(("DELETE", "PUT")):
-            assert need is Need.OPERATE, name
+            assert requirement is Requirement.OPERATE, name
         elif name.startswith("POST /topics") or (name.startswith("POST") and name.endswith("/records")):
-            assert need is Need.PRODUCE, name
+            assert requirement is Requirement.PRODUCE, name
         elif "stream" in name or name.endswith("/messages"):
-            assert need is Need.CONSUME, name
-        assert need is not Need.ADMIN, name
+            assert requirement is Requirement.CONSUME, name
+        assert requirement is not Requirement.ADMIN, name
 
 
 async def test_without_a_token_only_health_answers(client: TestClient[Any, Any]) -> None:
-    for name, _ in routes(gateway_app()):
-        method, _, path = name.partition(" ")
-        path = path.replace("{topic}", "t").replace("{partition}", "0").replace("{id}", "1")
+    for route in all_routes():
+        method = route.method
+        path = route.path.replace("{topic}", "t").replace("{partition}", "0").replace("{id}", "1")
         for part in ("subject", "version", "group", "instance", "cluster"):
             path = path.replace("{" + part + "}", "x")
-        if NEEDS.get(name) is Need.OPEN:
+        if route.requirement is Requirement.PUBLIC:
             continue
         for address in (path, f"{path}/"):
             reply = await client.request(method, address)
@@ -161,14 +162,15 @@ async def test_open_gateway_serves_programs_and_lets_only_the_stacks_token_chang
 def test_topics_of_kafka_and_of_the_stack_are_for_admins(
     names: tuple[str, ...], topic: str, good: bool
 ) -> None:
-    for need in (Need.PRODUCE, Need.CONSUME):
+    check = requirement_check(CONFIG)
+    for need in (Requirement.PRODUCE, Requirement.CONSUME):
         grant = Grant("ann", produce=names, consume=names)
         if good:
-            demand(grant, need, {"topic": topic}, CONFIG)
+            check(grant, need, {"topic": topic})
         else:
             with pytest.raises(Forbidden):
-                demand(grant, need, {"topic": topic}, CONFIG)
-        demand(Grant("root", operator=Operator.ADMIN), need, {"topic": topic}, CONFIG)
+                check(grant, need, {"topic": topic})
+        check(Grant("root", operator=Operator.ADMIN), need, {"topic": topic})
 
 
 async def test_pages_of_other_sites_are_refused(client: TestClient[Any, Any]) -> None:

@@ -7,7 +7,7 @@ from multidict import CIMultiDict
 
 from distributary.config import Control, Publisher
 from distributary.errors import HostRefused, OriginRefused
-from distributary.httpd.cors import PageRules, origin_allowed
+from distributary.httpd.cors import OriginPolicy, origin_allowed
 
 LISTED = ["https://app.example.com", "https://*.games.example.com", "http://*.local.example.com:8080"]
 
@@ -89,7 +89,7 @@ CROSS = {"Sec-Fetch-Site": "cross-site"}
 
 def served(headers: dict[str, str], server: Control | Publisher = OURS) -> bool:
     try:
-        PageRules("control", server).check(CIMultiDict(headers))
+        OriginPolicy("control", server).check(CIMultiDict(headers))
     except (HostRefused, OriginRefused):
         return False
     return True
@@ -118,7 +118,7 @@ def test_name_of_somebody_else_is_refused_on_loopback(host: str) -> None:
     """So that a page whose domain came to mean this machine is not of our own origin."""
     for origin in ({}, {"Origin": f"http://{host}"}):
         with pytest.raises(HostRefused, match="not called") as caught:
-            PageRules("control", OURS).check(CIMultiDict({"Host": host, **origin}))
+            OriginPolicy("control", OURS).check(CIMultiDict({"Host": host, **origin}))
         assert "control.hosts" in caught.value.hint
 
 

@@ -21,6 +21,7 @@ from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.registry.schemas_topic_records import Record
 from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import flag, read_json
+from distributary.httpd.authorization import Requirement, Route
 
 _IGNORED_IN_CONFIG = (
     "alias",
@@ -39,19 +40,19 @@ _IGNORED_IN_CONFIG = (
 """What else Confluent's registry accepts in a config."""
 
 
-def routes() -> list[web.RouteDef]:
+def routes() -> list[Route]:
     """List the routes."""
     return [
-        web.post("/compatibility/subjects/{subject}/versions", test_all),
-        web.post("/compatibility/subjects/{subject}/versions/{version}", test_one),
-        web.get("/config", show_compatibility),
-        web.put("/config", set_compatibility),
-        web.delete("/config", reset_compatibility),
-        web.get("/config/{subject}", show_compatibility),
-        web.put("/config/{subject}", set_compatibility),
-        web.delete("/config/{subject}", reset_compatibility),
-        web.get("/mode", show_mode),
-        web.get("/mode/{subject}", show_mode),
+        Route("POST", "/compatibility/subjects/{subject}/versions", test_all, Requirement.SUBJECT),
+        Route("POST", "/compatibility/subjects/{subject}/versions/{version}", test_one, Requirement.SUBJECT),
+        Route("GET", "/config", show_compatibility, Requirement.USER),
+        Route("PUT", "/config", set_compatibility, Requirement.OPERATE),
+        Route("DELETE", "/config", reset_compatibility, Requirement.OPERATE),
+        Route("GET", "/config/{subject}", show_compatibility, Requirement.SUBJECT),
+        Route("PUT", "/config/{subject}", set_compatibility, Requirement.OPERATE),
+        Route("DELETE", "/config/{subject}", reset_compatibility, Requirement.OPERATE),
+        Route("GET", "/mode", show_mode, Requirement.USER),
+        Route("GET", "/mode/{subject}", show_mode, Requirement.SUBJECT),
     ]
 
 

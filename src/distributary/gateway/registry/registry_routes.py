@@ -7,7 +7,6 @@ from typing import Any
 from aiohttp import web
 
 from distributary.gateway.error_codes import RegistryCode, api_error
-from distributary.gateway.gateway_access import grant_of
 from distributary.gateway.registry.registered_schema import KINDS
 from distributary.gateway.registry.registry_requests import (
     DELETED_ONLY,
@@ -29,6 +28,7 @@ from distributary.gateway.registry.schema_catalog import LATEST, SchemaCatalog
 from distributary.gateway.registry.schemas_topic_records import Record, SchemaVersion, local_subject
 from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import flag
+from distributary.httpd.authorization import Requirement, Route, grant_of
 
 SCHEMA_BODY = ("schema", "schemaType", "references")
 IGNORED_IN_BODY = (
@@ -44,23 +44,27 @@ IGNORED_IN_BODY = (
 _IGNORED_BY_ID = ("format", "referenceFormat", "reference_format", "findTags", "fetchMaxId")
 
 
-def routes() -> list[web.RouteDef]:
+def routes() -> list[Route]:
     """List the routes."""
     return [
-        web.get("/subjects", list_subjects),
-        web.post("/subjects/{subject}", look_up),
-        web.delete("/subjects/{subject}", delete_subject),
-        web.get("/subjects/{subject}/versions", list_versions),
-        web.post("/subjects/{subject}/versions", register),
-        web.get("/subjects/{subject}/versions/{version}", show_version),
-        web.get("/subjects/{subject}/versions/{version}/schema", show_version_schema),
-        web.get("/subjects/{subject}/versions/{version}/referencedby", referenced_by),
-        web.delete("/subjects/{subject}/versions/{version}", delete_version),
-        web.get("/schemas/types", list_types),
-        web.get("/schemas/ids/{id}", show_schema),
-        web.get("/schemas/ids/{id}/schema", show_schema_text),
-        web.get("/schemas/ids/{id}/subjects", list_subjects_of_schema),
-        web.get("/schemas/ids/{id}/versions", list_versions_of_schema),
+        Route("GET", "/subjects", list_subjects, Requirement.USER),
+        Route("POST", "/subjects/{subject}", look_up, Requirement.SUBJECT),
+        Route("DELETE", "/subjects/{subject}", delete_subject, Requirement.OPERATE),
+        Route("GET", "/subjects/{subject}/versions", list_versions, Requirement.SUBJECT),
+        Route("POST", "/subjects/{subject}/versions", register, Requirement.REGISTER),
+        Route("GET", "/subjects/{subject}/versions/{version}", show_version, Requirement.SUBJECT),
+        Route(
+            "GET", "/subjects/{subject}/versions/{version}/schema", show_version_schema, Requirement.SUBJECT
+        ),
+        Route(
+            "GET", "/subjects/{subject}/versions/{version}/referencedby", referenced_by, Requirement.SUBJECT
+        ),
+        Route("DELETE", "/subjects/{subject}/versions/{version}", delete_version, Requirement.OPERATE),
+        Route("GET", "/schemas/types", list_types, Requirement.USER),
+        Route("GET", "/schemas/ids/{id}", show_schema, Requirement.USER),
+        Route("GET", "/schemas/ids/{id}/schema", show_schema_text, Requirement.USER),
+        Route("GET", "/schemas/ids/{id}/subjects", list_subjects_of_schema, Requirement.USER),
+        Route("GET", "/schemas/ids/{id}/versions", list_versions_of_schema, Requirement.USER),
     ]
 
 

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
 from distributary.auth.metering import KAFKA_CLIENT, charge
 from distributary.errors import Forbidden, GatewayError
 from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
-from distributary.gateway.gateway_access import CONFIG, LIMITER, check_consumes, grant_of, user_of
+from distributary.gateway.gateway_access import CONFIG, check_consumes, user_of
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.request_fields import accepts
@@ -27,6 +27,7 @@ from distributary.gateway.rest_proxy.converter import Converter
 from distributary.gateway.rest_proxy.media_types import Media, of_accept, of_body
 from distributary.gateway.rest_proxy.metadata_client import Cluster
 from distributary.gateway.rest_proxy.record_schemas import finder
+from distributary.httpd.authorization import AUTHORIZATION, Requirement, Route, grant_of
 
 INSTANCES: web.AppKey[Instances] = web.AppKey("instances", Instances)
 
@@ -41,23 +42,23 @@ class Pattern(Protocol):
         """Give a match of the whole text, or None."""
 
 
-def routes() -> list[web.RouteDef]:
+def routes() -> list[Route]:
     """List the addresses for consuming."""
     return [
-        web.post("/consumers/{group}", create),
-        web.delete(_ONE, delete),
-        web.get(_ONE + "/topics/{topic}", read_topic),
-        web.get(_ONE + "/records", read_records),
-        web.post(_ONE + "/offsets", commit),
-        web.get(_ONE + "/offsets", committed),
-        web.post(_ONE + "/subscription", subscribe),
-        web.get(_ONE + "/subscription", subscription),
-        web.delete(_ONE + "/subscription", unsubscribe),
-        web.post(_ONE + "/assignments", assign),
-        web.get(_ONE + "/assignments", assignment),
-        web.post(_ONE + "/positions", seek),
-        web.post(_ONE + "/positions/beginning", seek_to_beginning),
-        web.post(_ONE + "/positions/end", seek_to_end),
+        Route("POST", "/consumers/{group}", create, Requirement.GROUP),
+        Route("DELETE", _ONE, delete, Requirement.GROUP),
+        Route("GET", _ONE + "/topics/{topic}", read_topic, Requirement.GROUP),
+        Route("GET", _ONE + "/records", read_records, Requirement.GROUP),
+        Route("POST", _ONE + "/offsets", commit, Requirement.GROUP),
+        Route("GET", _ONE + "/offsets", committed, Requirement.GROUP),
+        Route("POST", _ONE + "/subscription", subscribe, Requirement.GROUP),
+        Route("GET", _ONE + "/subscription", subscription, Requirement.GROUP),
+        Route("DELETE", _ONE + "/subscription", unsubscribe, Requirement.GROUP),
+        Route("POST", _ONE + "/assignments", assign, Requirement.GROUP),
+        Route("GET", _ONE + "/assignments", assignment, Requirement.GROUP),
+        Route("POST", _ONE + "/positions", seek, Requirement.GROUP),
+        Route("POST", _ONE + "/positions/beginning", seek_to_beginning, Requirement.GROUP),
+        Route("POST", _ONE + "/positions/end", seek_to_end, Requirement.GROUP),
     ]
 
 
@@ -70,7 +71,7 @@ async def create(request: web.Request) -> web.Response:
             RestCode.INVALID_CONSUMER_CONFIG, "the group is no name", "use at most 255 characters"
         )
     wanted = wish(await read_json(request, empty={}))
-    limiter, grant = request.app[LIMITER], grant_of(request)
+    limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
     shares = limiter.consumer(grant)
     await limiter.usage.take(shares)
     end = partial(limiter.usage.give, shares)

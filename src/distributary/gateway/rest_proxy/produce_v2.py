@@ -13,7 +13,7 @@ from aiohttp import web
 from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
 from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
-from distributary.gateway.gateway_access import grant_of, user_of
+from distributary.gateway.gateway_access import user_of
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG, schema_checker
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.request_fields import accepts
@@ -29,17 +29,26 @@ from distributary.gateway.rest_proxy.record_schemas import (
 )
 from distributary.gateway.rest_proxy.serialization import KIND_OF, Known
 from distributary.gateway.rest_proxy.subjects import subject_of
+from distributary.httpd.authorization import Requirement, Route, grant_of
 from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.topic_writer import TopicWriter, Written
 
 WRITER: web.AppKey[TopicWriter] = web.AppKey("writer", TopicWriter)
 
 
-def routes() -> list[web.RouteDef]:
+def routes() -> list[Route]:
     """List the addresses for producing."""
     return [
-        web.post("/topics/{topic}", to_topic),
-        web.post("/topics/{topic}/partitions/{partition}", to_partition),
+        Route(
+            "POST",
+            "/topics/{topic}",
+            to_topic,
+            Requirement.PRODUCE,
+            'The body is `{"records": [{"key", "value", "partition"}]}`, with `value_schema` '
+            "or `value_schema_id` (and likewise for keys) where the format has schemas. The format is in the "
+            "`Content-Type`.",
+        ),
+        Route("POST", "/topics/{topic}/partitions/{partition}", to_partition, Requirement.PRODUCE),
     ]
 
 

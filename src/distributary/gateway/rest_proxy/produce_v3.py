@@ -15,7 +15,7 @@ from aiohttp import web
 from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
 from distributary.gateway.error_codes import BAD_REQUEST, UNPROCESSABLE, RestCode, api_error, status_of
-from distributary.gateway.gateway_access import CONFIG, grant_of, user_of
+from distributary.gateway.gateway_access import CONFIG, user_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG, schema_checker
 from distributary.gateway.registry.schema_checker import DEADLINE
@@ -34,6 +34,7 @@ from distributary.gateway.rest_proxy.record_schemas import (
 )
 from distributary.gateway.rest_proxy.serialization import Known
 from distributary.gateway.rest_proxy.subjects import TOPIC_NAME, subject_of
+from distributary.httpd.authorization import Requirement, Route, grant_of
 from distributary.httpd.connection_handler import expect_stream
 from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.topic_writer import Written
@@ -45,9 +46,9 @@ IDLE = 300.0
 """Seconds without a byte after which a stream of records is taken for dead."""
 
 
-def routes() -> list[web.RouteDef]:
+def routes() -> list[Route]:
     """List the address for producing."""
-    return [web.post("/v3/clusters/{cluster}/topics/{topic}/records", produce)]
+    return [Route("POST", "/v3/clusters/{cluster}/topics/{topic}/records", produce, Requirement.PRODUCE)]
 
 
 @accepts(body=produce_requests.Record.__struct_fields__)

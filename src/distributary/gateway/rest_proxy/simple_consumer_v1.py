@@ -19,15 +19,16 @@ from distributary.gateway.rest_proxy.consumer_instance import size
 from distributary.gateway.rest_proxy.consumer_routes import INSTANCES, records_reply, told
 from distributary.gateway.rest_proxy.media_types import Media, of_accept
 from distributary.gateway.rest_proxy.metadata_client import Cluster
+from distributary.httpd.authorization import Requirement, Route
 from distributary.kafka import librdkafka
 
 MAX_COUNT = 1000
 _SECONDS = 10.0
 
 
-def routes() -> list[web.RouteDef]:
+def routes() -> list[Route]:
     """List the address."""
-    return [web.get("/topics/{topic}/partitions/{partition}/messages", read)]
+    return [Route("GET", "/topics/{topic}/partitions/{partition}/messages", read, Requirement.CONSUME)]
 
 
 @accepts(query=("offset", "count"))

@@ -9,26 +9,26 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from distributary.gateway.error_codes import RestCode, api_error
-from distributary.gateway.gateway_access import grant_of
 from distributary.gateway.rest_proxy.media_types import reply_type
 from distributary.gateway.rest_proxy.metadata_client import Cluster
+from distributary.httpd.authorization import Requirement, Route, grant_of
 
 CLUSTER: web.AppKey[Cluster] = web.AppKey("cluster", Cluster)
 
 T = TypeVar("T")
 
 
-def routes() -> list[web.RouteDef]:
+def routes() -> list[Route]:
     """List the addresses of metadata."""
     return [
-        web.get("/brokers", brokers),
-        web.get("/topics", topics),
-        web.get("/topics/{topic}", topic),
-        web.get("/topics/{topic}/partitions", partitions),
-        web.get("/topics/{topic}/partitions/{partition}", partition),
-        web.get("/topics/{topic}/partitions/{partition}/offsets", offsets),
-        web.get("/v3/clusters", clusters),
-        web.get("/v3/clusters/{cluster}", cluster),
+        Route("GET", "/brokers", brokers, Requirement.READ),
+        Route("GET", "/topics", topics, Requirement.USER),
+        Route("GET", "/topics/{topic}", topic, Requirement.TOPIC),
+        Route("GET", "/topics/{topic}/partitions", partitions, Requirement.TOPIC),
+        Route("GET", "/topics/{topic}/partitions/{partition}", partition, Requirement.TOPIC),
+        Route("GET", "/topics/{topic}/partitions/{partition}/offsets", offsets, Requirement.TOPIC),
+        Route("GET", "/v3/clusters", clusters, Requirement.USER),
+        Route("GET", "/v3/clusters/{cluster}", cluster, Requirement.USER),
     ]
 
 

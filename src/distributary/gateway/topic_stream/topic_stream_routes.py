@@ -20,7 +20,7 @@ from confluent_kafka import Message
 
 from distributary.auth.metering import KAFKA_CLIENT, charge
 from distributary.errors import DistributaryError, GatewayError
-from distributary.gateway.gateway_access import CONFIG, LIMITER, grant_of, still_permitted, user_of
+from distributary.gateway.gateway_access import CONFIG, still_permitted, user_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
@@ -34,6 +34,7 @@ from distributary.gateway.rest_proxy.record_schemas import finder
 from distributary.gateway.rest_proxy.serialization import KIND_OF
 from distributary.gateway.topic_stream import stream_cursor
 from distributary.gateway.topic_stream.topic_reader import Follow, Gap
+from distributary.httpd.authorization import AUTHORIZATION, Requirement, Route, grant_of
 from distributary.httpd.listener import client_of
 
 HEARTBEAT = 15.0
@@ -47,9 +48,21 @@ Write = Callable[[str, str, dict[str, Any]], Awaitable[None]]
 """Tells an event: its name ("" for a record), its id ("" for none), its data."""
 
 
-def routes() -> list[web.RouteDef]:
+def routes() -> list[Route]:
     """List the address."""
-    return [web.get("/v1/topics/{topic}/stream", stream, allow_head=False)]
+    return [
+        Route(
+            "GET",
+            "/v1/topics/{topic}/stream",
+            stream,
+            Requirement.CONSUME,
+            "Parameters: one of `from` (`earliest`, `latest`), `offset`, `offsets` "
+            "(`0:12,1:40`), `time` (ISO 8601, or ms) and `group` (what it committed); "
+            "`partition` (repeated), `format` (`json`, `binary`, `avro`, `jsonschema`) and `last_event_id` "
+            "where the header `Last-Event-ID` cannot be sent.",
+            allow_head=False,
+        )
+    ]
 
 
 @accepts(query=stream_cursor.PARAMETERS)
@@ -64,7 +77,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
     instances = request.app[INSTANCES]
     task = asyncio.current_task()
     assert task is not None
-    limiter, grant = request.app[LIMITER], grant_of(request)
+    limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
     shares = [*limiter.connection(grant, client_of(request)), *limiter.consumer(grant)]
     async with limiter.usage.using(shares), instances.place():
         charge(KAFKA_CLIENT)
@@ -88,9 +101,6 @@ async def _events(request: web.Request, follow: Follow, format: str) -> web.Stre
             "X-Accel-Buffering": "no",
         }
     )
-    origin = request.headers.get("Origin")
-    if origin is not None:
-        reply.headers["Access-Control-Allow-Origin"] = origin
     await reply.prepare(request)
     await reply.write(b"retry: %d\n\n" % RETRY_MS)
     quiet = 0.0
@@ -158,7 +168,7 @@ async def _pump(
     convert = Converter(request.app[DEADLINE], user_of(request))
     clock = asyncio.get_running_loop().time
     asked = clock()
-    limiter, grant = request.app[LIMITER], grant_of(request)
+    limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
     while True:
         try:
             if limiter.owes(grant):

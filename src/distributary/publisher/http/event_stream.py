@@ -19,6 +19,7 @@ from distributary.auth.metering import CONNECT, measured
 from distributary.auth.usage_counts import Share
 from distributary.config import Config
 from distributary.errors import BadQuery, DistributaryError
+from distributary.httpd.authorization import grants_of
 from distributary.httpd.listener import client_of
 from distributary.model.position import Position
 from distributary.model.query import Query
@@ -27,7 +28,6 @@ from distributary.model.start import read_start
 from distributary.publisher.access_control import Door, counted, narrowed
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
-from distributary.publisher.http.stream_access import held_of
 from distributary.publisher.http.stream_sink import EventSink, shape_of
 from distributary.publisher.hub import state_budget
 from distributary.publisher.hub.conflation import OPTIONS, read_pace
@@ -74,7 +74,7 @@ class Events:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request until either side ends it."""
         shape = shape_of(request.headers.get("Accept", ""))
-        held, view = held_of(request), request.match_info["view"]
+        held, view = grants_of(request), request.match_info["view"]
         sink = EventSink(
             self._queue_bytes,
             lambda: self._too_slow(request),

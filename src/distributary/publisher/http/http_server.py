@@ -10,29 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from distributary.config import Config
 from distributary.config.sections import Publisher
-from distributary.errors import HostRefused, OriginRefused
+from distributary.errors import StoreUnavailable
+from distributary.httpd.authorization import Requirement, Route
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
-from distributary.httpd.cors import PageRules
+from distributary.httpd.cors import Cors, OriginPolicy
 from distributary.httpd.listener import Listener
-from distributary.httpd.request_audit import audited
+from distributary.httpd.request_audit import audit_middleware
 from distributary.httpd.response_headers import add_safe_headers
 from distributary.publisher import metrics
 from distributary.publisher.access_control import Door
 from distributary.publisher.http.event_stream import Events
-from distributary.publisher.http.stream_access import Access, attempt
+from distributary.publisher.http.stream_access import ERRORS, STREAM, StreamAccess
 from distributary.publisher.hub.hub import Hub
 from distributary.publisher.metrics import Stats
 
 log = logging.getLogger(__name__)
 
 READY_TIMEOUT = 5.0
-_ALLOWED: web.RequestKey[str] = web.RequestKey("allowed", str)
-"""The origin of a page that may read the reply."""
 
 
 class HttpServer:
@@ -51,7 +49,6 @@ class HttpServer:
         self._hub = hub
         self._door = door or Door(Config(), hub.store)
         self._settings = settings
-        self._pages = PageRules("publisher", settings)
         self._stats = stats
         self._id = id
         self._events = Events(hub, stats, queue_bytes=settings.queue_bytes, door=self._door)
@@ -61,18 +58,78 @@ class HttpServer:
         self.port = 0
         self.beat: Mapping[str, Any] | None = None
 
+    def routes(self) -> list[Route]:
+        """List all routes."""
+        return [
+            Route(
+                "GET",
+                STREAM,
+                self._events.handle,
+                Requirement.ROWS,
+                "A view's rows and changes as server-sent events, or as lines of JSON "
+                "with `Accept: application/x-ndjson`. Parameters: `where`, or `key` (repeated) "
+                "or `keys` (separated by commas), or `subscription` (the id of one that the control API "
+                "made); `fields` (only these); `from` (a position or a time: only what is newer); "
+                "`order` and `limit`, `conflate`, `max_rate`, `max_bytes` and `slow` "
+                "([how](../how-to/first-rows-and-pace.md)); "
+                "`last_event_id` where the header `Last-Event-ID` cannot be sent, and `token` where "
+                "`Authorization` cannot. The events are described in "
+                "[the protocol](protocol.md#server-sent-events).",
+                allow_head=False,
+            ),
+            Route(
+                "GET",
+                "/v1/stats",
+                self._describe,
+                Requirement.READ,
+                "What the publisher process that answers counts, as JSON.",
+            ),
+            Route(
+                "GET",
+                "/metrics",
+                self._metrics,
+                Requirement.READ,
+                "Prometheus text: see [metrics](metrics.md).",
+            ),
+            Route("GET", "/healthz", self._health, Requirement.PUBLIC, "This process answers."),
+            Route(
+                "GET",
+                "/readyz",
+                self._ready,
+                Requirement.PUBLIC,
+                "The store answers too; 503 while it does not.",
+            ),
+            Route(
+                "GET",
+                "/",
+                self._static_file,
+                Requirement.PUBLIC,
+                "The file `index.html` of `publisher.static_dir`.",
+            ),
+            Route(
+                "GET", "/{file}", self._static_file, Requirement.PUBLIC, "A file of `publisher.static_dir`."
+            ),
+        ]
+
     def app(self) -> web.Application:
-        """Make the application."""
-        noted = audited(self._door.audit, attempt)
-        app = web.Application(middlewares=[noted, self._origin, Access(self._door, self._stats).permitted])
-        app.on_response_prepare.extend((self._allow, add_safe_headers))
-        app.router.add_get("/v1/views/{view}/events", self._events.handle, allow_head=False)
-        app.router.add_get("/v1/stats", self._describe)
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/healthz", self._health)
-        app.router.add_get("/readyz", self._ready)
-        app.router.add_get("/", self._static_file)
-        app.router.add_get("/{file}", self._static_file)
+        """Create the application."""
+        routes = self.routes()
+        access = StreamAccess(routes, self._door, self._stats)
+        cors = Cors(
+            OriginPolicy("publisher", self._settings),
+            methods="GET",
+            request_headers="Last-Event-ID, Cache-Control, Authorization, X-API-Key",
+        )
+        app = web.Application(
+            middlewares=[
+                audit_middleware(self._door.audit, access.authorization.attempt),
+                access.count_refused_pages,
+                cors.middleware,
+                access.authorize,
+            ]
+        )
+        app.on_response_prepare.extend((cors.add_headers, add_safe_headers))
+        app.add_routes([route.definition() for route in routes])
         return app
 
     async def start(self, *, port: int | None = None, share: bool = False) -> None:
@@ -97,33 +154,6 @@ class HttpServer:
         if self._listener is not None:
             await self._listener.stop()
 
-    @web.middleware
-    async def _origin(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            self._pages.check(request.headers)
-        except (HostRefused, OriginRefused) as error:
-            self._stats.refused_origins += isinstance(error, OriginRefused)
-            body = {"code": error.code, "message": error.message, "hint": error.hint, "retry": False}
-            return web.json_response({"error": body}, status=421 if isinstance(error, HostRefused) else 403)
-        if "Origin" in request.headers:
-            request[_ALLOWED] = request.headers["Origin"]
-        if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
-            return web.Response(
-                status=204,
-                headers={
-                    "Access-Control-Allow-Methods": "GET",
-                    "Access-Control-Allow-Headers": "Last-Event-ID, Cache-Control, Authorization, X-API-Key",
-                    "Access-Control-Max-Age": "600",
-                },
-            )
-        return await handler(request)
-
-    async def _allow(self, request: web.Request, response: web.StreamResponse) -> None:
-        origin = request.get(_ALLOWED)
-        if origin is not None:
-            response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers.add("Vary", "Origin")
-
     async def _health(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
 
@@ -132,9 +162,8 @@ class HttpServer:
             async with asyncio.timeout(READY_TIMEOUT):
                 await self._hub.store.views()
         except Exception as error:
-            said = f"the store does not answer ({error or type(error).__name__})"
-            body = {"code": "store-unavailable", "message": said, "hint": "", "retry": True}
-            return web.json_response({"error": body}, status=503, headers={"Retry-After": "1"})
+            cause = error or type(error).__name__
+            return ERRORS.response(StoreUnavailable(f"the store does not respond ({cause})"))
         return web.json_response({"status": "ok", "store": "ok"})
 
     async def _describe(self, request: web.Request) -> web.Response:

@@ -19,7 +19,7 @@ from distributary.errors import HostRefused, OriginRefused, PortTaken
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_handler import BUSY, peer_of
 from distributary.httpd.connection_limits import Connections
-from distributary.httpd.cors import PageRules
+from distributary.httpd.cors import OriginPolicy
 from distributary.httpd.listener import tls_arguments
 from distributary.publisher.access_control import Door
 from distributary.publisher.codec import codes
@@ -153,7 +153,7 @@ class WebSocketServer:
         self.door = door or Door(Config(), hub.store)
         self.inlet = inlet
         self.settings = settings
-        self._pages = PageRules("publisher", settings)
+        self._pages = OriginPolicy("publisher", settings)
         self.stats = stats
         self._certificates = certificates or Certificates(settings, "publisher")
         self.tally = tally or Connections(settings)

@@ -4,7 +4,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from distributary.gateway.registry.registry_requests import negotiated
-from distributary.gateway.response_bodies import one_shape
+from distributary.gateway.response_bodies import ERRORS
 
 
 async def ok(request: web.Request) -> web.Response:
@@ -12,7 +12,7 @@ async def ok(request: web.Request) -> web.Response:
 
 
 async def test_body_of_unsupported_content_type_is_rejected() -> None:
-    app = web.Application(middlewares=[one_shape])
+    app = web.Application(middlewares=[ERRORS.middleware])
     app.router.add_put("/", negotiated(ok))
     kinds = {
         "application/json": 200,

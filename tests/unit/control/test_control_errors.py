@@ -7,7 +7,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.unit.control.conftest import Api
 
 from distributary import errors
-from distributary.control.responses import error_reply
+from distributary.control.app_context import ERRORS
 
 
 async def test_an_unknown_address(api: Api) -> None:
@@ -16,7 +16,7 @@ async def test_an_unknown_address(api: Api) -> None:
 
 async def test_a_wrong_method_names_the_right_ones(api: Api) -> None:
     error = await api.call("PATCH", "/v1/views/odds", status=405)
-    assert error["hint"] == "it takes DELETE, GET, HEAD, PUT"
+    assert error["hint"] == "it accepts DELETE, GET, HEAD, PUT"
 
 
 @pytest.mark.parametrize(
@@ -60,5 +60,5 @@ async def test_reply_forbids_sniffing_and_scripts(api: Api) -> None:
 
 def test_every_error_of_the_api_has_a_status() -> None:
     for kind in errors.RequestError.__subclasses__():
-        assert error_reply(kind("x")).status in (400, 403, 404, 406, 409, 410, 413, 421, 429, 503)
-        assert ("Retry-After" in error_reply(kind("x")).headers) == kind.retry
+        assert ERRORS.response(kind("x")).status in (400, 403, 404, 406, 409, 410, 413, 421, 429, 503)
+        assert ("Retry-After" in ERRORS.response(kind("x")).headers) == kind.retry

@@ -8,19 +8,17 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from tests.support.app_routes import route_names
 from tests.support.store_groups import change, group
 from tests.unit.control.conftest import FEED, Announced, Api, check
 
 from distributary.auth.api_keys import make_key
 from distributary.auth.token_issuer import make_token
 from distributary.config import Auth, Config
-from distributary.control import api_access
-from distributary.control.api_access import NEEDS
 from distributary.control.app_context import Context
-from distributary.control.control_app import make_app
-from distributary.docgen.rest_page import control_app, routes
+from distributary.control.control_app import ROUTES, make_app
 from distributary.errors import ConfigError, CredentialsMissing, Forbidden, TokenExpired
-from distributary.httpd.authorization import Need, challenge
+from distributary.httpd.authorization import AUTHORIZATION, Requirement, challenge
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.store.memory_reader import MemoryReader
@@ -80,12 +78,12 @@ async def closed(tmp_path: Path) -> AsyncIterator[Closed]:
         yield api
 
 
-def test_every_route_has_its_need() -> None:
-    found = {name for name, _ in routes(control_app())}
-    assert found - set(NEEDS) == set(), "say in control/api_access.py what a new route needs"
-    assert set(NEEDS) - found == set(), "a route is gone"
+def test_application_serves_the_routes_of_its_table(api: Api) -> None:
+    assert route_names(make_app(api.context)) == {route.name for route in ROUTES}
 
 
+REQUIREMENTS = {route.name: route.requirement for route in ROUTES}
+PROTECTED = [name for name, required in REQUIREMENTS.items() if required is not Requirement.PUBLIC]
 ADDRESSES = {
     "{name}": "odds",
     "{id}": "9b2d3f2e-0000-4000-8000-000000000000",
@@ -100,10 +98,10 @@ def address(route: str) -> tuple[str, str]:
     return method, path
 
 
-@pytest.mark.parametrize("route", NEEDS)
+@pytest.mark.parametrize("route", [route.name for route in ROUTES])
 async def test_every_route_but_the_open_ones_demands_a_token(closed: Closed, route: str) -> None:
     method, path = address(route)
-    if NEEDS[route] is Need.OPEN:
+    if REQUIREMENTS[route] is Requirement.PUBLIC:
         await closed.ask(method, path)
         return
     headers, error = await closed.ask(method, path, 401)
@@ -116,7 +114,7 @@ async def test_every_route_but_the_open_ones_demands_a_token(closed: Closed, rou
         await closed.ask("HEAD", path, 401)
 
 
-@pytest.mark.parametrize("route", [route for route, need in NEEDS.items() if need is not Need.OPEN])
+@pytest.mark.parametrize("route", PROTECTED)
 async def test_a_token_that_allows_nothing_reads_nothing(closed: Closed, route: str) -> None:
     method, path = address(route)
     if "/subscriptions/" in route:
@@ -289,15 +287,15 @@ async def test_a_store_that_does_not_answer_lets_nobody_in(
 async def test_a_handler_that_forgets_the_filter_answers_nothing(
     closed: Closed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distributary.control.row_routes.narrowed", lambda request, query: query)
+    monkeypatch.setattr("distributary.control.row_routes.narrow_query", lambda request, query: query)
     _, error = await closed.ask("GET", "/v1/views/odds", 403, **bearer(views=["odds"]))
-    assert "mistake of ours" in error["hint"]
+    assert "bug in the server" in error["hint"]
 
 
 async def test_a_route_without_an_entry_needs_an_admin(
     closed: Closed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_access, "NEEDS", {})
+    monkeypatch.setattr(closed.client.app[AUTHORIZATION], "_requirements", {})
     await closed.ask("GET", "/v1", 403, **bearer(views=["*"], operator="read"))
     await closed.ask("GET", "/v1", **bearer(operator="admin"))
 

@@ -6,7 +6,7 @@ from tests.unit.control.conftest import Api, check
 from distributary.config import Config, Control, Publisher
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
-from distributary.httpd.cors import PageRules
+from distributary.httpd.cors import CORS, OriginPolicy
 
 
 async def test_a_page_of_another_site_is_refused(api: Api) -> None:
@@ -19,7 +19,7 @@ async def test_a_page_of_another_site_is_refused(api: Api) -> None:
 
 async def test_browsers_get_what_they_ask_for(api: Api) -> None:
     api.define()
-    api.context.pages = PageRules("control", Control(origins=("https://app.example",)))
+    api.client.app[CORS].policy = OriginPolicy("control", Control(origins=("https://app.example",)))
     headers = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
     async with api.client.options("/v1/subscriptions", headers=headers) as reply:
         assert reply.status == 204

@@ -138,8 +138,7 @@ def test_every_code_and_command_of_the_protocol() -> None:
     for field in msgspec.structs.fields(Command):
         assert field.name == "id" or f"`{field.name}`" in text
     source = "".join(
-        (SOURCE / "publisher" / "http" / name).read_text()
-        for name in ("event_stream.py", "stream_encodings.py")
+        (SOURCE / "publisher" / "http" / name).read_text() for name in ("event_stream.py", "stream_sink.py")
     )
     for name in re.findall(r'\bevent\("(\w+)"', source):
         assert f"| `{name}` |" in text

@@ -33,7 +33,7 @@ SEES = {
     **{stage: {*BASE, *STAGES[:at]} for at, stage in enumerate(STAGES)},
     "control": {*BASE, *STAGES, "stack"},
     "gateway": {*BASE, *STAGES},
-    "stack": {*BASE, *STAGES, "control"},
+    "stack": {*BASE, *STAGES},
     "workers": {*BASE, *STAGES, "stack"},
     "demo": {*BASE, *STAGES, "control", "stack"},
     "cli": {*BASE, *STAGES, "control", "gateway", "stack", "workers", "demo"},

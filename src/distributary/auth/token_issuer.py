@@ -12,7 +12,7 @@ from distributary.auth.claims import of_token
 from distributary.auth.stack_token import StackToken
 from distributary.config import Auth, Config
 from distributary.errors import UsageError
-from distributary.model.environment_credentials import of_environment
+from distributary.model.endpoints import of_environment
 
 _OWN_SECONDS = 60.0
 

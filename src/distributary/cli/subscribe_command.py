@@ -114,7 +114,7 @@ def own_token(args: Args) -> Callable[[], str] | None:
     A token or key of the environment takes precedence, and an address that is given gets no other.
     """
     from distributary.control.api_client import stack_config
-    from distributary.model.environment_credentials import of_environment
+    from distributary.model.endpoints import of_environment
     from distributary.subscriber.connection_settings import CONTROL_URL
 
     given = args.url or (args.config is None and os.environ.get(CONTROL_URL))

@@ -27,7 +27,6 @@ from distributary.config.private_files import secret_file, write_private
 from distributary.config.secrets import mask_text
 from distributary.config.sections import Kafka
 from distributary.config.server_sections import Listening
-from distributary.control.define_views import apply_config
 from distributary.errors import StackError
 from distributary.httpd.certificates import Certificates
 from distributary.kafka import commands_topic, librdkafka
@@ -39,6 +38,7 @@ from distributary.kafka.topics import ensure_topic
 from distributary.stack import orphans, prerequisites, process_environment, running_stacks
 from distributary.stack.component import Event, Listener, Part, guarded
 from distributary.stack.data_dir import DataDir
+from distributary.stack.define_views import apply_config
 from distributary.stack.embedded_servers import INTERNAL, let_in, make_logins, part_login
 from distributary.stack.ports import Ports
 from distributary.stack.process_keeper import Policy

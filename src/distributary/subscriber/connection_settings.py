@@ -13,7 +13,7 @@ import aiohttp
 
 from distributary.auth.client_security import Trust, tls_hint
 from distributary.errors import StackNotRunning, UsageError
-from distributary.model.environment_credentials import of_environment
+from distributary.model.endpoints import of_environment
 
 CONTROL_URL = "DISTRIBUTARY_CONTROL_URL"
 PATH = "/connection/websocket"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from distributary.errors import UsageError
-from distributary.model.environment_credentials import of_environment
+from distributary.model.endpoints import of_environment
 
 
 def test_the_token_goes_first() -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.unit.control.conftest import FEED, VIEW, Api
 
-from distributary.control.define_views import apply_config
 from distributary.model.build import Build
+from distributary.stack.define_views import apply_config
 
 
 async def test_new_changed_unchanged_and_left(api: Api) -> None:

@@ -58,7 +58,6 @@ OURS = {
     "model.sharding": "reads a setting",
     "auth.grant_set": "reads ids that we made; its own tests try others",
     "auth.token_issuer": "reads tokens that we made",
-    "httpd.redirects": "reads where a server that we call sends us; its own tests try others",
     "publisher.hub.snapshot": "reads rows of the store",
     "publisher.publisher_server": "reads a setting",
     "publisher.hub.log_follower": "reads definitions of the store",

@@ -31,7 +31,7 @@ BESIDE = ("control", "gateway", "stack", "workers", "demo", "cli", "docgen")
 SEES = {
     **{name: set(BASE) for name in BASE},
     **{stage: {*BASE, *STAGES[:at]} for at, stage in enumerate(STAGES)},
-    "control": {*BASE, *STAGES, "stack"},
+    "control": {*BASE, "kafka", "store", "auth", "httpd", "stack"},
     "gateway": {*BASE, *STAGES},
     "stack": {*BASE, *STAGES},
     "workers": {*BASE, *STAGES, "stack"},

@@ -1,8 +1,11 @@
-"""Which servers our own clients believe, and what they show to servers that ask who they are.
+"""How this project's own clients call servers: which ones they trust, and where they send credentials.
 
-Certificates are always verified: against the system's CAs, and the one that DISTRIBUTARY_TLS_CA names. A
-stack of this machine is known better: its files say which certificate it serves, so a client that reaches it
-by a loopback address demands exactly that one, under whatever name it was made for.
+Certificates are always verified, against the system's CAs and the one that DISTRIBUTARY_TLS_CA names. A stack
+of this machine is known better: its files contain the certificate that it serves, so a client that reaches it
+by a loopback address accepts exactly that one, whatever names it was issued for.
+
+Credentials are sent to the host that they are for, and to no other: on a redirect, urllib would send every
+header of the request, ``Authorization`` and ``X-API-Key`` too, to whatever address the response names.
 """
 
 from __future__ import annotations
@@ -11,8 +14,11 @@ import functools
 import json
 import os
 import ssl
+import urllib.request
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import IO, Any
+from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from distributary.auth.client_address import is_loopback
@@ -26,9 +32,10 @@ _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
 class Trust:
-    """Makes the TLS contexts of a client.
+    """Creates the TLS contexts of a client.
 
-    ``pinned`` are the files of the own stack's certificates, ``ports`` where it has them; None: anywhere.
+    ``pinned`` are the certificate files of the local stack, and ``ports`` the ports where it serves them
+    (None: any port).
     """
 
     def __init__(
@@ -43,7 +50,7 @@ class Trust:
 
     @classmethod
     def of_stack(cls, data_dir: Path, env: Mapping[str, str] = os.environ) -> Trust:
-        """Trust the stack that keeps its data there, if there is one, beside everybody else."""
+        """Trust the stack with this data folder, if there is one, and what every client trusts."""
         try:
             state = json.loads((data_dir / "stack.json").read_bytes())
             addresses = [one for part in state["parts"] for one in part["addresses"].values()]
@@ -53,69 +60,69 @@ class Trust:
             return cls(env)
 
     def context(self, url: str) -> ssl.SSLContext | None:
-        """Make the context for an address; None where it has no TLS.
+        """Create the context for a URL; None if it has no TLS.
 
         Raises ConfigError when a file that the environment names cannot be used.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("https", "wss"):
             return None
-        ours = is_loopback(parts.hostname or "") and (self._ports is None or parts.port in self._ports)
-        leaves = "".join(filter(None, map(_leaf, self._pinned))) if ours else ""
+        local = is_loopback(parts.hostname or "") and (self._ports is None or parts.port in self._ports)
+        leaves = "".join(filter(None, map(_leaf, self._pinned))) if local else ""
         files = (self._ca, self._certificate, self._key)
         return _context(*files, leaves, tuple(map(_changed, files)))
 
 
 @functools.lru_cache(maxsize=8)
 def _context(ca: str, certificate: str, key: str, leaves: str, changed: tuple[int, ...]) -> ssl.SSLContext:
-    """Make a context; ``changed`` says of which files, so that changed ones are read again."""
+    """Create a context; ``changed`` are the times of the files, so that changed ones are read again."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if leaves else ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if leaves:
-        # Nobody else has the key of this very certificate, so the name in it says nothing more.
+        # Nobody else has the private key of this very certificate, so the names in it add nothing.
         context.check_hostname = False
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.load_verify_locations(cadata=leaves)
     elif ca:
-        with _named(CA, ca):
+        with _file_errors(CA, ca):
             context.load_verify_locations(ca)
     if certificate:
-        with _named(CERTIFICATE, certificate):
+        with _file_errors(CERTIFICATE, certificate):
             context.load_cert_chain(certificate, key or certificate, password=lambda: "")
     return context
 
 
 def tls_hint(error: object) -> str:
-    """Say what to do about a connection that failed for its TLS; "" when that was not it."""
+    """Return a hint for a connection that failed because of TLS; "" for another cause."""
     text = str(error).lower()
     if isinstance(error, ssl.SSLCertVerificationError) or "certificate verify failed" in text:
-        return f"If its certificate is of a CA of your own, name that CA's file in {CA}"
+        return f"If its certificate was issued by your own CA, set {CA} to that CA's file"
     if "certificate required" in text or "handshake failure" in text:
-        return f"It asks for a client certificate: name its file in {CERTIFICATE}, its key's in {KEY}"
+        return f"It requires a client certificate: set {CERTIFICATE} to its file and {KEY} to its key"
     if "wrong version number" in text or "record layer failure" in text:
-        return "It does not speak TLS there: try http:// or ws://"
+        return "It does not use TLS: try http:// or ws://"
     return ""
 
 
-class _named:
-    """Turns what a file causes into an error that names it."""
+class _file_errors:
+    """Turns an exception that a file caused into an error that names the file."""
 
     def __init__(self, variable: str, file: str) -> None:
-        self._said = f"{variable}: {file} cannot be used"
+        self._problem = f"{variable}: {file} cannot be used"
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ssl.SSLError | ValueError):
-            why = str(getattr(error, "reason", None) or error).replace("_", " ").lower()
-            raise ConfigError(f"{self._said}: {why}", hint="It is a PEM file") from None
+            reason = str(getattr(error, "reason", None) or error).replace("_", " ").lower()
+            raise ConfigError(f"{self._problem}: {reason}", hint="It must be a PEM file") from None
         if isinstance(error, OSError):
-            raise ConfigError(f"{self._said}: {error.strerror}") from None
+            raise ConfigError(f"{self._problem}: {error.strerror}") from None
 
 
 def _leaf(file: str | Path) -> str:
-    """Read the first certificate of a file: the server's own; "" when there is none."""
+    """Read the first certificate of a file, which is the server's own; "" when there is none."""
     try:
         text = Path(file).read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -130,3 +137,48 @@ def _changed(file: str) -> int:
         return os.stat(file).st_mtime_ns if file else 0
     except OSError:
         return 0
+
+
+# --- redirects ---------------------------------------------------------------------------------------------
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class SameHost(urllib.request.HTTPRedirectHandler):
+    """Follows redirects within one host and port, or from http to https of one host; else raises URLError."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: Any,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Create the request that follows a redirect."""
+        if not same_host(req.full_url, newurl):
+            fp.close()
+            raise URLError(
+                f"it redirects to {urlsplit(newurl).netloc[:100]!r}, where credentials are not sent"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def same_host(url: str, target: str) -> bool:
+    """True if credentials for one URL may be sent to another."""
+    one, other = urlsplit(url), urlsplit(target)
+    try:
+        ports = one.port or _PORTS.get(one.scheme), other.port or _PORTS.get(other.scheme)
+    except ValueError:
+        return False
+    if one.hostname != other.hostname or other.hostname is None:
+        return False
+    return (one.scheme == other.scheme and ports[0] == ports[1]) or (
+        (one.scheme, other.scheme) == ("http", "https")
+    )
+
+
+def opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+    """Create an opener of requests that uses `SameHost` and other handlers."""
+    return urllib.request.build_opener(SameHost(), *handlers)

@@ -12,7 +12,7 @@ from distributary.auth.claims import of_token
 from distributary.auth.stack_token import StackToken
 from distributary.config import Auth, Config
 from distributary.errors import UsageError
-from distributary.model.endpoints import of_environment
+from distributary.model.endpoints import environment_credentials
 
 _OWN_SECONDS = 60.0
 
@@ -45,7 +45,7 @@ def own_headers(env: Mapping[str, str], config: Config | None = None) -> dict[st
     A token or API key of the environment; else, where ``config`` is of the stack that is called, its
     `own_token`. Else none.
     """
-    token, key = of_environment(env)
+    token, key = environment_credentials(env)
     if key:
         return {"Authorization": f"ApiKey {key}"}
     if not token and config is not None:

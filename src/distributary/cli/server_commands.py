@@ -69,8 +69,8 @@ def gateway_command(args: Args) -> int:
 def socketio_command(args: Args) -> int:
     """Serve until Ctrl-C or SIGTERM."""
     from distributary.cli.subscribe_command import publishers
+    from distributary.model.endpoints import websocket_url
     from distributary.socketio_gateway.__main__ import publishers_of, serve
-    from distributary.subscriber.connection_settings import websocket_url
 
     config = load_config(args, _overrides("socketio", args), required=False)
     config = replace(config, socketio=replace(config.socketio, port=config.socketio.port or SOCKETIO_PORT))

@@ -55,8 +55,8 @@ def read_status(path: Path | None) -> dict[str, Any]:
     """Ask the control API; without it, look at the stack from here. Raises StackNotRunning."""
     from distributary.control.api_client import connect, stack_config
     from distributary.errors import StackNotRunning
+    from distributary.model.endpoints import CONTROL_URL
     from distributary.stack.stack_file import running
-    from distributary.subscriber.connection_settings import CONTROL_URL
 
     try:
         found: dict[str, Any] = connect(path, timeout=REQUEST_TIMEOUT).get("/v1/status")

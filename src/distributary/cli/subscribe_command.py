@@ -114,11 +114,10 @@ def own_token(args: Args) -> Callable[[], str] | None:
     A token or key of the environment takes precedence, and an address that is given gets no other.
     """
     from distributary.control.api_client import stack_config
-    from distributary.model.endpoints import of_environment
-    from distributary.subscriber.connection_settings import CONTROL_URL
+    from distributary.model.endpoints import CONTROL_URL, environment_credentials
 
     given = args.url or (args.config is None and os.environ.get(CONTROL_URL))
-    if given or any(of_environment(os.environ)):
+    if given or any(environment_credentials(os.environ)):
         return None
     config = stack_config(args.config)
     if not config.auth.on:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from distributary.auth.client_security import Trust, tls_hint
+from distributary.auth.client_security import Trust, opener, tls_hint
 from distributary.auth.token_issuer import own_headers
 from distributary.config import Config, load
 from distributary.errors import DistributaryError, RequestError, StackNotRunning
-from distributary.httpd.redirects import opener
+from distributary.model.endpoints import CONTROL_URL
 from distributary.stack import running_stacks
 from distributary.stack.stack_file import running
-from distributary.subscriber.connection_settings import CONTROL_URL
 
 DATA_DIR = "DISTRIBUTARY_DATA_DIR"
 

@@ -18,8 +18,8 @@ from distributary.control.monitor import Monitor
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.error_responses import ErrorResponses
 from distributary.model.command import Command
+from distributary.model.endpoints import WEBSOCKET_PATH, websocket_url
 from distributary.store.contract import ReaderStore, WriterStore
-from distributary.subscriber.connection_settings import websocket_url
 
 ANYWHERE = ("0.0.0.0", "::", "")
 MAX_BODY = 1024 * 1024
@@ -84,8 +84,8 @@ def websocket_address(config: Config, host: str) -> str:
     publisher = config.publisher
     if publisher.advertised_url:
         return websocket_url(publisher.advertised_url)
-    place = f"{_host(publisher.host, host)}:{publisher.port}"
-    return f"{publisher.websocket_scheme}://{place}/connection/websocket"
+    endpoint = f"{_host(publisher.host, host)}:{publisher.port}"
+    return f"{publisher.websocket_scheme}://{endpoint}{WEBSOCKET_PATH}"
 
 
 def http_address(config: Config, host: str) -> str:

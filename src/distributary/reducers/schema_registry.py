@@ -15,12 +15,11 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from distributary.auth.client_security import Trust
+from distributary.auth.client_security import Trust, opener
 from distributary.config import Config
 from distributary.config.secrets import mask_text
 from distributary.config.sections import Kafka
 from distributary.errors import BadView, SchemasUnavailable
-from distributary.httpd.redirects import opener
 from distributary.kafka import librdkafka
 from distributary.reducers.confluent_framing import Known, schema_id
 

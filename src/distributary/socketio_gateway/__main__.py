@@ -10,8 +10,8 @@ from distributary.config import Config, load
 from distributary.errors import CommandMissing
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import callable_host
+from distributary.model.endpoints import websocket_url
 from distributary.service import Service, run_service
-from distributary.subscriber.connection_settings import websocket_url
 
 NEEDS = CommandMissing(
     'the socket.io gateway needs the package "python-socketio", which is not installed',

@@ -1,4 +1,4 @@
-"""Brings the views of the configuration file into the store."""
+"""Defines the views of the configuration file in the store."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from distributary.model.build import Definition
 from distributary.store.contract import WriterStore
 
 
-def apply_config(
+def define_views(
     config: Config, store: WriterStore, defined: Callable[[str], None] = lambda name: None
 ) -> list[str]:
-    """Define every view of the file that is new or changed; say what was done, a line each.
+    """Define every view of the file that is new or changed; return a line about each.
 
-    Views that the store has and the file does not are left as they are, and said. ``defined`` hears the name
-    of each that was defined.
+    Views that are only in the store are left unchanged, and reported. ``defined`` is called with the name of
+    each view that was defined.
     """
     done: list[str] = []
     stored = store.views()
@@ -34,7 +34,7 @@ def apply_config(
         elif before.live == definition.build:
             done.append(f"view {view.name}: settings changed")
         else:
-            done.append(f"view {view.name}: changed, built beside the one that is live")
-    named = {view.name for view in config.views}
-    done += [f"view {name}: not in the file, left as it is" for name in stored if name not in named]
+            done.append(f"view {view.name}: changed, being built beside the live one")
+    in_file = {view.name for view in config.views}
+    done += [f"view {name}: not in the file, left unchanged" for name in stored if name not in in_file]
     return done

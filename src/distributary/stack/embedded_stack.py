@@ -38,7 +38,7 @@ from distributary.kafka.topics import ensure_topic
 from distributary.stack import orphans, prerequisites, process_environment, running_stacks
 from distributary.stack.component import Event, Listener, Part, guarded
 from distributary.stack.data_dir import DataDir
-from distributary.stack.define_views import apply_config
+from distributary.stack.define_views import define_views
 from distributary.stack.embedded_servers import INTERNAL, let_in, make_logins, part_login
 from distributary.stack.ports import Ports
 from distributary.stack.process_keeper import Policy
@@ -289,7 +289,7 @@ def apply(config: Config) -> list[str]:
         def defined(view: str) -> None:
             audit.note("define", "ok", user=user, address="", target=view, reason="configuration file")
 
-        return apply_config(config, writer, defined)
+        return define_views(config, writer, defined)
     finally:
         writer.close()
 

@@ -13,11 +13,9 @@ import aiohttp
 
 from distributary.auth.client_security import Trust, tls_hint
 from distributary.errors import StackNotRunning, UsageError
-from distributary.model.endpoints import of_environment
+from distributary.model.endpoints import CONTROL_URL, WEBSOCKET_PATH, environment_credentials, websocket_url
 
-CONTROL_URL = "DISTRIBUTARY_CONTROL_URL"
-PATH = "/connection/websocket"
-DEFAULT = f"ws://127.0.0.1:8000{PATH}"
+DEFAULT = f"ws://127.0.0.1:8000{WEBSOCKET_PATH}"
 
 _LIMIT = aiohttp.ClientTimeout(total=10)
 
@@ -73,16 +71,6 @@ async def _ask(control: str) -> str:
         ) from None
 
 
-def websocket_url(url: str) -> str:
-    """Complete ``host:port``, ``http(s)://…`` or a bare ``ws://host`` to a WebSocket address."""
-    if "://" not in url:
-        url = f"ws://{url}"
-    scheme, _, rest = url.partition("://")
-    scheme = {"http": "ws", "https": "wss"}.get(scheme, scheme)
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host}/{path}" if slash and path else f"{scheme}://{host}{PATH}"
-
-
 GetToken = Callable[[], str | Awaitable[str]]
 """Gives a token; called again before it ends. One that is no coroutine function runs on a thread."""
 
@@ -100,7 +88,7 @@ class Showing:
         if api_key and (token or get_token):
             raise UsageError("both a token and an API key are given", hint="Give one")
         if not (token or get_token or api_key):
-            token, api_key = of_environment(env)
+            token, api_key = environment_credentials(env)
         self.token = token or None
         self.headers = {"X-API-Key": api_key} if api_key else {}
         self._get = get_token

@@ -2,34 +2,41 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.unit.control.conftest import FEED, VIEW, Api
-
+from distributary.config import Config
 from distributary.model.build import Build
-from distributary.stack.define_views import apply_config
+from distributary.model.feed import Feed
+from distributary.model.view import View
+from distributary.stack.define_views import define_views
+from distributary.store.memory_store import MemoryStore
+
+FEED = Feed("odds", "sportsbook.odds")
+VIEW = View("odds", "odds", key="market_id")
+CONFIG = Config(feeds=(FEED,), views=(VIEW,))
 
 
-async def test_new_changed_unchanged_and_left(api: Api) -> None:
-    store = api.store.writer
-    assert apply_config(api.config, store) == ["view odds: new"]
-    assert apply_config(api.config, store) == []
+def test_view_is_defined_when_it_is_new_or_changed() -> None:
+    store = MemoryStore().writer
+    assert define_views(CONFIG, store) == ["view odds: new"]
+    assert define_views(CONFIG, store) == []
     store.go_live(Build("odds", VIEW.build_id(FEED)))
-    assert apply_config(api.config, store) == []
+    assert define_views(CONFIG, store) == []
 
-    shown = replace(api.config, views=(replace(VIEW, stale_after=5.0),))
-    assert apply_config(shown, store) == ["view odds: settings changed"]
-    assert apply_config(shown, store) == []
+    shown = replace(CONFIG, views=(replace(VIEW, stale_after=5.0),))
+    assert define_views(shown, store) == ["view odds: settings changed"]
+    assert define_views(shown, store) == []
 
-    changed = replace(api.config, views=(replace(VIEW, where="price > 1"),))
-    assert apply_config(changed, store) == ["view odds: changed, built beside the one that is live"]
-    assert apply_config(changed, store) == []
+    changed = replace(CONFIG, views=(replace(VIEW, where="price > 1"),))
+    assert define_views(changed, store) == ["view odds: changed, being built beside the live one"]
+    assert define_views(changed, store) == []
 
-    assert apply_config(api.config, store) == ["view odds: settings changed"]
+    assert define_views(CONFIG, store) == ["view odds: settings changed"]
     assert store.views()["odds"].next == ""
-    assert apply_config(replace(api.config, views=()), store) == ["view odds: not in the file, left as it is"]
+    assert define_views(replace(CONFIG, views=()), store) == ["view odds: not in the file, left unchanged"]
 
 
-async def test_names_of_defined_views_are_told(api: Api) -> None:
+def test_callback_receives_the_name_of_each_defined_view() -> None:
+    store = MemoryStore().writer
     defined: list[str] = []
-    apply_config(api.config, api.store.writer, defined.append)
-    apply_config(api.config, api.store.writer, defined.append)
+    define_views(CONFIG, store, defined.append)
+    define_views(CONFIG, store, defined.append)
     assert defined == ["odds"]

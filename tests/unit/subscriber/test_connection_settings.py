@@ -11,22 +11,9 @@ from aiohttp.test_utils import TestServer
 from tests.support.servers import free_port
 
 from distributary.errors import StackNotRunning, UsageError
-from distributary.subscriber.connection_settings import DEFAULT, Showing, find_publishers, websocket_url
+from distributary.subscriber.connection_settings import DEFAULT, Showing, find_publishers
 
 ADDRESS = "ws://127.0.0.1:8123/connection/websocket"
-
-
-@pytest.mark.parametrize(
-    ("given", "full"),
-    [
-        ("localhost:8000", "ws://localhost:8000/connection/websocket"),
-        ("http://localhost:8000", "ws://localhost:8000/connection/websocket"),
-        ("https://x.example/", "wss://x.example/connection/websocket"),
-        ("wss://x.example/own/path", "wss://x.example/own/path"),
-    ],
-)
-def test_addresses_are_completed(given: str, full: str) -> None:
-    assert websocket_url(given) == full
 
 
 async def test_given_addresses_come_first(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from distributary.control.definition import read_definition
 from distributary.errors import DistributaryError
 from distributary.gateway.registry.registered_schema import Schema, parse_schema
 from distributary.gateway.registry.schema_catalog import SchemaCatalog
-from distributary.gateway.rest_proxy import produce_requests, serialization
+from distributary.gateway.rest_proxy import serialization
+from distributary.gateway.rest_proxy.consumer_requests import OFFSET_FIELDS, parse_offsets
+from distributary.gateway.rest_proxy.produce_requests import JsonSplitter, parse_record, parse_request
 from distributary.kafka import avro, json_schema
 from distributary.kafka.value_schema import SchemaMismatch, any_value, avro_reader, json_reader
 from distributary.model.feed import Feed
@@ -225,20 +227,20 @@ _READERS = [avro_reader(json.loads(text), skip) for text in AVRO for skip in (0,
 
 def _body(data: bytes) -> bool:
     taken = False
-    for read in (produce_requests.batch, produce_requests.record):
+    for read in (parse_request, parse_record):
         with contextlib.suppress(DistributaryError):
             read(data)
             taken = True
     with contextlib.suppress(DistributaryError):
-        splitter = produce_requests.Splitter(65_536)
+        splitter = JsonSplitter(65_536)
         for at in range(0, len(data), 997):
             for one in splitter.feed(data[at : at + 997], last=at + 997 >= len(data)):
-                produce_requests.record(one)
+                parse_record(one)
     with contextlib.suppress(ValueError, RecursionError):
         body = json.loads(data)
         if isinstance(body, dict):
             with contextlib.suppress(DistributaryError):
-                produce_requests.places(body, "offsets", ("topic", "partition", "offset"))
+                parse_offsets(body, "offsets", OFFSET_FIELDS)
     return taken
 
 

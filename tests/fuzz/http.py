@@ -32,7 +32,7 @@ from distributary.errors import KafkaUnavailable
 from distributary.gateway.gateway_app import make_app as gateway_app
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.registry.schemas_topic_records import Record
-from distributary.gateway.rest_proxy import consumer_routes, produce_v2, topic_routes
+from distributary.gateway.rest_proxy.proxy_requests import CONSUMERS, METADATA, WRITER
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -63,11 +63,11 @@ class NoKafka:
         self.call()
         yield
 
-    place = use
+    slot = use
 
     def stop_waiting(self) -> None: ...
 
-    async def keep(self) -> None: ...
+    async def maintain(self) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -101,7 +101,7 @@ def _gateway(folder: Path) -> web.Application:
         feeds=(FEED,), data_dir=folder, kafka=Kafka(bootstrap_servers="127.0.0.1:1"), gateway=Gateway()
     )
     app = gateway_app(config, MemoryStore().reader)
-    for key in (SCHEMA_LOG, topic_routes.CLUSTER, produce_v2.WRITER, consumer_routes.INSTANCES):
+    for key in (SCHEMA_LOG, METADATA, WRITER, CONSUMERS):
         app[key] = BoundedSchemaLog() if key is SCHEMA_LOG else NoKafka()  # type: ignore[misc]
     return app
 
@@ -362,10 +362,9 @@ TARGETS = (
             "gateway.rest_proxy.produce_v2",
             "gateway.rest_proxy.produce_v3",
             "gateway.rest_proxy.topic_routes",
-            "gateway.rest_proxy.simple_consumer_v1",
+            "gateway.rest_proxy.proxy_requests",
             "gateway.rest_proxy.record_schemas",
             "gateway.rest_proxy.consumer_requests",
-            "gateway.rest_proxy.subjects",
             "gateway.registry.registry_routes",
             "gateway.registry.compatibility_routes",
             "gateway.registry.registry_requests",

@@ -11,8 +11,12 @@ from multidict import CIMultiDict, MultiDict
 from distributary.config.sections import Publisher
 from distributary.control.rows_request import read_rows_request
 from distributary.errors import DistributaryError
-from distributary.gateway.rest_proxy import media_types
-from distributary.gateway.topic_stream import stream_cursor as stream_position
+from distributary.gateway.rest_proxy.media_types import parse_accept, parse_content_type, response_type
+from distributary.gateway.topic_stream.stream_cursor import (
+    format_cursor,
+    parse_cursor,
+    parse_stream_request,
+)
 from distributary.httpd.content_negotiation import choose
 from distributary.httpd.cors import OriginPolicy, origin_allowed
 from distributary.model.field_mask import parse_fields
@@ -126,7 +130,7 @@ def _position(data: bytes) -> bool:
             taken = True
         except ValueError:
             pass
-    for read_one in (read_start, stream_position.read):
+    for read_one in (read_start, parse_cursor):
         try:
             read_one(text)
             taken = True
@@ -141,7 +145,7 @@ def _parameters(data: bytes) -> bool:
     taken = False
     for read in (
         lambda: read_rows_request("odds", query),
-        lambda: stream_position.asked(query, query.get("id", "")),
+        lambda: parse_stream_request(query, query.get("id", "")),
     ):
         try:
             read()
@@ -157,7 +161,7 @@ def _headers(data: bytes) -> bool:
     accept = headers.get("Accept", "")
     choose(accept, ("application/json", "text/csv"))
     shape_of(accept)
-    for read in (media_types.of_accept, media_types.of_body, media_types.reply_type):
+    for read in (parse_accept, parse_content_type, response_type):
         with contextlib.suppress(DistributaryError):
             read(accept)
     origin_allowed(
@@ -200,7 +204,7 @@ TARGETS = (
             b"2026-01-31T08:00:00Z",
             b"1800000000000",
             b"3:1",
-            stream_position.write({0: 5, 1: 7}, "x" * 22).encode(),
+            format_cursor({0: 5, 1: 7}, "x" * 22).encode(),
         ],
         ("model.position", "model.start", "model.filter.times", "gateway.topic_stream.stream_cursor"),
     ),

@@ -21,16 +21,12 @@ from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.registry.schemas_topic import SchemaLog
 from distributary.gateway.request_fields import reject_undeclared
 from distributary.gateway.response_bodies import ERRORS
-from distributary.gateway.rest_proxy import (
-    consumer_routes,
-    produce_v2,
-    produce_v3,
-    simple_consumer_v1,
-    topic_routes,
-)
-from distributary.gateway.rest_proxy.consumer_pool import Instances
-from distributary.gateway.rest_proxy.metadata_client import Cluster
-from distributary.gateway.topic_stream import topic_stream_routes as streams
+from distributary.gateway.rest_proxy import consumer_routes, produce_v2, produce_v3, topic_routes
+from distributary.gateway.rest_proxy.consumer_pool import ConsumerPool
+from distributary.gateway.rest_proxy.metadata_client import MetadataClient
+from distributary.gateway.rest_proxy.proxy_requests import CONSUMERS, METADATA, WRITER
+from distributary.gateway.topic_stream import topic_stream_routes
+from distributary.gateway.topic_stream.topic_stream_routes import STREAMS
 from distributary.httpd.authorization import AUTHORIZATION, Authorization, Route
 from distributary.httpd.cors import CORS, Cors, OriginPolicy
 from distributary.httpd.request_audit import audit_middleware
@@ -74,12 +70,12 @@ def make_app(config: Config, store: Store) -> web.Application:
     app[AUTHORIZATION] = authorization
     app[CORS] = cors
     app[SCHEMA_LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
-    app[topic_routes.CLUSTER] = Cluster(config.kafka)
+    app[METADATA] = MetadataClient(config.kafka)
     app[DEADLINE] = Deadline(config.gateway.schema_timeout, charge=metering.charge)
-    app[produce_v2.WRITER] = TopicWriter(config.kafka, create_router(config), deadline=app[DEADLINE])
-    app[consumer_routes.INSTANCES] = Instances(config.kafka, config.gateway)
+    app[WRITER] = TopicWriter(config.kafka, create_router(config), deadline=app[DEADLINE])
+    app[CONSUMERS] = ConsumerPool(config.kafka, config.gateway)
     app.cleanup_ctx.append(_closing)
-    app[streams.OPEN] = set()
+    app[STREAMS] = set()
     app.on_shutdown.append(_stopping)
     prefix = prefix_of(config)
     # A proxy may or may not take the prefix off, and some clients put it before base_uri's path once more.
@@ -93,7 +89,7 @@ def make_app(config: Config, store: Store) -> web.Application:
 def all_routes() -> list[Route]:
     """List all routes; the registry's handlers negotiate the content type of their responses."""
     registry = [route for part in (registry_routes, compatibility_routes) for route in part.routes()]
-    proxy = (topic_routes, produce_v2, produce_v3, consumer_routes, simple_consumer_v1, streams)
+    proxy = (topic_routes, produce_v2, produce_v3, consumer_routes, topic_stream_routes)
     return [
         *gateway_health.routes(),
         *(route._replace(handler=negotiated(route.handler)) for route in registry),
@@ -110,20 +106,18 @@ def _paths(path: str) -> list[str]:
 
 async def _stopping(app: web.Application) -> None:
     """End what would wait for long, so that the process ends soon; clients come back."""
-    app[consumer_routes.INSTANCES].stop_waiting()
-    for task in app[streams.OPEN].copy():
+    app[CONSUMERS].stop_waiting()
+    for task in app[STREAMS].copy():
         task.cancel()
 
 
 async def _closing(app: web.Application) -> AsyncIterator[None]:
     running = [
-        asyncio.create_task(app[consumer_routes.INSTANCES].keep()),
+        asyncio.create_task(app[CONSUMERS].maintain()),
         asyncio.create_task(app[AUTHORIZATION].limiter.usage.run()),
     ]
     yield
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
-    await asyncio.gather(
-        app[consumer_routes.INSTANCES].close(), app[produce_v2.WRITER].close(), app[SCHEMA_LOG].close()
-    )
+    await asyncio.gather(app[CONSUMERS].close(), app[WRITER].close(), app[SCHEMA_LOG].close())

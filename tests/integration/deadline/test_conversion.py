@@ -22,8 +22,7 @@ from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.registry.schema_checker import SchemaChecker
 from distributary.gateway.registry.schemas_topic_records import Record
 from distributary.gateway.rest_proxy import serialization
-from distributary.gateway.rest_proxy.converter import Converter
-from distributary.gateway.rest_proxy.serialization import Known
+from distributary.gateway.rest_proxy.serialization import RecordConverter, RegisteredSchema
 
 PATTERN = Schema("JSON", json.dumps({"pattern": "^(a+)+$"}))
 TREE = Schema(
@@ -40,35 +39,40 @@ async def deadline() -> AsyncIterator[Deadline]:
 
 
 async def test_value_that_a_pattern_takes_for_ever_on_is_refused(deadline: Deadline) -> None:
-    convert = Converter(deadline, "eve")
+    convert = RecordConverter(deadline, "eve")
     texts = [b'"aaa"', json.dumps("a" * 60 + "!").encode()]
-    assert await convert.encode("jsonschema", texts[:1], Known(7, PATTERN), ["a"]) == [
+    assert await convert.encode("jsonschema", texts[:1], RegisteredSchema(7, PATTERN), ["a"]) == [
         b'\0\0\0\0\7"aaa"',
     ]
     with pytest.raises(
         CheckTooLong, match="the value of record 0, or one up to the value of record 1, takes"
     ):
         await convert.encode(
-            "jsonschema", texts, Known(7, PATTERN), ["the value of record 0", "the value of record 1"]
+            "jsonschema",
+            texts,
+            RegisteredSchema(7, PATTERN),
+            ["the value of record 0", "the value of record 1"],
         )
 
 
 async def test_value_that_does_not_fit_is_refused_with_its_number(deadline: Deadline) -> None:
-    with pytest.raises(GatewayError, match="record 1 does not fit its schema") as caught:
-        await Converter(deadline, "").encode(
-            "jsonschema", [b'"a"', b'"b"'], Known(7, PATTERN), ["record 0", "record 1"]
+    with pytest.raises(GatewayError, match="record 1 does not match its schema") as caught:
+        await RecordConverter(deadline, "").encode(
+            "jsonschema", [b'"a"', b'"b"'], RegisteredSchema(7, PATTERN), ["record 0", "record 1"]
         )
     assert caught.value.number == 42203
 
 
 async def test_large_batch_by_a_slow_schema_is_not_one_call(deadline: Deadline) -> None:
     texts = [json.dumps("a" * 20).encode()] * 5_000
-    found = await Converter(deadline, "").encode("jsonschema", texts, Known(7, PATTERN), ["it"] * len(texts))
+    found = await RecordConverter(deadline, "").encode(
+        "jsonschema", texts, RegisteredSchema(7, PATTERN), ["it"] * len(texts)
+    )
     assert found == [b"\0\0\0\0\7" + text for text in texts]
 
 
 async def test_deep_avro_data_are_refused_and_not_a_crash(deadline: Deadline) -> None:
-    convert = Converter(deadline, "")
+    convert = RecordConverter(deadline, "")
     fine = await convert.decode("avro", b"\0\0\0\0\7\2\0", lambda number: TREE, "it")
     assert json.loads(bytes(fine)) == {"r": {"R": {"r": None}}}
     with pytest.raises(GatewayError, match="it cannot be checked") as caught:
@@ -128,7 +132,7 @@ JSON = documents().map(lambda one: ("JSON", json.dumps(one)))
 def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any, Any]]) -> None:
     async def compare() -> None:
         deadline = Deadline(20.0)
-        convert = Converter(deadline, "")
+        convert = RecordConverter(deadline, "")
         try:
             for first, second, value in cases:
                 one, other = Schema(*first), Schema(*second)
@@ -143,9 +147,9 @@ def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any, 
                 )
                 if one.kind == "JSON":
                     text = json.dumps(value).encode()
-                    assert await _outcome(convert.encode("jsonschema", [text], Known(1, one), ["it"])) == (
-                        await _outcome(_inline(text, one))
-                    )
+                    assert await _outcome(
+                        convert.encode("jsonschema", [text], RegisteredSchema(1, one), ["it"])
+                    ) == (await _outcome(_inline(text, one)))
         finally:
             await deadline.close()
 
@@ -153,7 +157,7 @@ def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any, 
 
 
 async def _inline(text: bytes, schema: Schema) -> list[bytes | None]:
-    return [serialization.encode("jsonschema", text, Known(1, schema), "it")]
+    return [serialization.encode("jsonschema", text, RegisteredSchema(1, schema), "it")]
 
 
 async def _outcome(call: Any) -> Any:

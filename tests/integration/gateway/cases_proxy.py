@@ -191,9 +191,9 @@ async def _auto_commit(world: World) -> None:
 
 
 CASES: dict[str, dict[str, Case]] = {
-    "rest_proxy.produce_v2.to_topic": produce("/topics/{written}"),
-    "rest_proxy.produce_v2.to_partition": produce("/topics/{written}/partitions/0"),
-    "rest_proxy.produce_v3.produce": {
+    "rest_proxy.produce_v2.produce_to_topic": produce("/topics/{written}"),
+    "rest_proxy.produce_v2.produce_to_partition": produce("/topics/{written}/partitions/0"),
+    "rest_proxy.produce_v3.produce_stream": {
         "partition_id": _parts,
         "key": _parts,
         "value": _parts,
@@ -212,13 +212,13 @@ CASES: dict[str, dict[str, Case]] = {
     "rest_proxy.consumer_routes.read_topic": {"timeout": _timeout, "max_bytes": _max_bytes},
     "rest_proxy.consumer_routes.read_records": {"timeout": _timeout, "max_bytes": _max_bytes},
     "rest_proxy.consumer_routes.commit": {"offsets": _commit},
-    "rest_proxy.consumer_routes.committed": {"partitions": _commit},
+    "rest_proxy.consumer_routes.list_committed": {"partitions": _commit},
     "rest_proxy.consumer_routes.subscribe": {"topics": _subscribe, "topic_pattern": _subscribe},
     "rest_proxy.consumer_routes.assign": {"partitions": _assign},
     "rest_proxy.consumer_routes.seek": {"offsets": _seek},
     "rest_proxy.consumer_routes.seek_to_beginning": {"partitions": _seek},
     "rest_proxy.consumer_routes.seek_to_end": {"partitions": _seek},
-    "rest_proxy.simple_consumer_v1.read": {
+    "rest_proxy.topic_routes.list_messages": {
         name: differ(
             ("GET", f"{MESSAGES}?{other}", None, JSON, PLAIN),
             ("GET", f"{MESSAGES}?{one}", None, JSON, PLAIN),
@@ -239,7 +239,7 @@ CASES: dict[str, dict[str, Case]] = {
         "format": _format,
     },
     # --- what stands in bodies ---
-    "bodies.Item": {"key": _items, "value": _items, "partition": _items},
+    "bodies.RecordV2": {"key": _items, "value": _items, "partition": _items},
     "bodies.Header": {"name": _headers, "value": _headers},
     "bodies.Datum": {
         "data": _parts,
@@ -259,5 +259,10 @@ CASES: dict[str, dict[str, Case]] = {
             _datum(type="AVRO", schema='"int"', subject_name_strategy="RECORD_NAME"),
         ),
     },
-    "bodies.Place": {"topic": _assign, "partition": _assign, "offset": _commit, "metadata": _commit},
+    "bodies.PartitionOffset": {
+        "topic": _assign,
+        "partition": _assign,
+        "offset": _commit,
+        "metadata": _commit,
+    },
 }

@@ -109,8 +109,8 @@ def test_instance_holds_a_bounded_number_of_bytes_and_loses_none(stack: RunningS
     """Its client breaks its reads off, over and over, and then takes one record at a time."""
     count, large = 120, "x" * 500_000
     stack.produce(topic, [(None, {"n": n, "large": large}) for n in range(count)], partition=0)
-    one = consumer_instance.Instance(
-        stack.config.kafka, topic, "one", consumer_instance.Wish(reset="earliest")
+    one = consumer_instance.ConsumerInstance(
+        stack.config.kafka, topic, "one", consumer_instance.ConsumerOptions(offset_reset="earliest")
     )
     found: list[int] = []
     nobody_waits = threading.Event()
@@ -120,7 +120,7 @@ def test_instance_holds_a_bounded_number_of_bytes_and_loses_none(stack: RunningS
         # librdkafka pauses for a second when it has read ahead as much as it may.
         while not most or time.monotonic() - since < 2.5:
             one.fetch(0.2, nobody_waits)
-            if (held := sum(map(consumer_instance.size, one.pending))) > most:
+            if (held := sum(map(consumer_instance.message_size, one.pending))) > most:
                 most, since = held, time.monotonic()
         assert 10 << 20 <= most < 20 << 20
         while len(found) < count:

@@ -21,7 +21,7 @@ from tests.support.stack import Feeding, RunningStack
 from distributary.config import Config
 from distributary.gateway.gateway_app import all_routes
 from distributary.gateway.request_fields import RequestFields, accepted_fields
-from distributary.gateway.rest_proxy import produce_requests
+from distributary.gateway.rest_proxy import consumer_requests, produce_requests
 from distributary.kafka import librdkafka
 from distributary.kafka.topics import ensure_topic
 
@@ -40,15 +40,15 @@ def declared() -> dict[str, set[str]]:
         for _, handler in ROUTES
     }
     parts = {
-        "Item": produce_requests.Item,
+        "RecordV2": produce_requests.RecordV2,
         "Header": produce_requests.Header,
         "Datum": produce_requests.Datum,
     }
     found |= {f"bodies.{name}": set(part.__struct_fields__) for name, part in parts.items()}
-    found["bodies.Place"] = {
-        *produce_requests.PARTITION,
-        *produce_requests.OFFSET,
-        *produce_requests.COMMITTED,
+    found["bodies.PartitionOffset"] = {
+        *consumer_requests.PARTITION_FIELDS,
+        *consumer_requests.OFFSET_FIELDS,
+        *consumer_requests.COMMIT_FIELDS,
     }
     return {name: names for name, names in found.items() if names}
 

@@ -1,4 +1,4 @@
-"""All consumer instances of a gateway: bounded in number, closed when nobody uses them."""
+"""All consumer instances of a gateway: limited in number, closed when they are not used."""
 
 from __future__ import annotations
 
@@ -17,185 +17,198 @@ from confluent_kafka import KafkaException
 from distributary.config.gateway_section import Gateway
 from distributary.config.sections import Kafka
 from distributary.gateway.error_codes import RestCode, api_error, refused
-from distributary.gateway.rest_proxy.consumer_instance import Instance, Wish
+from distributary.gateway.rest_proxy.consumer_instance import ConsumerInstance, ConsumerOptions
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-
 ABANDONED = 3.0
-"""Seconds in which a client that broke off a request may come back before its instance is closed."""
+"""Seconds in which a client that broke off a request must come back before its instance is closed."""
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
-class Entry:
-    """An instance with its owner and lock, when it was last used, and whether its client broke that off.
-
-    ``end`` is called when it was closed.
-    """
+class PooledConsumer:
+    """An instance of the pool."""
 
     def __init__(
-        self, instance: Instance, now: float, owner: str = "", end: Callable[[], None] = _nothing
+        self,
+        instance: ConsumerInstance,
+        now: float,
+        owner: str = "",
+        on_close: Callable[[], None] = _do_nothing,
     ) -> None:
         self.instance = instance
         self.owner = owner
-        self.end = end
+        self.on_close = on_close
         self.lock = asyncio.Lock()
-        self.used = now
+        """Held by the request that uses the instance."""
+        self.last_used = now
         self.broken_off = False
+        """Whether the client closed its connection during its last request."""
         self.closed = False
 
     def expired(self, now: float, timeout: float) -> bool:
-        """Whether it was left alone for too long."""
-        return now - self.used >= (min(timeout, ABANDONED) if self.broken_off else timeout)
+        """Whether it was unused for too long."""
+        return now - self.last_used >= (min(timeout, ABANDONED) if self.broken_off else timeout)
 
 
-class Instances:
+class ConsumerPool:
     """For one event loop. Blocking calls of instances run in as many threads as there may be instances."""
 
     def __init__(self, kafka: Kafka, settings: Gateway, clock: Callable[[], float] = time.monotonic) -> None:
         self._kafka = kafka
         self._settings = settings
         self._clock = clock
-        self._pool = ThreadPoolExecutor(settings.max_instances, thread_name_prefix="gateway")
-        self._entries: dict[tuple[str, str], Entry] = {}
-        self._others = 0
-        self._waiting: set[threading.Event] = set()
+        self._threads = ThreadPoolExecutor(settings.max_instances, thread_name_prefix="gateway")
+        self._consumers: dict[tuple[str, str], PooledConsumer] = {}
+        """By group and name of the instance."""
+        self._slots = 0
+        """Readers that are not instances, see `slot`."""
+        self._cancellations: set[threading.Event] = set()
+        """Those of the calls of `run_until` that are under way."""
 
     def __len__(self) -> int:
-        return len(self._entries) + self._others
+        return len(self._consumers) + self._slots
 
     async def create(
-        self, group: str, wish: Wish, owner: str = "", end: Callable[[], None] = _nothing
-    ) -> Instance:
-        """Make an instance, of a user; raises GatewayError: the name is taken, or there are too many.
+        self,
+        group: str,
+        options: ConsumerOptions,
+        owner: str = "",
+        on_close: Callable[[], None] = _do_nothing,
+    ) -> ConsumerInstance:
+        """Create an instance of a user; raises GatewayError if the name is taken or there are too many.
 
-        ``end`` is called once it was closed, not when it could not be made.
+        ``on_close`` is called once the instance was closed, not if it could not be created.
         """
-        name = wish.name or f"i-{uuid.uuid4().hex}"
-        if (group, name) in self._entries:
+        name = options.name or f"i-{uuid.uuid4().hex}"
+        if (group, name) in self._consumers:
             raise api_error(
                 RestCode.CONSUMER_ALREADY_EXISTS,
-                f"the group {group!r} has an instance {name!r}",
-                "take another name",
+                f"the group {group!r} already has an instance {name!r}",
+                "use another name",
             )
-        self._check_room()
-        instance = Instance(self._kafka, group, name, wish)
-        self._entries[group, name] = Entry(instance, self._clock(), owner, end)
+        self._check_limit()
+        instance = ConsumerInstance(self._kafka, group, name, options)
+        self._consumers[group, name] = PooledConsumer(instance, self._clock(), owner, on_close)
         return instance
 
     @contextlib.asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Hold a place for a reader that is no instance, such as a stream; raises GatewayError if none is."""
-        self._check_room()
-        self._others += 1
+    async def slot(self) -> AsyncIterator[None]:
+        """Reserve a slot for a reader that is not an instance, such as a stream; raises if none is free."""
+        self._check_limit()
+        self._slots += 1
         try:
             yield
         finally:
-            self._others -= 1
+            self._slots -= 1
 
     @contextlib.asynccontextmanager
-    async def use(self, group: str, name: str, owner: str = "") -> AsyncIterator[Instance]:
-        """Have an instance to oneself; raises GatewayError when there is none, or it is another user's."""
-        entry = self._entries.get((group, name))
-        if entry is not None and entry.owner == owner:
-            entry.used = self._clock()
-            async with entry.lock:
-                if not entry.closed:
-                    entry.broken_off = False
+    async def use(self, group: str, name: str, owner: str = "") -> AsyncIterator[ConsumerInstance]:
+        """Use an instance exclusively; raises GatewayError if it does not exist or is another user's."""
+        consumer = self._consumers.get((group, name))
+        if consumer is not None and consumer.owner == owner:
+            consumer.last_used = self._clock()
+            async with consumer.lock:
+                if not consumer.closed:
+                    consumer.broken_off = False
                     try:
-                        yield entry.instance
-                    except asyncio.CancelledError:  # most often since the client was killed
-                        entry.broken_off = True
+                        yield consumer.instance
+                    except asyncio.CancelledError:  # usually because the client was killed
+                        consumer.broken_off = True
                         raise
                     except KafkaException as error:
                         raise refused(error.args[0], f"the group {group}") from None
                     finally:
-                        entry.used = self._clock()
+                        consumer.last_used = self._clock()
                     return
         raise api_error(
             RestCode.CONSUMER_INSTANCE_NOT_FOUND,
-            f"the group {group!r} has no instance {name!r} here",
-            f"make one by POST /consumers/{group}; {self._settings.instance_timeout:g} s unused end it",
+            f"instance {name!r} of the group {group!r} not found",
+            f"create it by POST /consumers/{group}; an instance that is not used for "
+            f"{self._settings.instance_timeout:g} s is deleted",
         )
 
     async def run(self, call: Callable[..., T], *args: Any) -> T:
-        """Run a blocking call in a thread; one that was begun is waited for, whoever gave up."""
-        work = asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+        """Run a blocking call in a thread; once begun it is waited for, even if the caller is cancelled."""
+        future = asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
         try:
-            return await asyncio.shield(work)
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
-            await asyncio.wait([work])
+            await asyncio.wait([future])
             raise
 
     async def run_until(self, call: Callable[..., T], *args: Any) -> T:
-        """Run a blocking call that takes an event last and ends soon after it is set: when nobody waits."""
-        gave_up = threading.Event()
-        self._waiting.add(gave_up)
-        work = asyncio.ensure_future(self.run(call, *args, gave_up))
+        """Run a blocking call whose last argument is an event: it must return soon once that is set.
+
+        The event is set when the caller is cancelled, or the gateway stops.
+        """
+        cancelled = threading.Event()
+        self._cancellations.add(cancelled)
+        task = asyncio.ensure_future(self.run(call, *args, cancelled))
         try:
-            return await asyncio.shield(work)
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
-            gave_up.set()
-            await asyncio.wait([work])
+            cancelled.set()
+            await asyncio.wait([task])
             raise
         finally:
-            self._waiting.discard(gave_up)
+            self._cancellations.discard(cancelled)
 
     def stop_waiting(self) -> None:
         """End the waits that are under way, because the gateway stops."""
-        for one in self._waiting:
-            one.set()
+        for cancelled in self._cancellations:
+            cancelled.set()
 
     async def remove(self, group: str, name: str, owner: str = "") -> None:
-        """Close an instance; raises GatewayError when there is none, or it is another user's."""
+        """Close an instance; raises GatewayError if it does not exist or is another user's."""
         async with self.use(group, name, owner):
-            await self._end(self._entries.pop((group, name)))
+            await self._close(self._consumers.pop((group, name)))
 
-    async def keep(self) -> None:
-        """Look after all instances for ever: those in use stay in their groups, the others are closed."""
+    async def maintain(self) -> None:
+        """Maintain all instances until cancelled: those in use stay in their groups, others are closed."""
         while True:
             await asyncio.sleep(min(1.0, self._settings.instance_timeout / 4))
-            await asyncio.gather(*(self._look(*key) for key in list(self._entries)))
+            await asyncio.gather(*(self._maintain(*key) for key in list(self._consumers)))
 
     async def close(self) -> None:
-        """Close all."""
-        entries, self._entries = self._entries, {}
-        await asyncio.gather(*map(self._end, entries.values()))
-        self._pool.shutdown(wait=False)
+        """Close all instances."""
+        consumers, self._consumers = self._consumers, {}
+        await asyncio.gather(*map(self._close, consumers.values()))
+        self._threads.shutdown(wait=False)
 
-    async def _look(self, group: str, name: str) -> None:
-        entry = self._entries.get((group, name))
-        if entry is None or entry.lock.locked():
+    async def _maintain(self, group: str, name: str) -> None:
+        consumer = self._consumers.get((group, name))
+        if consumer is None or consumer.lock.locked():
             return
-        async with entry.lock:
-            if entry.closed:
+        async with consumer.lock:
+            if consumer.closed:
                 return
             try:
-                if not entry.expired(self._clock(), self._settings.instance_timeout):
-                    await self.run(entry.instance.idle)
+                if not consumer.expired(self._clock(), self._settings.instance_timeout):
+                    await self.run(consumer.instance.idle)
                     return
-                self._entries.pop((group, name), None)
-                log.info("the instance %r of the group %r was not used any more and is closed", name, group)
-                await self._end(entry)
+                self._consumers.pop((group, name), None)
+                log.info("closing the instance %r of the group %r, which is not used any more", name, group)
+                await self._close(consumer)
             except (KafkaException, RuntimeError) as error:
                 log.warning("the instance %r of the group %r: %s", name, group, error)
 
-    async def _end(self, entry: Entry) -> None:
-        entry.closed = True
+    async def _close(self, consumer: PooledConsumer) -> None:
+        consumer.closed = True
         try:
-            await self.run(entry.instance.close)
+            await self.run(consumer.instance.close)
         finally:
-            entry.end()
+            consumer.on_close()
 
-    def _check_room(self) -> None:
+    def _check_limit(self) -> None:
         if len(self) >= self._settings.max_instances:
             raise api_error(
                 RestCode.NO_CONSUMER_AVAILABLE,
-                f"there are {len(self)} consumer instances and streams, and no more are allowed",
-                "try again later, delete instances that are done with, or raise gateway.max_instances",
+                f"the limit of {len(self)} consumer instances and streams is reached",
+                "retry later, delete instances that are not needed, or raise gateway.max_instances",
             )

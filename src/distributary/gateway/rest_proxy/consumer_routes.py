@@ -1,216 +1,198 @@
-"""Consuming by versions 1 and 2: instances under ``/consumers/{group}``."""
+"""Routes of versions 1 and 2 for consumer instances: ``/consumers/{group}``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Protocol
 
-import msgspec
-import re2  # type: ignore[import-untyped]
 from aiohttp import web
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Message
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 
 from distributary.auth.metering import KAFKA_CLIENT, charge
-from distributary.errors import Forbidden, GatewayError
+from distributary.errors import Forbidden
 from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
-from distributary.gateway.gateway_access import CONFIG, check_consumes, user_of
-from distributary.gateway.registry.registry_requests import SCHEMA_LOG
-from distributary.gateway.registry.schema_checker import DEADLINE
+from distributary.gateway.gateway_access import CONFIG, check_consumes
 from distributary.gateway.request_fields import accepts
 from distributary.gateway.response_bodies import number, read_json
-from distributary.gateway.rest_proxy import produce_requests, topic_routes
-from distributary.gateway.rest_proxy.consumer_instance import Instance
-from distributary.gateway.rest_proxy.consumer_pool import Instances
-from distributary.gateway.rest_proxy.consumer_requests import SETTINGS, base_uri, wish
-from distributary.gateway.rest_proxy.converter import Converter
-from distributary.gateway.rest_proxy.media_types import Media, of_accept, of_body
-from distributary.gateway.rest_proxy.metadata_client import Cluster
-from distributary.gateway.rest_proxy.record_schemas import finder
+from distributary.gateway.rest_proxy.consumer_instance import ConsumerInstance
+from distributary.gateway.rest_proxy.consumer_requests import (
+    COMMIT_FIELDS,
+    OFFSET_FIELDS,
+    SETTINGS,
+    Pattern,
+    base_uri,
+    parse_offsets,
+    parse_options,
+    parse_partitions,
+    parse_topic_pattern,
+)
+from distributary.gateway.rest_proxy.media_types import MediaType, parse_accept, parse_content_type
+from distributary.gateway.rest_proxy.metadata_client import MetadataClient
+from distributary.gateway.rest_proxy.proxy_requests import (
+    CONSUMERS,
+    ask_kafka,
+    json_reply,
+    records_reply,
+    records_to_json,
+)
 from distributary.httpd.authorization import AUTHORIZATION, Requirement, Route, grant_of
 
-INSTANCES: web.AppKey[Instances] = web.AppKey("instances", Instances)
-
-_ONE = "/consumers/{group}/instances/{instance}"
-MAX_WAIT = 60_000
-
-
-class Pattern(Protocol):
-    """A compiled regular expression."""
-
-    def fullmatch(self, text: str) -> object:
-        """Give a match of the whole text, or None."""
+_INSTANCE = "/consumers/{group}/instances/{instance}"
+MAX_GROUP = 255
+MAX_WAIT_MS = 60_000
 
 
 def routes() -> list[Route]:
-    """List the addresses for consuming."""
+    """List the routes."""
     return [
         Route("POST", "/consumers/{group}", create, Requirement.GROUP),
-        Route("DELETE", _ONE, delete, Requirement.GROUP),
-        Route("GET", _ONE + "/topics/{topic}", read_topic, Requirement.GROUP),
-        Route("GET", _ONE + "/records", read_records, Requirement.GROUP),
-        Route("POST", _ONE + "/offsets", commit, Requirement.GROUP),
-        Route("GET", _ONE + "/offsets", committed, Requirement.GROUP),
-        Route("POST", _ONE + "/subscription", subscribe, Requirement.GROUP),
-        Route("GET", _ONE + "/subscription", subscription, Requirement.GROUP),
-        Route("DELETE", _ONE + "/subscription", unsubscribe, Requirement.GROUP),
-        Route("POST", _ONE + "/assignments", assign, Requirement.GROUP),
-        Route("GET", _ONE + "/assignments", assignment, Requirement.GROUP),
-        Route("POST", _ONE + "/positions", seek, Requirement.GROUP),
-        Route("POST", _ONE + "/positions/beginning", seek_to_beginning, Requirement.GROUP),
-        Route("POST", _ONE + "/positions/end", seek_to_end, Requirement.GROUP),
+        Route("DELETE", _INSTANCE, delete, Requirement.GROUP),
+        Route("GET", _INSTANCE + "/topics/{topic}", read_topic, Requirement.GROUP),
+        Route("GET", _INSTANCE + "/records", read_records, Requirement.GROUP),
+        Route("POST", _INSTANCE + "/offsets", commit, Requirement.GROUP),
+        Route("GET", _INSTANCE + "/offsets", list_committed, Requirement.GROUP),
+        Route("POST", _INSTANCE + "/subscription", subscribe, Requirement.GROUP),
+        Route("GET", _INSTANCE + "/subscription", show_subscription, Requirement.GROUP),
+        Route("DELETE", _INSTANCE + "/subscription", unsubscribe, Requirement.GROUP),
+        Route("POST", _INSTANCE + "/assignments", assign, Requirement.GROUP),
+        Route("GET", _INSTANCE + "/assignments", list_assignments, Requirement.GROUP),
+        Route("POST", _INSTANCE + "/positions", seek, Requirement.GROUP),
+        Route("POST", _INSTANCE + "/positions/beginning", seek_to_beginning, Requirement.GROUP),
+        Route("POST", _INSTANCE + "/positions/end", seek_to_end, Requirement.GROUP),
     ]
 
 
 @accepts(body=SETTINGS, error_code=RestCode.INVALID_CONSUMER_CONFIG)
 async def create(request: web.Request) -> web.Response:
-    """Make a consumer instance in a group; gives ``instance_id`` and ``base_uri``, under which it is used."""
+    """Create a consumer instance in a group; returns ``instance_id`` and ``base_uri``, its address."""
     group = request.match_info["group"]
-    if len(group) > 255 or not group.isprintable():
+    if len(group) > MAX_GROUP or not group.isprintable():
         raise api_error(
-            RestCode.INVALID_CONSUMER_CONFIG, "the group is no name", "use at most 255 characters"
+            RestCode.INVALID_CONSUMER_CONFIG,
+            "invalid consumer group name",
+            f"use at most {MAX_GROUP} printable characters",
         )
-    wanted = wish(await read_json(request, empty={}))
+    options = parse_options(await read_json(request, empty={}))
     limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
     shares = limiter.consumer(grant)
     await limiter.usage.take(shares)
-    end = partial(limiter.usage.give, shares)
+    release = partial(limiter.usage.give, shares)
     try:
-        made = await request.app[INSTANCES].create(group, wanted, grant.user, end)
+        instance = await request.app[CONSUMERS].create(group, options, owner=grant.user, on_close=release)
     except BaseException:
-        end()
+        release()
         raise
     charge(KAFKA_CLIENT)
-    said = base_uri(
+    address = base_uri(
         group,
-        made.name,
+        instance.name,
         advertised=request.app[CONFIG].gateway.advertised_url,
         host=request.host,
         scheme=request.scheme,
         headers=request.headers,
     )
-    return topic_routes.reply(request, {"instance_id": made.name, "base_uri": said})
+    return json_reply(request, {"instance_id": instance.name, "base_uri": address})
 
 
 async def delete(request: web.Request) -> web.Response:
-    """Close an instance; others of its group take over its partitions."""
-    await request.app[INSTANCES].remove(*_which(request))
+    """Delete an instance; others of its group take over its partitions."""
+    await request.app[CONSUMERS].remove(*_instance_key(request))
     return web.Response(status=204)
+
+
+# --- records ---
 
 
 @accepts(query=("timeout", "max_bytes"))
 async def read_topic(request: web.Request) -> web.Response:
-    """Read a topic (version 1): the first read subscribes to it. Waits for records; ``[]`` if none came."""
+    """Read a topic (version 1); the first read subscribes to it. Waits for records; ``[]`` if none came."""
     topic = request.match_info["topic"]
     check_consumes(request, [topic])
-    async with _instance(request) as instance:
+    async with _use_instance(request) as instance:
         if instance.topics not in ((), (topic,)):
             raise api_error(
                 RestCode.CONSUMER_ALREADY_SUBSCRIBED,
-                f"the instance reads {', '.join(instance.topics)}",
-                "make another for this",
+                f"the instance is subscribed to {', '.join(instance.topics)}",
+                f"create another instance for {topic}",
             )
         if not instance.topics:
-            await topic_routes.ask(request, Cluster.check, topic)
-            await request.app[INSTANCES].run(instance.subscribe, [topic])
+            await ask_kafka(request, MetadataClient.check, topic)
+            await request.app[CONSUMERS].run(instance.subscribe, [topic])
         return await _read(request, instance, 1)
 
 
 @accepts(query=("timeout", "max_bytes"))
 async def read_records(request: web.Request) -> web.Response:
     """Read what is subscribed or assigned (version 2). Parameters: ``timeout`` in ms, ``max_bytes``."""
-    async with _instance(request) as instance:
-        if not await request.app[INSTANCES].run(instance.reads):
+    async with _use_instance(request) as instance:
+        if not await request.app[CONSUMERS].run(instance.has_source):
             raise api_error(
                 RestCode.ILLEGAL_STATE,
                 "the instance has neither a subscription nor assignments",
-                "make one by POST …/subscription",
+                "create a subscription by POST …/subscription",
             )
         return await _read(request, instance, 2)
 
 
-async def _read(request: web.Request, instance: Instance, version: int) -> web.Response:
-    wanted = of_accept(request.headers.get("Accept", "")).format or instance.wish.format
-    if wanted != instance.wish.format:
+async def _read(request: web.Request, instance: ConsumerInstance, version: int) -> web.Response:
+    options = instance.options
+    format = parse_accept(request.headers.get("Accept", "")).format or options.format
+    if format != options.format:
         raise api_error(
             RestCode.CONSUMER_FORMAT_MISMATCH,
-            f"the instance was made for {instance.wish.format}, not {wanted}",
-            "accept its format, or make another",
+            f"the instance was created for {options.format}, not {format}",
+            "accept its format, or create another instance",
         )
     settings = request.app[CONFIG].gateway
-    usual = settings.poll_timeout if instance.wish.wait is None else instance.wish.wait
-    wait = number(request, "timeout", -1, low=-1, high=MAX_WAIT)
-    limit = number(request, "max_bytes", settings.max_body, low=-1)
-    await request.app[INSTANCES].run_until(instance.fetch, usual if wait < 0 else wait / 1000)
-    shown = instance.peek(min(limit, settings.max_body) if limit > 0 else settings.max_body)
-    records = await told(request, shown, wanted, with_topic=version == 2)
+    default_wait = settings.poll_timeout if options.wait is None else options.wait
+    wait_ms = number(request, "timeout", -1, low=-1, high=MAX_WAIT_MS)
+    max_bytes = number(request, "max_bytes", settings.max_body, low=-1)
+    wait = default_wait if wait_ms < 0 else wait_ms / 1000
+    await request.app[CONSUMERS].run_until(instance.fetch, wait)
+    messages = instance.peek(min(max_bytes, settings.max_body) if max_bytes > 0 else settings.max_body)
+    records = await records_to_json(request, messages, format, with_topic=version == 2)
     instance.take(len(records))
-    return records_reply(records, Media(version, wanted))
+    return records_reply(records, MediaType(version, format))
 
 
-async def told(
-    request: web.Request, messages: list[Message], format: str, *, with_topic: bool
-) -> list[dict[str, Any]]:
-    """Write records for a reply; what stands before one that cannot be read is told first."""
-    find = await finder(request.app[SCHEMA_LOG], messages) if format in ("avro", "jsonschema") else _no_schema
-    convert = Converter(request.app[DEADLINE], user_of(request))
-    found: list[dict[str, Any]] = []
-    for message in messages:
-        where = f"record {message.offset()} of partition {message.partition()} of {message.topic()!r}"
-        try:
-            key = await convert.decode(format, message.key(), find, f"the key of {where}")
-            value = await convert.decode(format, message.value(), find, f"the value of {where}")
-        except GatewayError:
-            if found:
-                return found
-            raise
-        said = {"key": key, "value": value, "partition": message.partition(), "offset": message.offset()}
-        found.append({"topic": message.topic(), **said} if with_topic else said)
-    return found
-
-
-def _no_schema(number: int) -> None:
-    return None
-
-
-def records_reply(records: list[dict[str, Any]], media: Media) -> web.Response:
-    """Make a reply of records."""
-    return web.Response(body=msgspec.json.encode(records), content_type=media.text)
+# --- offsets ---
 
 
 @accepts(body=("offsets",))
 async def commit(request: web.Request) -> web.Response:
-    """Commit what replies took, or what the body says: ``offsets`` with ``topic, partition, offset``."""
+    """Commit what was read, or the ``offsets`` of the body, each with ``topic, partition, offset``."""
     body = await read_json(request, empty={})
-    chosen = (
-        produce_requests.places(body, "offsets", produce_requests.COMMITTED) if "offsets" in body else None
-    )
-    async with _instance(request) as instance:
-        await request.app[INSTANCES].run(instance.commit, chosen)
-        said = [
+    chosen = parse_offsets(body, "offsets", COMMIT_FIELDS) if "offsets" in body else None
+    async with _use_instance(request) as instance:
+        await request.app[CONSUMERS].run(instance.commit, chosen)
+        state = [
             {
                 "topic": topic,
-                "partition": part,
-                "consumed": at,
-                "committed": instance.committed.get((topic, part)),
+                "partition": partition,
+                "consumed": offset,
+                "committed": instance.committed.get((topic, partition)),
             }
-            for (topic, part), at in instance.consumed.items()
+            for (topic, partition), offset in instance.consumed.items()
         ]
-    version = of_body(request.headers.get("Content-Type", "")).version
-    return topic_routes.reply(request, said if version == 1 else [])
+    version = parse_content_type(request.headers.get("Content-Type", "")).version
+    return json_reply(request, state if version == 1 else [])
 
 
 @accepts(body=("partitions",))
-async def committed(request: web.Request) -> web.Response:
-    """Give what the group committed for the ``partitions`` of the body."""
-    places = _partitions(await read_json(request))
-    async with _instance(request) as instance:
-        found = await request.app[INSTANCES].run(instance.committed_offsets, places)
-    said = [
+async def list_committed(request: web.Request) -> web.Response:
+    """Return what the group committed for the ``partitions`` of the body."""
+    partitions = parse_partitions(await read_json(request))
+    async with _use_instance(request) as instance:
+        found = await request.app[CONSUMERS].run(instance.committed_offsets, partitions)
+    offsets = [
         {"topic": one.topic, "partition": one.partition, "offset": one.offset, "metadata": one.metadata or ""}
         for one in found
     ]
-    return topic_routes.reply(request, {"offsets": said})
+    return json_reply(request, {"offsets": offsets})
+
+
+# --- what to read ---
 
 
 @accepts(body=("topics", "topic_pattern"))
@@ -224,22 +206,23 @@ async def subscribe(request: web.Request) -> web.Response:
         )
     pattern = None
     if isinstance(text, str) and text:
-        pattern = topic_pattern(text)
-    elif not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
+        pattern = parse_topic_pattern(text)
+    elif not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise api_error(UNPROCESSABLE, "the body names no topics", 'send {"topics": ["…"]}')
     check_consumes(request, names or ())
-    for one in names or ():
-        await topic_routes.ask(request, Cluster.check, one)
-    async with _instance(request) as instance:
+    for name in names or ():
+        await ask_kafka(request, MetadataClient.check, name)
+    async with _use_instance(request) as instance:
         if pattern is not None:
-            await request.app[INSTANCES].run(instance.subscribe_pattern, _allowed(request, pattern))
+            matches = _readable_match(request, pattern)
+            await request.app[CONSUMERS].run(instance.subscribe_pattern, matches)
         else:
-            await request.app[INSTANCES].run(instance.subscribe, names)
+            await request.app[CONSUMERS].run(instance.subscribe, names)
     return web.Response(status=204)
 
 
-def _allowed(request: web.Request, pattern: Pattern) -> Callable[[str], bool]:
-    """Give what chooses the topics that a pattern matches, of those that the caller may read."""
+def _readable_match(request: web.Request, pattern: Pattern) -> Callable[[str], bool]:
+    """Return a function that tells whether a topic matches a pattern and the caller may read it."""
 
     def matches(topic: str) -> bool:
         if pattern.fullmatch(topic) is None:
@@ -253,94 +236,70 @@ def _allowed(request: web.Request, pattern: Pattern) -> Callable[[str], bool]:
     return matches
 
 
-def topic_pattern(text: str) -> Pattern:
-    """Read a regular expression of a stranger: matching it takes linear time, whatever it says."""
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        found: Pattern = re2.compile(text, options)
-    except (re2.error, UnicodeEncodeError) as error:
-        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
-        raise api_error(
-            UNPROCESSABLE,
-            f"topic_pattern is no regular expression: {why}",
-            "correct it; look-ahead and back-references are not served",
-        ) from None
-    return found
-
-
-async def subscription(request: web.Request) -> web.Response:
-    """Name the topics that are subscribed to."""
-    async with _instance(request) as instance:
-        found = await request.app[INSTANCES].run(instance.subscription)
-    return topic_routes.reply(request, {"topics": found})
+async def show_subscription(request: web.Request) -> web.Response:
+    """List the topics that the instance is subscribed to."""
+    async with _use_instance(request) as instance:
+        topics = await request.app[CONSUMERS].run(instance.subscription)
+    return json_reply(request, {"topics": topics})
 
 
 async def unsubscribe(request: web.Request) -> web.Response:
-    """Give up the subscription, and with it the partitions."""
-    async with _instance(request) as instance:
-        await request.app[INSTANCES].run(instance.unsubscribe)
+    """End the subscription, and with it the assignment of partitions."""
+    async with _use_instance(request) as instance:
+        await request.app[CONSUMERS].run(instance.unsubscribe)
     return web.Response(status=204)
 
 
 @accepts(body=("partitions",))
 async def assign(request: web.Request) -> web.Response:
-    """Read the ``partitions`` of the body, outside of the group's giving out."""
-    places = _partitions(await read_json(request))
-    check_consumes(request, {topic for topic, _ in places})
-    for place in places:
-        await topic_routes.ask(request, Cluster.check, *place)
-    async with _instance(request) as instance:
-        await request.app[INSTANCES].run(instance.assign, places)
+    """Read the ``partitions`` of the body, independently of the group's assignment."""
+    partitions = parse_partitions(await read_json(request))
+    check_consumes(request, {topic for topic, _ in partitions})
+    for partition in partitions:
+        await ask_kafka(request, MetadataClient.check, *partition)
+    async with _use_instance(request) as instance:
+        await request.app[CONSUMERS].run(instance.assign, partitions)
     return web.Response(status=204)
 
 
-async def assignment(request: web.Request) -> web.Response:
-    """List the partitions that are read now."""
-    async with _instance(request) as instance:
-        found = await request.app[INSTANCES].run(instance.assignment)
-    return topic_routes.reply(
-        request, {"partitions": [{"topic": topic, "partition": at} for topic, at in found]}
-    )
+async def list_assignments(request: web.Request) -> web.Response:
+    """List the partitions that the instance reads now."""
+    async with _use_instance(request) as instance:
+        found = await request.app[CONSUMERS].run(instance.assignment)
+    partitions = [{"topic": topic, "partition": partition} for topic, partition in found]
+    return json_reply(request, {"partitions": partitions})
 
 
 @accepts(body=("offsets",))
 async def seek(request: web.Request) -> web.Response:
-    """Read on from ``offsets``: each with ``topic``, ``partition`` and ``offset``."""
-    found = produce_requests.places(await read_json(request), "offsets", produce_requests.OFFSET)
+    """Continue reading at ``offsets``: each with ``topic``, ``partition`` and ``offset``."""
+    found = parse_offsets(await read_json(request), "offsets", OFFSET_FIELDS)
     return await _seek(request, [(one.topic, one.partition, one.offset) for one in found])
 
 
 @accepts(body=("partitions",))
 async def seek_to_beginning(request: web.Request) -> web.Response:
-    """Read the ``partitions`` of the body from their first record."""
-    places = _partitions(await read_json(request))
-    return await _seek(request, [(*place, OFFSET_BEGINNING) for place in places])
+    """Continue reading the ``partitions`` of the body at their first record."""
+    partitions = parse_partitions(await read_json(request))
+    return await _seek(request, [(*partition, OFFSET_BEGINNING) for partition in partitions])
 
 
 @accepts(body=("partitions",))
 async def seek_to_end(request: web.Request) -> web.Response:
-    """Read the ``partitions`` of the body from what comes next."""
-    places = _partitions(await read_json(request))
-    return await _seek(request, [(*place, OFFSET_END) for place in places])
+    """Continue reading the ``partitions`` of the body at their end."""
+    partitions = parse_partitions(await read_json(request))
+    return await _seek(request, [(*partition, OFFSET_END) for partition in partitions])
 
 
 async def _seek(request: web.Request, offsets: list[tuple[str, int, int]]) -> web.Response:
-    async with _instance(request) as instance:
-        await request.app[INSTANCES].run(instance.seek, offsets)
+    async with _use_instance(request) as instance:
+        await request.app[CONSUMERS].run(instance.seek, offsets)
     return web.Response(status=204)
 
 
-def _partitions(body: dict[str, Any]) -> list[tuple[str, int]]:
-    return [
-        (one.topic, one.partition)
-        for one in produce_requests.places(body, "partitions", produce_requests.PARTITION)
-    ]
+def _use_instance(request: web.Request) -> AbstractAsyncContextManager[ConsumerInstance]:
+    return request.app[CONSUMERS].use(*_instance_key(request))
 
 
-def _instance(request: web.Request) -> Any:
-    return request.app[INSTANCES].use(*_which(request))
-
-
-def _which(request: web.Request) -> tuple[str, str, str]:
+def _instance_key(request: web.Request) -> tuple[str, str, str]:
     return request.match_info["group"], request.match_info["instance"], grant_of(request).user

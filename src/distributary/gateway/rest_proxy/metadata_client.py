@@ -1,4 +1,4 @@
-"""What the proxy tells of the cluster: brokers, topics, partitions, their offsets. Blocking calls."""
+"""Reads the cluster's metadata: brokers, topics, partitions and their offsets. Blocking calls."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from distributary.gateway.error_codes import RestCode, api_error
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.topics import Topic, find_topic, list_topics, topic_config
 
-SECONDS = 5.0
-"""How long the brokers may take to say what there is."""
-_KEPT = 5.0
-"""Seconds for which a topic's id and number of partitions are taken as known."""
+_TIMEOUT = 5.0
+"""Seconds in which the brokers must respond."""
+_CACHED = 5.0
+"""Seconds for which a topic's id and number of partitions are cached."""
 
 
-class Cluster:
-    """Asks Kafka; raises GatewayError for topics and partitions that are not there."""
+class MetadataClient:
+    """Asks Kafka; raises GatewayError if a topic or partition does not exist."""
 
     def __init__(self, kafka: Kafka, clock: Callable[[], float] = time.monotonic) -> None:
         self._kafka = kafka
         self._clock = clock
-        self._seen: dict[str, tuple[Topic, float]] = {}
+        self._cache: dict[str, tuple[Topic, float]] = {}
+        """Topics with the time until which each is valid."""
 
-    def id(self) -> str:
-        """Give the cluster's id."""
+    def cluster_id(self) -> str:
+        """Return the cluster's id."""
         return str(self._metadata().cluster_id)
 
     def brokers(self) -> list[int]:
@@ -39,7 +40,7 @@ class Cluster:
         return sorted(self._metadata().brokers)
 
     def topics(self) -> list[str]:
-        """Name the topics, Kafka's own left out."""
+        """List the topics, without Kafka's own."""
         return list_topics(self.admin())
 
     def topic(self, name: str) -> dict[str, Any]:
@@ -55,30 +56,34 @@ class Cluster:
         """Describe a topic's partitions: leader and replicas."""
         found = self._metadata().topics.get(name)
         if found is None or found.error is not None:
-            if _possible(name):
-                find_topic(self.admin(), name)  # raises where it is only kept from us
-            raise missing(name)
+            if _is_valid(name):
+                find_topic(self.admin(), name)  # raises if it exists and is not visible to us
+            raise topic_not_found(name)
         return [
             {
                 "partition": number,
-                "leader": one.leader,
+                "leader": partition.leader,
                 "replicas": [
-                    {"broker": broker, "leader": broker == one.leader, "in_sync": broker in one.isrs}
-                    for broker in one.replicas
+                    {
+                        "broker": broker,
+                        "leader": broker == partition.leader,
+                        "in_sync": broker in partition.isrs,
+                    }
+                    for broker in partition.replicas
                 ],
             }
-            for number, one in sorted(found.partitions.items())
+            for number, partition in sorted(found.partitions.items())
         ]
 
     def partition(self, name: str, number: int) -> dict[str, Any]:
         """Describe one partition."""
-        for one in self.partitions(name):
-            if one["partition"] == number:
-                return one
-        raise no_partition(name, number)
+        for partition in self.partitions(name):
+            if partition["partition"] == number:
+                return partition
+        raise partition_not_found(name, number)
 
     def offsets(self, name: str, number: int) -> tuple[int, int]:
-        """Give a partition's first offset and its end."""
+        """Return a partition's first offset and its end."""
         self.check(name, number)
         admin = self.admin()
         return (
@@ -87,55 +92,53 @@ class Cluster:
         )
 
     def check(self, name: str, number: int | None = None) -> int:
-        """Give how many partitions a topic has; raises unless there are topic and partition."""
-        count = self.seen(name).partitions
+        """Return how many partitions a topic has; raises unless topic and partition exist."""
+        count = self.cached_topic(name).partitions
         if number is not None and number >= count:
-            count = self.seen(name, fresh=True).partitions
+            count = self.cached_topic(name, refresh=True).partitions
         if number is not None and not 0 <= number < count:
-            raise no_partition(name, number)
+            raise partition_not_found(name, number)
         return count
 
-    def seen(self, name: str, *, fresh: bool = False) -> Topic:
-        """Describe a topic as it was seen a few seconds ago at most; raises unless there is one."""
-        known, until = self._seen.get(name, (None, 0.0))
-        if known is None or fresh or until < self._clock():
-            known = find_topic(self.admin(), name) if _possible(name) else None
-            if known is None:
-                self._seen.pop(name, None)
-                raise missing(name)
-            self._seen[name] = (known, self._clock() + _KEPT)
-        return known
+    def cached_topic(self, name: str, *, refresh: bool = False) -> Topic:
+        """Describe a topic as it was at most a few seconds ago; raises unless it exists."""
+        topic, valid_until = self._cache.get(name, (None, 0.0))
+        if topic is None or refresh or valid_until < self._clock():
+            topic = find_topic(self.admin(), name) if _is_valid(name) else None
+            if topic is None:
+                self._cache.pop(name, None)
+                raise topic_not_found(name)
+            self._cache[name] = (topic, self._clock() + _CACHED)
+        return topic
 
-    @functools.cache  # noqa: B019 - there is one for a process
+    @functools.cache  # noqa: B019 - there is one for each process
     def admin(self) -> AdminClient:
-        """Give the client that asks."""
+        """Return the client of the admin API."""
         return librdkafka.admin(self._kafka)
 
     def _metadata(self) -> Any:
         try:
-            return self.admin().list_topics(timeout=SECONDS)
+            return self.admin().list_topics(timeout=_TIMEOUT)
         except KafkaException as error:
             raise KafkaUnavailable(
-                f"Kafka at {self._kafka.bootstrap_servers} does not answer ({error.args[0].str()})",
+                f"Kafka at {self._kafka.bootstrap_servers} does not respond ({error.args[0].str()})",
                 hint="Check that it runs",
             ) from None
 
 
-def missing(name: str) -> Exception:
-    """Make the error of a topic that is not there."""
-    return api_error(
-        RestCode.TOPIC_NOT_FOUND, f"there is no topic {name[:249]!r}", "create it, or correct the name"
+def topic_not_found(name: str) -> Exception:
+    """Create the error for a topic that does not exist."""
+    hint = "create it, or correct the name"
+    return api_error(RestCode.TOPIC_NOT_FOUND, f"topic {name[:249]!r} not found", hint)
+
+
+def partition_not_found(name: str, number: int) -> Exception:
+    """Create the error for a partition that does not exist."""
+    message = f"topic {name!r} has no partition {number}"
+    return api_error(RestCode.PARTITION_NOT_FOUND, message, f"see GET /topics/{name}")
+
+
+def _is_valid(name: str) -> bool:
+    return 0 < len(name) < 250 and all(
+        letter.isascii() and (letter.isalnum() or letter in "._-") for letter in name
     )
-
-
-def no_partition(name: str, number: int) -> Exception:
-    """Make the error of a partition that is not there."""
-    return api_error(
-        RestCode.PARTITION_NOT_FOUND,
-        f"the topic {name!r} has no partition {number}",
-        f"see GET /topics/{name}",
-    )
-
-
-def _possible(name: str) -> bool:
-    return 0 < len(name) < 250 and all(one.isascii() and (one.isalnum() or one in "._-") for one in name)

@@ -1,4 +1,4 @@
-"""Producing by versions 1 and 2: ``POST /topics/{topic}[/partitions/{partition}]``.
+"""Produces by versions 1 and 2: ``POST /topics/{topic}[/partitions/{partition}]``.
 
 A request is checked as a whole before any of it is written: topic, partitions, schemas, every key and value.
 """
@@ -14,185 +14,171 @@ from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
 from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.gateway_access import user_of
-from distributary.gateway.registry.registry_requests import SCHEMA_LOG, schema_checker
-from distributary.gateway.registry.schema_checker import DEADLINE
+from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.request_fields import accepts
-from distributary.gateway.rest_proxy import media_types, produce_requests, topic_routes
-from distributary.gateway.rest_proxy.converter import Converter
-from distributary.gateway.rest_proxy.metadata_client import Cluster
+from distributary.gateway.rest_proxy.media_types import parse_content_type
+from distributary.gateway.rest_proxy.produce_requests import (
+    SCHEMA_FIELDS,
+    ProduceRequest,
+    parse_request,
+    parse_schema_id,
+)
+from distributary.gateway.rest_proxy.proxy_requests import (
+    WRITER,
+    converter,
+    dead_letter_message,
+    json_reply,
+    partition_in_path,
+    require_partition,
+)
 from distributary.gateway.rest_proxy.record_schemas import (
     check_kind,
-    known_by_id,
-    parsed,
-    registered,
+    find_or_register,
+    parse_sent_schema,
+    require_subject,
     schema_by_id,
+    subject_for,
 )
-from distributary.gateway.rest_proxy.serialization import KIND_OF, Known
-from distributary.gateway.rest_proxy.subjects import subject_of
-from distributary.httpd.authorization import Requirement, Route, grant_of
+from distributary.gateway.rest_proxy.serialization import SCHEMA_KINDS, RegisteredSchema
+from distributary.httpd.authorization import Requirement, Route
 from distributary.kafka.outgoing_record import OutgoingRecord
-from distributary.kafka.topic_writer import TopicWriter, Written
-
-WRITER: web.AppKey[TopicWriter] = web.AppKey("writer", TopicWriter)
+from distributary.kafka.topic_writer import Written
 
 
 def routes() -> list[Route]:
-    """List the addresses for producing."""
+    """List the routes."""
     return [
         Route(
             "POST",
             "/topics/{topic}",
-            to_topic,
+            produce_to_topic,
             Requirement.PRODUCE,
-            'The body is `{"records": [{"key", "value", "partition"}]}`, with `value_schema` '
-            "or `value_schema_id` (and likewise for keys) where the format has schemas. The format is in the "
-            "`Content-Type`.",
+            'The body is `{"records": [{"key", "value", "partition"}]}`, with `value_schema` or '
+            "`value_schema_id` (and the same for keys) if the format has schemas. The `Content-Type` gives "
+            "the format.",
         ),
-        Route("POST", "/topics/{topic}/partitions/{partition}", to_partition, Requirement.PRODUCE),
+        Route("POST", "/topics/{topic}/partitions/{partition}", produce_to_partition, Requirement.PRODUCE),
     ]
 
 
-@accepts(body=produce_requests.Batch.__struct_fields__)
-async def to_topic(request: web.Request) -> web.Response:
-    """Write records to a topic; each may say its ``partition``, else its key chooses one."""
+@accepts(body=ProduceRequest.__struct_fields__)
+async def produce_to_topic(request: web.Request) -> web.Response:
+    """Write records to a topic; each may name its ``partition``, else its key chooses one."""
     return await _produce(request, request.match_info["topic"], None)
 
 
-@accepts(body=produce_requests.Batch.__struct_fields__)
-async def to_partition(request: web.Request) -> web.Response:
+@accepts(body=ProduceRequest.__struct_fields__)
+async def produce_to_partition(request: web.Request) -> web.Response:
     """Write records to one partition."""
-    return await _produce(request, *topic_routes.place(request))
+    return await _produce(request, *partition_in_path(request))
 
 
 async def _produce(request: web.Request, topic: str, partition: int | None) -> web.Response:
-    kind = media_types.of_body(request.headers.get("Content-Type", ""))
-    format = kind.format or "binary"
-    body = produce_requests.batch(await request.read())
+    # 1. Parse and check the request.
+    format = parse_content_type(request.headers.get("Content-Type", "")).format or "binary"
+    body = parse_request(await request.read())
     if not body.records:
-        raise api_error(UNPROCESSABLE, "there are no records in the body", 'send {"records": [{…}]}')
-    await _check_places(request, topic, partition, body)
-    keys, values = await _schemas(request, topic, format, body)
-    convert = Converter(request.app[DEADLINE], user_of(request))
-    made = [
-        await convert.encode(
-            format,
-            [bytes(getattr(one, name)) for one in body.records],
-            known,
-            [f"the {name} of record {at}" for at in range(len(body.records))],
-        )
-        for name, known in (("value", values), ("key", keys))
-    ]
+        raise api_error(UNPROCESSABLE, "the body has no records", 'send {"records": [{…}]}')
+    await _check_partitions(request, topic, partition, body)
+    # 2. Find or register the schemas, and convert all keys and values.
+    key_schema = await _find_schema(request, topic, format, body, "key")
+    value_schema = await _find_schema(request, topic, format, body, "value")
+    convert = converter(request)
+    indexes = range(len(body.records))
+    values = await convert.encode(
+        format,
+        [bytes(record.value) for record in body.records],
+        value_schema,
+        [f"the value of record {index}" for index in indexes],
+    )
+    keys = await convert.encode(
+        format,
+        [bytes(record.key) for record in body.records],
+        key_schema,
+        [f"the key of record {index}" for index in indexes],
+    )
+    # 3. Write them all, and report each.
     records = [
         OutgoingRecord(
-            topic,
-            value,
-            key,
-            _place(one.partition if partition is None else partition),
+            topic=topic,
+            value=value,
+            key=key,
+            partition=_partition_or_any(record.partition if partition is None else partition),
             sender=user_of(request),
         )
-        for one, value, key in zip(body.records, *made, strict=True)
+        for record, key, value in zip(body.records, keys, values, strict=True)
     ]
-    writer = request.app[WRITER]
     charge_records(len(records))
-    sent = await asyncio.gather(*map(writer.send, records), return_exceptions=True)
-    said = {
-        "key_schema_id": keys.id if keys else None,
-        "value_schema_id": values.id if values else None,
-        "offsets": [_told(one) for one in sent],
+    results = await asyncio.gather(*map(request.app[WRITER].send, records), return_exceptions=True)
+    response = {
+        "key_schema_id": key_schema.id if key_schema else None,
+        "value_schema_id": value_schema.id if value_schema else None,
+        "offsets": [_result(result) for result in results],
     }
-    return topic_routes.reply(request, said)
+    return json_reply(request, response)
 
 
-async def _check_places(
-    request: web.Request, topic: str, partition: int | None, body: produce_requests.Batch
+async def _check_partitions(
+    request: web.Request, topic: str, partition: int | None, body: ProduceRequest
 ) -> None:
-    wanted = {item.partition for item in body.records if item.partition is not None}
+    named = {record.partition for record in body.records if record.partition is not None}
     if partition is not None:
-        await check_place(request, topic, partition)
-        if wanted - {partition}:
-            raise api_error(UNPROCESSABLE, "a record names another partition than the address does")
+        await require_partition(request, topic, partition)
+        if named - {partition}:
+            raise api_error(UNPROCESSABLE, "a record names another partition than the path")
         return
-    for number in {min(wanted), max(wanted)} if wanted else {None}:
-        await check_place(request, topic, number)
+    # If the lowest and the highest exist, so do those between.
+    for number in {min(named), max(named)} if named else {None}:
+        await require_partition(request, topic, number)
 
 
-async def check_place(request: web.Request, topic: str, partition: int | None) -> None:
-    """Raise unless there are topic and partition; then records can be written there."""
-    await topic_routes.ask(request, Cluster.check, topic, partition)
-    if partition is not None:
-        await request.app[WRITER].prepare(topic, partition)
-
-
-async def _schemas(
-    request: web.Request, topic: str, format: str, body: produce_requests.Batch
-) -> tuple[Known | None, Known | None]:
-    if format not in KIND_OF:
-        for name in produce_requests.SCHEMAS:
+async def _find_schema(
+    request: web.Request, topic: str, format: str, body: ProduceRequest, part: str
+) -> RegisteredSchema | None:
+    """Find (or register) the schema of keys or values; None if the format has none, or all are null."""
+    if format not in SCHEMA_KINDS:
+        for name in SCHEMA_FIELDS:
             if getattr(body, name) is not None:
                 raise api_error(
                     UNPROCESSABLE,
-                    f"the body has {name}, and {format} records have no schema",
+                    f"the body has {name}, but {format} records have no schema",
                     "leave it out, or send application/vnd.kafka.avro.v2+json or …jsonschema.v2+json",
                 )
-        return None, None
+        return None
     log = request.app[SCHEMA_LOG]
-    found: list[Known | None] = []
-    for name, number, text, given, missing in (
-        (
-            "key",
-            body.key_schema_id,
-            body.key_schema,
-            [one.key for one in body.records],
-            RestCode.KEY_SCHEMA_MISSING,
-        ),
-        (
-            "value",
-            body.value_schema_id,
-            body.value_schema,
-            [one.value for one in body.records],
-            RestCode.VALUE_SCHEMA_MISSING,
-        ),
-    ):
-        if number is not None and text is not None:
-            raise api_error(
-                UNPROCESSABLE,
-                f"the body has both {name}_schema and {name}_schema_id",
-                "send one of them",
-            )
-        if number is not None:
-            id = produce_requests.id_of(number)
-            schema = await schema_by_id(log, id)
-            check_kind(schema, format, name)
-            found.append(await known_by_id(log, subject_of(topic, name, schema), id, schema))
-        elif text is not None:
-            schema = await parsed(schema_checker(request), text, format)
-            subject = subject_of(topic, name, schema)
-            found.append(await registered(schema_checker(request), log, subject, schema, grant_of(request)))
-        elif any(bytes(one) != b"null" for one in given):
-            raise api_error(
-                missing, f"there are {name}s, but no {name}_schema", f"send {name}_schema or {name}_schema_id"
-            )
-        else:
-            found.append(None)
-    return found[0], found[1]
+    given_id: int | str | None = getattr(body, f"{part}_schema_id")
+    text: str | None = getattr(body, f"{part}_schema")
+    if given_id is not None and text is not None:
+        raise api_error(
+            UNPROCESSABLE, f"the body has both {part}_schema and {part}_schema_id", "send one of them"
+        )
+    if given_id is not None:
+        id = parse_schema_id(given_id)
+        schema = await schema_by_id(log, id)
+        check_kind(schema, format, part)
+        return await require_subject(log, subject_for(topic, part, schema), id, schema)
+    if text is not None:
+        schema = await parse_sent_schema(request, text, format)
+        return await find_or_register(request, subject_for(topic, part, schema), schema)
+    if any(bytes(getattr(record, part)) != b"null" for record in body.records):
+        missing = RestCode.KEY_SCHEMA_MISSING if part == "key" else RestCode.VALUE_SCHEMA_MISSING
+        raise api_error(
+            missing, f"the body has {part}s, but no {part}_schema", f"send {part}_schema or {part}_schema_id"
+        )
+    return None
 
 
-def _place(partition: int | None) -> int:
+def _partition_or_any(partition: int | None) -> int:
     return -1 if partition is None else partition
 
 
-def _told(sent: Written | BaseException) -> dict[str, Any]:
-    if isinstance(sent, Written) and not sent.reason:
-        return {"partition": sent.partition, "offset": sent.offset, "error_code": None, "error": None}
-    if isinstance(sent, Written):
-        code, said = 1, unfit(sent)
-    elif isinstance(sent, DistributaryError):
-        code, said = 2 if sent.retry else 1, sent.message
+def _result(result: Written | BaseException) -> dict[str, Any]:
+    if isinstance(result, Written) and not result.reason:
+        return {"partition": result.partition, "offset": result.offset, "error_code": None, "error": None}
+    if isinstance(result, Written):
+        code, message = 1, dead_letter_message(result)
+    elif isinstance(result, DistributaryError):
+        code, message = 2 if result.retry else 1, result.message
     else:
-        raise sent
-    return {"partition": None, "offset": None, "error_code": code, "error": said}
-
-
-def unfit(letter: Written) -> str:
-    """What a client is told of a record that became a dead letter."""
-    return f"it does not fit ({letter.reason}), and is kept in {letter.topic}"
+        raise result
+    return {"partition": None, "offset": None, "error_code": code, "error": message}

@@ -1,105 +1,139 @@
-"""The proxy's addresses that tell of the cluster, the same in versions 1 and 2."""
+"""Routes of versions 1 and 2 that read topics: ``/brokers``, ``/topics`` and records from an offset."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar
+import contextlib
+import time
+import uuid
 
 from aiohttp import web
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from distributary.gateway.error_codes import RestCode, api_error
-from distributary.gateway.rest_proxy.media_types import reply_type
-from distributary.gateway.rest_proxy.metadata_client import Cluster
+from distributary.config.sections import Kafka
+from distributary.gateway.error_codes import UNPROCESSABLE, api_error, refused
+from distributary.gateway.gateway_access import CONFIG
+from distributary.gateway.request_fields import accepts
+from distributary.gateway.response_bodies import number
+from distributary.gateway.rest_proxy.consumer_instance import up_to_bytes
+from distributary.gateway.rest_proxy.media_types import MediaType, parse_accept
+from distributary.gateway.rest_proxy.metadata_client import MetadataClient
+from distributary.gateway.rest_proxy.proxy_requests import (
+    CONSUMERS,
+    ask_kafka,
+    json_reply,
+    partition_in_path,
+    records_reply,
+    records_to_json,
+)
 from distributary.httpd.authorization import Requirement, Route, grant_of
+from distributary.kafka import librdkafka
 
-CLUSTER: web.AppKey[Cluster] = web.AppKey("cluster", Cluster)
-
-T = TypeVar("T")
+MAX_COUNT = 1000
+"""The most records of a response of `list_messages`."""
+_TIMEOUT = 10.0
 
 
 def routes() -> list[Route]:
-    """List the addresses of metadata."""
+    """List the routes."""
     return [
-        Route("GET", "/brokers", brokers, Requirement.READ),
-        Route("GET", "/topics", topics, Requirement.USER),
-        Route("GET", "/topics/{topic}", topic, Requirement.TOPIC),
-        Route("GET", "/topics/{topic}/partitions", partitions, Requirement.TOPIC),
-        Route("GET", "/topics/{topic}/partitions/{partition}", partition, Requirement.TOPIC),
-        Route("GET", "/topics/{topic}/partitions/{partition}/offsets", offsets, Requirement.TOPIC),
-        Route("GET", "/v3/clusters", clusters, Requirement.USER),
-        Route("GET", "/v3/clusters/{cluster}", cluster, Requirement.USER),
+        Route("GET", "/brokers", list_brokers, Requirement.READ),
+        Route("GET", "/topics", list_topics, Requirement.USER),
+        Route("GET", "/topics/{topic}", show_topic, Requirement.TOPIC),
+        Route("GET", "/topics/{topic}/partitions", list_partitions, Requirement.TOPIC),
+        Route("GET", "/topics/{topic}/partitions/{partition}", show_partition, Requirement.TOPIC),
+        Route("GET", "/topics/{topic}/partitions/{partition}/offsets", show_offsets, Requirement.TOPIC),
+        Route("GET", "/topics/{topic}/partitions/{partition}/messages", list_messages, Requirement.CONSUME),
     ]
 
 
-async def brokers(request: web.Request) -> web.Response:
+async def list_brokers(request: web.Request) -> web.Response:
     """List the brokers' ids."""
-    return reply(request, {"brokers": await ask(request, Cluster.brokers)})
+    return json_reply(request, {"brokers": await ask_kafka(request, MetadataClient.brokers)})
 
 
-async def topics(request: web.Request) -> web.Response:
-    """Name the topics that the caller may use or know of."""
-    known = grant_of(request).may_describe
-    return reply(request, [name for name in await ask(request, Cluster.topics) if known(name)])
+async def list_topics(request: web.Request) -> web.Response:
+    """List the topics that the caller may describe."""
+    may_describe = grant_of(request).may_describe
+    topics = await ask_kafka(request, MetadataClient.topics)
+    return json_reply(request, [name for name in topics if may_describe(name)])
 
 
-async def topic(request: web.Request) -> web.Response:
+async def show_topic(request: web.Request) -> web.Response:
     """Describe a topic: ``name``, ``configs``, ``partitions``."""
-    return reply(request, await ask(request, Cluster.topic, request.match_info["topic"]))
+    found = await ask_kafka(request, MetadataClient.topic, request.match_info["topic"])
+    return json_reply(request, found)
 
 
-async def partitions(request: web.Request) -> web.Response:
+async def list_partitions(request: web.Request) -> web.Response:
     """Describe a topic's partitions: ``partition``, ``leader``, ``replicas``."""
-    return reply(request, await ask(request, Cluster.partitions, request.match_info["topic"]))
+    found = await ask_kafka(request, MetadataClient.partitions, request.match_info["topic"])
+    return json_reply(request, found)
 
 
-async def partition(request: web.Request) -> web.Response:
+async def show_partition(request: web.Request) -> web.Response:
     """Describe one partition."""
-    return reply(request, await ask(request, Cluster.partition, *place(request)))
+    found = await ask_kafka(request, MetadataClient.partition, *partition_in_path(request))
+    return json_reply(request, found)
 
 
-async def offsets(request: web.Request) -> web.Response:
-    """Give a partition's ``beginning_offset`` and ``end_offset``."""
-    first, end = await ask(request, Cluster.offsets, *place(request))
-    return reply(request, {"beginning_offset": first, "end_offset": end})
+async def show_offsets(request: web.Request) -> web.Response:
+    """Return a partition's ``beginning_offset`` and ``end_offset``."""
+    first, end = await ask_kafka(request, MetadataClient.offsets, *partition_in_path(request))
+    return json_reply(request, {"beginning_offset": first, "end_offset": end})
 
 
-async def clusters(request: web.Request) -> web.Response:
-    """List the one cluster, whose id version 3 wants in its addresses."""
-    found = _cluster(await ask(request, Cluster.id))
-    return web.json_response({"kind": "KafkaClusterList", "data": [found]})
+@accepts(query=("offset", "count"))
+async def list_messages(request: web.Request) -> web.Response:
+    """Read a partition from ``offset``, at most ``count`` records, without waiting for more (version 1)."""
+    topic, partition = partition_in_path(request)
+    if "offset" not in request.query:
+        raise api_error(UNPROCESSABLE, "the parameter offset is missing")
+    offset, count = number(request, "offset", 0), number(request, "count", 1, low=1, high=MAX_COUNT)
+    format = parse_accept(request.headers.get("Accept", "")).format or "binary"
+    first, end = await ask_kafka(request, MetadataClient.offsets, topic, partition)
+    if not first <= offset <= end:
+        raise api_error(
+            UNPROCESSABLE,
+            f"offset {offset} is out of range",
+            f"partition {partition} of {topic!r} has records from {first} up to {end}",
+        )
+    consumers, config = request.app[CONSUMERS], request.app[CONFIG]
+    async with consumers.slot():
+        found = await consumers.run(
+            _read_range, config.kafka, topic, partition, offset, min(end, offset + count)
+        )
+    messages = up_to_bytes(found, config.gateway.max_body)
+    records = await records_to_json(request, messages, format, with_topic=False)
+    return records_reply(records, MediaType(1, format))
 
 
-async def cluster(request: web.Request) -> web.Response:
-    """Describe the cluster."""
-    return web.json_response(_cluster(await this_cluster(request)))
-
-
-async def this_cluster(request: web.Request) -> str:
-    """Give the id of the cluster of a version 3 address; raises 404 for another's."""
-    known = await ask(request, Cluster.id)
-    if request.match_info["cluster"] != known:
-        raise api_error(404, "there is no cluster of that id", "GET /v3/clusters tells it")
-    return known
-
-
-def _cluster(number: str) -> dict[str, Any]:
-    return {"kind": "KafkaCluster", "cluster_id": number}
-
-
-async def ask(request: web.Request, call: Callable[..., T], *args: Any) -> T:
-    """Ask the cluster without holding up the others."""
-    return await asyncio.to_thread(call, request.app[CLUSTER], *args)
-
-
-def place(request: web.Request) -> tuple[str, int]:
-    """Read the topic and partition of an address."""
-    topic, text = request.match_info["topic"], request.match_info["partition"]
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise api_error(RestCode.PARTITION_NOT_FOUND, f"{text[:40]!r} is no partition", "give its number")
-    return topic, int(text)
-
-
-def reply(request: web.Request, body: Any) -> web.Response:
-    """Make a reply with no records in it."""
-    return web.json_response(body, content_type=reply_type(request.headers.get("Accept", "")))
+def _read_range(kafka: Kafka, topic: str, partition: int, offset: int, end: int) -> list[Message]:
+    """Read the records from one offset up to another; blocks."""
+    found: list[Message] = []
+    if offset >= end:
+        return found
+    consumer = librdkafka.consumer(
+        kafka, f"gateway-{uuid.uuid4()}", auto_offset_reset="error", enable_partition_eof=True
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, offset)])
+        deadline = time.monotonic() + _TIMEOUT
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                break
+            if error is not None:
+                raise refused(error, f"partition {partition} of {topic!r}")
+            # Transaction markers have offsets too: the last one before the end may be one.
+            if (message.offset() or 0) >= end:
+                break
+            found.append(message)
+            if (message.offset() or 0) >= end - 1:
+                break
+    finally:
+        with contextlib.suppress(KafkaException, RuntimeError):
+            consumer.close()
+    return found

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.gateway.error_code import error_code
 
 from distributary.gateway.registry.registered_schema import Schema
-from distributary.gateway.rest_proxy.subjects import STRATEGIES, subject_of
+from distributary.gateway.rest_proxy.record_schemas import STRATEGIES, subject_for
 
 
 def schema(kind: str, document: Any) -> Schema:
@@ -29,13 +29,13 @@ TITLED = schema("JSON", {"title": "Bet", "type": "object"})
         ("TOPIC_RECORD_NAME", TITLED, "bets-Bet"),
     ],
 )
-def test_each_strategy_names_its_subject(strategy: str, given: Schema | None, subject: str) -> None:
-    assert subject_of("bets", "value", given, strategy) == subject
+def test_strategy_determines_the_subject(strategy: str, given: Schema | None, subject: str) -> None:
+    assert subject_for("bets", "value", given, strategy) == subject
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES[1:])
-def test_record_strategies_need_a_record_name(strategy: str) -> None:
-    assert error_code(subject_of, "bets", "key", None, strategy) == 400
+def test_record_strategy_without_a_record_name_is_rejected(strategy: str) -> None:
+    assert error_code(subject_for, "bets", "key", None, strategy) == 400
     nameless: tuple[tuple[str, Any], ...] = (
         ("AVRO", "int"),
         ("AVRO", {"type": "fixed", "name": "f", "size": 1}),
@@ -43,4 +43,4 @@ def test_record_strategies_need_a_record_name(strategy: str) -> None:
         ("JSON", True),
     )
     for kind, document in nameless:
-        assert error_code(subject_of, "bets", "key", schema(kind, document), strategy) == 42207
+        assert error_code(subject_for, "bets", "key", schema(kind, document), strategy) == 42207

@@ -12,7 +12,7 @@ from tests.unit.gateway.error_code import error_code
 
 from distributary.errors import GatewayError
 from distributary.gateway.registry.registered_schema import Schema
-from distributary.gateway.rest_proxy.serialization import Known, decode, encode, schema_id
+from distributary.gateway.rest_proxy.serialization import RegisteredSchema, decode, encode, schema_id
 
 ROW = {
     "type": "record",
@@ -24,8 +24,8 @@ ROW = {
         {"name": "l", "type": {"type": "array", "items": "double"}},
     ],
 }
-AVRO = Known(7, Schema("AVRO", json.dumps(ROW)))
-JSON = Known(8, Schema("JSON", json.dumps({"type": "object", "required": ["a"]})))
+AVRO = RegisteredSchema(7, Schema("AVRO", json.dumps(ROW)))
+JSON = RegisteredSchema(8, Schema("JSON", json.dumps({"type": "object", "required": ["a"]})))
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -48,16 +48,16 @@ def find(number: int) -> Schema | None:
     return {7: AVRO.schema, 8: JSON.schema}.get(number)
 
 
-def there_and_back(format: str, raw: bytes, known: Known | None = None) -> Any:
-    data = encode(format, msgspec.Raw(raw), known, "it")
+def round_trip(format: str, raw: bytes, registered: RegisteredSchema | None = None) -> Any:
+    data = encode(format, msgspec.Raw(raw), registered, "it")
     return json.loads(bytes(decode(format, data, find, "it")))
 
 
 @given(st.binary())
-def test_binary(data: bytes) -> None:
+def test_binary_is_converted_from_and_to_base64(data: bytes) -> None:
     text = base64.b64encode(data).decode()
     assert encode("binary", json.dumps(text).encode(), None, "it") == data
-    assert there_and_back("binary", json.dumps(text).encode()) == text
+    assert round_trip("binary", json.dumps(text).encode()) == text
 
 
 @settings(max_examples=50)
@@ -65,31 +65,31 @@ def test_binary(data: bytes) -> None:
 def test_json_is_kept_byte_by_byte(value: Any) -> None:
     raw = json.dumps(value).encode()
     assert encode("json", raw, None, "it") == (None if value is None else raw)
-    assert there_and_back("json", raw) == value
+    assert round_trip("json", raw) == value
 
 
 @given(ROWS)
-def test_avro(row: Any) -> None:
+def test_avro_row_is_unchanged_by_a_round_trip(row: Any) -> None:
     raw = json.dumps(row, indent=1).encode()
     data = encode("avro", raw, AVRO, "it")
     assert data is not None
     assert schema_id(data) == 7
-    assert there_and_back("avro", raw, AVRO) == row
+    assert round_trip("avro", raw, AVRO) == row
 
 
 @settings(max_examples=50)
 @given(VALUES)
-def test_jsonschema_takes_what_fits_and_nothing_else(value: Any) -> None:
+def test_value_that_does_not_match_the_json_schema_is_rejected(value: Any) -> None:
     raw = json.dumps(value).encode()
     fits = value is None or (isinstance(value, dict) and "a" in value)
     assert error_code(encode, "jsonschema", raw, JSON, "it") == (None if fits else 42203)
     if fits:
-        assert there_and_back("jsonschema", raw, JSON) == value
+        assert round_trip("jsonschema", raw, JSON) == value
 
 
 @settings(max_examples=50)
 @given(st.sampled_from(("binary", "json", "avro", "jsonschema")), st.binary())
-def test_any_bytes_are_told_or_refused(format: str, data: bytes) -> None:
+def test_any_bytes_are_decoded_or_rejected(format: str, data: bytes) -> None:
     for one in (data, b"\0\0\0\0\7" + data, b"\0\0\0\0\x08" + data, None):
         if error_code(decode, format, one, find, "it") != 42203:
             json.loads(bytes(decode(format, one, find, "it")))
@@ -97,9 +97,9 @@ def test_any_bytes_are_told_or_refused(format: str, data: bytes) -> None:
 
 @settings(max_examples=50)
 @given(st.sampled_from(("binary", "avro", "jsonschema")), VALUES)
-def test_any_value_is_written_or_refused(format: str, value: Any) -> None:
-    raw, known = json.dumps(value).encode(), AVRO if format == "avro" else JSON
-    assert error_code(encode, format, raw, known, "it") in (None, 400, 42203)
+def test_any_value_is_encoded_or_rejected(format: str, value: Any) -> None:
+    raw, registered = json.dumps(value).encode(), AVRO if format == "avro" else JSON
+    assert error_code(encode, format, raw, registered, "it") in (None, 400, 42203)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_any_value_is_written_or_refused(format: str, value: Any) -> None:
         (b"\0\0\0\0\7\2\2x\0\0more", "left over"),
         (b"\0\0\0\0\x09x", "id of a registered schema"),
         (b"plain", "id of a registered schema"),
-        (b"\0\0\0\0\x08{}", "of the kind JSON"),
+        (b"\0\0\0\0\x08{}", "of the type JSON"),
     ],
 )
-def test_what_is_wrong_is_said(data: bytes, why: str) -> None:
+def test_undecodable_data_is_rejected_with_the_reason(data: bytes, why: str) -> None:
     with pytest.raises(GatewayError, match=why):
         decode("avro", data, find, "it")

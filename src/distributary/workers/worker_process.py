@@ -104,7 +104,7 @@ class Worker:
             headers = dead_letter_headers(
                 handled.reason,
                 record.topic,
-                place=(record.partition, record.offset),
+                position=(record.partition, record.offset),
                 key=record.key,
                 timestamp=record.timestamp,
                 original=record.headers,

@@ -56,6 +56,7 @@ OURS = {
     "model.command": "reads commands that the control API wrote",
     "model.build": "reads definitions of the store",
     "model.sharding": "reads a setting",
+    "auth.client_security": "reads the state of our own stack, and addresses of the user's configuration",
     "auth.grant_set": "reads ids that we made; its own tests try others",
     "auth.token_issuer": "reads tokens that we made",
     "publisher.hub.snapshot": "reads rows of the store",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from distributary.cli.command_line import Args, group
+from distributary.cli.command_line import Args, combine, group
 from distributary.cli.kafka_options import KafkaGroup, cluster_of, cluster_options
-from distributary.cli.output import print_json, print_result, print_table
+from distributary.cli.output import print_result, print_rows
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,25 +36,20 @@ acls_group = group(
 )
 
 
-def _acl_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
-    """Add what an ACL is made of."""
-    options = [
-        click.option("--principal", metavar="User:NAME", help="the user"),
-        click.option("--deny-principal", hidden=True),
-        click.option("--operation", multiple=True, metavar="OPERATION", help="read, write, all …"),
-        *(
-            click.option(f"--{kind}", multiple=True, metavar="NAME", help=f"a {kind}; * for all")
-            for kind in _KINDS
-        ),
-        click.option("--cluster", is_flag=True, help="the cluster itself"),
-        click.option("--prefixed", is_flag=True, help="all whose name begins with NAME"),
-        click.option("--resource-pattern-type", hidden=True),
-        click.option("--host", metavar="ADDRESS", help="only from this address (default: any)"),
-        click.option("--deny", is_flag=True, help="deny instead of allow"),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+_acl_options = combine(
+    click.option("--principal", metavar="User:NAME", help="the user"),
+    click.option("--deny-principal", hidden=True),
+    click.option("--operation", multiple=True, metavar="OPERATION", help="read, write, all …"),
+    *(
+        click.option(f"--{kind}", multiple=True, metavar="NAME", help=f"a {kind}; * for all")
+        for kind in _KINDS
+    ),
+    click.option("--cluster", is_flag=True, help="the cluster itself"),
+    click.option("--prefixed", is_flag=True, help="all whose name begins with NAME"),
+    click.option("--resource-pattern-type", hidden=True),
+    click.option("--host", metavar="ADDRESS", help="only from this address (default: any)"),
+    click.option("--deny", is_flag=True, help="deny instead of allow"),
+)
 
 
 @acls_group.command("list")
@@ -168,9 +163,6 @@ def _resources(args: Args) -> list[tuple[str, str]]:
 
 
 def _show(args: Args, acls: Sequence[Acl]) -> None:
-    if args.json:
-        print_json([one._asdict() for one in acls])
-        return
     rows = [
         (
             one.principal,
@@ -181,4 +173,5 @@ def _show(args: Args, acls: Sequence[Acl]) -> None:
         )
         for one in acls
     ]
-    print_table(rows, ("PRINCIPAL", "MAY", "OPERATION", "ON", "FROM"))
+    heads = ("PRINCIPAL", "MAY", "OPERATION", "ON", "FROM")
+    print_rows(args, [one._asdict() for one in acls], rows, heads)

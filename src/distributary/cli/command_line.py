@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -21,6 +21,8 @@ COMPLETE = "_DISTRIBUTARY_COMPLETE"
 """The environment variable by which a completion script asks for completions."""
 
 _COMMON = "Common options"
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Args(SimpleNamespace):
@@ -67,12 +69,10 @@ class _Documented(click.Command):
         if isinstance(self, click.Group):
             self.format_commands(ctx, formatter)
         sections: dict[str, list[tuple[str, str]]] = {}
-        help_option = self.get_help_option(ctx)
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
-                section = _COMMON if param is help_option else getattr(param, "section", "Options")
-                sections.setdefault(section, []).append(record)
+                sections.setdefault(getattr(param, "section", "Options"), []).append(record)
         for name, rows in sections.items():
             with formatter.section(name):
                 formatter.write_dl(rows, col_max=26)
@@ -119,6 +119,17 @@ class Group(_Documented, click.Group):
             ) from None
 
 
+def combine(*decorators: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
+    """Make one decorator of several options, in the order in which the help shows them."""
+
+    def decorate(function: Decorated) -> Decorated:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
 def command(
     name: str, *, details: str = "", cls: type[Command] = Command, **settings: Any
 ) -> Callable[[Callable[..., int]], Command]:
@@ -144,19 +155,25 @@ def _common_options() -> list[click.Parameter]:
         if value or param.name not in common:
             common[param.name] = value
 
-    def common(name: str, help: str, **settings: Any) -> Option:
-        return Option([name], help=help, section=_COMMON, expose_value=False, callback=store, **settings)
+    def print_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    def common(*names: str, callback: Callable[..., None] = store, **settings: Any) -> Option:
+        return Option(names, section=_COMMON, expose_value=False, callback=callback, **settings)
 
     default = "default: DISTRIBUTARY_CONFIG, else ./distributary.toml"
     return [
         common(
             "--config",
-            f"the configuration file ({default})",
+            help=f"the configuration file ({default})",
             type=click.Path(path_type=Path),
             metavar="FILE",
         ),
-        common("--json", "print JSON, also for errors", is_flag=True),
-        common("--debug", "print the Python traceback of an error", is_flag=True),
+        common("--json", is_flag=True, help="print JSON, also for errors"),
+        common("--debug", is_flag=True, help="print the Python traceback of an error"),
+        common("-h", "--help", callback=print_help, is_flag=True, is_eager=True, help="print this help"),
     ]
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import click
 
-from distributary.cli.command_line import Args, group
+from distributary.cli.command_line import Args, combine, group
 from distributary.cli.kafka_options import KafkaGroup, cluster_of, cluster_options, settings_of
-from distributary.cli.output import print_json, print_result, print_table
+from distributary.cli.output import print_result, print_rows
 from distributary.errors import UsageError
 
 _KINDS = ("topic", "broker", "group")
@@ -25,14 +23,15 @@ configs_group = group(
 )
 
 
-def _entity_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
-    """Add what is meant: two words, or the options of Kafka's own tool."""
-    name = click.argument("name", required=False, metavar="NAME", help="its name; a broker's id")
-    kind = click.argument("kind", required=False, metavar="KIND", help="topic, broker or group")
-    function = kind(name(function))
-    for option in ("--entity-type", "--entity-name", *(f"--{kind}" for kind in _KINDS)):
-        function = click.option(option, hidden=True)(function)
-    return function
+_entity_options = combine(
+    click.argument("kind", required=False, metavar="KIND", help="topic, broker or group"),
+    click.argument("name", required=False, metavar="NAME", help="its name; a broker's id"),
+    *(
+        click.option(option, hidden=True)
+        for option in ("--entity-type", "--entity-name", *(f"--{kind}" for kind in _KINDS))
+    ),
+)
+"""The entity, as two words or by the options of Kafka's own tool."""
 
 
 @configs_group.command("describe")
@@ -45,11 +44,9 @@ def describe_config(args: Args) -> int:
 
     kind, name = _target(args)
     found = [one for one in config_admin.describe_config(cluster_of(args), kind, name) if args.all or one.own]
-    if args.json:
-        print_json({"kind": kind, "name": name, "settings": [one._asdict() for one in found]})
-        return 0
     rows = [(one.name, _value(one.value, one.sensitive), one.source) for one in found]
-    print_table(rows, ("SETTING", "VALUE", "FROM"))
+    body = {"kind": kind, "name": name, "settings": [one._asdict() for one in found]}
+    print_rows(args, body, rows, ("SETTING", "VALUE", "FROM"))
     if not found:
         print_result(args, f"{kind} {name}: all settings have the brokers' values; see --all")
     return 0
@@ -70,9 +67,9 @@ def alter_config(args: Args) -> int:
     if not values and not removed:
         raise UsageError("nothing to alter", hint="Give --set NAME=VALUE or --unset NAME")
     config_admin.alter_config(cluster_of(args), kind, name, values, removed, validate_only=args.dry_run)
-    print_result(args, f"{kind} {name}: {'would be ' if args.dry_run else ''}altered")
-    if args.json:
-        print_json({"kind": kind, "name": name, "set": values, "unset": removed, "dry_run": args.dry_run})
+    line = f"{kind} {name}: {'would be ' if args.dry_run else ''}altered"
+    body = {"kind": kind, "name": name, "set": values, "unset": removed, "dry_run": args.dry_run}
+    print_result(args, line, body)
     return 0
 
 

@@ -9,7 +9,7 @@ import click
 
 from distributary.cli.command_line import Args, check_exclusive, group
 from distributary.cli.kafka_options import KafkaGroup, cluster_of, cluster_options, names_argument, names_of
-from distributary.cli.output import columns, print_json, print_result, print_table
+from distributary.cli.output import columns, print_json, print_result, print_rows
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ def list_groups(args: Args) -> int:
     found = [
         (name, state) for name, state in group_admin.list_groups(cluster_of(args)) if wanted in ("", state)
     ]
-    if args.json:
-        print_json([{"name": name, "state": state} for name, state in found])
-    else:
-        print_table(found, ("GROUP", "STATE"))
+    print_rows(args, [{"name": name, "state": state} for name, state in found], found, ("GROUP", "STATE"))
     return 0
 
 
@@ -83,7 +80,7 @@ def describe_groups(args: Args) -> int:
         print("\n\n".join(members_text(group) for group, _ in described))
     elif args.state:
         rows = [(g.name, g.state, g.protocol, g.coordinator, str(len(g.members))) for g, _ in described]
-        print_table(rows, ("GROUP", "STATE", "ASSIGNOR", "COORDINATOR", "MEMBERS"))
+        print(columns(rows, ("GROUP", "STATE", "ASSIGNOR", "COORDINATOR", "MEMBERS")))
     else:
         print("\n\n".join(offsets_text(group, rows) for group, rows in described))
     return 0
@@ -127,20 +124,20 @@ def reset_group(args: Args) -> int:
     changes = group_admin.plan_reset(cluster, name, to, wanted)
     if args.execute:
         group_admin.reset_offsets(cluster, name, changes)
-    if args.json:
-        rows = [
-            {"topic": m.topic, "partition": m.partition, "before": m.before, "after": m.after}
-            for m in changes
-        ]
-        print_json({"group": name, "executed": args.execute, "moves": rows})
-        return 0
-    table = [(m.topic, str(m.partition), _number(m.before), str(m.after), _shift(m)) for m in changes]
-    print_table(table, ("TOPIC", "PARTITION", "BEFORE", "AFTER", "RECORDS"))
+    moves = [
+        {"topic": one.topic, "partition": one.partition, "before": one.before, "after": one.after}
+        for one in changes
+    ]
+    rows = [
+        (one.topic, str(one.partition), _number(one.before), str(one.after), _shift(one)) for one in changes
+    ]
+    body = {"group": name, "executed": args.execute, "moves": moves}
+    print_rows(args, body, rows, ("TOPIC", "PARTITION", "BEFORE", "AFTER", "RECORDS"))
     for change in changes:
         if to.kind == "offset" and change.after != to.value:
             partition = f"topic {change.topic}, partition {change.partition}"
             print_result(args, f"{partition}: there is no offset {to.value}, {change.after} is the nearest")
-    outcome = "reset" if args.execute else "nothing was changed; reset it with --execute"
+    outcome = "reset" if args.execute else "nothing was changed; do it with --execute"
     print_result(args, f"group {name}: {outcome}")
     return 0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, Group, Option, load_config
+from distributary.cli.command_line import Args, Decorated, Group, Option, combine, load_config
 from distributary.errors import StackNotRunning, UsageError
 
 if TYPE_CHECKING:
@@ -19,55 +19,45 @@ if TYPE_CHECKING:
 
 TIMEOUT = 10.0
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
 FILE = click.Path(path_type=Path)
 
 
-def cluster_options(function: Decorated) -> Decorated:
-    """Add the options that say which cluster."""
-    options = (
-        click.option(
-            "--timeout",
-            type=float,
-            default=TIMEOUT,
-            metavar="SECONDS",
-            help=f"how long to wait for a broker (default: {TIMEOUT:g})",
-            cls=Option,
-            section="Cluster",
-        ),
-        click.option(
-            "--command-config",
-            type=FILE,
-            metavar="FILE",
-            help="client properties, as in Kafka's own tools (default: kafka.properties)",
-            cls=Option,
-            section="Cluster",
-        ),
-        click.option(
-            "--bootstrap-server",
-            "--bootstrap-servers",
-            "bootstrap_server",
-            metavar="HOST:PORT",
-            help="a broker (default: kafka.bootstrap_servers, else the stack that runs here)",
-            cls=Option,
-            section="Cluster",
-        ),
-    )
-    for option in options:
-        function = option(function)
-    return function
+_CLUSTER: dict[str, Any] = {"cls": Option, "section": "Cluster"}
+
+cluster_options = combine(
+    click.option(
+        "--bootstrap-server",
+        "--bootstrap-servers",
+        "bootstrap_server",
+        metavar="HOST:PORT",
+        help="a broker (default: kafka.bootstrap_servers, else the stack that runs here)",
+        **_CLUSTER,
+    ),
+    click.option(
+        "--command-config",
+        type=FILE,
+        metavar="FILE",
+        help="client properties, as in Kafka's own tools (default: kafka.properties)",
+        **_CLUSTER,
+    ),
+    click.option(
+        "--timeout",
+        type=float,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help=f"how long to wait for a broker (default: {TIMEOUT:g})",
+        **_CLUSTER,
+    ),
+)
+"""The options that say which cluster."""
 
 
 def names_argument(metavar: str, option: str) -> Callable[[Decorated], Decorated]:
-    """Add names as words, or by the option that Kafka's own tool has for them."""
-
-    def add(function: Decorated) -> Decorated:
-        hidden = click.option(option, "option", multiple=True, hidden=True)
-        words = click.argument("names", nargs=-1, metavar=f"[{metavar}]…", help="one or more names")
-        return hidden(words(function))
-
-    return add
+    """Names as words, or by the option that Kafka's own tool has for them."""
+    return combine(
+        click.argument("names", nargs=-1, metavar=f"[{metavar}]…", help="one or more names"),
+        click.option(option, "option", multiple=True, hidden=True),
+    )
 
 
 class KafkaGroup(Group):

@@ -183,9 +183,8 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 program = Program(
     PROGRAM,
     help="Streams from Kafka, reduced by Spark, to every subscriber: live, in order, with nothing lost.",
-    options_metavar="[OPTIONS]",
     subcommand_metavar="COMMAND …",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"max_content_width": 110},
     params=[
         click.Option(
             ["--version"],

@@ -16,10 +16,12 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
-def print_result(args: Args, line: str) -> None:
-    """Print what was done to standard error; not with --json, which prints it to standard output as JSON."""
+def print_result(args: Args, line: str, value: Any = None) -> None:
+    """Print what was done to standard error; with --json the value instead, if there is one."""
     if not args.json:
         print(line, file=sys.stderr)
+    elif value is not None:
+        print_json(value)
 
 
 def print_note(args: Args, note: str) -> None:
@@ -28,9 +30,12 @@ def print_note(args: Args, note: str) -> None:
         print_result(args, f"note: {note}")
 
 
-def print_table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
-    """Print rows under their heads."""
-    print(columns(rows, heads))
+def print_rows(args: Args, value: Any, rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
+    """Print rows under their heads, or with --json the value that they are made of."""
+    if args.json:
+        print_json(value)
+    else:
+        print(columns(rows, heads))
 
 
 def columns(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import click
 
-from distributary.cli.command_line import Args, group
+from distributary.cli.command_line import Args, combine, group
 from distributary.cli.kafka_options import cluster_of, cluster_options, settings_of
-from distributary.cli.output import print_json, print_result, print_table
+from distributary.cli.output import print_result, print_rows
 from distributary.errors import UsageError
 from distributary.kafka.quota_admin import KEYS
 
@@ -24,20 +22,22 @@ quotas_group = group(
 )
 
 
-def _entity_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
-    """Add whose quotas are meant."""
-    for kind, text in (("ip", "an address"), ("client-id", "a client id"), ("user", "a user")):
-        default = f"the default of each {text.split(' ', 1)[1]}"
-        function = click.option(f"--{kind}-default", is_flag=True, help=default)(function)
-        function = click.option(f"--{kind}", metavar="NAME", help=text)(function)
-    return function
+_KINDS = {"user": "user", "client-id": "client id", "ip": "address"}
 
+_entity_options = combine(
+    *(
+        option
+        for kind, text in _KINDS.items()
+        for option in (
+            click.option(f"--{kind}", metavar="NAME", help=f"of this {text}"),
+            click.option(f"--{kind}-default", is_flag=True, help=f"of each {text} without its own"),
+        )
+    )
+)
 
-def _value_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
-    """Add an option for each quota."""
-    for key, text in reversed(list(KEYS.items())):
-        function = click.option(f"--{key.replace('_', '-')}", key, metavar="N", help=text)(function)
-    return function
+_value_options = combine(
+    *(click.option(f"--{key.replace('_', '-')}", key, metavar="N", help=text) for key, text in KEYS.items())
+)
 
 
 @quotas_group.command("list")
@@ -48,15 +48,13 @@ def list_quotas(args: Args) -> int:
     from distributary.kafka import quota_admin
 
     found = quota_admin.describe(cluster_of(args), _entity(args) or None)
-    if args.json:
-        print_json([{"of": dict(one.entity), "values": dict(one.values)} for one in found])
-    else:
-        rows = [
-            (quota_admin.title(one.entity), key, f"{value:,g}" if value < 1e6 else f"{value:,.0f}")
-            for one in found
-            for key, value in sorted(one.values.items())
-        ]
-        print_table(rows, ("OF", "QUOTA", "VALUE"))
+    rows = [
+        (quota_admin.title(one.entity), key, f"{value:,g}" if value < 1e6 else f"{value:,.0f}")
+        for one in found
+        for key, value in sorted(one.values.items())
+    ]
+    body = [{"of": dict(one.entity), "values": dict(one.values)} for one in found]
+    print_rows(args, body, rows, ("OF", "QUOTA", "VALUE"))
     return 0
 
 
@@ -101,9 +99,7 @@ def delete_quotas(args: Args) -> int:
 def _done(args: Args, entity: dict[str, str | None], what: str) -> int:
     from distributary.kafka import quota_admin
 
-    print_result(args, f"quota of {quota_admin.title(entity)}: {what}")
-    if args.json:
-        print_json({"of": entity, "done": what})
+    print_result(args, f"quota of {quota_admin.title(entity)}: {what}", {"of": entity, "done": what})
     return 0
 
 

@@ -10,7 +10,7 @@ import click
 
 from distributary.cli.command_line import Args, check_exclusive, command
 from distributary.cli.kafka_options import FILE, cluster_of, cluster_options
-from distributary.cli.output import print_json, print_result, print_table
+from distributary.cli.output import print_result, print_rows
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,15 +70,13 @@ def _do(args: Args, cluster: Cluster, current: Plan, plan: Plan) -> int:
     moves = {topic: places for topic, places in moves.items() if places}
     if args.execute and moves:
         reassignment.alter(cluster, moves)
-    if args.json:
-        print_json({"executed": args.execute, "moves": plan_json(moves)})
-        return 0
     rows = [
         (topic, str(number), _shown(current[topic][number]), _shown(to))
         for topic, places in moves.items()
         for number, to in places.items()
     ]
-    print_table(rows, ("TOPIC", "PARTITION", "NOW", "THEN"))
+    body = {"executed": args.execute, "moves": plan_json(moves)}
+    print_rows(args, body, rows, ("TOPIC", "PARTITION", "NOW", "THEN"))
     started = "started; see --list" if args.execute else "nothing was changed; do it with --execute"
     print_result(args, started if moves else "nothing has to move")
     return 0
@@ -90,11 +88,12 @@ def _list(args: Args) -> int:
     found = [
         one for one in reassignment.moving(cluster_of(args)) if not args.topics or one.topic in args.topics
     ]
-    if args.json:
-        print_json([one._asdict() for one in found])
-        return 0
-    rows = [(m.topic, str(m.partition), *map(_shown, (m.replicas, m.adding, m.removing))) for m in found]
-    print_table(rows, ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"))
+    rows = [
+        (one.topic, str(one.partition), *map(_shown, (one.replicas, one.adding, one.removing)))
+        for one in found
+    ]
+    heads = ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING")
+    print_rows(args, [one._asdict() for one in found], rows, heads)
     print_result(args, f"{len(found)} partitions are moving")
     return 0
 
@@ -110,9 +109,7 @@ def _cancel(args: Args) -> int:
     if cancelled:
         reassignment.alter(cluster, cancelled)
     count = sum(map(len, cancelled.values()))
-    print_result(args, f"{count} partitions: cancelled")
-    if args.json:
-        print_json({"cancelled": count})
+    print_result(args, f"{count} partitions: cancelled", {"cancelled": count})
     return 0
 
 

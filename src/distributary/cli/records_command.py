@@ -10,7 +10,7 @@ import click
 
 from distributary.cli.command_line import Args, group
 from distributary.cli.kafka_options import FILE, cluster_of, cluster_options
-from distributary.cli.output import print_json, print_result, print_table
+from distributary.cli.output import print_result, print_rows
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,15 +48,13 @@ def delete_oldest_records(args: Args) -> int:
     deletions = _deletions(args, cluster) if given is None else topic_offsets.check_deletions(cluster, given)
     if args.execute:
         topic_offsets.delete_records(cluster, deletions)
-    if args.json:
-        rows = [one._asdict() | {"records": one.records} for one in deletions]
-        print_json({"executed": args.execute, "deleted": rows})
-        return 0
-    table = [
+    rows = [
         (one.topic, str(one.partition), str(one.first), str(one.before), str(one.records))
         for one in deletions
     ]
-    print_table(table, ("TOPIC", "PARTITION", "FIRST", "BEFORE", "RECORDS"))
+    deleted = [one._asdict() | {"records": one.records} for one in deletions]
+    body = {"executed": args.execute, "deleted": deleted}
+    print_rows(args, body, rows, ("TOPIC", "PARTITION", "FIRST", "BEFORE", "RECORDS"))
     outcome = "deleted" if args.execute else "nothing was changed; delete them with --execute"
     print_result(args, f"{sum(one.records for one in deletions):,} records: {outcome}")
     return 0

@@ -8,7 +8,7 @@ import click
 
 from distributary.cli.command_line import Args, Command, command, load_config
 from distributary.cli.commands import BY_NAME
-from distributary.cli.output import print_json, print_table
+from distributary.cli.output import columns, print_json
 from distributary.cli.settings_help import UNITS, list_text, section_text, setting_text
 from distributary.config.problems import nearest
 from distributary.config.settings_table import GROUPS, SETTINGS
@@ -46,7 +46,7 @@ def config_command(args: Args) -> int:
         exposed = list(exposed_secrets(config))
         print_json({"file": str(config.path), "settings": settings, "exposed": exposed})
         return 0
-    print_table([(row.key, row.text, str(row.origin)) for row in rows], ("SETTING", "VALUE", "FROM"))
+    print(columns([(row.key, row.text, str(row.origin)) for row in rows], ("SETTING", "VALUE", "FROM")))
     print(f"\n{config.path}: valid; {_count(config.feeds, 'feed')}, {_count(config.views, 'view')}")
     if warning := exposed_warning(config):
         print(f"warning: {warning}")

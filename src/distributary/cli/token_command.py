@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, group, load_config
+from distributary.cli.command_line import Args, combine, group, load_config
 from distributary.cli.output import columns, print_json
 
 if TYPE_CHECKING:
@@ -45,22 +45,18 @@ token_group = group(
 )
 
 
-def _grant_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
-    """Add the options that say what a token or key allows."""
-    options = [
-        click.option("--views", metavar="A,B", help="views that it allows: names, or patterns with *"),
-        click.option("--rows", metavar="FILTER", help="only these rows of each view"),
-        click.option("--columns", metavar="A,B", help="only these fields of each row"),
-        *(click.option(f"--{name}", metavar="A,B", help=text) for name, text in CLAIM_LISTS.items()),
-        click.option(
-            "--operator",
-            type=click.Choice(("read", "operate", "admin")),
-            help="read: status and metrics; operate: revoke, delete schemas; admin: everything",
-        ),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+_grant_options = combine(
+    click.option("--views", metavar="A,B", help="views that it allows: names, or patterns with *"),
+    click.option("--rows", metavar="FILTER", help="only these rows of each view"),
+    click.option("--columns", metavar="A,B", help="only these fields of each row"),
+    *(click.option(f"--{name}", metavar="A,B", help=text) for name, text in CLAIM_LISTS.items()),
+    click.option(
+        "--operator",
+        type=click.Choice(("read", "operate", "admin")),
+        help="read: status and metrics; operate: revoke, delete schemas; admin: everything",
+    ),
+)
+"""The options that say what a token or key allows."""
 
 
 @token_group.command("create")

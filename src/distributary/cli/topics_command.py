@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, group, load_config
+from distributary.cli.command_line import Args, combine, group, load_config
 from distributary.cli.kafka_options import (
     KafkaGroup,
     cluster_of,
@@ -16,7 +15,7 @@ from distributary.cli.kafka_options import (
     names_of,
     settings_of,
 )
-from distributary.cli.output import columns, print_json, print_note, print_result, print_table
+from distributary.cli.output import columns, print_json, print_note, print_result, print_rows
 from distributary.errors import TopicError, UsageError
 
 if TYPE_CHECKING:
@@ -38,14 +37,11 @@ topics_group = group(
 _names = names_argument("TOPIC", "--topic")
 
 
-def _change_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
-    """Add the options of what creates or changes a topic."""
-    dry_run = click.option("--dry-run", is_flag=True, help="let the brokers check it, change nothing")
-    settings = click.option("--set", multiple=True, metavar="NAME=VALUE", help="a setting; may be repeated")
-    partitions = click.option(
-        "--partitions", type=int, metavar="N", help="the number of partitions (default: 1)"
-    )
-    return partitions(settings(dry_run(function)))
+_change_options = combine(
+    click.option("--partitions", type=int, metavar="N", help="the number of partitions (default: 1)"),
+    click.option("--set", multiple=True, metavar="NAME=VALUE", help="a setting; may be repeated"),
+    click.option("--dry-run", is_flag=True, help="let the brokers check it, change nothing"),
+)
 
 
 @topics_group.command("create")
@@ -116,21 +112,12 @@ def list_topics(args: Args) -> int:
     wanted = set(names_of(args, "topic")) if args.names or args.option else None
     found = topic_admin.describe_all_topics(cluster_of(args), internal=args.internal)
     found = [one for one in found if wanted is None or one.name in wanted]
-    if args.json:
-        print_json(
-            [
-                {
-                    "name": one.name,
-                    "id": one.id,
-                    "partitions": len(one.partitions),
-                    "replication": one.replication,
-                }
-                for one in found
-            ]
-        )
-    else:
-        rows = [(one.name, str(len(one.partitions)), str(one.replication)) for one in found]
-        print_table(rows, ("TOPIC", "PARTITIONS", "REPLICATION"))
+    rows = [(one.name, str(len(one.partitions)), str(one.replication)) for one in found]
+    body = [
+        {"name": one.name, "id": one.id, "partitions": len(one.partitions), "replication": one.replication}
+        for one in found
+    ]
+    print_rows(args, body, rows, ("TOPIC", "PARTITIONS", "REPLICATION"))
     return 0
 
 

@@ -9,7 +9,7 @@ import click
 
 from distributary.cli.command_line import Args, group
 from distributary.cli.kafka_options import cluster_of, cluster_options
-from distributary.cli.output import print_json, print_note, print_table
+from distributary.cli.output import print_json, print_note, print_rows
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,11 +40,8 @@ def list_users(args: Args) -> int:
     from distributary.kafka import access_admin
 
     found = access_admin.list_users(cluster_of(args), args.names)
-    if args.json:
-        print_json([one._asdict() for one in found])
-    else:
-        rows = [(one.name, one.mechanism, str(one.iterations)) for one in found]
-        print_table(rows, ("USER", "MECHANISM", "ITERATIONS"))
+    rows = [(one.name, one.mechanism, str(one.iterations)) for one in found]
+    print_rows(args, [one._asdict() for one in found], rows, ("USER", "MECHANISM", "ITERATIONS"))
     return 0
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, Option, group
+from distributary.cli.command_line import Args, Option, combine, group
 from distributary.cli.output import columns, print_json
 from distributary.config.settings_table import VIEW
 
@@ -33,17 +32,25 @@ view_group = group(
 )
 
 
-def _definition_options(function: Callable[[Args], int]) -> Callable[[Args], int]:
-    """Add the settings of a view as options."""
-    for setting in reversed(VIEW):
-        name, text = setting.name.replace("_", "-"), setting.note.doc
-        settings: dict[str, Any] = {"help": text, "cls": Option, "section": "A view without a file"}
-        if setting.name in _TABLES:
-            option = click.option("--aggregate", multiple=True, metavar="FIELD=FN", **settings)
-        else:
-            option = click.option(f"--{name}", f"view_{setting.name}", metavar="TEXT", **settings)
-        function = option(function)
-    return function
+_SECTION: dict[str, Any] = {"cls": Option, "section": "A view without a file"}
+
+_definition_options = combine(
+    *(
+        click.option(
+            "--aggregate", multiple=True, metavar="FIELD=FUNCTION", help=setting.note.doc, **_SECTION
+        )
+        if setting.name in _TABLES
+        else click.option(
+            f"--{setting.name.replace('_', '-')}",
+            f"view_{setting.name}",
+            metavar="TEXT",
+            help=setting.note.doc,
+            **_SECTION,
+        )
+        for setting in VIEW
+    )
+)
+"""The settings of a view as options."""
 
 
 @view_group.command("list")

@@ -11,7 +11,7 @@ import click
 
 from distributary.cli.command_line import Args, group, load_config
 from distributary.cli.kafka_options import cluster_of, cluster_options
-from distributary.cli.output import columns, print_json
+from distributary.cli.output import print_json, print_rows
 from distributary.errors import UsageError
 
 _WAIT = 40.0
@@ -147,9 +147,6 @@ def list_workers(args: Args) -> int:
     from distributary.workers.pool_state import crews
 
     found = crews(load_config(args, required=False).data_dir)
-    if args.json:
-        print_json([_as_json(one) for one in found])
-        return 0
     rows = [
         (
             one.name,
@@ -165,7 +162,7 @@ def list_workers(args: Args) -> int:
         for one in found
     ]
     heads = ("NAME", "FUNCTION", "TOPIC", "WORKERS", "LAG", "DONE", "DEAD", "RESTARTS", "PID")
-    print(columns(rows, heads))
+    print_rows(args, [_as_json(one) for one in found], rows, heads)
     return 0
 
 

@@ -24,9 +24,7 @@ with `--json` it is one JSON object.
 
 def page() -> str:
     """The whole page."""
-    context = click.Context(
-        program, info_name=PROGRAM, terminal_width=WIDTH, help_option_names=["-h", "--help"]
-    )
+    context = click.Context(program, info_name=PROGRAM, terminal_width=WIDTH)
     return "\n".join([_INTRO, *_blocks(context, "##")])
 
 

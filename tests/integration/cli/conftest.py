@@ -31,7 +31,7 @@ class Done(NamedTuple):
         return self
 
     def bad(self, *words: str, status: int = 1) -> Done:
-        """It failed with these words, and without a trace."""
+        """It failed with these words, and without a traceback."""
         assert self.status == status, (self.out, self.err)
         assert "Traceback" not in self.err
         assert "unexpected" not in self.err
@@ -58,7 +58,7 @@ def run(
 def caller(
     servers: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
-    """What calls commands in a folder, for the Kafka at these addresses."""
+    """Return a function that calls commands in a folder, for the Kafka at these addresses."""
     monkeypatch.chdir(folder)
     monkeypatch.delenv("DISTRIBUTARY_CONFIG", raising=False)
     monkeypatch.setenv("DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS", servers)
@@ -75,5 +75,5 @@ def caller(
 
 @pytest.fixture
 def topic() -> str:
-    """A name that nobody else has, by the convention."""
+    """A unique name that follows the convention."""
     return f"test.t{uuid.uuid4().hex[:10]}"

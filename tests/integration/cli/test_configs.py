@@ -6,7 +6,7 @@ from tests.integration.cli.conftest import Run
 from tests.support.clock import LIMIT
 
 
-def test_shown_and_changed(run: Run, topic: str) -> None:
+def test_settings_of_a_topic_are_shown_and_changed(run: Run, topic: str) -> None:
     run("topics", "create", topic).good()
     one = ("topic", topic)
     assert "--all" in run("configs", "describe", *one).good().err
@@ -61,7 +61,7 @@ def test_settings_of_a_group_are_its_own(run: Run, topic: str) -> None:
     run("configs", "alter", *one, "--unset", "consumer.session.timeout.ms").good()
 
 
-def test_what_users_of_kafkas_tools_type(run: Run, topic: str) -> None:
+def test_options_of_kafka_configs_are_accepted(run: Run, topic: str) -> None:
     run("topics", "create", topic).good()
     entity = ("--entity-type", "topics", "--entity-name", topic)
     run("configs", "--alter", *entity, "--add-config", "retention.ms=5,segment.ms=7").good()
@@ -72,10 +72,10 @@ def test_what_users_of_kafkas_tools_type(run: Run, topic: str) -> None:
     run("configs", "--describe", "--entity-type", "users", "--entity-name", "ann").bad("quotas", status=2)
 
 
-def test_what_is_refused(run: Run, topic: str) -> None:
+def test_wrong_command_line_is_refused(run: Run, topic: str) -> None:
     run("topics", "create", topic).good()
     run("configs", "describe", "topic", topic + "-nope").bad(topic + "-nope")
-    run("configs", "describe").bad("of what?", status=2)
+    run("configs", "describe").bad("which topic, broker or group?", status=2)
     run("configs", "alter", "topic", topic).bad("nothing to alter", status=2)
     run("configs", "alter", "topic", topic, "--set", "retention.mss=1").bad('Did you mean "retention.ms"?')
     run("configs", "describe", "broker", "one").bad("id", status=2)

@@ -35,7 +35,7 @@ def values(text: str) -> list[int]:
     return sorted(json.loads(line)["n"] for line in text.splitlines())
 
 
-def test_from_wherever(run: Run, filled: str) -> None:
+def test_reading_starts_and_ends_where_requested(run: Run, filled: str) -> None:
     end = "--until-end"
     assert values(run("consume", filled, "--from-beginning", end).good().out) == list(range(10))
     assert values(run("consume", filled, "--from", "3", end).good().out) == [6, 7, 8, 9]
@@ -50,10 +50,10 @@ def test_from_wherever(run: Run, filled: str) -> None:
         run("consume", "--topic", filled, "--from-beginning", "--timeout-ms", "500").good().out
     ) == list(range(10))
     far = run("consume", filled, "--offset", "99", "--partition", "0", end).good()
-    assert "has 0 to 5, not 99" in far.err
+    assert "has offsets 0 to 5, not 99" in far.err
 
 
-def test_formats(run: Run, filled: str) -> None:
+def test_records_are_printed_in_each_format(run: Run, filled: str) -> None:
     def first(*words: str) -> str:
         return (
             run("consume", filled, "--from", "0", "--partition", "1", "--max-messages", "1", *words)
@@ -67,15 +67,15 @@ def test_formats(run: Run, filled: str) -> None:
     assert first("--format", "json") == '{\n  "n": 1\n}\n'
 
 
-def test_a_group_goes_on_where_it_was(run: Run, filled: str) -> None:
+def test_group_continues_at_its_offsets(run: Run, filled: str) -> None:
     group = f"distributary.g{uuid.uuid4().hex[:8]}"
     one = run("consume", filled, "--group", group, "--max-messages", "6", "--json").good().out.splitlines()
     other = run("consume", filled, "--group", group, "--max-messages", "4", "--json").good().out.splitlines()
     seen = sorted(json.loads(json.loads(line)["value"])["n"] for line in one + other)
-    assert seen == list(range(10)), "none twice, none left out"
+    assert seen == list(range(10)), "each record once"
 
 
-def test_what_is_refused(run: Run, filled: str, tmp_path: Path) -> None:
+def test_wrong_command_line_is_refused(run: Run, filled: str, tmp_path: Path) -> None:
     run("consume", filled + "-nope").bad(filled + "-nope")
     run("consume", filled, "--from", "yesterday").bad("not an offset or a time", "15 m", status=2)
     run("consume", filled, "--partition", "7").bad("no partition 7", "0 to 1", status=2)
@@ -87,7 +87,7 @@ def test_what_is_refused(run: Run, filled: str, tmp_path: Path) -> None:
     run("consume").bad("which topic?", status=2)
 
 
-def test_a_group_of_any_name_is_accepted_with_a_note(run: Run, filled: str) -> None:
+def test_group_of_any_name_is_accepted_with_a_note(run: Run, filled: str) -> None:
     group = f"chat_{uuid.uuid4().hex[:8]}"
     words = ("consume", filled, "--group", group, "--max-messages", "1")
     done = run(*words).good()
@@ -115,7 +115,7 @@ def member(stack: RunningStack, filled: str) -> Iterator[tuple[str, Consumer]]:
     consumer.close()
 
 
-def test_a_group_of_another_application_is_left_alone(
+def test_group_of_another_application_is_refused(
     run: Run, stack: RunningStack, filled: str, member: tuple[str, Consumer]
 ) -> None:
     group, _ = member

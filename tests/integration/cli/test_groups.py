@@ -46,7 +46,7 @@ def offsets(run: Run, group: str) -> dict[int, int]:
     return {one["partition"]: one["offset"] for one in seen["offsets"]}
 
 
-def test_listed_and_described(run: Run, group: str, topic: str) -> None:
+def test_groups_are_listed_and_described(run: Run, group: str, topic: str) -> None:
     assert [group, "empty"] in [line.split() for line in run("groups", "list").good().out.splitlines()]
     assert group in run("groups", "list", "--state", "Empty").good().out
     assert group not in run("groups", "list", "--state", "stable").good().out
@@ -72,7 +72,7 @@ RESETS: list[tuple[tuple[str, ...], list[int]]] = [
 ]
 
 
-def test_a_reset_is_shown_first(run: Run, group: str, topic: str) -> None:
+def test_reset_without_execute_changes_nothing(run: Run, group: str, topic: str) -> None:
     for to, expected in RESETS:
         shown = run("groups", "reset", group, "--topic", topic, *to, "--json").good().json
         assert [one["after"] for one in shown["moves"]] == expected, to
@@ -85,7 +85,7 @@ def test_a_reset_is_shown_first(run: Run, group: str, topic: str) -> None:
     assert f"{topic}, partition 1: there is no offset 99, 5 is the nearest" in far.err
 
 
-def test_a_reset_is_done_when_asked_for(run: Run, group: str, topic: str) -> None:
+def test_reset_with_execute_sets_the_offsets(run: Run, group: str, topic: str) -> None:
     run("groups", "reset", group, "--topic", f"{topic}:1", "--to-offset", "1", "--execute").good()
     assert offsets(run, group) == {0: 3, 1: 1}
     run("groups", "--reset-offsets", "--group", group, "--all-topics", "--to-latest", "--execute").good()
@@ -95,7 +95,7 @@ def test_a_reset_is_done_when_asked_for(run: Run, group: str, topic: str) -> Non
     assert offsets(run, new) == {0: 0, 1: 0}
 
 
-def test_live_members_are_left_alone(run: Run, live: str, topic: str) -> None:
+def test_group_with_live_members_is_not_changed(run: Run, live: str, topic: str) -> None:
     words: Any = ("groups", "reset", live, "--topic", topic, "--to-earliest")
     for more in ((), ("--execute",)):
         run(*words, *more).bad("live members", "shop-billing-1", "--members")
@@ -106,13 +106,13 @@ def test_live_members_are_left_alone(run: Run, live: str, topic: str) -> None:
     assert "stable" in run("groups", "describe", live, "--state").good().out
 
 
-def test_deleted(run: Run, group: str) -> None:
+def test_deleted_group_is_gone(run: Run, group: str) -> None:
     run("groups", "delete", group).good()
     run("groups", "describe", group).bad(group, "groups list")
     run("groups", "delete", group).bad(group)
 
 
-def test_what_is_refused(run: Run, group: str, topic: str) -> None:
+def test_wrong_command_line_is_refused(run: Run, group: str, topic: str) -> None:
     reset = ("groups", "reset", group)
     run(*reset, "--to-earliest").bad("which topics?", status=2)
     run(*reset, "--topic", topic).bad("required", status=2)

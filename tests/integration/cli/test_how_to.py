@@ -12,7 +12,7 @@ from tests.support.doc_blocks import blocks, missing
 PAGE = "docs/how-to/operate-kafka.md"
 
 
-def test_whoever_does_what_the_page_says_sees_what_it_shows(run: Run) -> None:
+def test_commands_of_the_page_print_what_it_shows(run: Run) -> None:
     run("topics", "delete", "sportsbook.odds", "--if-exists").good()
     printed = ""
     for block in blocks(PAGE):

@@ -8,7 +8,7 @@ from tests.integration.cli.conftest import Run
 ALL = ("--from-beginning", "--until-end")
 
 
-def test_lines_keys_and_tombstones(run: Run, topic: str) -> None:
+def test_lines_with_keys_and_tombstones_are_written(run: Run, topic: str) -> None:
     run("topics", "create", topic).good()
     run("produce", topic, stdin="one\ntwö\n\n").good()
     run("produce", topic, "--keys", "--null", "NULL", stdin="k1:a:b\nk2:NULL\n").good()
@@ -36,7 +36,7 @@ def test_lines_keys_and_tombstones(run: Run, topic: str) -> None:
     assert seen[5]["headers"] == [["trace", "7"]]
 
 
-def test_what_consume_prints_produce_reads(run: Run, topic: str, tmp_path: Path) -> None:
+def test_produce_reads_what_consume_prints(run: Run, topic: str, tmp_path: Path) -> None:
     run("topics", "create", topic, "--partitions", "2").good()
     records = [
         {
@@ -66,14 +66,14 @@ def test_what_consume_prints_produce_reads(run: Run, topic: str, tmp_path: Path)
     assert content(topic) == content(other)
 
 
-def test_whole_files(run: Run, topic: str, tmp_path: Path) -> None:
+def test_whole_file_is_one_record(run: Run, topic: str, tmp_path: Path) -> None:
     run("topics", "create", topic).good()
     (tmp_path / "a.bin").write_bytes(b"one\ntwo\n\xff")
     run("produce", topic, "--whole", "-f", "a.bin").good()
     assert run("consume", topic, *ALL, "--format", "hex").good().out.strip() == b"one\ntwo\n\xff".hex()
 
 
-def test_keys_land_where_the_java_client_puts_them(run: Run, topic: str) -> None:
+def test_keys_are_in_the_partitions_of_the_java_client(run: Run, topic: str) -> None:
     run("topics", "create", topic, "--partitions", "7").good()
     # Of org.apache.kafka.common.utils.Utils.murmur2, as Kafka's own tests have them, modulo 7.
     known = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536}
@@ -84,7 +84,7 @@ def test_keys_land_where_the_java_client_puts_them(run: Run, topic: str) -> None
     }
 
 
-def test_what_is_wrong_is_named_by_its_line(run: Run, topic: str, tmp_path: Path) -> None:
+def test_error_names_its_line(run: Run, topic: str, tmp_path: Path) -> None:
     run("produce", topic, stdin="x").bad(topic)
     run("topics", "create", topic).good()
     run("produce", topic, "--keys", stdin="a:b\nno separator\n").bad("line 2", "':'", status=2)

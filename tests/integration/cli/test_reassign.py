@@ -1,4 +1,4 @@
-"""One broker has nowhere to move anything to: what can be asked of it is asked."""
+"""Moves on one broker, where no replica can move; tests/integration/secured has two brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distributary.kafka import reassignment
 from distributary.kafka.admin import connect
 
 
-def test_shown_asked_and_listed(run: Run, topic: str, tmp_path: Path) -> None:
+def test_moves_are_shown_started_and_listed(run: Run, topic: str, tmp_path: Path) -> None:
     run("topics", "create", topic, "--partitions", "2").good()
     shown = run("reassign", topic, "--brokers", "101").good()
     assert "nothing has to move" in shown.err
@@ -25,7 +25,7 @@ def test_shown_asked_and_listed(run: Run, topic: str, tmp_path: Path) -> None:
     assert run("reassign", topic, "--cancel", "--json").good().json == {"cancelled": 0}
 
 
-def test_a_broker_answers(stack: RunningStack, run: Run, topic: str) -> None:
+def test_broker_refuses_an_impossible_move(stack: RunningStack, run: Run, topic: str) -> None:
     run("topics", "create", topic).good()
     cluster = connect(stack.config.kafka, 10)
     reassignment.alter(cluster, {topic: {0: [101]}})
@@ -36,10 +36,10 @@ def test_a_broker_answers(stack: RunningStack, run: Run, topic: str) -> None:
     assert reassignment.moving(cluster) == []
 
 
-def test_what_is_refused(run: Run, topic: str, tmp_path: Path) -> None:
+def test_wrong_command_line_is_refused(run: Run, topic: str, tmp_path: Path) -> None:
     run("topics", "create", topic).good()
-    run("reassign", topic).bad("what should go where?", status=2)
-    run("reassign", topic, "--brokers", "101,102").bad("no broker 102", "101", status=2)
+    run("reassign", topic).bad("which topics, to which brokers?", status=2)
+    run("reassign", topic, "--brokers", "101,102").bad("no such broker: 102", "101", status=2)
     run("reassign", topic, "--brokers", "101", "--replication-factor", "2").bad("2 replicas", status=2)
     run("reassign", topic, "--brokers", "a").bad("ids", status=2)
     run("reassign", topic + "-nope", "--brokers", "101").bad(topic + "-nope")

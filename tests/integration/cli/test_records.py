@@ -20,7 +20,7 @@ def firsts(run: Run, topic: str) -> list[int]:
     return [one["first"] for one in seen["partitions"]]
 
 
-def test_shown_first_then_done(run: Run, filled: str, tmp_path: Path) -> None:
+def test_records_are_deleted_only_with_execute(run: Run, filled: str, tmp_path: Path) -> None:
     words = ("records", "delete", filled)
     shown = run(*words, "--before", "2026-01-01T00:00:05Z").good()
     assert [line.split()[1:] for line in shown.out.splitlines()[1:]] == [
@@ -40,7 +40,7 @@ def test_shown_first_then_done(run: Run, filled: str, tmp_path: Path) -> None:
     assert firsts(run, filled) == [5, 4]
 
 
-def test_what_is_refused(run: Run, filled: str, tmp_path: Path) -> None:
+def test_wrong_command_line_is_refused(run: Run, filled: str, tmp_path: Path) -> None:
     run("records", "delete", filled).bad("which records?", status=2)
     run("records", "delete", filled, "--before", "soon").bad("soon", status=2)
     run("records", "delete", filled, "--before", "1", "--partition", "9").bad("no partition 9")

@@ -10,7 +10,7 @@ from distributary.kafka.naming import CONVENTION
 BROKER = 101
 
 
-def test_a_topics_life(run: Run, topic: str) -> None:
+def test_topic_is_created_described_changed_and_deleted(run: Run, topic: str) -> None:
     run("topics", "create", topic, "--partitions", "3", "--set", "retention.ms=3600000").good()
     row = next(line for line in run("topics", "list").good().out.splitlines() if line.startswith(topic))
     assert row.split() == [topic, "3", "1"]
@@ -33,7 +33,7 @@ def test_a_topics_life(run: Run, topic: str) -> None:
     run("topics", "describe", topic).bad(topic, "distributary topics list")
 
 
-def test_what_users_of_kafkas_tools_type(run: Run, topic: str) -> None:
+def test_options_of_kafka_topics_are_accepted(run: Run, topic: str) -> None:
     one = ("--topic", topic)
     run(
         "topics",
@@ -55,7 +55,7 @@ def test_what_users_of_kafkas_tools_type(run: Run, topic: str) -> None:
     run("topics", "--delete", *one, "--if-exists").good()
 
 
-def test_what_is_refused_says_what_to_do(run: Run, topic: str) -> None:
+def test_refused_command_says_what_to_do(run: Run, topic: str) -> None:
     run("topics", "create", topic).good()
     run("topics", "create", topic).bad(topic, "--if-not-exists")
     run("topics", "create", topic.replace(".", "_"), "--force").bad("differs only by . and _")
@@ -66,7 +66,7 @@ def test_what_is_refused_says_what_to_do(run: Run, topic: str) -> None:
     run("topics", "create", topic + "-x", "--partitions", "0").bad("at least one", status=2)
     run("topics", "create").bad("which topic?", status=2)
     run("topics", "alter", topic).bad("nothing to alter", status=2)
-    run("topics", "alter", topic, "--partitions", "1").bad("has 1 partitions", "not taken away")
+    run("topics", "alter", topic, "--partitions", "1").bad("has 1 partitions", "not removed")
     run("topics", "alter", topic, "--set", "cleanup.polic=compact").bad('Did you mean "cleanup.policy"?')
     run("topics", "delete", topic + "-nope").bad(f"{topic}-nope")
     run("topics", "list", "--bootstrap-server", "localhost", "--timeout", "0.2").bad("host:9092", status=2)
@@ -89,7 +89,7 @@ def test_names_of_first_examples_are_accepted_with_a_note(run: Run, name: str) -
         run("topics", "delete", name).good()
 
 
-def test_the_note_on_names_can_be_silenced(run: Run, topic: str, tmp_path: Path) -> None:
+def test_note_on_names_can_be_silenced(run: Run, topic: str, tmp_path: Path) -> None:
     name = topic.removeprefix("test.")
     done = run("topics", "create", name, "--dry-run", "--json").good()
     assert (done.json["created"], done.err) == ([name], "")
@@ -99,7 +99,7 @@ def test_the_note_on_names_can_be_silenced(run: Run, topic: str, tmp_path: Path)
     assert "note:" not in run("topics", "create", name, "--dry-run").good().err
 
 
-def test_names_follow_the_convention_that_is_set(run: Run, topic: str, tmp_path: Path) -> None:
+def test_names_must_follow_the_configured_convention(run: Run, topic: str, tmp_path: Path) -> None:
     run("topics", "create", "two words").bad("249")
     run("topics", "create", "two words", "--force").bad("249")
     (tmp_path / "distributary.toml").write_text(f"[naming]\ntopics = '{CONVENTION}'\n")
@@ -113,7 +113,7 @@ def test_names_follow_the_convention_that_is_set(run: Run, topic: str, tmp_path:
     run("topics", "create", topic).bad("naming.topics", "regular expression", status=2)
 
 
-def test_a_dry_run_changes_nothing(run: Run, topic: str) -> None:
+def test_dry_run_changes_nothing(run: Run, topic: str) -> None:
     run("topics", "create", topic, "--dry-run").good()
     run("topics", "describe", topic).bad(topic)
     run("topics", "create", topic, "--dry-run", "--set", "retention.mss=1").bad("retention.ms")

@@ -132,7 +132,7 @@ def known(now: Held, count: int) -> bool:
 
 async def _weights(stack: Stack) -> dict[str, int]:
     """Bytes of the publisher, of one reducer, and of the store."""
-    pids = {part.name: part.pid for part in stack.state.parts if part.pid is not None}
+    pids = {part.name: part.pid for part in stack.state.components if part.pid is not None}
     reducers = (await _held(stack)).reducers
     return {
         "publisher": held.resident([pids["publisher"]], jvm=False),
@@ -143,7 +143,7 @@ async def _weights(stack: Stack) -> dict[str, int]:
 
 def _memory(stack: Stack) -> tuple[int, int]:
     """Resident bytes of the stack: the JVMs', which keep what they ever took, apart."""
-    pids = [part.pid for part in stack.state.parts if part.pid is not None]
+    pids = [part.pid for part in stack.state.components if part.pid is not None]
     return held.resident(pids, jvm=False), held.resident(pids, jvm=True)
 
 

@@ -155,7 +155,7 @@ def _servers(stack: Stack) -> dict[str, psutil.Process]:
     """The servers that a user reaches, and the store."""
     return {
         part.name: psutil.Process(part.pid)
-        for part in stack.state.parts
+        for part in stack.state.components
         if part.pid and (part.name in ("control", "gateway", "store") or part.name.startswith("publisher"))
     }
 

@@ -73,9 +73,9 @@ async def running(
     def hear(event: Event) -> None:
         seen.append(event)
         if event.kind in ("died", "failed"):
-            say(f"{event.part} {event.kind}: {event.message}")
+            say(f"{event.component} {event.kind}: {event.message}")
 
-    async with Stack(config, say=hear, services=services) as stack:
+    async with Stack(config, listener=hear, services=services) as stack:
         async with asyncio.timeout(START_LIMIT):
             await stack.wait_ready()
         yield stack

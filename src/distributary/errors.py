@@ -531,7 +531,7 @@ class DataFolderNewer(DataFolderError):
     code = "data-folder-newer"
 
 
-class PartFailed(StackError):
+class ComponentFailed(StackError):
     """A component does not start, even after several attempts."""
 
     code = "part-failed"

@@ -134,7 +134,7 @@ def log_to_stderr() -> None:
 
 def print_ready(name: str, addresses: Mapping[str, str]) -> None:
     """Print the ready line, which a supervisor waits for."""
-    print(json.dumps({"ready": True, "part": name, "addresses": dict(addresses)}), flush=True)
+    print(json.dumps({"ready": True, "component": name, "addresses": dict(addresses)}), flush=True)
 
 
 def on_stop_signal(stop: Callable[[], object]) -> None:

@@ -38,7 +38,7 @@ import json, os, signal, subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 port = os.environ["DISTRIBUTARY_CONTROL_PORT"]
 addresses = {"http": f"http://127.0.0.1:{port}"}
-print(json.dumps({"ready": True, "part": "control", "addresses": addresses}), flush=True)
+print(json.dumps({"ready": True, "component": "control", "addresses": addresses}), flush=True)
 signal.signal(signal.SIGTERM, lambda *a: sys.exit(0))
 signal.pause()
 """
@@ -85,7 +85,7 @@ class Up:
         while True:
             event = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
             assert event is not None, f"it ended: {self.errors()} {self.events}"
-            if (event["event"], event.get("part", "")) == (kind, part):
+            if (event["event"], event.get("component", "")) == (kind, part):
                 return event
 
     def end(self, number: signal.Signals, limit: float = 10.0) -> tuple[int, float]:
@@ -205,7 +205,7 @@ def test_killed_parts_come_back_and_a_killed_up_leaves_its_data_to_the_next(tmp_
     with up(folder) as first:
         addresses = first.wait_for("ready")["addresses"]
         put(folder, addresses, "1")
-        before = {part.name: part.pid for part in first.stack.parts}
+        before = {part.name: part.pid for part in first.stack.components}
         for name in ("store", "control", "kafka"):
             pid = before[name]
             assert pid is not None
@@ -213,12 +213,16 @@ def test_killed_parts_come_back_and_a_killed_up_leaves_its_data_to_the_next(tmp_
             assert "killed by SIGKILL" in first.wait_for("died", name)["message"]
             first.wait_for("ready", name)
         after = first.stack
-        assert {part.name: part.restarts for part in after.parts} == {"kafka": 1, "store": 1, "control": 1}
+        assert {part.name: part.restarts for part in after.components} == {
+            "kafka": 1,
+            "store": 1,
+            "control": 1,
+        }
         assert after.addresses == addresses, "a part comes back where the others know it to be"
         put(folder, addresses, "2")
         first.end(signal.SIGKILL)
         left = processes.marked(after.stack)
-        assert {part.pid for part in after.parts} < {process.pid for process in left}
+        assert {part.pid for part in after.components} < {process.pid for process in left}
 
         with up(folder) as second:
             assert "left behind" in second.wait_for("note")["message"]

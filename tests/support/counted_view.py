@@ -123,7 +123,7 @@ def main(url: str, rate: int, group: int = 12) -> None:
 
     fold(COLD)
     folding.go_live()
-    print(json.dumps({"ready": True, "part": "counting", "addresses": {}}), flush=True)
+    print(json.dumps({"ready": True, "component": "counting", "addresses": {}}), flush=True)
     told = threading.Event()
 
     def listen() -> None:

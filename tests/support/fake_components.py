@@ -1,15 +1,16 @@
-"""Parts made of tiny scripts, for the supervisor to keep."""
+"""Components that are tiny scripts, for the process keeper."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
-from distributary.stack.component import Event, Kind, Launch, Part, Started
+from distributary.stack.component import Component, Event, EventKind, Launch
 from distributary.stack.process_keeper import Policy
+from distributary.stack.stack_components import ready_line
 from tests.support.clock import LIMIT
 
 READY = 'import json; print(json.dumps({"ready": True, "addresses": {"http": "http://x"}}), flush=True)\n'
@@ -20,17 +21,24 @@ FAIL = "import sys; print('it hurts here', file=sys.stderr); sys.exit(4)\n"
 QUICK = Policy(first=0.01, longest=0.05)
 
 
-def part(folder: Path, name: str, script: str, limit: float = 10 * LIMIT) -> Part:
-    async def ready(started: Started) -> Mapping[str, str]:
-        return await started.line
-
-    def launch() -> Launch:
-        return Launch([sys.executable, "-c", script], os.environ)
-
-    return Part(name, folder / f"{name}.log", launch, ready, limit=limit, announces=True)
+def launch(script: str) -> Launch:
+    """Run a script."""
+    return Launch(argv=[sys.executable, "-c", script], env=os.environ)
 
 
-class Heard:
+def component(folder: Path, name: str, script: str, start_timeout: float = 10 * LIMIT) -> Component:
+    """A component that runs a script, which prints a ready line."""
+    return Component(
+        name=name,
+        log=folder / f"{name}.log",
+        launch=lambda: launch(script),
+        ready=ready_line,
+        start_timeout=start_timeout,
+        announces=True,
+    )
+
+
+class EventRecorder:
     """Collects events, and lets a test wait for one."""
 
     def __init__(self) -> None:
@@ -41,8 +49,8 @@ class Heard:
         self.events.append(event)
         self._more.set()
 
-    def of(self, kind: Kind, part: str = "") -> list[Event]:
-        return [e for e in self.events if e.kind == kind and part in ("", e.part)]
+    def of(self, kind: str, component: str = "") -> list[Event]:
+        return [e for e in self.events if e.kind == EventKind(kind) and component in ("", e.component)]
 
     async def wait(self, enough: Callable[[], bool]) -> None:
         async with asyncio.timeout(20 * LIMIT):

@@ -53,7 +53,7 @@ class Process:
             raise AssertionError(f"{module} ended before it was ready:\n{log.read_text()}")
         said = json.loads(line)
         assert said["ready"] is True
-        self.part: str = said["part"]
+        self.component: str = said["component"]
         self.addresses: dict[str, str] = said["addresses"]
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, float]:

@@ -51,7 +51,7 @@ class RunningStack:
         """Start and wait until every part serves."""
         if not self._thread.is_alive():
             self._thread.start()
-        self.stack = Stack(self.given, say=lambda event: self.said.append(str(event)), services=services)
+        self.stack = Stack(self.given, listener=lambda event: self.said.append(str(event)), services=services)
         self.call(self.stack.__aenter__(), 60)
         try:
             self.call(self.stack.wait_ready(), 180)

@@ -91,7 +91,7 @@ def test_ready_line_names_the_component_and_its_addresses(capsys: pytest.Capture
     print_ready("control", {"http": "http://x"})
     assert json.loads(capsys.readouterr().out) == {
         "ready": True,
-        "part": "control",
+        "component": "control",
         "addresses": {"http": "http://x"},
     }
 

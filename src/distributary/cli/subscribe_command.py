@@ -147,7 +147,7 @@ def publishers(args: Args) -> list[str]:
     config = stack_config(args.config)
     state = running(config.data_dir)
     found = (
-        [part.addresses["websocket"] for part in state.parts if "websocket" in part.addresses]
+        [part.addresses["websocket"] for part in state.components if "websocket" in part.addresses]
         if state
         else []
     )

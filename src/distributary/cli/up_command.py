@@ -80,14 +80,14 @@ def up(
 
 
 async def _serve(config: Config, say: _Printer, services: Sequence[Service], policy: Policy | None) -> None:
-    from distributary.stack.component import Event
+    from distributary.stack.component import Event, EventKind
     from distributary.stack.embedded_stack import Stack
 
     asked = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
     began = time.monotonic()
-    async with Stack(config, say=say.event, services=services, policy=policy) as stack:
+    async with Stack(config, listener=say.event, services=services, policy=policy) as stack:
         ready, stop = asyncio.create_task(stack.wait_ready()), asyncio.create_task(asked.wait())
         await asyncio.wait({ready, stop}, return_when=asyncio.FIRST_COMPLETED)
         if ready.done():
@@ -95,8 +95,8 @@ async def _serve(config: Config, say: _Printer, services: Sequence[Service], pol
             say.up(time.monotonic() - began, stack.addresses)
             await stop
         ready.cancel()
-        say.event(Event("stopping"))
-    say.event(Event("stopped"))
+        say.event(Event(EventKind.STOPPING))
+    say.event(Event(EventKind.STOPPED))
 
 
 class _Printer(Protocol):
@@ -152,9 +152,9 @@ class _Json:
                 print(as_json(event), flush=True)
 
     def up(self, seconds: float, addresses: dict[str, str]) -> None:
-        from distributary.stack.component import Event
+        from distributary.stack.component import Event, EventKind
 
-        self.event(Event("ready", message=f"in {seconds:.1f} s", addresses=addresses))
+        self.event(Event(EventKind.READY, message=f"in {seconds:.1f} s", addresses=addresses))
 
 
 def _printer(as_json: bool, quiet: bool) -> _Printer:

@@ -152,7 +152,7 @@ def _parts(sight: Sight) -> Iterator[Alarm]:
     if stack is not None and not sight.watched:
         text = f"`distributary up` (pid {stack.pid}) gives no sign of life: what dies is not started again"
         yield Alarm("part-silent", "supervisor", text, "Start it again: distributary up")
-    for part in stack.parts if stack is not None else ():
+    for part in stack.components if stack is not None else ():
         log = f"Its log is {part.log}" if part.log else "See its log"
         if part.state == "silent":
             yield Alarm("part-silent", part.name, f"{part.name}: {part.error}", log)
@@ -168,7 +168,7 @@ def _parts(sight: Sight) -> Iterator[Alarm]:
 
 def _heartbeats(sight: Sight) -> Iterator[Alarm]:
     """Heartbeats in the store: of processes that nobody here supervises, and of what a driver looks after."""
-    parts = sight.stack.parts if sight.stack is not None else []
+    parts = sight.stack.components if sight.stack is not None else []
     pids = {str(part.pid) for part in parts if part.pid is not None}
     kinds = {part.name.rstrip("0123456789-") for part in parts if not part.external}
     for said in sight.overview.said if sight.overview is not None else ():

@@ -35,7 +35,7 @@ def find_control(path: Path | None, env: Mapping[str, str] = os.environ) -> str:
     state = running(config.data_dir)
     found = [
         part.addresses["http"]
-        for part in (state.parts if state else ())
+        for part in (state.components if state else ())
         if part.name == "control" and part.addresses
     ]
     if not found:

@@ -80,7 +80,7 @@ def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[st
             "error": part.error,
             "beat_age_ms": None,
         }
-        for part in (stack.parts if stack is not None else ())
+        for part in (stack.components if stack is not None else ())
     ]
     parts = list(listed)
     for said in overview.said:

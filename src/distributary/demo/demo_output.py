@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from distributary.demo.board import Figures
-from distributary.stack.component import Event
+from distributary.stack.component import Event, EventKind
 
 
 class Teller:
@@ -26,19 +26,19 @@ class Teller:
     def stack(self, event: Event) -> None:
         """Tell what happens to the stack's parts."""
         if self._json:
-            if event.kind in ("ready", "died", "failed", "stopped"):
-                self._object(event.kind, part=event.part, message=event.message)
+            if event.kind in (EventKind.READY, EventKind.DIED, EventKind.FAILED, EventKind.STOPPED):
+                self._object(event.kind, component=event.component, message=event.message)
             return
         words = {
-            "note": event.message,
-            "waiting": f"{event.part:<11} waiting: {event.message}",
-            "ready": f"{event.part:<11} ready after {self._elapsed():.1f} s",
-            "died": f"{event.part:<11} died: {event.message}",
-            "failed": f"{event.part:<11} failed: {event.message}",
+            EventKind.NOTE: event.message,
+            EventKind.WAITING: f"{event.component:<11} waiting: {event.message}",
+            EventKind.READY: f"{event.component:<11} ready after {self._elapsed():.1f} s",
+            EventKind.DIED: f"{event.component:<11} died: {event.message}",
+            EventKind.FAILED: f"{event.component:<11} failed: {event.message}",
         }
         if event.kind in words:
             self._line(words[event.kind])
-            for line in event.tail if event.kind in ("died", "failed") else ():
+            for line in event.log_tail if event.kind in (EventKind.DIED, EventKind.FAILED) else ():
                 self._line(f"  {line}")
 
     def ready(self, addresses: Mapping[str, str]) -> None:

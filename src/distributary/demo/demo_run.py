@@ -21,13 +21,12 @@ from distributary.demo.board import Board
 from distributary.demo.demo_output import Teller
 from distributary.demo.page import FOLDER as PAGE
 from distributary.demo.watch import VIEWS, follow, report, show
-from distributary.errors import PartFailed
-from distributary.model.exitcode import describe_exit
+from distributary.errors import ComponentFailed
 from distributary.stack import prerequisites
-from distributary.stack.child_process import Child
+from distributary.stack.component import Component, Launch
 from distributary.stack.embedded_stack import Stack
-from distributary.stack.processes import PART, STACK
-from distributary.stack.stack_components import services
+from distributary.stack.process_keeper import Keeper, Policy
+from distributary.stack.stack_components import ready_line, services
 from distributary.subscriber.subscribed_change import SubscribedChange
 
 CONFIG = Path(__file__).with_name("distributary.toml")
@@ -67,7 +66,7 @@ async def demo(options: Options) -> None:
     with _signals(stop), _folder(options) as data_dir:
         config = configure(options.config, data_dir)
         teller = Teller(Console(), began, as_json=options.json)
-        async with Stack(config, say=teller.stack) as stack:
+        async with Stack(config, listener=teller.stack) as stack:
             if await _first(stack.wait_ready(), stop.wait()):
                 return
             teller.ready(stack.addresses)
@@ -135,44 +134,37 @@ async def _timed(stop: asyncio.Event, options: Options) -> None:
 async def _produce(stack: Stack, options: Options, joined: asyncio.Event) -> None:
     """Run the producer once somebody watches: what came before would be a backlog, and seem slow."""
     await joined.wait()
-    async with _producer(stack, options) as child:
-        await _ended(child)
+    async with _producer(stack, options) as producer:
+        await _ended(producer)
 
 
 @contextlib.asynccontextmanager
-async def _producer(stack: Stack, options: Options) -> AsyncIterator[Child]:
-    """Run the producer as one more process of the stack: marked as its own, so never left over."""
-    config = stack.config
-    env = {**stack.environment("producer"), STACK: stack.state.stack, PART: "producer"}
+async def _producer(stack: Stack, options: Options) -> AsyncIterator[Keeper]:
+    """Run the producer, marked as a process of the stack, so that none is ever left over."""
+    log = stack.config.data_dir / "logs" / "producer.log"
     argv = [sys.executable, "-m", "distributary.demo.demo_producer"]
     argv += [f"--rate={options.rate}", f"--matches={options.matches}"]
-    log = config.data_dir / "logs" / "producer.log"
-    child = await Child.start(argv, env, log, announces=True)
+    component = Component(
+        name="producer",
+        log=log,
+        launch=lambda: Launch(argv=argv, env=stack.environment("producer")),
+        ready=ready_line,
+        start_timeout=_READY,
+        announces=True,
+    )
+    keeper = Keeper(component, stack.state.stack, lambda event: None, lambda: None, Policy(restarts=False))
+    keeper.start()
     try:
-        await _first(_said_ready(child), _ended(child))
-        yield child
+        await keeper.came_up
+        yield keeper
     finally:
-        if child.running:
-            child.send(signal.SIGTERM)
-            try:
-                await asyncio.wait_for(child.wait(), _STOP)
-            except TimeoutError:
-                child.send(signal.SIGKILL)
-                await child.wait()
-        await child.close()
+        await keeper.stop(_STOP)
 
 
-async def _said_ready(child: Child) -> None:
-    try:
-        await asyncio.wait_for(asyncio.shield(child.line), _READY)
-    except TimeoutError:
-        raise PartFailed(f"the producer was not ready within {_READY:.0f} s", hint=_LOG) from None
-
-
-async def _ended(child: Child) -> None:
-    """Wait for the producer's end, which nobody asked for."""
-    code = await child.wait()
-    raise PartFailed(f"the producer {describe_exit(code)}", hint=_LOG)
+async def _ended(producer: Keeper) -> None:
+    """Raise ComponentFailed when the producer ends."""
+    await producer.ended()
+    raise ComponentFailed(f"the producer {producer.state.error}", hint=_LOG)
 
 
 async def _watch(addresses: dict[str, str], options: Options, teller: Teller, joined: asyncio.Event) -> None:

@@ -25,7 +25,6 @@ from typing import TextIO
 import psutil
 
 from distributary.errors import DataFolderBusy, DataFolderError, DataFolderNewer
-from distributary.stack.atomic_files import replace
 
 VERSION = 3
 
@@ -140,8 +139,8 @@ def _bring_to(path: Path, version: int, migrations: Mapping[int, Migration]) -> 
     if not file.exists():
         ignore = path / ".gitignore"
         if not ignore.exists():
-            replace(ignore, "*\n")
-        replace(file, f"{version}\n")
+            replace_file(ignore, "*\n")
+        replace_file(file, f"{version}\n")
         return
     text = file.read_text(encoding="utf-8").strip()
     if not text.isdecimal():
@@ -163,7 +162,7 @@ def _bring_to(path: Path, version: int, migrations: Mapping[int, Migration]) -> 
             )
         migrations[found](path)
         found += 1
-        replace(file, f"{found}\n")
+        replace_file(file, f"{found}\n")
 
 
 def _stack_id(file: Path) -> str:
@@ -172,5 +171,15 @@ def _stack_id(file: Path) -> str:
         if known:
             return known
     made = secrets.token_hex(8)
-    replace(file, f"{made}\n")
+    replace_file(file, f"{made}\n")
     return made
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Replace the content of a file in one step: a reader sees the old or the new, whole."""
+    staged = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with staged.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    staged.replace(path)

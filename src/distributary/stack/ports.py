@@ -1,14 +1,16 @@
-"""Ports: the usual one or a free one, and the same again at the next start.
+"""Ports: the configured one or a free one, and the same again at the next start.
 
-Between the choice of a port and the moment its server listens there are seconds, in which another stack
-would find it free. So each choice is also locked, in a folder that all stacks of a user share, for as long
-as the choosing process lives. A lock keeps no stranger away, so a free port is one that the system does not
-itself give to outgoing connections: one of those, of any program, would hold the port as long as it lasts.
+Seconds pass between the choice of a port and its server listening, in which another stack would find it
+free. So each choice is also locked, in a folder that all stacks of a user share, for as long as the
+choosing process lives. A lock does not stop other programs, so a free port is chosen outside the range that
+the system assigns to outgoing connections: a connection of any program would occupy the port as long as it
+lasts.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -16,39 +18,83 @@ import random
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
+from distributary.config import Config
 from distributary.config.private_files import private_folder
+from distributary.config.server_sections import Listening
 from distributary.stack import running_stacks
-from distributary.stack.atomic_files import replace
+from distributary.stack.data_dir import replace_file
+
+
+class ListeningPort(NamedTuple):
+    """A port on which a Python service listens: ``[section] field``."""
+
+    section: str
+    field: str
+    host: str
+    port: int
+
+    @property
+    def name(self) -> str:
+        """Its name in ``ports.json``: ``control``, ``publisher-http``."""
+        return "-".join(filter(None, (self.section, self.field.removesuffix("port").rstrip("_"))))
+
+
+def listening_ports(config: Config) -> list[ListeningPort]:
+    """The ports of all services, 0 for those that are not started."""
+    return [
+        ListeningPort(section, field.name, server.host, getattr(server, field.name))
+        for section, server in listening_sections(config).items()
+        for field in dataclasses.fields(server)
+        if field.name.endswith("port")
+    ]
+
+
+def listening_sections(config: Config) -> dict[str, Listening]:
+    """The settings of all services that listen, by section."""
+    sections = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return {name: section for name, section in sections.items() if isinstance(section, Listening)}
+
 
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _USUAL_EPHEMERAL = (32_768, 60_999)
 _LOWEST = 10_240
-"""Below it are the ports of servers that people know by number."""
+"""Below it are the well-known ports of servers."""
 _TRIES = 200
 
 
 class Ports:
-    """Chooses ports for one stack and remembers them in ``file``; none is given out twice until `close`."""
+    """Chooses ports for one stack and remembers them in ``file``; none is chosen twice until `close`."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._kept = _read(file)
+        self._chosen = _read(file)
         self._locks: list[IO[bytes]] = []
 
     def choose(self, name: str, usual: int, host: str = "127.0.0.1") -> int:
         """The port that ``name`` had before, else the usual one, else a free one: the first not in use.
 
-        ``usual`` 0 means any. A port of before counts only while the usual one is still the same, so
-        that a change of the configuration is obeyed.
+        ``usual`` 0 means any. The port of an earlier start is used only while ``usual`` is still the same, so
+        that a change of the configuration takes effect.
         """
-        before = self._kept.get(name, {})
+        before = self._chosen.get(name, {})
         wanted = [before.get("port", 0)] if before.get("usual") == usual else []
         for port in (*wanted, usual):
             if port and is_free(host, port) and self._lock(port):
-                return self._keep(name, usual, port)
-        return self._keep(name, usual, self.any_free(host))
+                return self._remember(name, usual, port)
+        return self._remember(name, usual, self.any_free(host))
+
+    def choose_for_services(self, config: Config) -> Config:
+        """The configuration with ports that are free, for all services that it starts."""
+        for one in listening_ports(config):
+            if one.port:
+                section = getattr(config, one.section)
+                port = self.choose(one.name, one.port, one.host)
+                config = dataclasses.replace(
+                    config, **{one.section: dataclasses.replace(section, **{one.field: port})}
+                )
+        return config
 
     def any_free(self, host: str = "127.0.0.1") -> int:
         """A free port, which is not remembered; an ephemeral one only where there is no other."""
@@ -63,31 +109,31 @@ class Ports:
                 return port
 
     def close(self) -> None:
-        """Let other stacks have the ports."""
+        """Release the ports for other stacks."""
         while self._locks:
             with self._locks.pop() as lock, contextlib.suppress(OSError):
                 os.unlink(lock.name)
 
     def _lock(self, port: int) -> bool:
-        """Make the port ours; False when it is somebody's already."""
+        """Lock the port for this stack; False when another has it."""
         lock = _open_lock(port)
         if lock is None:
             return True
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its holder may have removed it just now: then what we locked is no longer the port's lock.
-            ours = os.stat(lock.name).st_ino == os.fstat(lock.fileno()).st_ino
+            # Its holder may have removed it just now: then the locked file is no longer the port's lock.
+            locked = os.stat(lock.name).st_ino == os.fstat(lock.fileno()).st_ino
         except OSError:
-            ours = False
-        if ours:
+            locked = False
+        if locked:
             self._locks.append(lock)
         else:
             lock.close()
-        return ours
+        return locked
 
-    def _keep(self, name: str, usual: int, port: int) -> int:
-        self._kept[name] = {"usual": usual, "port": port}
-        replace(self._file, json.dumps(self._kept, indent=2) + "\n")
+    def _remember(self, name: str, usual: int, port: int) -> int:
+        self._chosen[name] = {"usual": usual, "port": port}
+        replace_file(self._file, json.dumps(self._chosen, indent=2) + "\n")
         return port
 
 
@@ -97,7 +143,7 @@ def chosen(file: Path) -> dict[str, int]:
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there now. Connections that linger after a close do not count."""
+    """Whether a server could listen there now. Connections that linger after a close are ignored."""
     try:
         _bound(host, port).close()
     except OSError:
@@ -106,7 +152,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def ephemeral() -> range:
-    """The ports that the system gives to outgoing connections."""
+    """The ports that the system assigns to outgoing connections."""
     try:
         first, last = map(int, _EPHEMERAL.read_text(encoding="ascii").split())
     except (OSError, ValueError):
@@ -115,7 +161,7 @@ def ephemeral() -> range:
 
 
 def _not_ephemeral() -> range:
-    """Ports that no outgoing connection gets: below the ephemeral ones, or above where there are more."""
+    """Ports that no outgoing connection is assigned: below the ephemeral ones, or above if those are more."""
     outgoing = ephemeral()
     return max(range(_LOWEST, outgoing.start), range(outgoing.stop, 65_536), key=len)
 
@@ -135,7 +181,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _open_lock(port: int) -> IO[bytes] | None:
-    """The lock file of a port; None where there can be none, since a start must not fail for its sake."""
+    """The lock file of a port; None where none can be created, which must not make a start fail."""
     try:
         if private_folder(running_stacks.folder()):
             return (running_stacks.folder() / f"port-{port}.lock").open("ab")
@@ -145,9 +191,9 @@ def _open_lock(port: int) -> IO[bytes] | None:
 
 
 def _read(file: Path) -> dict[str, Mapping[str, int]]:
-    """What was kept; nothing when the file is missing or damaged: ports can always be chosen anew."""
+    """The ports of earlier starts; none when the file is missing or damaged: others can always be chosen."""
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        return {name: {"usual": int(row["usual"]), "port": int(row["port"])} for name, row in kept.items()}
+        rows = json.loads(file.read_text(encoding="utf-8"))
+        return {name: {"usual": int(row["usual"]), "port": int(row["port"])} for name, row in rows.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}

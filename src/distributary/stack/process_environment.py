@@ -1,15 +1,20 @@
-"""What the processes of a stack get of the environment that `up` was started in: what is listed, no more.
+"""The environment of a stack's processes: listed variables of that of `up`, and the settings it has chosen.
 
-Whoever may define a view can run Spark's functions, and so read the environment of the reducers. And what a
-server does not need cannot be got from it.
+Anyone who may define a view can run Spark's functions, and so read the environment of the reducers. And a
+server cannot leak what it does not have.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
+from distributary.config import Config
 from distributary.config.setting_field import PREFIX
+from distributary.stack.embedded_servers import component_login
+from distributary.stack.ports import listening_ports
 
 COMMON = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL"),
@@ -25,23 +30,44 @@ SPARK = ("SPARK_*", "PYSPARK_*", "HADOOP_CONF_DIR", "HADOOP_HOME", "YARN_CONF_DI
 """Those by which Spark finds itself and a cluster, for the reducers."""
 
 _CALLERS = (f"{PREFIX}TOKEN", f"{PREFIX}API_KEY")
-"""What the commands of whoever starts the stack show of themselves: no part calls another as that user."""
-_PERMISSION = (f"{PREFIX}AUTH_*",)
-"""With what is in there, tokens can be signed; the reducers check none."""
+"""Credentials of the commands of the user who starts the stack: no component calls another as that user."""
+_AUTH = (f"{PREFIX}AUTH_*",)
+"""Tokens can be signed with what is in these; the reducers check none."""
 
 REDUCERS = "reducers"
 
 
-def of_server(env: Mapping[str, str]) -> dict[str, str]:
-    """For the embedded Kafka and store, which know nothing of us."""
+def server_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """For the embedded Kafka and store, which use no setting of Distributary."""
     return _chosen(env, COMMON)
 
 
-def of_service(name: str, env: Mapping[str, str], further: Iterable[str] = ()) -> dict[str, str]:
-    """For a Python part; ``further`` are patterns of names that the reducers get as well."""
+def service_environment(name: str, env: Mapping[str, str], further: Iterable[str] = ()) -> dict[str, str]:
+    """For a Python component; ``further`` are patterns of names that the reducers get as well."""
     if name == REDUCERS:
-        return _chosen(env, (*COMMON, f"{PREFIX}*", *SPARK, *further), (*_CALLERS, *_PERMISSION))
+        return _chosen(env, (*COMMON, f"{PREFIX}*", *SPARK, *further), (*_CALLERS, *_AUTH))
     return _chosen(env, (*COMMON, f"{PREFIX}*"), _CALLERS)
+
+
+def chosen_settings(config: Config, component: str, *, secure: bool) -> dict[str, str]:
+    """The settings that `up` may have chosen itself, as variables for a component.
+
+    ``secure``: the embedded Kafka requires logins.
+    """
+    chosen = {
+        "data_dir": str(config.data_dir),
+        "kafka.bootstrap_servers": config.kafka.bootstrap_servers,
+        "store.url": config.store.url,
+        # A comma would end an address.
+        "store.shards": ",".join(one.replace(",", "%2C") for one in config.store.shards),
+        **{f"{one.section}.{one.field}": str(one.port) for one in listening_ports(config)},
+    }
+    if secure:
+        login = component_login(config.data_dir, component, tls=bool(config.kafka.tls_certificate))
+        chosen["kafka.properties"] = json.dumps({**config.kafka.properties, **login})
+    if config.path is not None:
+        chosen["config"] = str(Path(config.path).absolute())
+    return {PREFIX + key.replace(".", "_").upper(): value for key, value in chosen.items()}
 
 
 def _chosen(env: Mapping[str, str], allowed: Iterable[str], never: Iterable[str] = ()) -> dict[str, str]:

@@ -1,130 +1,156 @@
-"""Keeps one part running: starts it, waits until it is ready, starts it again when it dies."""
+"""Keeps one component running: starts it, waits until it is ready, restarts it when it dies or hangs."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
+import math
 import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from distributary.errors import DistributaryError, PartFailed
+from distributary.errors import ComponentFailed, DistributaryError
 from distributary.model.exitcode import describe_exit
 from distributary.service import ExitCode
-from distributary.stack import atomic_files, processes
-from distributary.stack.child_process import Child, run_before
-from distributary.stack.component import Event, Kind, Listener, Part, Started
-from distributary.stack.stack_file import PartState
+from distributary.stack import processes
+from distributary.stack.child_process import Child, log_tail, rotate_log, run_to_end
+from distributary.stack.component import Component, Event, EventKind, Launch, Listener, Started
+from distributary.stack.stack_file import ComponentState, Phase
+
+log = logging.getLogger(__name__)
+
+_LAST_WORDS = re.compile(r"^(?:distributary[. ]\w+|error): (.+)|CRITICAL \S+: (.+)")
+_CHECK_SECONDS = 1.0
+"""How long to wait for one heartbeat, and the pause between two."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Policy:
-    """How a dead or silent part is treated.
+    """How a dead or silent component is treated.
 
-    A first failure is mended at once. Pauses after further ones double from ``first`` to ``longest``
-    seconds, and begin anew after ``healthy`` seconds of service. A part that was never ready is given up
-    after ``attempts`` starts. One without a sign of life is said to be silent after ``silent`` seconds, and
-    is killed and started again after ``hung``.
+    The first ``immediate`` failures in a row are followed by a restart at once; the pauses after further
+    ones double from ``first`` to ``longest`` seconds. The count starts again after ``healthy`` seconds of
+    service. A component that never worked is given up after ``attempts`` starts. One without a heartbeat is
+    reported as silent after ``silent`` seconds, and is killed and restarted after ``hung``. Without
+    ``restarts`` any end is final.
     """
 
+    immediate: int = 1
     first: float = 0.5
     longest: float = 30.0
     healthy: float = 10.0
     attempts: int = 5
     silent: float = 5.0
     hung: float = 10.0
+    restarts: bool = True
 
     def pause(self, failures: int) -> float:
-        """How long to wait after so many failures in a row."""
-        return float(min(self.longest, self.first * 2 ** min(failures - 2, 30))) if failures > 1 else 0.0
+        """How long to wait after that many failures in a row."""
+        delayed = failures - self.immediate
+        return float(min(self.longest, self.first * 2 ** min(delayed - 1, 30))) if delayed > 0 else 0.0
 
 
-log = logging.getLogger(__name__)
-
-_LAST_WORDS = re.compile(r"^(?:distributary[. ]\w+|error): (.+)|CRITICAL \S+: (.+)")
-
-
-def with_last_words(why: str, tail: Sequence[str]) -> str:
-    """Join how a part ended with what it said last of the reason, if it said anything."""
+def with_reason(end: str, tail: Sequence[str]) -> str:
+    """Append to how a component ended the last reason in its log, if there is one."""
     for line in reversed(tail):
         if found := _LAST_WORDS.search(line):
-            return f"{why}: {found[1] or found[2]}"
-    return why
-
-
-_LOOK = 1.0
-"""Seconds that one sign of life is waited for, and between two."""
+            return f"{end}: {found[1] or found[2]}"
+    return end
 
 
 class Keeper:
-    """One part, kept running by the task `run`. ``changed`` is called after every change of ``state``."""
+    """One component, kept running by the task `run`.
+
+    ``stack`` marks its processes (see `processes`). ``changed`` is called after every change of ``state``.
+    """
 
     def __init__(
-        self, part: Part, stack: str, say: Listener, changed: Callable[[], None], policy: Policy
+        self,
+        component: Component,
+        stack: str,
+        listener: Listener,
+        changed: Callable[[], None],
+        policy: Policy,
     ) -> None:
-        self.part = part
-        self.state = PartState(part.name, log=str(part.log))
+        self.component = component
+        self.state = ComponentState(component.name, log=str(component.log or ""))
         self.came_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the component is first ready; raises `ComponentFailed` if it is given up before."""
         self._stack = stack
-        self._say = say
+        self._listener = listener
         self._changed = changed
         self._policy = policy
         self._child: Child | None = None
         self._hung = False
-        self._served = 0.0
+        """Whether the child was silent for too long: it is then killed without waiting."""
+        self._serving_since = 0.0
+        """When the present process became ready (or was started), by the monotonic clock."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin. `came_up` is done when the part is first ready, and raises `PartFailed` if it never is."""
-        self._task = asyncio.create_task(self.run(), name=f"keep {self.part.name}")
+        """Begin to run the component."""
+        self._task = asyncio.create_task(self.run(), name=f"keep {self.component.name}")
 
     async def run(self) -> None:
-        """Run the part until it is given up; ends only then."""
+        """Run the component until it is given up; ends only then."""
         failures = 0
         while True:
-            mark = self._log_size()
-            self._served = time.monotonic()
+            log_start = self._log_size()
+            self._serving_since = time.monotonic()
+            # 1. Run one process to its end.
             try:
-                final, why = await self._once()
-            except Exception as error:  # whatever it is: a part that nobody keeps is worse
-                log.debug("%s cannot be watched", self.part.name, exc_info=True)
+                final, why = await self._run_once()
+            except Exception as error:  # whatever it is: it must not leave a component without a keeper
+                log.debug("cannot watch %s", self.component.name, exc_info=True)
                 final, why = False, f"it cannot be watched ({type(error).__name__}: {error})"
-            failures = 1 if time.monotonic() - self._served >= self._policy.healthy else failures + 1
+            served_well = (
+                time.monotonic() - self._serving_since >= self._policy.healthy or self.component.useful()
+            )
+            failures = self._policy.immediate if served_well else failures + 1
+            # 2. End what is left of it.
             await self._clear()
-            tail = atomic_files.tail(self.part.log, since=mark)
-            why = with_last_words(why, tail)
-            never = not self.came_up.done()
-            if final or (never and failures >= self._policy.attempts):
-                self._give_up(why, failures, final, tail)
+            tail = log_tail(self.component.log, since=log_start)
+            why = with_reason(why, tail)
+            # 3. Give it up, or start it again after a pause.
+            if (
+                final
+                or not self._policy.restarts
+                or (failures >= self._policy.attempts and not self._is_proven())
+            ):
+                self._give_up(why, failures, final=final or not self._policy.restarts, tail=tail)
                 return
             pause = self._policy.pause(failures)
             self.state.restarts += 1
             self.state.restarted = time.time()
-            self._set("restarting", error=why, pid=None, birth=None, addresses={})
+            self._set(Phase.RESTARTING, error=why, pid=None, birth=None, addresses={})
             when = f"in {pause:g} s" if pause else "now"
-            self._event("died", f"{why}; starting it again {when}", tail=tail)
+            self._report(EventKind.DIED, f"{why}; restarting it {when}", log_tail=tail)
             await asyncio.sleep(pause)
 
     def retire(self) -> None:
-        """Do not start the part again, whatever ends it."""
+        """Do not start the component again, whatever ends it."""
         if self._task is not None:
             self._task.cancel()
 
-    async def stop(self, grace: float) -> None:
-        """End the part with all its descendants; those still there after ``grace`` seconds are killed."""
+    async def ended(self) -> None:
+        """Wait until the component was given up, which `state` describes, or stopped."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def stop(self, grace: float = math.inf) -> None:
+        """End the component with all its descendants; what is left after ``grace`` seconds is killed."""
         deadline = time.monotonic() + grace
         family = processes.tree(self._child.pid) if self._child else []
         self.retire()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.ended()
         if self._child is not None:
-            self._set("stopping")
+            self._set(Phase.STOPPING)
             self._child.send(signal.SIGTERM)
             try:
-                async with asyncio.timeout_at(asyncio.get_running_loop().time() + grace):
+                async with asyncio.timeout(None if math.isinf(grace) else grace):
                     await self._child.wait()
             except TimeoutError:
                 family += processes.tree(self._child.pid)
@@ -135,45 +161,54 @@ class Keeper:
             await processes.kill(left)
             await self._clear()
         if self.came_up.done() and not self.came_up.cancelled():
-            self.came_up.exception()  # seen
+            self.came_up.exception()  # so that it counts as retrieved
         self.came_up.cancel()
-        self._set("stopped", pid=None, birth=None, addresses={})
+        self._set(Phase.STOPPED, pid=None, birth=None, addresses={})
 
     def kill(self) -> int:
-        """SIGKILL the part's own process, as a fault would; return its pid."""
+        """SIGKILL the component's own process, as a fault would; return its pid."""
         if self._child is None:
-            raise RuntimeError(f"{self.part.name} does not run")
+            raise RuntimeError(f"{self.component.name} is not running")
         self._child.send(signal.SIGKILL)
         return self._child.pid
 
-    async def _once(self) -> tuple[bool, str]:
-        """Start it and see it end: whether that end is final, and why it came."""
-        self._set("starting", addresses={})
-        self._event("starting")
+    async def _run_once(self) -> tuple[bool, str]:
+        """Start it and wait for its end: returns whether that end is final, and why it came."""
+        self._set(Phase.STARTING, addresses={})
+        self._report(EventKind.STARTING)
         began = time.monotonic()
+        component = self.component
+        # 1. Start the process, after those that prepare for it.
         try:
-            launch = self.part.launch()
-            env = {**launch.env, processes.STACK: self._stack, processes.PART: self.part.name}
-            atomic_files.rotate(self.part.log)
+            launch = component.launch()
+            marks = {processes.STACK: self._stack, processes.COMPONENT: component.name}
+            env = {**launch.env, **marks}
+            if component.log is not None:
+                rotate_log(component.log)
             for argv in launch.before:
-                code = await run_before(argv, env, self.part.log)
+                code = await run_to_end(Launch(argv=argv, env=env), component.log)
                 if code != 0:
                     return False, f"its preparation {describe_exit(code)}"
-            self._child = await Child.start(launch.argv, env, self.part.log, announces=self.part.announces)
-            if launch.nice:
-                processes.give_way(self._child.pid, launch.nice)
+            self._child = await Child.start(
+                dataclasses.replace(launch, env=env),
+                component.log,
+                announces=component.announces,
+                take_line=component.take_line,
+            )
         except OSError as error:
             return False, f"it cannot be started: {error}"
         except DistributaryError as error:
             return not error.retry, str(error)
-        self._set("starting", pid=self._child.pid, birth=self._child.birth)
+        self._set(Phase.STARTING, pid=self._child.pid, birth=self._child.birth)
         ending = asyncio.create_task(self._child.wait())
         watching = asyncio.create_task(self._watch())
         try:
-            trouble = await self._wait_ready(self._child, ending, began)
-            if trouble is not None:
-                return False, trouble
-            self._served = time.monotonic()
+            # 2. Wait until it is ready.
+            error_text = await self._wait_ready(self._child, ending, began)
+            if error_text is not None:
+                return False, error_text
+            # 3. Wait until it ends, or gives no heartbeat.
+            self._serving_since = time.monotonic()
             await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not ending.done():
                 self._hung = True
@@ -186,85 +221,94 @@ class Keeper:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self) -> str:
-        """Wait until the part has given no sign of life for too long; return that in words.
+        """Wait until the component has given no heartbeat for too long; return that in words.
 
-        Silence is counted in our own steps: whoever was stopped himself must not blame others for it. Before
-        it is ready, or gave a first sign, a part is starting, which has a limit of its own.
+        Silence is counted in steps of this loop: a keeper that was itself stopped must not blame the
+        component. Until it is ready, or gave a first heartbeat, a component is starting, which has a
+        time-out of its own.
         """
-        sign, silent, heard = self.part.sign, 0.0, False
-        while sign is not None:
+        check, silent, has_heartbeat = self.component.alive, 0.0, False
+        while check is not None:
             began = time.monotonic()
             try:
-                async with asyncio.timeout(_LOOK):
-                    await sign()
-                heard, silent = True, 0.0
-                if self.state.state == "silent":
-                    self._set("ready", error="")
-                    self._event("ready", "again: it gives signs of life")
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    await check()
+                has_heartbeat, silent = True, 0.0
+                if self.state.state == Phase.SILENT:
+                    self._set(Phase.READY, error="")
+                    self._report(EventKind.READY, "again: its heartbeat is back")
             except OSError:  # a TimeoutError is one
-                silent += _LOOK if heard or self.state.state in ("ready", "silent") else 0.0
+                counts = has_heartbeat or self.state.state in (Phase.READY, Phase.SILENT)
+                silent += _CHECK_SECONDS if counts else 0.0
                 if silent >= self._policy.hung:
-                    return f"it gave no sign of life for {silent:g} s"
-                if silent >= self._policy.silent and self.state.state == "ready":
-                    self._set("silent", error=f"no sign of life for {silent:g} s")
-                    self._event("silent", f"no sign of life for {silent:g} s")
-            await asyncio.sleep(max(0.0, began + _LOOK - time.monotonic()))
+                    return f"it gave no heartbeat for {silent:g} s"
+                if silent >= self._policy.silent and self.state.state == Phase.READY:
+                    self._set(Phase.SILENT, error=f"no heartbeat for {silent:g} s")
+                    self._report(EventKind.SILENT, f"no heartbeat for {silent:g} s")
+            await asyncio.sleep(max(0.0, began + _CHECK_SECONDS - time.monotonic()))
         await asyncio.get_running_loop().create_future()
-        raise AssertionError("it never comes")
+        raise AssertionError("a component without a check is never silent")
 
     async def _wait_ready(self, child: Child, ending: asyncio.Task[int], began: float) -> str | None:
-        """Wait until it serves or ends; return None, or what else became of it."""
-        probe = asyncio.ensure_future(self.part.ready(Started(child.pid, child.line)))
+        """Wait until it is ready or ends; return None, or why it is not ready."""
+        ready = asyncio.ensure_future(self.component.ready(Started(child.pid, child.ready_line)))
+        limit = self.component.start_timeout
         try:
-            await asyncio.wait({probe, ending}, timeout=self.part.limit, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ready, ending}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
                 return None
-            if not probe.done():
-                return f"it was not ready within {self.part.limit:g} s"
+            if not ready.done():
+                return f"it was not ready within {limit:g} s"
             try:
-                addresses: Mapping[str, str] = probe.result()
+                addresses: Mapping[str, str] = ready.result()
             except DistributaryError as error:
                 return str(error)
         finally:
-            probe.cancel()
-            await asyncio.gather(probe, return_exceptions=True)
-        self._set("ready", addresses=dict(addresses), error="")
-        self._event("ready", f"in {time.monotonic() - began:.1f} s", addresses=addresses)
+            ready.cancel()
+            await asyncio.gather(ready, return_exceptions=True)
+        self._set(Phase.READY, addresses=dict(addresses), error="")
+        self._report(EventKind.READY, f"in {time.monotonic() - began:.1f} s", addresses=addresses)
         if not self.came_up.done():
             self.came_up.set_result(None)
         return None
 
     async def _clear(self) -> None:
-        """End what is left of the part: the process itself, and descendants that have lost it."""
+        """End what is left of the component: the process itself, and descendants that have lost it."""
         if self._child is not None:
             if self._child.running:
-                # One that hangs does not listen, and whoever waits for it waits long enough already.
+                # One that hangs does not react to SIGTERM, and those who wait for it waited long enough.
                 grace = 0.0 if self._hung else 5.0
                 await processes.end(processes.tree(self._child.pid), grace)
                 await self._child.wait()
             await self._child.close()
             self._child, self._hung = None, False
-        await processes.kill(processes.marked(self._stack, self.part.name))
+        await processes.kill(processes.marked(self._stack, self.component.name))
 
-    def _give_up(self, why: str, failures: int, final: bool, tail: list[str]) -> None:
-        said = why if final else f"{why}; given up after {failures} starts"
-        self._set("failed", error=why, pid=None, birth=None, addresses={})
-        self._event("failed", said, tail=tail)
+    def _is_proven(self) -> bool:
+        proven = self.component.proven
+        return self.came_up.done() if proven is None else proven()
+
+    def _give_up(self, why: str, failures: int, *, final: bool, tail: list[str]) -> None:
+        message = why if final else f"{why}; given up after {failures} starts"
+        self._set(Phase.FAILED, error=why, pid=None, birth=None, addresses={})
+        self._report(EventKind.FAILED, message, log_tail=tail)
         if not self.came_up.done():
-            error = PartFailed(f"{self.part.name} does not start: {said}", hint=f"Its log is {self.part.log}")
+            error = ComponentFailed(
+                f"{self.component.name} does not start: {message}", hint=f"Its log is {self.component.log}"
+            )
             self.came_up.set_exception(error)
 
     def _log_size(self) -> int:
         try:
-            return self.part.log.stat().st_size
+            return self.component.log.stat().st_size if self.component.log is not None else 0
         except OSError:
             return 0
 
-    def _set(self, phase: Any, **values: Any) -> None:
+    def _set(self, phase: Phase, **values: Any) -> None:
         self.state.state = phase
         for name, value in values.items():
             setattr(self.state, name, value)
         self._changed()
 
-    def _event(self, kind: Kind, message: str = "", **more: Any) -> None:
-        self._say(Event(kind, self.part.name, message, **more))
+    def _report(self, kind: EventKind, message: str = "", **more: Any) -> None:
+        self._listener(Event(kind, self.component.name, message, **more))

@@ -1,7 +1,8 @@
-"""Finding and ending the processes of a stack: by the marks in their environment, never by name.
+"""Find and end the processes of a stack: by the marks in their environment, never by name.
 
-A part's descendants leave its process group and outlive it (Spark's JVM and Python workers do both), so
-neither groups nor parentage are enough; but all inherit ``DISTRIBUTARY_STACK`` and ``DISTRIBUTARY_PART``.
+A component's descendants leave its process group and outlive it (Spark's JVM and Python workers do both),
+so neither groups nor parentage are enough; but all inherit ``DISTRIBUTARY_STACK`` and
+``DISTRIBUTARY_COMPONENT``.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from pathlib import Path
 import psutil
 
 STACK = "DISTRIBUTARY_STACK"
-PART = "DISTRIBUTARY_PART"
+COMPONENT = "DISTRIBUTARY_COMPONENT"
 
-_STEP = 0.02
+_POLL_SECONDS = 0.02
 
 
-def marked(stack: str, part: str | None = None) -> list[psutil.Process]:
-    """Every living process of the stack (or of one part of it) but this one and those it came from."""
+def marked(stack: str, component: str | None = None) -> list[psutil.Process]:
+    """Every living process of the stack (or of one of its components) but this one and its ancestors."""
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     found = []
     for process in psutil.process_iter():
@@ -30,26 +31,27 @@ def marked(stack: str, part: str | None = None) -> list[psutil.Process]:
             continue
         with contextlib.suppress(psutil.Error, OSError):
             env = process.environ()
-            if env.get(STACK) == stack and part in (None, env.get(PART)) and alive(process):
+            if env.get(STACK) == stack and component in (None, env.get(COMPONENT)) and alive(process):
                 found.append(process)
     return found
 
 
 def birth(pid: int) -> str:
-    """When a process began, in words that differ for every process of a pid and that no change of the clock
-    changes; raises psutil.NoSuchProcess.
+    """A string that differs for every process that ever had this pid, whatever happens to the clock.
+
+    Raises psutil.NoSuchProcess.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except FileNotFoundError:  # not Linux, or not there: elsewhere the kernel keeps the moment itself
+    except FileNotFoundError:  # not Linux, or not there: elsewhere the kernel keeps the time itself
         return str(psutil.Process(pid).create_time())
     ticks = stat.rpartition(")")[2].split()[19]  # since the machine was started
     return f"{boot}:{ticks}"
 
 
-def give_way(pid: int, nice: int) -> None:
-    """Let a process, and what it starts, have less of the processors than others when they are short."""
+def lower_priority(pid: int, nice: int) -> None:
+    """Let a process, and what it starts, yield the processors to others when they are short."""
     with contextlib.suppress(OSError):  # it has ended already
         os.setpriority(os.PRIO_PROCESS, pid, nice)
 
@@ -91,7 +93,7 @@ async def wait_gone(processes: Iterable[psutil.Process], limit: float) -> list[p
     deadline = time.monotonic() + limit
     left = list(_living(processes))
     while left and time.monotonic() < deadline:
-        await asyncio.sleep(_STEP)
+        await asyncio.sleep(_POLL_SECONDS)
         left = list(_living(left))
     return left
 

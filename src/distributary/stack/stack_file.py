@@ -1,33 +1,47 @@
-"""``stack.json``: what runs now, for `status` and others that look for the running stack.
+"""``stack.json`` describes what runs now, for `status` and for others that look for a running stack.
 
-It is replaced as a whole at each change, so a reader never sees half of it. After `up` was killed it still
-stands there: `running` tells.
+It is replaced as a whole at each change, so a reader never sees half of it. When `up` was killed the file
+remains, so use `running` to find out whether its stack still runs.
 """
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import psutil
 
 from distributary.stack import processes
-from distributary.stack.atomic_files import replace
+from distributary.stack.data_dir import replace_file
 
 FILE = "stack.json"
 
-Phase = Literal["waiting", "starting", "ready", "silent", "restarting", "failed", "stopping", "stopped"]
+
+class Phase(enum.StrEnum):
+    """What a component, or the stack as a whole, is doing."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    READY = "ready"
+    SILENT = "silent"
+    """It runs, but gives no heartbeat."""
+    RESTARTING = "restarting"
+    FAILED = "failed"
+    """It was given up."""
+    STOPPING = "stopping"
+    STOPPED = "stopped"
 
 
-class PartState(msgspec.Struct):
-    """One part. ``external`` parts are not ours: we only waited until they answered.
+class ComponentState(msgspec.Struct):
+    """One component.
 
-    ``restarted`` is when its process last died or was killed for its silence, by the wall clock.
+    ``external`` ones are not started by the stack, which only waited until they responded. ``restarted`` is
+    when its process last died or was killed for its silence, by the wall clock.
     """
 
     name: str
-    state: Phase = "waiting"
+    state: Phase = Phase.WAITING
     pid: int | None = None
     birth: str | None = None
     restarts: int = 0
@@ -39,29 +53,29 @@ class PartState(msgspec.Struct):
 
 
 class StackState(msgspec.Struct):
-    """The stack: its id, the pid of its `up`, and its parts in the order they start.
+    """The stack: its id, the pid of its `up`, and its components in the order they start.
 
-    ``certificates`` are the files of those that its servers show, by which clients on this machine know them.
+    ``certificates`` are the files of its servers' certificates, by which clients on this machine verify them.
     """
 
     stack: str
     pid: int
     birth: str
-    state: Phase = "starting"
-    parts: list[PartState] = []
+    state: Phase = Phase.STARTING
+    components: list[ComponentState] = []
     addresses: dict[str, str] = {}
     certificates: list[str] = []
 
-    def part(self, name: str) -> PartState:
-        """The part of that name; KeyError when there is none."""
-        for part in self.parts:
-            if part.name == name:
-                return part
+    def component(self, name: str) -> ComponentState:
+        """The component of that name; KeyError when there is none."""
+        for component in self.components:
+            if component.name == name:
+                return component
         raise KeyError(name)
 
 
 def read(data_dir: Path) -> StackState | None:
-    """What the folder's stack last said of itself; None when there is nothing readable."""
+    """The state that the folder's stack last wrote; None when nothing readable is there."""
     try:
         return msgspec.json.decode((data_dir / FILE).read_bytes(), type=StackState)
     except (OSError, msgspec.DecodeError):
@@ -69,21 +83,21 @@ def read(data_dir: Path) -> StackState | None:
 
 
 def write(data_dir: Path, state: StackState) -> None:
-    """Replace what is there."""
+    """Replace the file."""
     text = msgspec.json.format(msgspec.json.encode(state), indent=2).decode()
-    replace(data_dir / FILE, text + "\n")
+    replace_file(data_dir / FILE, text + "\n")
 
 
 def running(data_dir: Path) -> StackState | None:
     """The stack that runs in this folder now; None when none does."""
     state = read(data_dir)
-    if state is None or state.state in ("stopped", "failed"):
+    if state is None or state.state in (Phase.STOPPED, Phase.FAILED):
         return None
     return state if is_process(state.pid, state.birth) else None
 
 
 def is_process(pid: int, birth: str) -> bool:
-    """Whether that very process still runs, and not a later one with the same number."""
+    """Whether that very process still runs, and not a later one with the same pid."""
     try:
         same = processes.birth(pid) == birth
         return bool(same and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)

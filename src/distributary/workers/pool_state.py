@@ -13,7 +13,7 @@ import msgspec
 
 from distributary.config.problems import nearest
 from distributary.errors import WorkerMissing
-from distributary.stack.atomic_files import replace
+from distributary.stack.data_dir import replace_file
 from distributary.stack.stack_file import is_process
 
 FOLDER = "workers"
@@ -52,7 +52,7 @@ def write_state(data_dir: Path, state: CrewState) -> None:
     """Replace what a crew said before."""
     folder = data_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    replace(_path(data_dir, state.name), msgspec.json.encode(state).decode() + "\n")
+    replace_file(_path(data_dir, state.name), msgspec.json.encode(state).decode() + "\n")
 
 
 def forget(data_dir: Path, name: str) -> None:
@@ -86,7 +86,7 @@ def crew(data_dir: Path, name: str) -> CrewState:
 
 def ask(data_dir: Path, name: str, wish: Wish) -> None:
     """Ask a crew for another number of workers."""
-    replace(_path(data_dir, name, ".wanted"), msgspec.json.encode(wish).decode() + "\n")
+    replace_file(_path(data_dir, name, ".wanted"), msgspec.json.encode(wish).decode() + "\n")
 
 
 def asked(data_dir: Path, name: str) -> Wish | None:

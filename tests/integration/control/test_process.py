@@ -18,7 +18,7 @@ ODDS = Definition(View("odds", "odds", key="id"), Feed("odds", "sportsbook.odds"
 
 def test_a_view_from_its_definition_to_its_end(start: Start, store: StoreServer) -> None:
     process = start("distributary.control")
-    assert process.part == "control"
+    assert process.component == "control"
     api = client_of(process)
     assert api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "id"})["build"] == ODDS.build
     with pytest.raises(ViewBuilding, match="is being built"):

@@ -47,7 +47,7 @@ async def test_it_ends_soon_though_requests_wait(
     process = await asyncio.to_thread(
         Process, "distributary.gateway", env(stack, DISTRIBUTARY_GATEWAY_PORT=port), tmp_path / "log"
     )
-    assert (process.part, process.addresses) == ("gateway", {"http": f"http://127.0.0.1:{port}"})
+    assert (process.component, process.addresses) == ("gateway", {"http": f"http://127.0.0.1:{port}"})
     url = process.addresses["http"]
     async with aiohttp.ClientSession() as http:
         async with http.post(f"{url}/consumers/{feeding.topic}", json={}) as reply:

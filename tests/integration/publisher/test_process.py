@@ -53,7 +53,7 @@ async def process(
     try:
         async with asyncio.timeout(3 * WAIT):
             said = json.loads(await running.stdout.readline())
-        assert (said["ready"], said["part"]) == (True, "publisher")
+        assert (said["ready"], said["component"]) == (True, "publisher")
         yield running, said["addresses"]
     finally:
         if running.returncode is None:

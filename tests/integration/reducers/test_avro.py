@@ -158,7 +158,7 @@ async def test_without_the_registry_a_view_waits_and_says_so(
     feeding: Feeding, registry: SchemaRegistryClient
 ) -> None:
     writer = Writer(feeding, registry)
-    pid = feeding.stack.stack.state.part("gateway").pid
+    pid = feeding.stack.stack.state.component("gateway").pid
     assert pid is not None
     name = f"v{uuid.uuid4().hex[:10]}"
     suspend(pid)

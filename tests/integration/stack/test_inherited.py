@@ -19,7 +19,7 @@ async def test_every_process_has_only_what_it_needs(feeding: Feeding) -> None:
     for process in processes.marked(feeding.stack.stack.state.stack):
         with contextlib.suppress(psutil.Error):
             env = process.environ()
-            found.setdefault(env["DISTRIBUTARY_PART"], []).append(PLANTED.keys() & env.keys())
+            found.setdefault(env["DISTRIBUTARY_COMPONENT"], []).append(PLANTED.keys() & env.keys())
     assert len(found["reducers"]) >= 3, "the driver, its JVM and Spark's Python"
     assert {part: {tuple(sorted(names)) for names in sets} for part, sets in found.items()} == {
         "kafka": {()},

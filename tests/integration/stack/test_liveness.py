@@ -1,4 +1,4 @@
-"""Signs of life of a real Kafka and a real store: there while they work, gone while they are stopped."""
+"""Liveness checks of a real Kafka and a real store: they pass while these work, and fail while they hang."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.clock import LIMIT
 from tests.support.processes import suspend
 from tests.support.servers import StoreServer
 
-from distributary.stack import liveness
-from distributary.stack.liveness import Sign
+from distributary.stack.component import LivenessCheck
+from distributary.stack.stack_components import kafka_responds, store_responds
 
 pytestmark = pytest.mark.slow
 
@@ -30,46 +30,46 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
     one.stop()
 
 
-async def given(sign: Sign, limit: float) -> bool:
+async def given(check: LivenessCheck, limit: float) -> bool:
     try:
         async with asyncio.timeout(limit * LIMIT):
-            await sign()
+            await check()
     except OSError:  # a TimeoutError is one
         return False
     return True
 
 
-async def until_given(sign: Sign) -> None:
+async def until_given(check: LivenessCheck) -> None:
     async with asyncio.timeout(30 * LIMIT):
-        while not await given(sign, 1):
+        while not await given(check, 1):
             await asyncio.sleep(0.05)
 
 
-async def comes_and_goes(sign: Sign, pid: int) -> None:
-    assert await given(sign, 5)
+async def comes_and_goes(check: LivenessCheck, pid: int) -> None:
+    assert await given(check, 5)
     suspend(pid)
     try:
-        assert not await given(sign, 1.5)
-        assert not await given(sign, 1.5)
+        assert not await given(check, 1.5)
+        assert not await given(check, 1.5)
     finally:
         os.kill(pid, signal.SIGCONT)
-    await until_given(sign)
-    assert await given(sign, 5)
+    await until_given(check)
+    assert await given(check, 5)
 
 
 async def test_of_a_store(store: StoreServer) -> None:
-    sign = liveness.of_store("127.0.0.1", store.port)
-    await comes_and_goes(sign, store.pid)
+    check = store_responds("127.0.0.1", store.port)
+    await comes_and_goes(check, store.pid)
     store.kill()
-    assert not await given(sign, 1)
+    assert not await given(check, 1)
     store.start()
-    await until_given(sign)
+    await until_given(check)
 
 
 async def test_of_kafka(broker: RunningBroker) -> None:
-    sign = liveness.of_kafka(broker.kafka)
-    await comes_and_goes(sign, broker.pid)
+    check = kafka_responds(broker.kafka)
+    await comes_and_goes(check, broker.pid)
     broker.kill()
-    assert not await given(sign, 1)
+    assert not await given(check, 1)
     broker.start()
-    await until_given(sign)
+    await until_given(check)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 import redis
 from tests.support.clock import LIMIT
-from tests.support.fake_components import Heard
+from tests.support.fake_components import EventRecorder
 
 from distributary.config import Config, Kafka, Store
 from distributary.config.embedded_defaults import store_secret
@@ -25,9 +25,9 @@ async def test_only_a_private_file_shows_the_password_of_the_embedded_store(
     given = Config(
         Kafka(bootstrap_servers="k:1"), Store(start_timeout=20 * LIMIT), data_dir=tmp_path / "data"
     )
-    heard, urls, argv = Heard(), [], []
+    heard, urls, argv = EventRecorder(), [], []
     for _ in range(2):
-        async with Stack(given, say=heard, services=[]) as running:
+        async with Stack(given, listener=heard, services=[]) as running:
             await running.wait_ready()
             urls.append(running.config.store.url)
             with redis.Redis.from_url(running.config.store.url) as client:
@@ -35,7 +35,7 @@ async def test_only_a_private_file_shows_the_password_of_the_embedded_store(
             port = running.config.store.port
             with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
                 stranger.ping()
-            (part,) = [part for part in running.state.parts if part.name == "store"]
+            (part,) = [part for part in running.state.components if part.name == "store"]
             assert part.pid is not None
             argv += psutil.Process(part.pid).cmdline()
     password = read_secret(store_secret(given.data_dir))

@@ -41,7 +41,7 @@ async def test_two_thousand_cycles_leave_nothing(feeding: Feeding) -> None:
     look = partial(look_at, feeding, view)
 
     def resident() -> int:
-        pids = [part.pid for part in stack.stack.state.parts if part.pid is not None]
+        pids = [part.pid for part in stack.stack.state.components if part.pid is not None]
         return held.resident(pids, jvm=False)
 
     before = await rested(feeding, view)

@@ -12,7 +12,7 @@ from tests.unit.cli.control_fixture import control as control
 
 from distributary.cli.main import main
 from distributary.stack.processes import birth
-from distributary.stack.stack_file import PartState, StackState, write
+from distributary.stack.stack_file import ComponentState, Phase, StackState, write
 
 
 def test_people_see_parts_views_and_problems(
@@ -94,9 +94,9 @@ def test_the_stack_of_the_configuration_is_found(
 ) -> None:
     monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL")
     (tmp_path / ".distributary").mkdir()
-    part = PartState("control", "ready", addresses={"http": control.url})
+    part = ComponentState("control", Phase.READY, addresses={"http": control.url})
     created = birth(os.getpid())
-    write(tmp_path / ".distributary", StackState("s", os.getpid(), created, "ready", [part]))
+    write(tmp_path / ".distributary", StackState("s", os.getpid(), created, Phase.READY, [part]))
     assert main(["status"]) == 0
 
 
@@ -107,11 +107,11 @@ def test_parts_are_shown_even_without_the_control_api(
     monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL", raising=False)
     (tmp_path / ".distributary").mkdir()
     parts = [
-        PartState("kafka", "ready", 12),
-        PartState("control", "restarting", addresses={"http": _nobody()}),
+        ComponentState("kafka", Phase.READY, 12),
+        ComponentState("control", Phase.RESTARTING, addresses={"http": _nobody()}),
     ]
     created = birth(os.getpid())
-    write(tmp_path / ".distributary", StackState("s", os.getpid(), created, "ready", parts))
+    write(tmp_path / ".distributary", StackState("s", os.getpid(), created, Phase.READY, parts))
     (tmp_path / ".distributary" / "ports.json").write_text(
         json.dumps({name: {"usual": 0, "port": free_port()} for name in ("kafka", "store")})
     )

@@ -18,7 +18,7 @@ from distributary.control.observation import KafkaSight, Oldest, Sight
 from distributary.control.stack_overview import Overview, Said, ViewState
 from distributary.model.build import Definition
 from distributary.model.view import View
-from distributary.stack.stack_file import PartState, Phase, StackState
+from distributary.stack.stack_file import ComponentState, Phase, StackState
 from distributary.store.store_types import Heartbeat, ServerState, ViewInfo
 
 NOW = 1_700_000_000_000
@@ -56,12 +56,12 @@ def sight(second: float = 0.0, **more: Any) -> Sight:
     return Sight(second, NOW + int(second * 1000), overview=overview, **words)
 
 
-def stack(*parts: PartState) -> StackState:
-    return StackState("s", 1, "", "ready", list(parts))
+def stack(*parts: ComponentState) -> StackState:
+    return StackState("s", 1, "", Phase.READY, list(parts))
 
 
-def part(state: Phase, **more: Any) -> PartState:
-    return PartState("reducers", state, 77, log="reducers.log", **more)
+def part(state: Phase, **more: Any) -> ComponentState:
+    return ComponentState("reducers", state, 77, log="reducers.log", **more)
 
 
 def judged(*sights: Sight, judge: Judge | None = None) -> list[Alarm]:
@@ -80,21 +80,27 @@ def kafka(end: int = 0, **more: Any) -> KafkaSight:
 ONE_LOOK: dict[str, tuple[str, Sight]] = {
     "a part that is silent": (
         "part-silent",
-        sight(stack=stack(part("silent", error="no sign of life for 5 s"))),
+        sight(stack=stack(part(Phase.SILENT, error="no sign of life for 5 s"))),
     ),
-    "nobody watches": ("part-silent", sight(stack=stack(part("ready")), watched=False)),
+    "nobody watches": ("part-silent", sight(stack=stack(part(Phase.READY)), watched=False)),
     "a heartbeat that is old": ("part-silent", sight(heard=[said("publisher", "p", 7_000)])),
     "a driver's child": ("part-silent", sight(heard=[said("reducers", "1", 10, silent=["the daemon: 6 s"])])),
     "a driver's child that is gone": (
         "part-restarting",
         sight(heard=[said("reducers", "1", 10, daemon_restarted=2.5)]),
     ),
-    "a part that restarts": ("part-restarting", sight(stack=stack(part("restarting", error="was killed")))),
-    "a part that starts again": ("part-restarting", sight(stack=stack(part("starting", restarts=1)))),
-    "a part that was given up": ("part-restarting", sight(stack=stack(part("failed", error="no memory")))),
+    "a part that restarts": (
+        "part-restarting",
+        sight(stack=stack(part(Phase.RESTARTING, error="was killed"))),
+    ),
+    "a part that starts again": ("part-restarting", sight(stack=stack(part(Phase.STARTING, restarts=1)))),
+    "a part that was given up": (
+        "part-restarting",
+        sight(stack=stack(part(Phase.FAILED, error="no memory"))),
+    ),
     "a part that was restarted": (
         "part-restarting",
-        sight(stack=stack(part("ready", restarts=1, restarted=NOW / 1000 - 3))),
+        sight(stack=stack(part(Phase.READY, restarts=1, restarted=NOW / 1000 - 3))),
     ),
     "a view whose query failed": (
         "view-restarting",
@@ -156,14 +162,16 @@ def test_what_one_look_shows_is_named_and_gone_with_the_next(name: str, seen: Si
 
 
 def test_a_whole_stack_that_is_well_raises_nothing() -> None:
-    parts = [PartState(name, "ready", 10 + n) for n, name in enumerate(("kafka", "store", "publisher-1"))]
+    parts = [
+        ComponentState(name, Phase.READY, 10 + n) for n, name in enumerate(("kafka", "store", "publisher-1"))
+    ]
     heard = [
         said("publisher", "x", 900, pid=12),
         said("reducers", "9", 50_000),
         said("reducer", "odds/b1/0", 9_000),
     ]
     well = sight(
-        stack=stack(*parts, part("ready")),
+        stack=stack(*parts, part(Phase.READY)),
         kafka=kafka(5),
         views={"odds": at("4:1")},
         heard=heard,
@@ -248,7 +256,7 @@ def test_errors_come_before_warnings() -> None:
 
 
 def test_a_restart_is_forgotten_after_a_while() -> None:
-    before = part("ready", restarts=1, restarted=NOW / 1000 - HOLD - 1)
+    before = part(Phase.READY, restarts=1, restarted=NOW / 1000 - HOLD - 1)
     assert judged(sight(stack=stack(before))) == []
     assert judged(sight(views={"odds": view(failed=f"{NOW - HOLD * 1000 - 1:.0f} it broke")})) == []
 
@@ -278,7 +286,7 @@ def test_no_sequence_of_looks_breaks_it(steps: list[tuple[int, int, int, bool]])
 SILENT_CASES: dict[str, Callable[[], Sight]] = {
     "of a process that nobody supervises": lambda: sight(heard=[said("publisher", "p", 7_000, pid=5)]),
     "of one that is supervised": lambda: sight(
-        stack=stack(PartState("publisher", "ready", 5)), heard=[said("publisher", "p", 7_000, pid=5)]
+        stack=stack(ComponentState("publisher", Phase.READY, 5)), heard=[said("publisher", "p", 7_000, pid=5)]
     ),
 }
 

@@ -15,7 +15,7 @@ from distributary.control.monitor import UNWATCHED, Monitor
 from distributary.control.observation import KafkaSight
 from distributary.stack import stack_file
 from distributary.stack.processes import birth
-from distributary.stack.stack_file import StackState
+from distributary.stack.stack_file import Phase, StackState
 
 
 class Hangs(Cluster):
@@ -54,7 +54,7 @@ async def test_a_store_that_does_not_answer_hides_nothing_else(
 
 async def test_a_supervisor_that_moves_nothing_is_silent(api: Api) -> None:
     folder = api.config.data_dir
-    stack_file.write(folder, StackState("s", os.getpid(), birth(os.getpid()), "ready"))
+    stack_file.write(folder, StackState("s", os.getpid(), birth(os.getpid()), Phase.READY))
     monitor = Monitor(api.config, api.store.reader, api.kafka)
     for _ in range(UNWATCHED):
         assert await names(monitor) == []
@@ -65,10 +65,10 @@ async def test_a_supervisor_that_moves_nothing_is_silent(api: Api) -> None:
 
 async def test_a_supervisor_that_was_killed_is_silent_and_one_that_stopped_is_not(api: Api) -> None:
     folder = api.config.data_dir
-    stack_file.write(folder, StackState("s", 2**22 + 1, "", "ready"))
+    stack_file.write(folder, StackState("s", 2**22 + 1, "", Phase.READY))
     monitor = Monitor(api.config, api.store.reader, api.kafka)
     assert await names(monitor) == ["part-silent"]
-    stack_file.write(folder, StackState("s", 2**22 + 1, "", "stopped"))
+    stack_file.write(folder, StackState("s", 2**22 + 1, "", Phase.STOPPED))
     assert await names(monitor) == []
 
 

@@ -5,15 +5,15 @@ import os
 from tests.unit.control.conftest import Api
 
 from distributary.stack.processes import birth
-from distributary.stack.stack_file import PartState, StackState
+from distributary.stack.stack_file import ComponentState, Phase, StackState
 from distributary.stack.stack_file import write as write_state
 
 
 async def test_parts_feeds_and_views_in_one_reply(api: Api) -> None:
     api.define()
-    parts = [PartState("kafka", "ready", 11), PartState("publisher-1", "ready", 12)]
-    parts += [PartState("publisher-2", "ready", 13)]
-    write_state(api.config.data_dir, StackState("s1", os.getpid(), birth(os.getpid()), "ready", parts))
+    parts = [ComponentState("kafka", Phase.READY, 11), ComponentState("publisher-1", Phase.READY, 12)]
+    parts += [ComponentState("publisher-2", Phase.READY, 13)]
+    write_state(api.config.data_dir, StackState("s1", os.getpid(), birth(os.getpid()), Phase.READY, parts))
     api.store.writer.heartbeat("publisher", "13", '{"connections":3,"channels":2,"subscribers":5}')
     api.store.writer.heartbeat("reducers", "77", '{"pid":77}')
     api.store.writer.heartbeat("reducer", "odds/b/0", '{"pid":78}')

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from distributary.demo.board import Figures
 from distributary.demo.demo_output import Teller
-from distributary.stack.component import Event
+from distributary.stack.component import Event, EventKind
 
 ADDRESSES = {"http": "http://127.0.0.1:8001", "websocket": "ws://127.0.0.1:8000/connection/websocket"}
 
@@ -34,21 +34,21 @@ def test_the_page_and_the_first_change_once() -> None:
 
 def test_a_dead_part_shows_the_end_of_its_log() -> None:
     told, out = teller()
-    told.stack(Event("died", "kafka", "was killed by SIGKILL", tail=["[ERROR] out of memory"]))
+    told.stack(Event(EventKind.DIED, "kafka", "was killed by SIGKILL", log_tail=["[ERROR] out of memory"]))
     assert out.getvalue() == "kafka       died: was killed by SIGKILL\n  [ERROR] out of memory\n"
 
 
 def test_what_needs_no_words_gets_none() -> None:
     told, out = teller()
-    for kind in ("starting", "stopping", "stopped"):
+    for kind in (EventKind.STARTING, EventKind.STOPPING, EventKind.STOPPED):
         told.stack(Event(kind, "kafka"))
     assert out.getvalue() == ""
 
 
 def test_json_is_one_object_a_line() -> None:
     told, out = teller(as_json=True)
-    told.stack(Event("ready", "kafka", ""))
-    told.stack(Event("note", message="fetching jars"))
+    told.stack(Event(EventKind.READY, "kafka", ""))
+    told.stack(Event(EventKind.NOTE, message="fetching jars"))
     told.ready(ADDRESSES)
     told.first_change()
     told.figures(Figures(10, 2.0, 5.0, None))

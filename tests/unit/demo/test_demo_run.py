@@ -13,7 +13,7 @@ from tests.support.clock import LIMIT
 from distributary.demo import demo_run
 from distributary.demo.demo_run import Options, configure
 from distributary.demo.sportsbook import MATCHES, ODDS
-from distributary.errors import ConfigError, PartFailed
+from distributary.errors import ComponentFailed, ConfigError
 
 
 def options(**more: object) -> Options:
@@ -64,7 +64,7 @@ async def _forever() -> None:
 
 
 async def _fails() -> None:
-    raise PartFailed("it broke")
+    raise ComponentFailed("it broke")
 
 
 async def _ends() -> None:
@@ -85,7 +85,7 @@ async def test_first_raises_and_ends_the_others() -> None:
         finally:
             ended.set()
 
-    with pytest.raises(PartFailed, match="it broke"):
+    with pytest.raises(ComponentFailed, match="it broke"):
         await demo_run._first(other(), _fails())
     assert ended.is_set()
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 import pytest
 from tests.support.clock import LIMIT
+from tests.support.fake_components import launch
 
 from distributary.model.exitcode import describe_exit
-from distributary.stack.child_process import Child, run_before
+from distributary.stack.child_process import Child, log_tail, rotate_log, run_to_end
 
 TALKS = """
 import sys
 print('{"ready": maybe}')
-print('{"ready": true, "part": "x", "addresses": {"http": "http://a"}}')
+print('{"ready": true, "component": "x", "addresses": {"http": "http://a"}}')
 print("and more")
 print("to stderr", file=sys.stderr)
 sys.stdout.write("no end of line")
@@ -25,8 +25,8 @@ sys.stdout.write("no end of line")
 
 async def test_the_ready_line_is_heard_and_all_else_is_logged(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    child = await Child.start([sys.executable, "-c", TALKS], os.environ, log, announces=True)
-    assert await asyncio.wait_for(child.line, 10 * LIMIT) == {"http": "http://a"}
+    child = await Child.start(launch(TALKS), log, announces=True)
+    assert await asyncio.wait_for(child.ready_line, 10 * LIMIT) == {"http": "http://a"}
     assert await child.wait() == 0
     assert child._reading is not None
     await child._reading
@@ -41,10 +41,10 @@ async def test_a_child_that_talks_goes_on_though_the_disk_is_full() -> None:
     script = """
 for n in range(20_000):
     print("a line that nobody keeps", n)
-print('{"ready": true, "part": "x", "addresses": {}}')
+print('{"ready": true, "component": "x", "addresses": {}}')
 """
-    child = await Child.start([sys.executable, "-c", script], os.environ, Path("/dev/full"), announces=True)
-    assert await asyncio.wait_for(child.line, 10 * LIMIT) == {}
+    child = await Child.start(launch(script), Path("/dev/full"), announces=True)
+    assert await asyncio.wait_for(child.ready_line, 10 * LIMIT) == {}
     assert await asyncio.wait_for(child.wait(), 10 * LIMIT) == 0
     await child.close()
 
@@ -52,7 +52,7 @@ print('{"ready": true, "part": "x", "addresses": {}}')
 async def test_its_end_is_seen_though_a_descendant_holds_its_output_open(tmp_path: Path) -> None:
     script = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
     log = tmp_path / "log"
-    child = await Child.start([sys.executable, "-c", script], os.environ, log, announces=True)
+    child = await Child.start(launch(script), log, announces=True)
     assert await asyncio.wait_for(child.wait(), 10 * LIMIT) == 0
     async with asyncio.timeout(10 * LIMIT):
         while not log.read_text().strip():
@@ -64,7 +64,7 @@ async def test_its_end_is_seen_though_a_descendant_holds_its_output_open(tmp_pat
 async def test_a_preparation_that_is_cancelled_is_killed(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-    task = asyncio.create_task(run_before([sys.executable, "-c", script], os.environ, tmp_path / "log"))
+    task = asyncio.create_task(run_to_end(launch(script), tmp_path / "log"))
     async with asyncio.timeout(10 * LIMIT):
         while not (pid_file.exists() and pid_file.read_text()):
             await asyncio.sleep(0.01)
@@ -85,7 +85,40 @@ async def test_what_a_child_makes_is_for_nobody_else(tmp_path: Path) -> None:
     script = f"open({str(tmp_path / 'made')!r}, 'w').close()"
     before = os.umask(0)
     try:
-        assert await run_before([sys.executable, "-c", script], os.environ, tmp_path / "log") == 0
+        assert await run_to_end(launch(script), tmp_path / "log") == 0
     finally:
         os.umask(before)
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600
+
+
+def test_tail_gives_the_last_lines_since_a_place(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("".join(f"{n}\n" for n in range(100)))
+    assert log_tail(log, 3) == ["97", "98", "99"]
+    mark = log.stat().st_size
+    with log.open("a") as file:
+        file.write("new\n")
+    assert log_tail(log, 3, since=mark) == ["new"]
+
+
+def test_tail_of_a_log_rotated_meanwhile_or_missing(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert log_tail(log) == []
+    log.write_text("short\n")
+    assert log_tail(log, since=10_000) == ["short"]
+
+
+def test_tail_reads_the_end_of_a_huge_log_only(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"\xff" * 1_000_000 + b"\nlast\n")
+    assert log_tail(log, 1) == ["last"]
+
+
+def test_rotate_sets_a_large_log_aside(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("12345")
+    rotate_log(log, 5)
+    assert log.exists()
+    rotate_log(log, 4)
+    assert not log.exists()
+    assert (tmp_path / "log.1").read_text() == "12345"

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 
-from distributary.stack.component import Event
+from distributary.stack.component import Event, EventKind
 from distributary.stack.console import as_json, lines, where_to_go
 
 
 def test_a_ready_part_is_one_line_with_its_addresses() -> None:
-    event = Event("ready", "publisher", "in 0.4 s", {"websocket": "ws://h:1/c", "http": "http://h:2"})
+    event = Event(EventKind.READY, "publisher", "in 0.4 s", {"websocket": "ws://h:1/c", "http": "http://h:2"})
     assert lines(event) == ["publisher   ready in 0.4 s at ws://h:1/c, http://h:2"]
 
 
 def test_a_dead_part_shows_the_end_of_its_log() -> None:
-    said = lines(Event("died", "reducers", "ended with exit code 1", tail=["a", "b"]))
+    said = lines(Event(EventKind.DIED, "reducers", "ended with exit code 1", log_tail=["a", "b"]))
     assert said[0] == "reducers    ended with exit code 1"
     assert [line.strip() for line in said[2:]] == ["| a", "| b"]
 
 
 def test_json_is_one_line_without_what_is_empty() -> None:
-    event = Event("died", "kafka", "said\nso", tail=["x"])
+    event = Event(EventKind.DIED, "kafka", "said\nso", log_tail=["x"])
     assert json.loads(as_json(event)) == {
         "event": "died",
-        "part": "kafka",
+        "component": "kafka",
         "message": "said\nso",
         "log": ["x"],
     }

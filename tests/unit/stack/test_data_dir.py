@@ -11,7 +11,7 @@ import pytest
 from tests.support.processes import suspend
 
 from distributary.errors import DataFolderBusy, DataFolderError, DataFolderNewer
-from distributary.stack.data_dir import VERSION, DataDir
+from distributary.stack.data_dir import VERSION, DataDir, replace_file
 
 
 def test_a_new_folder_gets_this_version_and_an_id_that_stays(tmp_path: Path) -> None:
@@ -139,3 +139,9 @@ def test_a_folder_that_all_users_share_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataFolderError, match="shared by all users"):
         DataDir.open(tmp_path)
     assert mode(tmp_path) == 0o1777
+
+
+def test_replace_file_leaves_no_other_file(tmp_path: Path) -> None:
+    replace_file(tmp_path / "a", "one")
+    replace_file(tmp_path / "a", "two")
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a", "two")]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distributary.config.embedded_defaults import SUPER_USER, kafka_secret
-from distributary.stack.embedded_servers import make_logins, part_login, users
+from distributary.stack.embedded_servers import component_login, make_logins, users
 
 
 def test_passwords_are_made_once_and_removed_where_none_are_wanted(tmp_path: Path) -> None:
@@ -33,11 +33,11 @@ def test_passwords_are_made_once_and_removed_where_none_are_wanted(tmp_path: Pat
 )
 def test_each_part_logs_in_as_itself(tmp_path: Path, part: str, user: str) -> None:
     make_logins(tmp_path, secure=True)
-    login = part_login(tmp_path, part)
+    login = component_login(tmp_path, part)
     assert f'username="{user}"' in login["sasl.jaas.config"]
     assert kafka_secret(tmp_path, user).read_text().strip() in login["sasl.jaas.config"]
 
 
 def test_what_needs_no_kafka_gets_no_login(tmp_path: Path) -> None:
     make_logins(tmp_path, secure=True)
-    assert part_login(tmp_path, "socketio") == {}
+    assert component_login(tmp_path, "socketio") == {}

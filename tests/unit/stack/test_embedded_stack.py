@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.clock import LIMIT
-from tests.support.fake_components import SERVE, Heard
+from tests.support.fake_components import SERVE, EventRecorder
 from tests.support.servers import free_port
 
 from distributary.config import Config, Kafka, Store, load
@@ -30,12 +30,12 @@ def config(folder: Path, limit: float = 0.5) -> Config:
 
 
 async def test_a_kafka_that_does_not_answer_is_waited_for_and_then_named(tmp_path: Path) -> None:
-    given, heard = config(tmp_path), Heard()
+    given, heard = config(tmp_path), EventRecorder()
     given = replace(given, store=replace(given.store, start_timeout=30.0))
-    async with Stack(given, say=heard, services=[]) as running:
+    async with Stack(given, listener=heard, services=[]) as running:
         with pytest.raises(KafkaUnavailable, match=given.kafka.bootstrap_servers):
             await running.wait_ready()
-    assert {event.part for event in heard.of("waiting")} == {"kafka", "store"}
+    assert {event.component for event in heard.of("waiting")} == {"kafka", "store"}
     seen = stack_file.read(given.data_dir)
     assert seen is not None
     assert seen.state == "stopped"
@@ -107,9 +107,9 @@ async def test_services_are_told_the_addresses_the_ports_and_whose_they_are(
     found = prerequisites.Found(None, None, Path("/java"))
     monkeypatch.setattr(prerequisites, "check", lambda *args: found)
     given = replace(config(tmp_path), path=tmp_path / "distributary.toml")
-    heard = Heard()
+    heard = EventRecorder()
     async with Stack(
-        given, say=heard, services=[Service("control", [sys.executable, "-c", TELLS + SERVE])]
+        given, listener=heard, services=[Service("control", [sys.executable, "-c", TELLS + SERVE])]
     ) as running:
         await running.wait_ready()
         chosen = running.config
@@ -128,7 +128,7 @@ async def test_services_are_told_the_addresses_the_ports_and_whose_they_are(
         "DISTRIBUTARY_PUBLISHER_PORT": str(chosen.publisher.port),
         "DISTRIBUTARY_PUBLISHER_HTTP_PORT": str(chosen.publisher.http_port),
         "DISTRIBUTARY_STACK": own,
-        "DISTRIBUTARY_PART": "control",
+        "DISTRIBUTARY_COMPONENT": "control",
         "JAVA_HOME": "/java",
     }
 
@@ -138,10 +138,10 @@ async def test_a_file_with_secrets_that_others_can_read_is_noted(tmp_path: Path)
     file.write_text(
         '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n[store]\nurl = "redis://:hunter2@127.0.0.1:1/0"\n'
     )
-    heard = Heard()
+    heard = EventRecorder()
     for mode in (0o600, 0o644):
         file.chmod(mode)
-        async with Stack(load(file, env={}), say=heard, services=[]):
+        async with Stack(load(file, env={}), listener=heard, services=[]):
             pass
     (note,) = [event.message for event in heard.of("note")]
     assert f"{file} holds secrets (store.url) that other users can read" in note

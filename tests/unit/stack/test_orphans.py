@@ -14,7 +14,7 @@ import pytest
 
 from distributary.stack import orphans, processes, stack_file
 from distributary.stack.processes import birth
-from distributary.stack.stack_file import PartState, StackState
+from distributary.stack.stack_file import ComponentState, Phase, StackState
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 SLEEP = "print(1, flush=True); import time; time.sleep(600)"
@@ -47,17 +47,17 @@ def start() -> Iterator[Start]:
 
 
 def written(folder: Path, stack: str, pid: int, born: str) -> None:
-    part = PartState("kafka", pid=pid, birth=born)
-    stack_file.write(folder, StackState(stack, os.getpid(), "", "ready", [part]))
+    part = ComponentState("kafka", pid=pid, birth=born)
+    stack_file.write(folder, StackState(stack, os.getpid(), "", Phase.READY, [part]))
 
 
 async def test_marked_processes_are_ended_and_others_are_not(
     tmp_path: Path, stack: str, start: Start
 ) -> None:
-    mine = start(DISTRIBUTARY_STACK=stack, DISTRIBUTARY_PART="kafka")
+    mine = start(DISTRIBUTARY_STACK=stack, DISTRIBUTARY_COMPONENT="kafka")
     other = start(DISTRIBUTARY_STACK=stack + "x")
     none = start()
-    assert await orphans.clear(stack, tmp_path) == 1
+    assert await orphans.end(stack, tmp_path) == 1
     assert mine.wait(5) == -15
     assert other.poll() is None
     assert none.poll() is None
@@ -69,7 +69,7 @@ async def test_one_deaf_to_sigterm_is_killed(
     monkeypatch.setattr(orphans, "GRACE", 0.4)
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SLEEP
     mine = start(deaf, DISTRIBUTARY_STACK=stack)
-    assert await orphans.clear(stack, tmp_path) == 1
+    assert await orphans.end(stack, tmp_path) == 1
     assert mine.wait(5) == -9
 
 

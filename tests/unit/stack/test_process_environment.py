@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.fake_components import SERVE, Heard
+from tests.support.fake_components import SERVE, EventRecorder
 from tests.support.servers import free_port
 
 from distributary.config import Config, Kafka, Spark, Store
 from distributary.stack import embedded_stack, prerequisites, stack_components
 from distributary.stack.child_process import Child
+from distributary.stack.component import Launch
 from distributary.stack.embedded_stack import Stack
-from distributary.stack.process_environment import of_server, of_service
+from distributary.stack.process_environment import server_environment, service_environment
 from distributary.stack.stack_components import Service
 from distributary.store.embedded_server import Server
 
@@ -43,24 +45,27 @@ ALL = {**HARMLESS, **SETTINGS, **SPARKS, **PERMISSION, **CALLERS, **FOREIGN}
 
 
 def test_servers_get_nothing_of_ours() -> None:
-    assert of_server(ALL) == HARMLESS
+    assert server_environment(ALL) == HARMLESS
 
 
 def test_services_get_settings_but_not_the_caller_s_credentials() -> None:
     for name in ("control", "gateway", "publisher-2", "socketio"):
-        assert of_service(name, ALL, ["AWS_*"]) == HARMLESS | SETTINGS | PERMISSION
+        assert service_environment(name, ALL, ["AWS_*"]) == HARMLESS | SETTINGS | PERMISSION
 
 
 def test_reducers_get_no_secret_of_permission_and_what_the_user_names() -> None:
-    assert of_service("reducers", ALL) == HARMLESS | SETTINGS | SPARKS
-    assert of_service("reducers", ALL, ["AWS_*", "DATABASE_URL"]) == HARMLESS | SETTINGS | SPARKS | {
+    assert service_environment("reducers", ALL) == HARMLESS | SETTINGS | SPARKS
+    assert service_environment("reducers", ALL, ["AWS_*", "DATABASE_URL"]) == HARMLESS | SETTINGS | SPARKS | {
         "AWS_SECRET_ACCESS_KEY": "hush",
         "DATABASE_URL": "hush",
     }
 
 
 def test_no_pattern_hands_out_what_signs_tokens() -> None:
-    assert of_service("reducers", ALL, ["*", "DISTRIBUTARY_AUTH_*"]) == HARMLESS | SETTINGS | SPARKS | FOREIGN
+    assert (
+        service_environment("reducers", ALL, ["*", "DISTRIBUTARY_AUTH_*"])
+        == HARMLESS | SETTINGS | SPARKS | FOREIGN
+    )
 
 
 async def test_what_is_started_gets_no_planted_secret(
@@ -71,14 +76,13 @@ async def test_what_is_started_gets_no_planted_secret(
     given: dict[str, Mapping[str, str]] = {}
     start = Child.start.__func__  # type: ignore[attr-defined]
 
-    async def recorded(
-        kind: type[Child], /, argv: Any, env: Mapping[str, str], log: Path, **more: Any
-    ) -> Child:
-        given[env["DISTRIBUTARY_PART"] + (" before" if "format" in argv else "")] = env
-        if "DISTRIBUTARY_DATA_DIR" not in env:  # a server: something that ends well instead
-            code = "pass" if "format" in argv else "import signal; signal.pause()"
-            argv = [sys.executable, "-c", code]
-        child: Child = await start(kind, argv, env, log, **more)
+    async def recorded(kind: type[Child], /, launch: Launch, log: Path, **more: Any) -> Child:
+        formats = "format" in launch.argv
+        given[launch.env["DISTRIBUTARY_COMPONENT"] + (" before" if formats else "")] = launch.env
+        if "DISTRIBUTARY_DATA_DIR" not in launch.env:  # a server: something that ends well instead
+            code = "pass" if formats else "import signal; signal.pause()"
+            launch = replace(launch, argv=[sys.executable, "-c", code])
+        child: Child = await start(kind, launch, log, **more)
         return child
 
     async def there(*args: Any, **more: Any) -> None: ...
@@ -102,7 +106,7 @@ async def test_what_is_started_gets_no_planted_secret(
     config = Config(
         Kafka(port=free_port()), Store(port=free_port()), Spark(environment=("GITHUB_*",)), data_dir=tmp_path
     )
-    async with Stack(config, say=Heard(), services=fakes) as running:
+    async with Stack(config, listener=EventRecorder(), services=fakes) as running:
         await running.wait_ready()
         mark = running.state.stack
     assert set(given) == {"kafka before", "kafka", "store", *names}
@@ -116,6 +120,6 @@ async def test_what_is_started_gets_no_planted_secret(
     }
     for server in ("kafka", "store"):
         ours_of = {name for name in given[server] if name.startswith("DISTRIBUTARY_")}
-        assert ours_of == {"DISTRIBUTARY_STACK", "DISTRIBUTARY_PART"}
+        assert ours_of == {"DISTRIBUTARY_STACK", "DISTRIBUTARY_COMPONENT"}
         assert given[server]["DISTRIBUTARY_STACK"] == mark
     assert all(env["PATH"] == os.environ["PATH"] for env in given.values())

@@ -15,17 +15,18 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.support.clock import LIMIT
-from tests.support.fake_components import DEAF, FAIL, QUICK, READY, SERVE, Heard, part
+from tests.support.fake_components import DEAF, FAIL, QUICK, READY, SERVE, EventRecorder, component, launch
 from tests.support.processes import suspend
 
-from distributary.errors import PartFailed, StoreUnavailable
+from distributary.errors import ComponentFailed, StoreUnavailable
 from distributary.service import ExitCode
-from distributary.stack import liveness, processes
-from distributary.stack.component import Launch, Part, Started
-from distributary.stack.process_keeper import Keeper, Policy, with_last_words
+from distributary.stack import processes
+from distributary.stack.component import Component, Launch, Started
+from distributary.stack.process_keeper import Keeper, Policy, with_reason
+from distributary.stack.stack_components import heartbeat_file_moves
 
 
-def keeper(kept: Part, heard: Heard, policy: Policy = QUICK) -> Keeper:
+def keeper(kept: Component, heard: EventRecorder, policy: Policy = QUICK) -> Keeper:
     made = Keeper(kept, f"test-{os.getpid()}-{time.monotonic_ns()}", heard, lambda: None, policy)
     made.start()
     return made
@@ -43,15 +44,15 @@ def test_the_reason_of_an_end_is_what_the_part_said_last() -> None:
         "BrokenPipeError",
     ]
     ended = "ended with exit code 4"
-    assert with_last_words(ended, said) == f"{ended}: Spark's JVM (pid 7) was killed by SIGABRT"
+    assert with_reason(ended, said) == f"{ended}: Spark's JVM (pid 7) was killed by SIGABRT"
     critical = "2026-01-01 CRITICAL distributary.reducers.process_watch: Spark's JVM has not answered for 9 s"
-    assert with_last_words(ended, [*said, critical]) == f"{ended}: Spark's JVM has not answered for 9 s"
-    assert with_last_words(ended, ["no such words"]) == ended
+    assert with_reason(ended, [*said, critical]) == f"{ended}: Spark's JVM has not answered for 9 s"
+    assert with_reason(ended, ["no such words"]) == ended
 
 
 async def test_a_part_is_ready_when_it_says_so_and_ends_when_asked(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(part(tmp_path, "a", SERVE), heard)
+    heard = EventRecorder()
+    kept = keeper(component(tmp_path, "a", SERVE), heard)
     await kept.came_up
     assert (kept.state.state, kept.state.restarts) == ("ready", 0)
     assert kept.state.addresses == {"http": "http://x"}
@@ -65,8 +66,8 @@ async def test_a_part_is_ready_when_it_says_so_and_ends_when_asked(tmp_path: Pat
 
 
 async def test_a_killed_part_comes_back(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(part(tmp_path, "a", SERVE), heard)
+    heard = EventRecorder()
+    kept = keeper(component(tmp_path, "a", SERVE), heard)
     await kept.came_up
     before = kept.kill()
     await heard.wait(lambda: len(heard.of("ready")) == 2)
@@ -77,37 +78,37 @@ async def test_a_killed_part_comes_back(tmp_path: Path) -> None:
 
 
 async def test_one_that_always_fails_is_given_up_with_the_end_of_its_log(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(part(tmp_path, "a", FAIL), heard)
+    heard = EventRecorder()
+    kept = keeper(component(tmp_path, "a", FAIL), heard)
     with pytest.raises(
-        PartFailed, match=r"a does not start: ended with exit code 4; given up after 5 starts"
+        ComponentFailed, match=r"a does not start: ended with exit code 4; given up after 5 starts"
     ):
         await kept.came_up
     assert len(heard.of("starting")) == 5
-    assert heard.of("failed")[0].tail == ["it hurts here"], "of the last try only"
+    assert heard.of("failed")[0].log_tail == ["it hurts here"], "of the last try only"
     assert kept.state.state == "failed"
     await kept.stop(1)
 
 
 async def test_one_that_served_once_is_never_given_up(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(part(tmp_path, "a", READY), heard)
+    heard = EventRecorder()
+    kept = keeper(component(tmp_path, "a", READY), heard)
     await heard.wait(lambda: len(heard.of("died")) > QUICK.attempts + 1)
     assert not heard.of("failed")
     await kept.stop(5 * LIMIT)
 
 
 async def test_one_that_says_a_restart_is_of_no_use_is_not_restarted(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(part(tmp_path, "a", READY + f"raise SystemExit({ExitCode.FINAL:d})"), heard)
+    heard = EventRecorder()
+    kept = keeper(component(tmp_path, "a", READY + f"raise SystemExit({ExitCode.FINAL:d})"), heard)
     await heard.wait(lambda: bool(heard.of("failed")))
     assert len(heard.of("starting")) == 1
     await kept.stop(1)
 
 
 async def test_one_that_never_says_ready_is_ended_and_tried_again(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(part(tmp_path, "a", "import time; time.sleep(600)", limit=0.2), heard)
+    heard = EventRecorder()
+    kept = keeper(component(tmp_path, "a", "import time; time.sleep(600)", start_timeout=0.2), heard)
     await heard.wait(lambda: len(heard.of("died")) == 2)
     assert "not ready within 0.2 s" in heard.of("died")[0].message
     await kept.stop(5 * LIMIT)
@@ -117,10 +118,12 @@ async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     async def never(started: Started) -> dict[str, str]:
         raise AssertionError
 
-    heard = Heard()
-    missing = Part("a", tmp_path / "log", lambda: Launch(["/no/such/program"], {}), never)
+    heard = EventRecorder()
+    missing = Component(
+        name="a", log=tmp_path / "log", launch=lambda: Launch(argv=["/no/such/program"], env={}), ready=never
+    )
     kept = keeper(missing, heard)
-    with pytest.raises(PartFailed, match=r"cannot be started.*No such file"):
+    with pytest.raises(ComponentFailed, match=r"cannot be started.*No such file"):
         await kept.came_up
     await kept.stop(1)
 
@@ -129,10 +132,12 @@ async def test_a_failed_preparation_is_a_failed_start(tmp_path: Path) -> None:
     async def never(started: Started) -> dict[str, str]:
         raise AssertionError
 
-    heard = Heard()
-    prepared = Launch(["unused"], os.environ, [[sys.executable, "-c", "raise SystemExit(9)"]])
-    kept = keeper(Part("a", tmp_path / "log", lambda: prepared, never), heard, Policy(first=0.01, attempts=1))
-    with pytest.raises(PartFailed, match="preparation ended with exit code 9"):
+    heard = EventRecorder()
+    before = [[sys.executable, "-c", "raise SystemExit(9)"]]
+    prepared = Launch(argv=["unused"], env=os.environ, before=before)
+    one = Component(name="a", log=tmp_path / "log", launch=lambda: prepared, ready=never)
+    kept = keeper(one, heard, Policy(first=0.01, attempts=1))
+    with pytest.raises(ComponentFailed, match="preparation ended with exit code 9"):
         await kept.came_up
     await kept.stop(1)
 
@@ -141,16 +146,16 @@ async def test_a_ready_check_that_raises_is_a_failed_start(tmp_path: Path) -> No
     async def ready(started: Started) -> dict[str, str]:
         raise StoreUnavailable("the disk is full")
 
-    launch = Launch([sys.executable, "-c", SERVE], os.environ)
-    heard = Heard()
-    kept = keeper(Part("a", tmp_path / "log", lambda: launch, ready), heard, Policy(first=0.01, attempts=2))
-    with pytest.raises(PartFailed, match="the disk is full"):
+    heard = EventRecorder()
+    one = Component(name="a", log=tmp_path / "log", launch=lambda: launch(SERVE), ready=ready)
+    kept = keeper(one, heard, Policy(first=0.01, attempts=2))
+    with pytest.raises(ComponentFailed, match="the disk is full"):
         await kept.came_up
     await kept.stop(1)
 
 
 async def test_one_deaf_to_sigterm_is_killed_at_the_deadline(tmp_path: Path) -> None:
-    kept = keeper(part(tmp_path, "a", DEAF), Heard())
+    kept = keeper(component(tmp_path, "a", DEAF), EventRecorder())
     await kept.came_up
     pid = kept.state.pid
     began = time.monotonic()
@@ -173,8 +178,8 @@ async def test_descendants_in_other_sessions_end_with_a_killed_part_and_with_a_s
 ) -> None:
     note = tmp_path / "pid"
     script = f"import sys; sys.argv = ['', {str(note)!r}]\n" + DAEMON + SERVE
-    heard = Heard()
-    kept = keeper(part(tmp_path, "a", script), heard)
+    heard = EventRecorder()
+    kept = keeper(component(tmp_path, "a", script), heard)
     await kept.came_up
     first = int(note.read_text())
     assert psutil.pid_exists(first)
@@ -187,7 +192,7 @@ async def test_descendants_in_other_sessions_end_with_a_killed_part_and_with_a_s
     assert not await processes.wait_gone([psutil.Process(second)] if psutil.pid_exists(second) else [], 0)
 
 
-BEATS = """
+HEARTBEATS = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *a: sys.exit(0))
 while True:
@@ -196,32 +201,32 @@ while True:
 """
 
 
-def beating(folder: Path) -> Part:
-    """A part that moves the time of a file."""
-    file = folder / "beats"
-    made = part(folder, "a", f"import sys; sys.argv = ['', {str(file)!r}]\n" + READY + BEATS)
-    return dataclasses.replace(made, sign=liveness.of_file(file))
+def with_heartbeat(folder: Path) -> Component:
+    """A component that moves the time of a file."""
+    file = folder / "heartbeat"
+    made = component(folder, "a", f"import sys; sys.argv = ['', {str(file)!r}]\n" + READY + HEARTBEATS)
+    return dataclasses.replace(made, alive=heartbeat_file_moves(file))
 
 
 async def test_a_part_that_hangs_is_said_to_be_silent_then_killed_and_started_again(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(beating(tmp_path), heard, Policy(first=0.01, silent=2, hung=4))
+    heard = EventRecorder()
+    kept = keeper(with_heartbeat(tmp_path), heard, Policy(first=0.01, silent=2, hung=4))
     await kept.came_up
     pid = kept.state.pid
     assert pid is not None
     suspend(pid)
     await heard.wait(lambda: bool(heard.of("silent")))
-    assert (kept.state.state, kept.state.error) == ("silent", "no sign of life for 2 s")
+    assert (kept.state.state, kept.state.error) == ("silent", "no heartbeat for 2 s")
     await heard.wait(lambda: len(heard.of("ready")) == 2)
     assert kept.state.pid not in (None, pid)
     assert not psutil.pid_exists(pid), "it was killed though it was stopped"
-    assert "gave no sign of life for 4 s; starting it again now" in heard.of("died")[0].message
+    assert "gave no heartbeat for 4 s; restarting it now" in heard.of("died")[0].message
     await kept.stop(5 * LIMIT)
 
 
 async def test_a_part_that_goes_on_in_time_is_ready_again(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(beating(tmp_path), heard, Policy(first=0.01, silent=2, hung=600))
+    heard = EventRecorder()
+    kept = keeper(with_heartbeat(tmp_path), heard, Policy(first=0.01, silent=2, hung=600))
     await kept.came_up
     pid = kept.state.pid
     assert pid is not None
@@ -234,8 +239,8 @@ async def test_a_part_that_goes_on_in_time_is_ready_again(tmp_path: Path) -> Non
 
 
 async def test_whoever_was_stopped_himself_blames_nobody(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(beating(tmp_path), heard, Policy(first=0.01, silent=3, hung=4))
+    heard = EventRecorder()
+    kept = keeper(with_heartbeat(tmp_path), heard, Policy(first=0.01, silent=3, hung=4))
     await kept.came_up
     await asyncio.sleep(1.5)  # until a first sign was seen
     time.sleep(6)  # the supervisor hangs, and the part does not
@@ -246,8 +251,8 @@ async def test_whoever_was_stopped_himself_blames_nobody(tmp_path: Path) -> None
 
 
 async def test_stopping_in_the_pause_between_two_starts(tmp_path: Path) -> None:
-    heard = Heard()
-    kept = keeper(part(tmp_path, "a", FAIL), heard, Policy(first=600))
+    heard = EventRecorder()
+    kept = keeper(component(tmp_path, "a", FAIL), heard, Policy(first=600))
     await heard.wait(lambda: len(heard.of("died")) == 2)
     await asyncio.wait_for(kept.stop(1), 2 * LIMIT)
     assert kept.came_up.cancelled()
@@ -255,10 +260,10 @@ async def test_stopping_in_the_pause_between_two_starts(tmp_path: Path) -> None:
 
 async def test_a_part_is_kept_though_asking_for_it_fails_in_a_way_that_nobody_foresaw(tmp_path: Path) -> None:
     """Whoever keeps the others must not end by what one of them answers."""
-    heard = Heard()
-    plain = part(tmp_path, "a", SERVE)
+    heard = EventRecorder()
+    plain = component(tmp_path, "a", SERVE)
     answers: Iterator[ValueError | None] = itertools.chain(
-        [ValueError("no such answer"), None, ValueError("no such sign")], itertools.repeat(None)
+        [ValueError("no such answer"), None, ValueError("no such heartbeat")], itertools.repeat(None)
     )
 
     async def ready(started: Started) -> Mapping[str, str]:
@@ -266,13 +271,13 @@ async def test_a_part_is_kept_though_asking_for_it_fails_in_a_way_that_nobody_fo
             raise error
         return await plain.ready(started)
 
-    async def sign() -> None:
+    async def alive() -> None:
         if len(heard.of("ready")) == 1 and (error := next(answers)):
             raise error
 
-    kept = keeper(dataclasses.replace(plain, ready=ready, sign=sign), heard)
+    kept = keeper(dataclasses.replace(plain, ready=ready, alive=alive), heard)
     await kept.came_up
     assert "no such answer" in heard.of("died")[0].message
     await heard.wait(lambda: len(heard.of("ready")) == 2)
-    assert "no such sign" in heard.of("died")[1].message
+    assert "no such heartbeat" in heard.of("died")[1].message
     await kept.stop(5 * LIMIT)

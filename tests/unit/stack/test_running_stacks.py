@@ -12,7 +12,7 @@ from distributary.control.api_client import DATA_DIR, find_control, stack_config
 from distributary.errors import StackNotRunning
 from distributary.stack import running_stacks, stack_file
 from distributary.stack.processes import birth
-from distributary.stack.stack_file import PartState, StackState
+from distributary.stack.stack_file import ComponentState, Phase, StackState
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +28,8 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(folder: Path, name: str) -> Path:
     folder.mkdir(parents=True)
-    control = PartState("control", "ready", 1, addresses={"http": f"http://{name}"})
-    stack_file.write(folder, StackState(name, os.getpid(), birth(os.getpid()), "ready", [control]))
+    control = ComponentState("control", Phase.READY, 1, addresses={"http": f"http://{name}"})
+    stack_file.write(folder, StackState(name, os.getpid(), birth(os.getpid()), Phase.READY, [control]))
     running_stacks.enter(name, folder)
     return folder
 
@@ -63,7 +63,7 @@ def test_a_place_that_was_named_is_the_only_one_looked_at(tmp_path: Path) -> Non
 
 def test_notes_of_stacks_that_are_gone_are_cleared(tmp_path: Path) -> None:
     folder = run(tmp_path / "gone", "gone")
-    stack_file.write(folder, StackState("gone", 2**22 + 1, "", "ready"))
+    stack_file.write(folder, StackState("gone", 2**22 + 1, "", Phase.READY))
     assert running_stacks.running() == []
     assert list(running_stacks.folder().iterdir()) == []
     run(tmp_path / "left", "left")

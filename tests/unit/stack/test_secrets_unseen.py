@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
-from tests.support.fake_components import Heard
+from tests.support.fake_components import EventRecorder
 from tests.support.planted_secrets import MARK, plants, property_names, whole
 from tests.support.servers import free_port
 from tests.unit.control.conftest import Announced
@@ -255,12 +255,12 @@ async def test_status_without_a_control_api_hides_secrets(config: Config, seen: 
 
 
 async def test_stack_file_and_events_hide_secrets(config: Config, seen: Seen) -> None:
-    heard = Heard()
+    heard = EventRecorder()
     for given in (
         config,
         replace(config, store=replace(config.store, url="", shards=(config.store.url,) * 2)),
     ):
-        async with Stack(at_once(given), say=heard, services=[]) as running:
+        async with Stack(at_once(given), listener=heard, services=[]) as running:
             with pytest.raises(DistributaryError) as failed:
                 await running.wait_ready()
             seen.add(failed.value, running.state, running.addresses)

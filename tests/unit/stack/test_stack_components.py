@@ -12,7 +12,7 @@ from distributary.config.sections import Kafka
 from distributary.kafka.embedded_broker import Broker
 from distributary.stack import stack_components
 from distributary.stack.component import Started
-from distributary.stack.stack_components import kafka_part, services
+from distributary.stack.stack_components import kafka_component, services
 
 
 def test_the_services_of_a_whole_stack() -> None:
@@ -39,11 +39,11 @@ async def test_another_cluster_on_the_port_is_not_taken_for_ours(
 
     monkeypatch.setattr(stack_components, "_cluster", cluster)
     broker = Broker(tmp_path, tmp_path / "log", Path("/java"), Path("/jars"), 1111, 2222)
-    part = kafka_part(broker, Kafka(), {}, tmp_path / "log")
-    assert part.launch().before, "the first start formats"
+    component = kafka_component(broker, Kafka(), {}, tmp_path / "log")
+    assert component.launch().before, "the first start formats"
     (tmp_path / "data" / "meta.properties").write_text("node.id=101\ncluster.id=ours\n")
-    assert not part.launch().before
+    assert not component.launch().before
     line: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
     async with asyncio.timeout(5 * LIMIT):
-        assert await part.ready(Started(1, line)) == {"kafka": "127.0.0.1:1111"}
+        assert await component.ready(Started(1, line)) == {"kafka": "127.0.0.1:1111"}
     assert asked == ["127.0.0.1:1111"] * 4

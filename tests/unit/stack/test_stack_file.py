@@ -11,11 +11,11 @@ import pytest
 
 from distributary.stack import stack_file
 from distributary.stack.processes import birth
-from distributary.stack.stack_file import PartState, StackState
+from distributary.stack.stack_file import ComponentState, Phase, StackState
 
 
-def me(phase: stack_file.Phase = "ready", shift: str = "") -> StackState:
-    return StackState("s1", os.getpid(), birth(os.getpid()) + shift, phase, [PartState("kafka")])
+def me(phase: Phase = Phase.READY, shift: str = "") -> StackState:
+    return StackState("s1", os.getpid(), birth(os.getpid()) + shift, phase, [ComponentState("kafka")])
 
 
 def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -23,9 +23,9 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     seen = stack_file.read(tmp_path)
     assert seen == me()
     assert seen is not None
-    assert seen.part("kafka").restarts == 0
+    assert seen.component("kafka").restarts == 0
     with pytest.raises(KeyError):
-        seen.part("store")
+        seen.component("store")
 
 
 def test_nothing_readable_is_none(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_nothing_readable_is_none(tmp_path: Path) -> None:
 def test_a_stack_runs_while_its_very_process_does(tmp_path: Path) -> None:
     stack_file.write(tmp_path, me())
     assert stack_file.running(tmp_path) is not None
-    stack_file.write(tmp_path, me("stopped"))
+    stack_file.write(tmp_path, me(Phase.STOPPED))
     assert stack_file.running(tmp_path) is None
     stack_file.write(tmp_path, me(shift="1"))  # the same pid, used again by another process
     assert stack_file.running(tmp_path) is None

@@ -11,49 +11,52 @@ from pathlib import Path
 
 import pytest
 from tests.support.clock import LIMIT
-from tests.support.fake_components import DEAF, FAIL, QUICK, SERVE, Heard, part
+from tests.support.fake_components import DEAF, FAIL, QUICK, SERVE, EventRecorder, component
 
-from distributary.errors import PartFailed
+from distributary.errors import ComponentFailed
 from distributary.stack import processes, stack_file
 from distributary.stack.component import Event
+from distributary.stack.stack_file import Phase
 from distributary.stack.supervisor import Supervisor
 
 
-def supervisor(folder: Path, heard: Heard) -> Supervisor:
+def supervisor(folder: Path, heard: EventRecorder) -> Supervisor:
     return Supervisor(f"test-{os.getpid()}-{time.monotonic_ns()}", folder, heard, QUICK)
 
 
-async def test_levels_start_in_order_and_stop_in_reverse_and_all_is_written_down(tmp_path: Path) -> None:
-    heard = Heard()
+async def test_levels_start_in_order_and_stop_in_reverse_and_all_write_if_outdated_down(
+    tmp_path: Path,
+) -> None:
+    heard = EventRecorder()
     runs = supervisor(tmp_path, heard)
-    await runs.start([part(tmp_path, "a", SERVE), part(tmp_path, "b", SERVE)])
-    await runs.start([part(tmp_path, "c", SERVE)])
-    runs.announce("ready")
+    await runs.start([component(tmp_path, "a", SERVE), component(tmp_path, "b", SERVE)])
+    await runs.start([component(tmp_path, "c", SERVE)])
+    runs.set_phase(Phase.READY)
     seen = stack_file.running(tmp_path)
     assert seen is not None
-    assert [(p.name, p.state, p.pid is not None) for p in seen.parts] == [
+    assert [(p.name, p.state, p.pid is not None) for p in seen.components] == [
         ("a", "ready", True),
         ("b", "ready", True),
         ("c", "ready", True),
     ]
     assert seen.addresses == {"a": "http://x", "b": "http://x", "c": "http://x"}
-    order = [event.part for event in heard.of("ready")]
+    order = [event.component for event in heard.of("ready")]
     assert order.index("c") == 2
     await runs.stop()
-    assert [event.part for event in heard.of("stopped")] == ["c", "a", "b"]
+    assert [event.component for event in heard.of("stopped")] == ["c", "a", "b"]
     assert processes.marked(runs.state.stack) == []
     after = stack_file.read(tmp_path)
     assert after is not None
     assert after.state == "stopped"
-    assert [(p.pid, p.addresses) for p in after.parts] == [(None, {})] * 3
+    assert [(p.pid, p.addresses) for p in after.components] == [(None, {})] * 3
 
 
 async def test_parts_are_restarted_though_it_cannot_be_written_down_and_then_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard = Heard()
+    heard = EventRecorder()
     runs = supervisor(tmp_path, heard)
-    await runs.start([part(tmp_path, "a", SERVE)])
+    await runs.start([component(tmp_path, "a", SERVE)])
     file = tmp_path / stack_file.FILE
 
     def full(folder: Path, what: stack_file.StackState) -> None:
@@ -70,26 +73,26 @@ async def test_parts_are_restarted_though_it_cannot_be_written_down_and_then_it_
         await until(lambda: len(heard.of("ready")) == 2)
         stale = stack_file.read(tmp_path)
         assert stale is not None
-        assert stale.parts[0].pid == first
+        assert stale.components[0].pid == first
         old = file.stat().st_mtime_ns
-        assert not runs._is_written()
-        assert file.stat().st_mtime_ns == old, "no sign of life from a file that is not true"
-    await until(lambda: (now := stack_file.read(tmp_path)) and now.parts[0].pid not in (None, first))
+        assert not runs._write_if_outdated()
+        assert file.stat().st_mtime_ns == old, "no heartbeat from a file that is not true"
+    await until(lambda: (now := stack_file.read(tmp_path)) and now.components[0].pid not in (None, first))
     await runs.stop()
 
 
 async def test_a_part_given_up_at_the_start_is_raised_and_the_rest_can_be_stopped(tmp_path: Path) -> None:
-    runs = supervisor(tmp_path, Heard())
-    with pytest.raises(PartFailed, match="bad does not start"):
-        await runs.start([part(tmp_path, "good", SERVE), part(tmp_path, "bad", FAIL)])
+    runs = supervisor(tmp_path, EventRecorder())
+    with pytest.raises(ComponentFailed, match="bad does not start"):
+        await runs.start([component(tmp_path, "good", SERVE), component(tmp_path, "bad", FAIL)])
     await runs.stop()
     assert processes.marked(runs.state.stack) == []
 
 
 async def test_deaf_parts_in_every_level_are_gone_within_the_limit(tmp_path: Path) -> None:
-    runs = supervisor(tmp_path, Heard())
-    await runs.start([part(tmp_path, "a", DEAF)])
-    await runs.start([part(tmp_path, "b", DEAF)])
+    runs = supervisor(tmp_path, EventRecorder())
+    await runs.start([component(tmp_path, "a", DEAF)])
+    await runs.start([component(tmp_path, "b", DEAF)])
     began = time.monotonic()
     await runs.stop(limit=4.0)
     assert time.monotonic() - began < 4.0 * max(1, LIMIT)
@@ -101,8 +104,8 @@ async def test_a_listener_that_raises_keeps_nothing_from_being_stopped(tmp_path:
         raise BrokenPipeError
 
     runs = Supervisor(f"test-{os.getpid()}-{time.monotonic_ns()}", tmp_path, closed, QUICK)
-    await runs.start([part(tmp_path, "a", SERVE)])
-    await runs.start([part(tmp_path, "b", SERVE)])
+    await runs.start([component(tmp_path, "a", SERVE)])
+    await runs.start([component(tmp_path, "b", SERVE)])
     await runs.stop()
     assert processes.marked(runs.state.stack) == []
     after = stack_file.read(tmp_path)
@@ -113,9 +116,9 @@ async def test_a_listener_that_raises_keeps_nothing_from_being_stopped(tmp_path:
 async def test_one_that_cannot_be_stopped_well_does_not_spare_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = supervisor(tmp_path, Heard())
-    await runs.start([part(tmp_path, "a", SERVE)])
-    await runs.start([part(tmp_path, "b", SERVE)])
+    runs = supervisor(tmp_path, EventRecorder())
+    await runs.start([component(tmp_path, "a", SERVE)])
+    await runs.start([component(tmp_path, "b", SERVE)])
 
     async def fails(grace: float) -> None:
         raise RuntimeError
@@ -129,15 +132,15 @@ async def test_one_that_cannot_be_stopped_well_does_not_spare_the_others(
 
 
 async def test_restarts_and_pids_are_written_down(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = EventRecorder()
     runs = supervisor(tmp_path, heard)
-    await runs.start([part(tmp_path, "a", SERVE)])
+    await runs.start([component(tmp_path, "a", SERVE)])
     before = runs.keeper("a").kill()
     await heard.wait(lambda: len(heard.of("ready")) == 2)
     seen = stack_file.read(tmp_path)
     assert seen is not None
-    assert seen.part("a").restarts == 1
-    assert seen.part("a").pid not in (None, before)
+    assert seen.component("a").restarts == 1
+    assert seen.component("a").pid not in (None, before)
     with pytest.raises(KeyError):
         runs.keeper("z")
     await runs.stop()

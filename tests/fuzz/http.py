@@ -355,7 +355,7 @@ TARGETS = (
         ),
         (
             "gateway.gateway_app",
-            "gateway.response_bodies",
+            "gateway.gateway_errors",
             "gateway.gateway_access",
             "gateway.request_fields",
             "gateway.rest_proxy.consumer_routes",

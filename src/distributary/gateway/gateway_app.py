@@ -15,12 +15,12 @@ from distributary.config import Config
 from distributary.deadline import Deadline
 from distributary.gateway import gateway_health
 from distributary.gateway.gateway_access import CONFIG, canonical_path, prefix_of, requirement_check
+from distributary.gateway.gateway_errors import ERRORS
 from distributary.gateway.registry import compatibility_routes, registry_routes
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG, negotiated
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.registry.schemas_topic import SchemaLog
 from distributary.gateway.request_fields import reject_undeclared
-from distributary.gateway.response_bodies import ERRORS
 from distributary.gateway.rest_proxy import consumer_routes, produce_v2, produce_v3, topic_routes
 from distributary.gateway.rest_proxy.consumer_pool import ConsumerPool
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient

@@ -19,11 +19,11 @@ from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
 from distributary.gateway.error_codes import BAD_REQUEST, UNPROCESSABLE, RestCode, api_error, status_of
 from distributary.gateway.gateway_access import CONFIG, user_of
+from distributary.gateway.gateway_errors import number_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.registry.schemas_topic_records import local_subject
 from distributary.gateway.request_fields import accepts
-from distributary.gateway.response_bodies import number_of
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient
 from distributary.gateway.rest_proxy.produce_requests import (
     Datum,

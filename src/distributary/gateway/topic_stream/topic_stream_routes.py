@@ -21,8 +21,8 @@ from confluent_kafka import Message
 from distributary.auth.metering import KAFKA_CLIENT, charge
 from distributary.errors import DistributaryError, GatewayError
 from distributary.gateway.gateway_access import CONFIG, still_permitted
+from distributary.gateway.gateway_errors import number_of
 from distributary.gateway.request_fields import accepts
-from distributary.gateway.response_bodies import number_of
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient, partition_not_found
 from distributary.gateway.rest_proxy.proxy_requests import (
     CONSUMERS,

@@ -3,8 +3,8 @@ from __future__ import annotations
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from distributary.gateway.gateway_errors import ERRORS
 from distributary.gateway.registry.registry_requests import negotiated
-from distributary.gateway.response_bodies import ERRORS
 
 
 async def ok(request: web.Request) -> web.Response:

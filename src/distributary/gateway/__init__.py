@@ -1,5 +1,6 @@
-"""Kafka over HTTP beside the flow: a schema registry, the REST proxy's three versions, and topics as streams.
+"""Kafka over HTTP, beside the flow: a schema registry, a Kafka REST proxy, and topics as streams.
 
-`schemas/` keeps schemas in a compacted topic, `proxy/` produces and consumes by plain requests, `stream/`
-pushes a topic's records. Each has its pure part (compatibility, bodies, positions) apart from its I/O.
+`registry/` keeps schemas in a compacted topic, `rest_proxy/` produces and consumes by plain requests, and
+`topic_stream/` pushes a topic's records. In each, what is pure (compatibility, parsing, cursors) is apart
+from the I/O.
 """

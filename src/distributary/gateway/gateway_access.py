@@ -1,7 +1,8 @@
-"""Who may use an address, by token or key, and which browser pages may.
+"""Which grants the gateway's routes require.
 
-Records are written and read by whoever's ``produce`` and ``consume`` name the topic; Kafka's own topics and
-Distributary's are for admins. Schemas are read by whoever uses their topic, or whose ``subjects`` name them.
+Writing and reading records requires ``produce`` and ``consume`` that name the topic; Kafka's own topics and
+Distributary's require an admin. Reading schemas requires a grant for their topic, or ``subjects`` that name
+them.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def check_topic(grant: Grant, requirement: Requirement, topic: str, config: Conf
         if not grant.may_describe(topic):
             raise Forbidden(
                 f'the user "{grant.user}" may neither produce to nor consume the topic "{topic[:80]}"',
-                hint="ask for a token that names it",
+                hint="request a token that names it",
             )
         return
     if is_internal(topic, config):
@@ -64,7 +65,7 @@ def check_topic(grant: Grant, requirement: Requirement, topic: str, config: Conf
 
 
 def is_internal(topic: str, config: Config) -> bool:
-    """Say whether a topic is Kafka's own, or Distributary's: queries and rows of all users are in them."""
+    """Whether a topic is Kafka's own, or Distributary's, which have queries and rows of all users."""
     ours = (config.kafka.commands_topic, config.gateway.schemas_topic)
     return topic in ours or topic.startswith(("__", "distributary."))
 
@@ -81,18 +82,18 @@ def user_of(request: web.Request) -> str:
 
 
 async def still_permitted(request: web.Request) -> None:
-    """Raise TokenRefused when what let a long request in does not count any more."""
-    for _, why in await request.app[AUTHORIZATION].authenticator.ended([grant_of(request)]):
-        raise why
+    """Raise TokenRefused if the credentials of a long request are not valid any more."""
+    for _, error in await request.app[AUTHORIZATION].authenticator.ended([grant_of(request)]):
+        raise error
 
 
 def prefix_of(config: Config) -> str:
-    """Give the path under which clients find the gateway: that of ``gateway.advertised_url``."""
+    """Return the path under which clients find the gateway: that of ``gateway.advertised_url``."""
     rest = config.gateway.advertised_url.partition("://")[2]
     return ("/" + rest.partition("/")[2].strip("/")).rstrip("/")
 
 
 def canonical_path(config: Config) -> Callable[[str], str]:
-    """Return what turns the path of a route into the one in its table: without prefix and last slash."""
+    """Return a function that removes the prefix and the last slash from a path."""
     prefix = prefix_of(config)
     return lambda path: path.removeprefix(prefix).removeprefix(prefix).rstrip("/") or "/"

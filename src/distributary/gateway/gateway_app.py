@@ -1,19 +1,21 @@
-"""The gateway put together: every address in one table."""
+"""The gateway's application: all routes in one table, and what they share."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 from aiohttp import web
 
+from distributary import __version__
 from distributary.auth import Authenticator, metering
 from distributary.auth.audit import Audit
 from distributary.auth.limiter import Limiter
 from distributary.config import Config
 from distributary.deadline import Deadline
-from distributary.gateway import gateway_health
 from distributary.gateway.gateway_access import CONFIG, canonical_path, prefix_of, requirement_check
 from distributary.gateway.gateway_errors import ERRORS
 from distributary.gateway.registry import compatibility_routes, registry_routes
@@ -27,7 +29,7 @@ from distributary.gateway.rest_proxy.metadata_client import MetadataClient
 from distributary.gateway.rest_proxy.proxy_requests import CONSUMERS, METADATA, WRITER
 from distributary.gateway.topic_stream import topic_stream_routes
 from distributary.gateway.topic_stream.topic_stream_routes import STREAMS
-from distributary.httpd.authorization import AUTHORIZATION, Authorization, Route
+from distributary.httpd.authorization import AUTHORIZATION, Authorization, Requirement, Route
 from distributary.httpd.cors import CORS, Cors, OriginPolicy
 from distributary.httpd.request_audit import audit_middleware
 from distributary.httpd.response_headers import add_safe_headers
@@ -35,12 +37,30 @@ from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.store.contract import ReaderStore as Store
 
+_DOCS = "docs/how-to/kafka-over-http.md"
+APIS = (
+    {
+        "name": "Kafka REST proxy, versions 1 and 2",
+        "paths": ["/topics", "/consumers", "/brokers"],
+        "docs": _DOCS,
+    },
+    {"name": "Kafka REST proxy, version 3 (producing)", "paths": ["/v3/clusters"], "docs": f"{_DOCS}#write"},
+    {
+        "name": "schema registry",
+        "paths": ["/subjects", "/schemas", "/compatibility", "/config", "/mode"],
+        "docs": "docs/how-to/schemas.md",
+    },
+    {"name": "topic streams (SSE, WebSocket)", "paths": ["/v1/topics"], "docs": f"{_DOCS}#follow-a-topic"},
+    {"name": "health", "paths": ["/healthz", "/readyz"], "docs": "docs/reference/rest.md#gateway"},
+)
+"""The APIs with their paths and docs."""
+
 
 def make_app(config: Config, store: Store) -> web.Application:
-    """Make the application; it talks to Kafka from its first request on.
+    """Create the application; it connects to Kafka at its first request.
 
-    ``store`` has revocations and what users have. Raises ConfigError when the keys of ``[auth]`` cannot
-    be used.
+    ``store`` has revocations and the usage of users. Raises ConfigError if the keys of ``[auth]`` are not
+    valid.
     """
     table = all_routes()
     authorization = Authorization(
@@ -74,15 +94,15 @@ def make_app(config: Config, store: Store) -> web.Application:
     app[DEADLINE] = Deadline(config.gateway.schema_timeout, charge=metering.charge)
     app[WRITER] = TopicWriter(config.kafka, create_router(config), deadline=app[DEADLINE])
     app[CONSUMERS] = ConsumerPool(config.kafka, config.gateway)
-    app.cleanup_ctx.append(_closing)
+    app.cleanup_ctx.append(_run_background_tasks)
     app[STREAMS] = set()
-    app.on_shutdown.append(_stopping)
+    app.on_shutdown.append(_end_waits)
     prefix = prefix_of(config)
-    # A proxy may or may not take the prefix off, and some clients put it before base_uri's path once more.
-    for before in dict.fromkeys(("", prefix, prefix * 2)):
-        for one in table:
-            for path in _paths(before + one.path):
-                app.add_routes([one._replace(path=path).definition()])
+    # A proxy may or may not remove the prefix, and some clients repeat it before the path of base_uri.
+    for prepended in dict.fromkeys(("", prefix, prefix * 2)):
+        for route in table:
+            for path in _patterns(prepended + route.path):
+                app.add_routes([route._replace(path=path).definition()])
     return app
 
 
@@ -91,33 +111,59 @@ def all_routes() -> list[Route]:
     registry = [route for part in (registry_routes, compatibility_routes) for route in part.routes()]
     proxy = (topic_routes, produce_v2, produce_v3, consumer_routes, topic_stream_routes)
     return [
-        *gateway_health.routes(),
+        *health_routes(),
         *(route._replace(handler=negotiated(route.handler)) for route in registry),
         *(route for part in proxy for route in part.routes()),
     ]
 
 
-def _paths(path: str) -> list[str]:
-    """Write an address as the router's patterns: with and without a slash at its end."""
-    # Names may have any character, braces too, which a plain {name} of the router does not match.
+def health_routes() -> list[Route]:
+    """List the routes for monitoring."""
+    return [
+        Route("GET", "/", root, Requirement.PUBLIC),
+        Route("GET", "/healthz", healthz, Requirement.PUBLIC),
+        Route("GET", "/readyz", readyz, Requirement.PUBLIC),
+    ]
+
+
+async def root(request: web.Request) -> web.Response:
+    """Describe the gateway: ``name``, ``version``, and its APIs with their paths and docs."""
+    description: dict[str, Any] = {"name": "distributary gateway", "version": __version__, "apis": APIS}
+    return web.Response(text=json.dumps(description, indent=2) + "\n", content_type="application/json")
+
+
+async def healthz(request: web.Request) -> web.Response:
+    """Report that this process responds."""
+    return web.json_response({"status": "ok"})
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """Report that Kafka responds too and the schemas were read."""
+    await request.app[SCHEMA_LOG].caught_up()
+    return web.json_response({"status": "ok", "kafka": "ok"})
+
+
+def _patterns(path: str) -> list[str]:
+    """Return a path as patterns of the router: with and without a slash at its end."""
+    # Names may contain any character, even braces, which a plain {name} of the router does not match.
     bare = re.sub(r"{(\w+)}", r"{\1:[^/]+}", path.rstrip("/"))
     return [bare, f"{bare}/"] if bare else ["/"]
 
 
-async def _stopping(app: web.Application) -> None:
-    """End what would wait for long, so that the process ends soon; clients come back."""
+async def _end_waits(app: web.Application) -> None:
+    """End what waits for long, so that the process ends soon; clients reconnect."""
     app[CONSUMERS].stop_waiting()
     for task in app[STREAMS].copy():
         task.cancel()
 
 
-async def _closing(app: web.Application) -> AsyncIterator[None]:
-    running = [
+async def _run_background_tasks(app: web.Application) -> AsyncIterator[None]:
+    tasks = [
         asyncio.create_task(app[CONSUMERS].maintain()),
         asyncio.create_task(app[AUTHORIZATION].limiter.usage.run()),
     ]
     yield
-    for task in running:
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.gather(app[CONSUMERS].close(), app[WRITER].close(), app[SCHEMA_LOG].close())

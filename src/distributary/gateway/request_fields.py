@@ -1,4 +1,4 @@
-"""The parameters and fields that a request may contain, declared next to each handler.
+"""The parameters and fields of requests: what each route accepts, declared at its handler, and reading it.
 
 Anything else is rejected by name instead of being ignored. Names that other servers know, but that cannot
 have an effect here, are declared too: they are accepted as long as their value requests nothing.
@@ -16,6 +16,7 @@ from aiohttp.typedefs import Handler
 from distributary.config.problems import nearest
 from distributary.errors import GatewayError
 from distributary.gateway.error_codes import BAD_REQUEST, api_error
+from distributary.httpd.request_body import parse_object
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -109,3 +110,37 @@ def _check(name: str, value: Any, known: tuple[str, ...], fields: RequestFields,
 def _parameter(text: str) -> str | int | None:
     """Convert the texts by which a parameter requests nothing to such a value."""
     return {"false": None, "0": 0, "-1": -1}.get(text.lower(), text)
+
+
+# --- reading ---
+
+
+async def read_json(request: web.Request, *, empty: Any = None) -> Any:
+    """Read the body as a JSON object with the fields that its route accepts.
+
+    Returns ``empty``, if given, for an empty body.
+    """
+    data = await request.read()
+    if empty is not None and not data.strip():
+        return empty
+    body = parse_object(data)
+    check_body(request, body)
+    return body
+
+
+def flag(request: web.Request, name: str) -> bool:
+    """Read a parameter that is true or false (the default)."""
+    text = request.query.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise api_error(BAD_REQUEST, f"{name}={text[:40]!r} must be true or false")
+    return text == "true"
+
+
+def number(request: web.Request, name: str, default: int, *, low: int = 0, high: int = 2**63 - 1) -> int:
+    """Read a parameter that is an integer."""
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not (text.lstrip("-").isdigit() and text.isascii() and len(text) < 20 and low <= int(text) <= high):
+        raise api_error(BAD_REQUEST, f"{name}={text[:40]!r} must be a number from {low} to {high}")
+    return int(text)

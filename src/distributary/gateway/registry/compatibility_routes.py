@@ -7,7 +7,6 @@ from typing import Any
 from aiohttp import web
 
 from distributary.gateway.error_codes import RegistryCode, api_error
-from distributary.gateway.gateway_errors import flag, read_json
 from distributary.gateway.registry.registered_schema import COMPATIBILITY_LEVELS, Schema
 from distributary.gateway.registry.registry_requests import (
     SCHEMA_LOG,
@@ -20,7 +19,7 @@ from distributary.gateway.registry.registry_requests import (
 from distributary.gateway.registry.registry_routes import IGNORED_IN_BODY, SCHEMA_BODY
 from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.registry.schemas_topic_records import Record
-from distributary.gateway.request_fields import accepts
+from distributary.gateway.request_fields import accepts, flag, read_json
 from distributary.httpd.authorization import Requirement, Route
 
 _IGNORED_IN_CONFIG = (

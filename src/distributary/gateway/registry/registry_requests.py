@@ -12,7 +12,6 @@ from aiohttp.typedefs import Handler
 
 from distributary.gateway.error_codes import UNPROCESSABLE, RegistryCode, api_error
 from distributary.gateway.gateway_access import user_of
-from distributary.gateway.gateway_errors import flag, number, read_json
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.schema_checker import DEADLINE, SchemaChecker
 from distributary.gateway.registry.schemas_topic import SchemaLog
@@ -21,6 +20,7 @@ from distributary.gateway.registry.schemas_topic_records import (
     SchemaVersion,
     local_subject,
 )
+from distributary.gateway.request_fields import flag, number, read_json
 from distributary.httpd.authorization import grant_of
 from distributary.httpd.content_negotiation import choose
 

@@ -7,7 +7,6 @@ from typing import Any
 from aiohttp import web
 
 from distributary.gateway.error_codes import RegistryCode, api_error
-from distributary.gateway.gateway_errors import flag
 from distributary.gateway.registry.registered_schema import KINDS
 from distributary.gateway.registry.registry_requests import (
     DELETED_ONLY,
@@ -27,7 +26,7 @@ from distributary.gateway.registry.registry_requests import (
 )
 from distributary.gateway.registry.schema_catalog import LATEST, SchemaCatalog
 from distributary.gateway.registry.schemas_topic_records import Record, SchemaVersion, local_subject
-from distributary.gateway.request_fields import accepts
+from distributary.gateway.request_fields import accepts, flag
 from distributary.httpd.authorization import Requirement, Route, grant_of
 
 SCHEMA_BODY = ("schema", "schemaType", "references")

@@ -13,8 +13,7 @@ from distributary.auth.metering import KAFKA_CLIENT, charge
 from distributary.errors import Forbidden
 from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.gateway_access import CONFIG, check_consumes
-from distributary.gateway.gateway_errors import number, read_json
-from distributary.gateway.request_fields import accepts
+from distributary.gateway.request_fields import accepts, number, read_json
 from distributary.gateway.rest_proxy.consumer_instance import ConsumerInstance
 from distributary.gateway.rest_proxy.consumer_requests import (
     COMMIT_FIELDS,

@@ -19,7 +19,7 @@ from distributary.auth.metering import charge_records
 from distributary.errors import DistributaryError
 from distributary.gateway.error_codes import BAD_REQUEST, UNPROCESSABLE, RestCode, api_error, status_of
 from distributary.gateway.gateway_access import CONFIG, user_of
-from distributary.gateway.gateway_errors import number_of
+from distributary.gateway.gateway_errors import code_of
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.registry.schemas_topic_records import local_subject
@@ -192,7 +192,7 @@ async def _written_result(sending: asyncio.Future[Written], cluster: str, sizes:
 
 
 async def _error_result(error: DistributaryError) -> Result:
-    return {"error_code": number_of(error), "message": str(error)}
+    return {"error_code": code_of(error), "message": str(error)}
 
 
 async def _encode(

@@ -12,8 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from distributary.config.sections import Kafka
 from distributary.gateway.error_codes import UNPROCESSABLE, api_error, refused
 from distributary.gateway.gateway_access import CONFIG
-from distributary.gateway.gateway_errors import number
-from distributary.gateway.request_fields import accepts
+from distributary.gateway.request_fields import accepts, number
 from distributary.gateway.rest_proxy.consumer_instance import up_to_bytes
 from distributary.gateway.rest_proxy.media_types import MediaType, parse_accept
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient

@@ -21,7 +21,7 @@ from confluent_kafka import Message
 from distributary.auth.metering import KAFKA_CLIENT, charge
 from distributary.errors import DistributaryError, GatewayError
 from distributary.gateway.gateway_access import CONFIG, still_permitted
-from distributary.gateway.gateway_errors import number_of
+from distributary.gateway.gateway_errors import code_of
 from distributary.gateway.request_fields import accepts
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient, partition_not_found
 from distributary.gateway.rest_proxy.proxy_requests import (
@@ -184,7 +184,7 @@ async def _send_records(
                 await still_permitted(request)
                 checked = clock()
         except DistributaryError as error:
-            await send("end", "", {"error_code": number_of(error), "message": str(error)})
+            await send("end", "", {"error_code": code_of(error), "message": str(error)})
             return
         find = await find_schemas(request, format, [one for one in found if isinstance(one, Message)])
         for one in found:

@@ -1,22 +1,22 @@
-"""The page of all metrics, read from what the parts would print.
+"""The page of all metrics, from the metric families of the servers.
 
-Each part is asked for its Prometheus text with one of everything in it, so that every name, help text and
-label is the code's own.
+Each server creates its families with one of everything in it, so that every name, help text and label is the
+code's own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from prometheus_client import Metric as Family
+
 from distributary.config import Config
-from distributary.control import health_routes
-from distributary.control.app_context import CONTEXT, Context
+from distributary.control import control_metrics
+from distributary.control.app_context import Context
 from distributary.control.monitor import Monitor
 from distributary.control.observation import KafkaSight, Oldest
 from distributary.model.build import Definition
@@ -31,7 +31,7 @@ from distributary.store.memory_store import MemoryStore
 _INTRO = """\
 # Metrics
 
-<!-- Made by `python -m distributary.docgen` from src/distributary/control/health_routes.py and
+<!-- Made by `python -m distributary.docgen` from src/distributary/control/control_metrics.py and
      src/distributary/publisher/metrics.py. Do not edit. -->
 
 Prometheus text, at `/metrics` of the control API and of every publisher's HTTP port. A publisher's series
@@ -39,10 +39,6 @@ are labelled with the `process` (its pid). Where `publisher.processes` is over 1
 system picks one for each connection; whichever answers tells of all of them, as they said within the last 2
 seconds. Publishers of another machine are scraped there.
 """
-
-_SUFFIX = re.compile(r"_(bucket|sum|count)$")
-_SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? \S+$")
-_LABEL = re.compile(r'(\w+)="')
 
 
 class Metric(NamedTuple):
@@ -57,10 +53,10 @@ class Metric(NamedTuple):
 def page() -> str:
     """The whole page."""
     parts = {"Control API": control(), "Publisher": publisher()}
-    return "\n".join([_INTRO, *(_table(title, parse(text)) for title, text in parts.items())])
+    return "\n".join([_INTRO, *(_table(title, describe(families)) for title, families in parts.items())])
 
 
-def control() -> str:
+def control() -> list[Family]:
     """What the control API prints of a stack with one view."""
     store = MemoryStore()
     definition = Definition(View("odds", "odds"), Feed("odds", "odds"))
@@ -69,14 +65,13 @@ def control() -> str:
     return asyncio.run(_control(store))
 
 
-async def _control(store: MemoryStore) -> str:
+async def _control(store: MemoryStore) -> list[Family]:
     nothing: Any = None
     monitor = Monitor(Config(data_dir=Path("/nonexistent")), store.reader, _Kafka())
     context = Context(Config(), store.reader, store.writer, nothing, monitor)
     context.counts["GET /v1", "200"] += 1
     await monitor.look()
-    request: Any = SimpleNamespace(app={CONTEXT: context})
-    return str((await health_routes.metrics(request)).text)
+    return await control_metrics.families(context)
 
 
 class _Kafka:
@@ -89,30 +84,26 @@ class _Kafka:
         return dict.fromkeys(offsets)
 
 
-def publisher() -> str:
+def publisher() -> list[Family]:
     """What a publisher prints that has served one view."""
     stats = Stats()
     stats.closed(SHUTDOWN.code)
     stats.latency("odds")
     hub = Hub(MemoryStore().reader, ttl=60, hold_bytes=1, stats=stats)
-    return metrics.prometheus([metrics.told(hub, stats, "1")])
+    return list(metrics.families([metrics.told(hub, stats, "1")]))
 
 
-def parse(text: str) -> list[Metric]:
-    """Read Prometheus text; a histogram is one metric, its ``le`` is no label of its own."""
-    found: dict[str, Metric] = {}
-    for line in text.splitlines():
-        if line.startswith("# HELP "):
-            _, _, name, help = line.split(" ", 3)
-            found[name] = Metric(name, "", help, ())
-        elif line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ", 3)
-            found[name] = found[name]._replace(kind=kind)
-        elif sample := _SAMPLE.match(line):
-            name = sample[1] if sample[1] in found else _SUFFIX.sub("", sample[1])
-            labels = tuple(one for one in _LABEL.findall(sample[2] or "") if one != "le")
-            found[name] = found[name]._replace(labels=labels)
-    return list(found.values())
+def describe(families: Iterable[Family]) -> list[Metric]:
+    """Describe metric families by their names in the text, and their labels but a histogram's ``le``."""
+    return [
+        Metric(
+            f"{family.name}_total" if family.type == "counter" else family.name,
+            family.type,
+            family.documentation,
+            tuple(name for name in (family.samples[0].labels if family.samples else ()) if name != "le"),
+        )
+        for family in families
+    ]
 
 
 def _table(title: str, metrics: list[Metric]) -> str:

@@ -12,7 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from prometheus_client import Metric
+
 from distributary.httpd.connection_limits import Connections
+from distributary.httpd.prometheus_text import Histogram, counter, gauge
 from distributary.store.contract import ReaderStore
 
 if TYPE_CHECKING:
@@ -254,43 +257,26 @@ OUTCOMES = (
     ("refused_connections", "reason", "Connections over a bound, by which."),
     ("slow_connections", "waited_for", "HTTP connections closed for a slow client."),
 )
-DELAY = "distributary_publisher_delay_ms"
 
 
-def prometheus(processes: Iterable[Mapping[str, Any]]) -> str:
-    """Write what ``told`` said in each process as Prometheus text; another version may say less."""
-    said = [(f'process="{_escaped(str(one.get("pid", "")))}"', one) for one in processes]
-    return "\n".join(_lines(said)) + "\n"
-
-
-def _lines(said: list[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+def families(processes: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    """Create the metric families from the reports of all processes; another version may report less."""
+    reports = [({"process": str(one.get("pid", ""))}, one) for one in processes]
     for name, help in GAUGES:
-        yield from _head(f"distributary_publisher_{name}", "gauge", help)
-        yield from (f"distributary_publisher_{name}{{{label}}} {one.get(name, 0)}" for label, one in said)
+        yield gauge(f"publisher_{name}", help, [(labels, one.get(name, 0)) for labels, one in reports])
     for name, help in COUNTERS:
-        yield from _head(f"distributary_publisher_{name}_total", "counter", help)
-        for label, one in said:
-            yield f"distributary_publisher_{name}_total{{{label}}} {one.get(name, 0)}"
+        yield counter(f"publisher_{name}", help, [(labels, one.get(name, 0)) for labels, one in reports])
     for name, by, help in OUTCOMES:
-        yield from _head(f"distributary_publisher_{name}_total", "counter", help)
-        for label, one in said:
-            for which, count in one.get(name, {}).items():
-                yield f'distributary_publisher_{name}_total{{{label},{by}="{_escaped(which)}"}} {count}'
-    yield from _head(DELAY, "histogram", "From a record's time to its publication, in ms.")
-    for label, one in said:
+        counts = [
+            ({**labels, by: outcome}, count)
+            for labels, one in reports
+            for outcome, count in one.get(name, {}).items()
+        ]
+        yield counter(f"publisher_{name}", help, counts)
+    delays = Histogram("publisher_delay_ms", "From a record's time to its publication, in ms.")
+    for labels, one in reports:
         for view, delay in one.get("delays", {}).items():
-            labels = f'{label},view="{_escaped(view)}"'
-            for bound, count in delay["buckets"]:
-                yield f'{DELAY}_bucket{{{labels},le="{bound}"}} {count}'
-            yield f'{DELAY}_bucket{{{labels},le="+Inf"}} {delay["count"]}'
-            yield f"{DELAY}_sum{{{labels}}} {delay['sum']:.0f}"
-            yield f"{DELAY}_count{{{labels}}} {delay['count']}"
-
-
-def _head(name: str, kind: str, help: str) -> Iterator[str]:
-    yield f"# HELP {name} {help}"
-    yield f"# TYPE {name} {kind}"
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            delays.add(
+                {**labels, "view": view}, delay["buckets"], total=round(delay["sum"]), count=delay["count"]
+            )
+    yield delays.family

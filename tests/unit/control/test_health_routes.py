@@ -28,9 +28,9 @@ async def test_metrics(api: Api) -> None:
     async with api.client.get("/metrics") as reply:
         assert reply.content_type == "text/plain"
         lines = (await reply.text()).splitlines()
-    assert 'distributary_view_live{view="odds"} 1' in lines
+    assert 'distributary_view_live{view="odds"} 1.0' in lines
     assert (
-        'distributary_control_requests_total{request="GET /v1/views/{name}/status",status="404"} 1' in lines
+        'distributary_control_requests_total{request="GET /v1/views/{name}/status",status="404"} 1.0' in lines
     )
     names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
@@ -41,6 +41,6 @@ async def test_alarms_are_metrics(api: Api) -> None:
     api.define(status="stopped")
     async with api.client.get("/metrics") as reply:
         lines = (await reply.text()).splitlines()
-    assert 'distributary_alarm{alarm="view-stopped",subject="odds",severity="error"} 1' in lines
-    assert 'distributary_alarms{severity="error"} 1' in lines
-    assert 'distributary_alarms{severity="warning"} 0' in lines
+    assert 'distributary_alarm{alarm="view-stopped",severity="error",subject="odds"} 1.0' in lines
+    assert 'distributary_alarms{severity="error"} 1.0' in lines
+    assert 'distributary_alarms{severity="warning"} 0.0' in lines

@@ -13,11 +13,12 @@ from tests.support.doc_blocks import ROOT
 from distributary import errors
 from distributary.cli.commands import COMMANDS
 from distributary.config.settings_table import SETTINGS
-from distributary.control import control_app, health_routes
+from distributary.control import control_app, control_metrics
 from distributary.control.alarms import KINDS
 from distributary.docgen import metrics_page, protocol_page, rest_page
 from distributary.docgen.__main__ import PAGES, main
 from distributary.gateway import gateway_app
+from distributary.httpd.prometheus_text import Histogram, counter
 from distributary.kafka.client_properties import PROPERTIES
 from distributary.publisher import metrics
 from distributary.publisher.codec import codes
@@ -86,29 +87,29 @@ def test_errors_page_lists_every_error_class_once() -> None:
 
 
 def test_every_metric() -> None:
-    """Every name in the code that makes metrics, also of those that no sample is made of."""
+    """Every name in the code that creates metrics, also of those without a sample."""
     text = page("metrics")
-    for name, _ in metrics.GAUGES:
-        assert f"`distributary_publisher_{name}`" in text
-    for name, _ in metrics.COUNTERS:
-        assert f"`distributary_publisher_{name}_total`" in text
-    for metric, *_ in health_routes.VIEW_METRICS:
-        assert f"| `distributary_{metric}` | " in text
-    for name in re.findall(r'"(distributary_publisher_\w+)"', inspect.getsource(metrics)):
-        assert f"`{name}`" in text
-    for name in re.findall(r'_metric\("(\w+)"', inspect.getsource(health_routes)):
-        assert f"`distributary_{name}`" in text
+    for module in (metrics, control_metrics):
+        source = inspect.getsource(module)
+        tables = [
+            (kind, name)
+            for kind in ("COUNTERS", "GAUGES", "OUTCOMES", "VIEW_COUNTERS", "VIEW_GAUGES")
+            for name, *_ in getattr(module, kind, ())
+        ]
+        prefix = "publisher_" if module is metrics else ""
+        for kind, name in tables:
+            suffix = "" if "GAUGES" in kind else "_total"
+            assert f"| `distributary_{prefix}{name}{suffix}` | " in text
+        for kind, name in re.findall(r'(gauge|counter|Histogram)\(\s*"(\w+)"', source):
+            assert f"| `distributary_{name}{'_total' if kind == 'counter' else ''}` | " in text
 
 
-def test_a_metric_is_read_with_its_labels() -> None:
-    text = (
-        "# HELP a_ms How long.\n# TYPE a_ms histogram\n"
-        'a_ms_bucket{view="v",le="1"} 2\na_ms_sum{view="v"} 3\na_ms_count{view="v"} 2\n'
-        "# HELP b_total How many.\n# TYPE b_total counter\nb_total 7\n"
-    )
-    assert metrics_page.parse(text) == [
-        metrics_page.Metric("a_ms", "histogram", "How long.", ("view",)),
-        metrics_page.Metric("b_total", "counter", "How many.", ()),
+def test_metric_is_described_with_its_labels() -> None:
+    delays = Histogram("a_ms", "How long.")
+    delays.add({"view": "v"}, [(1, 2)], total=3, count=2)
+    assert metrics_page.describe([delays.family, counter("b", "How many.", [({}, 7)])]) == [
+        metrics_page.Metric("distributary_a_ms", "histogram", "How long.", ("view",)),
+        metrics_page.Metric("distributary_b_total", "counter", "How many.", ()),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from tests.support.fake_hub import hub_of
 from tests.support.fake_view import FakeView
 
+from distributary.httpd.prometheus_text import render
 from distributary.publisher import metrics
 from distributary.publisher.metrics import SILENT_MS, WINDOW, Latency, heard, place_of
 
@@ -71,19 +72,19 @@ async def told(pid: int) -> dict[str, Any]:
 
 
 async def test_every_series_has_its_process() -> None:
-    text = metrics.prometheus([await told(11), await told(12)])
+    text = render(metrics.families([await told(11), await told(12)]))
     lines = text.splitlines()
     samples = [line for line in lines if not line.startswith("#")]
     assert samples
-    assert all(re.match(r'\w+\{process="1[12]"(,.*)?\} \d+$', line) for line in samples)
+    assert all(re.match(r'\w+\{(.*,)?process="1[12]"(,.*)?\} [\d.e+]+$', line) for line in samples)
     assert len({line.rsplit(" ", 1)[0] for line in samples}) == len(samples)
-    assert 'distributary_publisher_closes_total{process="12",code="1009"} 1' in lines
-    assert 'distributary_publisher_publishes_total{process="11",outcome="written"} 3' in lines
-    assert 'distributary_publisher_delay_ms_count{process="11",view="o\\"dds"} 1' in lines
+    assert 'distributary_publisher_closes_total{code="1009",process="12"} 1.0' in lines
+    assert 'distributary_publisher_publishes_total{outcome="written",process="11"} 3.0' in lines
+    assert 'distributary_publisher_delay_ms_count{process="11",view="o\\"dds"} 1.0' in lines
 
 
 async def test_a_metric_is_told_of_once_and_its_samples_stand_together() -> None:
-    text = metrics.prometheus([await told(11), await told(12)])
+    text = render(metrics.families([await told(11), await told(12)]))
     seen: list[str] = []
     for line in text.splitlines():
         name = line.split()[2] if line.startswith("#") else re.split(r"[{ ]", line)[0]
@@ -94,7 +95,7 @@ async def test_a_metric_is_told_of_once_and_its_samples_stand_together() -> None
 
 
 def test_a_process_of_another_version_may_say_less() -> None:
-    assert 'distributary_publisher_connections{process="7"} 0' in metrics.prometheus([{"pid": 7}])
+    assert 'distributary_publisher_connections{process="7"} 0.0' in render(metrics.families([{"pid": 7}]))
 
 
 async def test_describe_is_json() -> None:

@@ -19,6 +19,7 @@ from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.cors import Cors, OriginPolicy
 from distributary.httpd.listener import Listener
+from distributary.httpd.prometheus_text import metrics_response
 from distributary.httpd.request_audit import audit_middleware
 from distributary.httpd.response_headers import add_safe_headers
 from distributary.publisher import metrics
@@ -170,8 +171,7 @@ class HttpServer:
         return web.json_response(metrics.describe(self._hub, self._stats, self._id))
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        text = metrics.prometheus(await self._told())
-        return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        return metrics_response(metrics.families(await self._told()))
 
     async def _told(self) -> list[Mapping[str, Any]]:
         """What all processes of this port say of themselves."""

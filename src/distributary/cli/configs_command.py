@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from distributary.cli.command_line import Args, combine, group
+from distributary.cli.command_line import Args, combine, group, print_result, print_rows
 from distributary.cli.kafka_options import KafkaGroup, cluster_of, cluster_options, settings_of
-from distributary.cli.output import print_result, print_rows
 from distributary.errors import UsageError
 
 _KINDS = ("topic", "broker", "group")

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, command, load_config
+from distributary.cli.command_line import Args, command, load_config, print_note
 from distributary.cli.kafka_options import cluster_of, cluster_options, settings_of
-from distributary.cli.output import print_note
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, check_exclusive, group
+from distributary.cli.command_line import (
+    Args,
+    check_exclusive,
+    columns,
+    group,
+    print_json,
+    print_result,
+    print_rows,
+)
 from distributary.cli.kafka_options import KafkaGroup, cluster_of, cluster_options, names_argument, names_of
-from distributary.cli.output import columns, print_json, print_result, print_rows
 from distributary.errors import UsageError
 
 if TYPE_CHECKING:

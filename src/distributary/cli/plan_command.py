@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from distributary.cli.command_line import Args, command
-from distributary.cli.output import columns, print_json
+from distributary.cli.command_line import Args, columns, command, print_json
 from distributary.errors import UsageError
 from distributary.kafka.capacity import Load, size
 

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, check_exclusive, command, load_config
+from distributary.cli.command_line import (
+    Args,
+    check_exclusive,
+    command,
+    load_config,
+    print_json,
+    print_result,
+)
 from distributary.cli.kafka_options import FILE, cluster_of, cluster_options, settings_of
-from distributary.cli.output import print_json, print_result
 from distributary.errors import KafkaUnavailable, UsageError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from distributary.cli.command_line import Args, command
-from distributary.cli.output import columns, print_json
+from distributary.cli.command_line import Args, columns, command, print_json
 
 REQUEST_TIMEOUT = 5.0
 """Seconds to wait for the control API."""

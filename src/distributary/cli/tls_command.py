@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distributary.cli.command_line import Args, group, load_config
-from distributary.cli.output import print_json
+from distributary.cli.command_line import Args, group, load_config, print_json
 
 if TYPE_CHECKING:
     from distributary.config import Config

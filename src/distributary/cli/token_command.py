@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, combine, group, load_config
-from distributary.cli.output import columns, print_json
+from distributary.cli.command_line import Args, columns, combine, group, load_config, print_json
 
 if TYPE_CHECKING:
     from distributary.auth import Grant

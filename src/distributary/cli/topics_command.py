@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, combine, group, load_config
+from distributary.cli.command_line import (
+    Args,
+    columns,
+    combine,
+    group,
+    load_config,
+    print_json,
+    print_note,
+    print_result,
+    print_rows,
+)
 from distributary.cli.kafka_options import (
     KafkaGroup,
     cluster_of,
@@ -15,7 +25,6 @@ from distributary.cli.kafka_options import (
     names_of,
     settings_of,
 )
-from distributary.cli.output import columns, print_json, print_note, print_result, print_rows
 from distributary.errors import TopicError, UsageError
 
 if TYPE_CHECKING:

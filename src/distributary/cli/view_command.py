@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distributary.cli.command_line import Args, Option, combine, group
-from distributary.cli.output import columns, print_json
+from distributary.cli.command_line import Args, Option, columns, combine, group, print_json
 from distributary.config.settings_table import VIEW
 
 if TYPE_CHECKING:

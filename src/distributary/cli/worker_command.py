@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from distributary.cli.command_line import Args, group, load_config
+from distributary.cli.command_line import Args, group, load_config, print_json, print_rows
 from distributary.cli.kafka_options import cluster_of, cluster_options
-from distributary.cli.output import print_json, print_rows
 from distributary.errors import UsageError
 
 _WAIT = 40.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.cli.settings_help import default, kind
+from distributary.cli.settings_commands import default, kind
 from distributary.config.coerce import bounds
 from distributary.config.loader import EXAMPLE
 from distributary.config.overrides import NOT_SETTINGS

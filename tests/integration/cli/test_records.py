@@ -49,4 +49,4 @@ def test_wrong_command_line_is_refused(run: Run, filled: str, tmp_path: Path) ->
     run("records", "delete", "--offset-json-file", "o.json").bad("o.json", '"partitions"', status=2)
     rows = {"partitions": [{"topic": filled, "partition": 0, "offset": 99}]}
     (tmp_path / "o.json").write_text(json.dumps(rows))
-    run("records", "delete", "--offset-json-file", "o.json").bad("ends at 5")
+    run("records", "delete", "--offset-json-file", "o.json").bad("beyond the end, 5")

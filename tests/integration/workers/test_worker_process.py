@@ -223,7 +223,7 @@ def test_dead_letters_and_a_stop_that_finishes_what_is_in_hand(make_crew: Callab
     [
         (("functions:dubble", "--topic", "TOPIC"), "has no 'dubble'"),
         (("functions:double", "--topic", "w.none"), "w.none"),
-        (("functions:double", "--topic", "TOPIC", "--exactly-once"), "--exactly-once needs --to"),
+        (("functions:double", "--topic", "TOPIC", "--exactly-once"), "--exactly-once requires --to"),
         (("functions:double", "--topic", "TOPIC", "--group", "no"), "does not follow the convention [A-Z]+"),
     ],
 )

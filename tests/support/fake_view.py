@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from distributary.kafka.outgoing_record import OutgoingRecord
-from distributary.kafka.topic_writer import Written
+from distributary.kafka.record_producer import Delivered
 from distributary.model.build import Build
 from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
@@ -153,10 +153,10 @@ class FakeTopicWriter:
         """What was in them."""
         return [record.value for record in self.records]
 
-    async def produce(self, record: OutgoingRecord) -> Written:
+    async def produce(self, record: OutgoingRecord) -> Delivered:
         """Take one."""
         self.records.append(record)
-        return Written(record.topic, 0, len(self.records) - 1, 0)
+        return Delivered(record.topic, 0, len(self.records) - 1, 0)
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:

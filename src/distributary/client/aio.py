@@ -1,10 +1,8 @@
-"""The producer and the consumer for asyncio: the synchronous ones, with a thread each."""
+"""The producer and the consumer for asyncio, with a thread each."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import threading
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -14,34 +12,30 @@ from functools import partial
 from typing import Any, TypeVar
 
 from distributary.client.configuration import Source
-from distributary.client.connect import SLICE
-from distributary.client.consumer import Consumer, Moved
-from distributary.client.delivery import Outlet
-from distributary.client.initial_offsets import Start
-from distributary.client.offset_tracker import Place
-from distributary.client.record import Headers, Record, Sent, outgoing_record
+from distributary.client.connect import ConfiguredProducer
+from distributary.client.consumer import Consumer, RebalanceCallback
+from distributary.client.consumer_offsets import Start
+from distributary.client.record import Headers, Record, Sent, outgoing_record, sent
 from distributary.client.topic_rules import router_of
-from distributary.errors import DistributaryError, KafkaClientError, KafkaUnavailable
+from distributary.errors import KafkaClientError
+from distributary.kafka.record_producer import SLICE, AsyncRecordProducer
+from distributary.kafka.topics import PartitionId
 
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 class AsyncProducer:
     """Writes records to Kafka from one event loop; `send` returns when the record is acknowledged.
 
-    Several sends may be under way, and are queued in the order of the calls. ``producer.type`` means
-    nothing here: who does not want to wait makes a task. Use it with ``async with``.
+    Several sends may be under way; they are queued in the order of the calls. ``producer.type`` has no effect
+    here: create a task not to wait. Use it with ``async with``.
     """
 
     def __init__(self, source: Source) -> None:
-        self._outlet = Outlet(source)
-        self._router = router_of(self._outlet.config)
+        self._core = ConfiguredProducer(source)
+        self._producer = AsyncRecordProducer(self._core, "async-producer")
+        self._router = router_of(self._core.config)
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="async-producer", daemon=True)
-        self._thread.start()
 
     async def send(
         self,
@@ -53,51 +47,32 @@ class AsyncProducer:
         headers: Headers | None = None,
         timestamp: int | datetime | None = None,
     ) -> Sent:
-        """As `Producer.send`. A caller that is cancelled does not take its record back."""
-        if self._closing.is_set():
-            raise KafkaClientError("the producer is closed", hint="Make another one")
-        one = self._router.route(outgoing_record(topic, value, key, partition, headers, timestamp))
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Sent] = loop.create_future()
-
-        def settle(result: Sent | DistributaryError) -> None:
-            if done.done():
-                return
-            if isinstance(result, DistributaryError):
-                done.set_exception(result)
-            else:
-                done.set_result(result)
-
-        def heard(result: Sent | DistributaryError) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, result)
-
-        async with self._turns[one.topic]:  # in turn, so that the order of the calls stays
-            if not self._outlet.knows(one.topic):
-                await asyncio.to_thread(self._outlet.look_up, one)
-            deadline = time.monotonic() + self._outlet.max_block
-            while not self._outlet.queue(one, heard):
+        """As `Producer.send`. Cancelling the call does not take the record back."""
+        if self._producer.closed:
+            raise KafkaClientError("the producer is closed", hint="Create a new one")
+        record = self._router.route(outgoing_record(topic, value, key, partition, headers, timestamp))
+        async with self._turns[record.topic]:  # one after the other, which keeps the order of the calls
+            if not self._core.knows(record.topic):
+                await asyncio.to_thread(self._core.look_up, record)
+            deadline = time.monotonic() + self._core.max_block
+            while (report := self._producer.queue(record)) is None:
                 if time.monotonic() > deadline:
-                    raise KafkaUnavailable(
-                        f"writing {one} failed: there was no room for it within {self._outlet.max_block:g} s",
-                        hint="Check that Kafka answers, or raise buffer.memory or max.block.ms",
-                    )
+                    raise self._core.no_room(record)
                 await asyncio.sleep(SLICE / 10)
-        return await done
+        return sent(await report)
 
-    async def send_string(self, topic: str, text: str, **words: Any) -> Sent:
-        """As `send`, with a text that is written as UTF-8."""
-        return await self.send(topic, text.encode(), **words)
+    async def send_string(self, topic: str, text: str, **options: Any) -> Sent:
+        """As `send`, with a string that is written as UTF-8."""
+        return await self.send(topic, text.encode(), **options)
 
     sendString = send_string
 
     async def close(self) -> None:
         """Wait until every record is acknowledged or has failed, and end."""
-        if not self._closing.is_set():
-            while await asyncio.to_thread(self._flush):
+        if not self._producer.closed:
+            while await self._producer.flush(SLICE):
                 pass
-            self._closing.set()
-            await asyncio.to_thread(self._thread.join)
+            await self._producer.close()
 
     async def __aenter__(self) -> AsyncProducer:
         return self
@@ -105,26 +80,12 @@ class AsyncProducer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _flush(self) -> int:
-        try:
-            return self._outlet.flush(SLICE)
-        except DistributaryError as error:  # each record that waits is told of its end too
-            log.error("%s", error)
-            return len(self._outlet.handle)
-
-    def _listen(self) -> None:
-        while not self._closing.is_set():
-            try:
-                self._outlet.serve(SLICE)
-            except DistributaryError as error:  # as above
-                log.error("%s", error)
-
 
 class AsyncConsumer:
-    """Reads records as one of a group, from one event loop; the methods mean what `Consumer`'s do.
+    """Reads records as a member of a group, from one event loop, with the methods of `Consumer`.
 
-    What a cancelled `receive` would have given is given by the next. Callbacks of `subscribe` are called in
-    the consumer's thread. Use it with ``async with``.
+    What a cancelled `receive` would have returned, the next one returns. Callbacks of `subscribe` are called
+    in the consumer's thread. Use it with ``async with``.
     """
 
     def __init__(self, source: Source) -> None:
@@ -137,9 +98,9 @@ class AsyncConsumer:
         topics: str | Iterable[str],
         *,
         start: Start = None,
-        on_assigned: Moved | None = None,
-        on_revoked: Moved | None = None,
-        on_lost: Moved | None = None,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
     ) -> None:
         """As `Consumer.subscribe`."""
         await self._call(
@@ -152,13 +113,13 @@ class AsyncConsumer:
         """As `Consumer.receive`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._under_way is None:
-            await self._call(self._consumer.settle)
+            await self._call(self._consumer.mark_read)
         while True:
             left = SLICE if deadline is None else min(SLICE, max(0.0, deadline - time.monotonic()))
             if self._under_way is None:
-                self._under_way = self._start(partial(self._consumer.take, left))
-            # Shielded, since the thread goes on and may find records that must not be lost: who is cancelled
-            # leaves them to the next.
+                self._under_way = self._start(partial(self._consumer.fetch, left))
+            # Shielded, since the thread goes on and may find records that must not be lost: a cancelled call
+            # leaves them to the next one.
             try:
                 found = await asyncio.shield(self._under_way)
             except Exception:
@@ -166,7 +127,7 @@ class AsyncConsumer:
                 raise
             self._under_way = None
             for one in found:
-                self._consumer.give(one)
+                self._consumer.mark_delivered(one)
             if found or (deadline is not None and time.monotonic() >= deadline):
                 return found
 
@@ -182,32 +143,32 @@ class AsyncConsumer:
     pollString = poll_string
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Give one record after another, for ever; a batch counts as read when its last one was handled."""
+        """Yield one record after another, for ever; a batch counts as read when its last one was handled."""
         while True:
             for one in await self.receive():
                 yield one
 
     async def commit(self) -> None:
-        """As `Consumer.commit`: all that `receive` gave, of a loop the whole batch that it is in."""
+        """As `Consumer.commit`: all that `receive` returned; in a loop, the whole current batch."""
         await self._call(self._consumer.commit)
 
     async def seek(self, topic: str, partition: int, offset: int) -> None:
         """As `Consumer.seek`."""
         await self._call(lambda: self._consumer.seek(topic, partition, offset))
 
-    async def pause(self, which: Iterable[Place] | None = None) -> None:
+    async def pause(self, partitions: Iterable[PartitionId] | None = None) -> None:
         """As `Consumer.pause`."""
-        await self._call(lambda: self._consumer.pause(which))
+        await self._call(lambda: self._consumer.pause(partitions))
 
-    async def resume(self, which: Iterable[Place] | None = None) -> None:
+    async def resume(self, partitions: Iterable[PartitionId] | None = None) -> None:
         """As `Consumer.resume`."""
-        await self._call(lambda: self._consumer.resume(which))
+        await self._call(lambda: self._consumer.resume(partitions))
 
-    async def committed(self) -> dict[Place, int]:
+    async def committed(self) -> dict[PartitionId, int]:
         """As `Consumer.committed`."""
         return await self._call(self._consumer.committed)
 
-    async def assignment(self) -> list[Place]:
+    async def assignment(self) -> list[PartitionId]:
         """As `Consumer.assignment`."""
         return await self._call(self._consumer.assignment)
 

@@ -1,4 +1,4 @@
-"""The consumer: from one JSON configuration, one of a group."""
+"""The consumer by one JSON configuration: a member of a group."""
 
 from __future__ import annotations
 
@@ -11,48 +11,56 @@ from typing import Any
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Consumer as Handle
 
-from distributary.client.callback_errors import Raised
 from distributary.client.configuration import Source, read_configuration
-from distributary.client.connect import SLICE, BackgroundErrors, connect, count_partitions
-from distributary.client.initial_offsets import LATEST, Start, begin_at
-from distributary.client.offset_tracker import Place, Progress, places
-from distributary.client.record import Record, record
+from distributary.client.connect import BackgroundErrors, CallbackErrors, connect, count_partitions
+from distributary.client.consumer_offsets import (
+    LATEST,
+    OffsetTracker,
+    Start,
+    partition_ids,
+    set_start_offsets,
+)
+from distributary.client.record import Record, record_of
 from distributary.errors import DistributaryError, GroupRefused, KafkaClientError
 from distributary.kafka.kafka_errors import client_error, recovers_by_itself
+from distributary.kafka.record_producer import SLICE
+from distributary.kafka.topics import PartitionId
 
 log = logging.getLogger(__name__)
 
-Moved = Callable[[list[Place]], None]
-"""Hears of partitions that came or went; called from within a poll."""
+RebalanceCallback = Callable[[list[PartitionId]], None]
+"""Called from within a poll with the partitions that were assigned or taken."""
 
 
 class Consumer:
-    """Reads records of Kafka topics as one of a group. For one thread. Use it with ``with``.
+    """Reads records of Kafka topics as a member of a group. For one thread. Use it with ``with``.
 
-    ``source`` is JSON text, the path of a JSON file, or a dict. A record counts as read when the next poll
-    begins, or the next step of a loop over the consumer: with ``enable.auto.commit`` (the default) such
-    records are committed from time to time and at the end, so after a crash some come again and none is
-    lost. Without it nothing is committed but by `commit`, and where a group begins that has not been there
-    before. Every commit is logged. Only records of committed transactions are read, unless
-    ``isolation.level`` says otherwise.
+    ``source`` is a JSON string, the path of a JSON file, or a dict. A record counts as read when the next
+    poll begins, or the next step of a loop over the consumer: with ``enable.auto.commit`` (the default) such
+    records are committed periodically and at the end, so after a crash some are delivered again and none is
+    lost. Without it nothing is committed but by `commit`, and the start offsets where a group is new to a
+    partition. Every commit is logged. Only records of committed transactions are read by default
+    (``isolation.level``).
     """
 
     def __init__(self, source: Source) -> None:
         self.config = read_configuration(source, "consumer")
         self._background = BackgroundErrors()
-        self._raised = Raised()
-        committed = self._raised.guard(self._committed)
-        self._handle = connect(Handle, self.config, self._background, on_commit=committed)
+        self._callback_errors = CallbackErrors()
+        on_commit = self._callback_errors.wrap(self._on_commit)
+        self._handle = connect(Handle, self.config, self._background, on_commit=on_commit)
         self._timeout = float(self.config.ours.get("default.api.timeout.ms", 60_000)) / 1000
-        self._most = int(self.config.ours.get("max.poll.records", 500))
-        self._auto = self.config.librdkafka.get("enable.auto.commit", "true") == "true"
-        self._progress = Progress()
-        self._begun: dict[Place, int | None] = {}
-        """Partitions that were here once: where they began, until something of them is committed."""
-        self._doubtful: dict[Place, int] = {}
-        """Partitions of which it is not known whether what was given out is committed; its first offset."""
-        self._waiting: list[Record] = []
+        self._max_poll_records = int(self.config.ours.get("max.poll.records", 500))
+        self._auto_commit = self.config.librdkafka.get("enable.auto.commit", "true") == "true"
+        self._offsets = OffsetTracker()
+        self._starts: dict[PartitionId, int | None] = {}
+        """Partitions that were ever assigned: where they started, until something of them is committed."""
+        self._unknown: dict[PartitionId, int] = {}
+        """Partitions for which it is unknown whether what was delivered is committed; its first offset."""
+        self._buffer: list[Record] = []
+        """Records that were polled and not delivered yet."""
         self._error: DistributaryError | None = None
+        """An error met while polling, for the next `receive` that has no records."""
         self._subscribed = False
         self._closed = False
 
@@ -66,182 +74,174 @@ class Consumer:
         topics: str | Iterable[str],
         *,
         start: Start = None,
-        on_assigned: Moved | None = None,
-        on_revoked: Moved | None = None,
-        on_lost: Moved | None = None,
+        on_assigned: RebalanceCallback | None = None,
+        on_revoked: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
     ) -> None:
         """Read these topics, and no others; one that begins with ``^`` is a pattern of names.
 
-        ``start`` says where this consumer begins with each partition when it first gets it: "earliest", a
-        datetime, or offsets by partition (or by (topic, partition)), also where the group has been already;
-        "latest" at the end of those where it has not; None goes on where the group was. In ``on_revoked``
-        what was read may still be committed, in ``on_lost`` no more. Raises `TopicMissing`, and
-        `KafkaUnavailable` when no broker answers within ``default.api.timeout.ms``.
+        ``start`` is where this consumer starts with each partition when it is first assigned: "earliest", a
+        datetime, or offsets by partition (or by (topic, partition)), also if the group has offsets there;
+        "latest" at the end of those where it has none; None continues at the group's offsets. ``on_revoked``
+        may still commit what was read, ``on_lost`` may not. Raises `TopicMissing`, and `KafkaUnavailable` if
+        no broker answers within ``default.api.timeout.ms``.
         """
-        self._open()
-        wanted = [topics] if isinstance(topics, str) else list(topics)
-        named_ones = [name for name in wanted if not name.startswith("^")]
+        self._check_open()
+        requested = [topics] if isinstance(topics, str) else list(topics)
+        names = [name for name in requested if not name.startswith("^")]
         if self.config.librdkafka.get("allow.auto.create.topics") == "true":
-            named_ones = []
-        what = f"subscribing to {', '.join(wanted)}"
-        # A poll brings what was heard, but once there is something to read it would bring that too.
+            names = []
+        what = f"subscribing to {', '.join(requested)}"
+        # A poll reports background errors, but once there is something to read it would return that, too.
         serve = self._handle.poll if not self._subscribed else float
-        for name in named_ones or [""]:
+        for name in names or [""]:
             count_partitions(
                 self._handle, name, what, self.config, self._background, self._timeout, lambda: serve(0)
             )
         self._subscribed = True
-        self._begun.clear()
+        self._starts.clear()
 
-        def assigned(_: Handle, came: list[TopicPartition]) -> None:
-            self._assigned(came, start)
-            _tell(on_assigned, came)
+        def assigned(_: Handle, partitions: list[TopicPartition]) -> None:
+            self._on_assigned(partitions, start)
+            _notify(on_assigned, partitions)
 
-        def revoked(_: Handle, gone: list[TopicPartition]) -> None:
-            _tell(on_revoked, gone)
-            self._forget(gone)
+        def revoked(_: Handle, partitions: list[TopicPartition]) -> None:
+            _notify(on_revoked, partitions)
+            self._forget(partitions)
 
-        def lost(_: Handle, gone: list[TopicPartition]) -> None:
-            _tell(on_lost, gone)
-            self._forget(gone)
+        def lost(_: Handle, partitions: list[TopicPartition]) -> None:
+            _notify(on_lost, partitions)
+            self._forget(partitions)
 
-        heard = {"on_assign": assigned, "on_revoke": revoked, "on_lost": lost}
-        guarded = {name: self._raised.guard(callback) for name, callback in heard.items()}
-        self._do(what, lambda: self._handle.subscribe(wanted, **guarded))
+        callbacks = {"on_assign": assigned, "on_revoke": revoked, "on_lost": lost}
+        wrapped = {name: self._callback_errors.wrap(callback) for name, callback in callbacks.items()}
+        self._call(what, lambda: self._handle.subscribe(requested, **wrapped))
 
     def unsubscribe(self) -> None:
-        """Leave the topics to the rest of the group."""
-        self._do("unsubscribing", self._handle.unsubscribe)
+        """Leave the topics to the other members of the group."""
+        self._call("unsubscribing", self._handle.unsubscribe)
 
     def receive(self, timeout: float | None = None) -> list[Record]:
-        """Wait for records, up to ``timeout`` seconds, and give those that are there.
+        """Wait for records for up to ``timeout`` seconds (None: for ever; Ctrl-C ends it); return them.
 
-        There is one at least, unless the time is over; at most ``max.poll.records``. None waits for ever,
-        and Ctrl-C ends it.
+        There is at least one, unless the time is over, and at most ``max.poll.records``.
         """
-        self.settle()
-        found = self.take(timeout)
-        for one in found:
-            self.give(one)
-        return found
+        self.mark_read()
+        records = self.fetch(timeout)
+        for record in records:
+            self.mark_delivered(record)
+        return records
 
     def poll(self, timeout_ms: float = -1) -> list[bytes]:
-        """As `receive`, in milliseconds, a negative time waits for ever; the values. No value: empty."""
+        """As `receive`, in milliseconds (negative: for ever); returns the values, b"" for none."""
         return [one.value or b"" for one in self.receive(None if timeout_ms < 0 else timeout_ms / 1000)]
 
     def poll_string(self, timeout_ms: float = -1) -> list[str]:
-        """As `poll`, with the values as text; what is not UTF-8 shows as U+FFFD, as in Java."""
+        """As `poll`, with the values as strings; what is not UTF-8 becomes U+FFFD, as in Java."""
         return [value.decode(errors="replace") for value in self.poll(timeout_ms)]
 
     pollString = poll_string
 
     def __iter__(self) -> Iterator[Record]:
-        """Give one record after another, for ever."""
+        """Yield one record after another, for ever."""
         while True:
-            self.settle()
-            if not self._waiting:
-                self._waiting = self.take()
-            one = self._waiting.pop(0)
-            self.give(one)
-            yield one
+            self.mark_read()
+            if not self._buffer:
+                self._buffer = self.fetch()
+            record = self._buffer.pop(0)
+            self.mark_delivered(record)
+            yield record
 
     def commit(self) -> None:
-        """Commit all that was given out; return when Kafka has it.
+        """Commit all that was delivered; returns when Kafka has confirmed it.
 
-        Raises `GroupRefused` when the partitions have gone to others meanwhile: they read it again.
+        Raises `GroupRefused` if the partitions were assigned to other members, which read it again.
         """
-        self._open()
-        given = self.given_out()
-        if given:
-            self._do("committing", lambda: self._handle.commit(offsets=given, asynchronous=False))
-            self.committed_elsewhere()
+        self._check_open()
+        offsets = self.delivered_offsets()
+        if offsets:
+            self._call("committing", lambda: self._handle.commit(offsets=offsets, asynchronous=False))
+            self.mark_committed()
 
-    def committed_elsewhere(self) -> None:
-        """Take note that a transaction has committed what was given out."""
-        self._log(self.given_out())
-        self._progress.committed()
+    def mark_committed(self) -> None:
+        """What was delivered has been committed, for example by a transaction."""
+        self._log_commit(self.delivered_offsets())
+        self._offsets.committed()
 
-    def given_out(self) -> list[TopicPartition]:
-        """The positions after what was given out since the last commit, as librdkafka has them."""
-        return self._progress.given()
+    def delivered_offsets(self) -> list[TopicPartition]:
+        """The offsets after what was delivered since the last commit, as librdkafka has them."""
+        return self._offsets.delivered_offsets()
 
     def group_metadata(self) -> Any:
-        """The group's state as a transaction needs it."""
+        """The group's metadata as a transaction needs them."""
         return self._handle.consumer_group_metadata()
 
-    def committed(self) -> dict[Place, int]:
-        """What the group has committed of the partitions that are read here; -1001: nothing yet."""
-        found = self._do(
-            "reading the committed offsets",
-            lambda: self._handle.committed(self._handle.assignment(), timeout=self._timeout),
-        )
+    def committed(self) -> dict[PartitionId, int]:
+        """The group's committed offsets of the assigned partitions; -1001: none yet."""
+        found = self._committed_offsets(self._handle.assignment())
         return {(one.topic, one.partition): one.offset for one in found}
 
-    def assignment(self) -> list[Place]:
-        """The partitions that are read here."""
-        return sorted(places(self._handle.assignment()))
+    def assignment(self) -> list[PartitionId]:
+        """The partitions that are assigned to this consumer."""
+        return sorted(partition_ids(self._handle.assignment()))
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Go on from an offset of a partition that is read here."""
-        place = (topic, partition)
+        """Continue at an offset of an assigned partition."""
+        target = (topic, partition)
         what = f"seeking to offset {offset} of topic {topic} partition {partition}"
-        if place not in self.assignment():
-            raise GroupRefused(f"{what} failed: it is not read here", hint="Wait for on_assigned")
-        self._waiting = [one for one in self._waiting if (one.topic, one.partition) != place]
-        self._progress.forget([place])
-        self._do(what, lambda: self._handle.seek(TopicPartition(topic, partition, offset)))
+        if target not in self.assignment():
+            raise GroupRefused(f"{what} failed: it is not assigned here", hint="Wait for on_assigned")
+        self._buffer = [one for one in self._buffer if (one.topic, one.partition) != target]
+        self._offsets.forget([target])
+        self._call(what, lambda: self._handle.seek(TopicPartition(topic, partition, offset)))
 
     def rewind(self, records: Iterable[Record]) -> None:
-        """Go back to before these records, as far as their partitions are still read here."""
-        first: dict[Place, int] = {}
+        """Go back to before these records, in partitions that are still assigned here."""
+        first: dict[PartitionId, int] = {}
         for one in records:
-            place = one.topic, one.partition
-            first[place] = min(one.offset, first.get(place, one.offset))
-        for place in first.keys() & set(self.assignment()):
-            self.seek(*place, first[place])
+            partition = one.topic, one.partition
+            first[partition] = min(one.offset, first.get(partition, one.offset))
+        for partition in first.keys() & set(self.assignment()):
+            self.seek(*partition, first[partition])
 
-    def doubt(self, records: Iterable[Record]) -> None:
-        """Take note that it is not known whether these records are committed; `find_out` is to say."""
+    def mark_unknown(self, records: Iterable[Record]) -> None:
+        """It is unknown whether these records are committed, until `resolve_unknown`."""
         for one in records:
-            self._doubtful.setdefault((one.topic, one.partition), one.offset)
-        self._progress.forget(self._doubtful)
+            self._unknown.setdefault((one.topic, one.partition), one.offset)
+        self._offsets.forget(self._unknown)
 
-    def find_out(self) -> None:
-        """Go on where the group is with what `doubt` was told of, as far as it is still read here.
+    def resolve_unknown(self) -> None:
+        """Continue at the group's offsets in the partitions of `mark_unknown` that are still assigned here.
 
-        What was to be committed must be decided by now: see `Producer.prepare`.
+        The transaction in question must be complete by now: see `Producer.prepare`.
         """
-        here = self._doubtful.keys() & set(self.assignment())
+        here = self._unknown.keys() & set(self.assignment())
         if here:
-            asked = [TopicPartition(*place) for place in sorted(here)]
-            found = self._do(
-                "reading the committed offsets", lambda: self._handle.committed(asked, timeout=self._timeout)
-            )
-            for one in found:
-                first = self._doubtful[one.topic, one.partition]
+            for one in self._committed_offsets([TopicPartition(*partition) for partition in sorted(here)]):
+                first = self._unknown[one.topic, one.partition]
                 self.seek(one.topic, one.partition, one.offset if one.offset >= 0 else first)
-        self._doubtful.clear()
+        self._unknown.clear()
 
-    def pause(self, which: Iterable[Place] | None = None) -> None:
-        """Read no more of these partitions (None: of all) until `resume`; the group keeps them here."""
-        chosen = self._chosen(which)
-        self._do("pausing", lambda: self._handle.pause(chosen))
+    def pause(self, partitions: Iterable[PartitionId] | None = None) -> None:
+        """Stop reading these partitions (None: all) until `resume`; they stay assigned here."""
+        chosen = self._topic_partitions(partitions)
+        self._call("pausing", lambda: self._handle.pause(chosen))
 
-    def resume(self, which: Iterable[Place] | None = None) -> None:
+    def resume(self, partitions: Iterable[PartitionId] | None = None) -> None:
         """Read these partitions (None: all) again."""
-        chosen = self._chosen(which)
-        self._do("resuming", lambda: self._handle.resume(chosen))
+        chosen = self._topic_partitions(partitions)
+        self._call("resuming", lambda: self._handle.resume(chosen))
 
     def close(self, *, read: bool = True) -> None:
-        """Leave the group. What was given out counts as read, unless ``read`` is false. Again: nothing."""
+        """Leave the group; with ``read``, what was delivered counts as read. A second call does nothing."""
         if not self._closed:
             if read:
-                self.settle()
+                self.mark_read()
             try:
                 self._handle.close()  # on_revoked may still commit
             finally:
                 self._closed = True
-            self._raised.again()
+            self._callback_errors.raise_first()
 
     def __enter__(self) -> Consumer:
         return self
@@ -253,125 +253,132 @@ class Consumer:
 
     # --- reading --------------------------------------------------------------------------------------------
 
-    def take(self, timeout: float | None = None) -> list[Record]:
-        """As `receive`, but the records are not given out yet: see `give`."""
-        self._open()
+    def fetch(self, timeout: float | None = None) -> list[Record]:
+        """As `receive`, but the records are not delivered yet: see `mark_delivered`."""
+        self._check_open()
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not self._waiting:
+        while not self._buffer:
             if self._error is not None:
                 error, self._error = self._error, None
                 raise error
             left = SLICE if deadline is None else min(SLICE, max(0.0, deadline - time.monotonic()))
-            # One by one: when the group moves between two of them, those of lost partitions are dropped from
-            # what is waiting, and whatever comes after is good. A call for many does not tell them apart.
+            # One by one: if a rebalance happens between two of them, the buffered records of lost partitions
+            # are dropped, and those that follow are valid. A call for many does not tell them apart.
             message = self._handle.poll(left)
             while message is not None:
-                self._take_in(message)
-                message = self._handle.poll(0) if len(self._waiting) < self._most else None
-            self._raised.again()
-            if self._waiting:
+                self._take(message)
+                message = self._handle.poll(0) if len(self._buffer) < self._max_poll_records else None
+            self._callback_errors.raise_first()
+            if self._buffer:
                 break
-            if refused := self._background.refusal("reading", self.config.servers):
-                raise refused
+            if refusal := self._background.refusal("reading", self.config.servers):
+                raise refusal
             if self._error is None and deadline is not None and time.monotonic() >= deadline:
                 break
-        found, self._waiting = self._waiting, []
-        return found
+        records, self._buffer = self._buffer, []
+        return records
 
-    def _take_in(self, message: Message) -> None:
+    def _take(self, message: Message) -> None:
         error = message.error()
         if error is None:
-            self._waiting.append(record(message))
+            self._buffer.append(record_of(message))
         elif error.code() == KafkaError._MAX_POLL_EXCEEDED:
             log.warning("group %s: %s", self.group, error.str())
         elif not recovers_by_itself(error) and self._error is None:
             topic = message.topic()
             what = f"reading topic {topic} partition {message.partition()}" if topic else "reading"
-            what += f" as group {self.group}"
-            self._error = client_error(error, what, self.config.servers)
+            self._error = client_error(error, f"{what} as group {self.group}", self.config.servers)
 
-    def give(self, one: Record) -> None:
-        """Take note that a record is given out: `commit` may commit it."""
-        self._progress.give(one)
+    def mark_delivered(self, record: Record) -> None:
+        """A record was delivered: `commit` may commit it."""
+        self._offsets.delivered(record)
 
-    def settle(self) -> None:
-        """Take note that what was given out before is read now."""
-        read = self._progress.settle()
-        if read and self._auto:
+    def mark_read(self) -> None:
+        """All records that were delivered before count as read."""
+        read = self._offsets.mark_read()
+        if read and self._auto_commit:
             try:
                 self._handle.store_offsets(offsets=read)
-            except KafkaException as error:  # one of them went to another member meanwhile
-                log.debug("group %s: offsets not kept: %s", self.group, error)
-            self._progress.committed()
+            except KafkaException as error:  # one of them was assigned to another member
+                log.debug("group %s: offsets not stored: %s", self.group, error)
+            self._offsets.committed()
 
-    # --- the group's moves ----------------------------------------------------------------------------------
+    # --- rebalances and commits -----------------------------------------------------------------------------
 
-    def _assigned(self, came: list[TopicPartition], start: Start) -> None:
-        fresh = []
-        for one in came:
-            at = self._begun.get((one.topic, one.partition), OFFSET_INVALID)
-            if at == OFFSET_INVALID:
-                fresh.append(one)
-            elif at is not None:  # nothing was committed, so the group does not know where we began
-                one.offset = at
+    def _on_assigned(self, partitions: list[TopicPartition], start: Start) -> None:
+        new = []
+        for one in partitions:
+            offset = self._starts.get((one.topic, one.partition), OFFSET_INVALID)
+            if offset == OFFSET_INVALID:
+                new.append(one)
+            elif offset is not None:  # nothing was committed, so the group does not know where we started
+                one.offset = offset
         if start is None and self.config.librdkafka.get("auto.offset.reset", "latest") in LATEST:
             start = "latest"
         try:
-            begun = begin_at(self._handle, fresh, start, self._timeout)
-            for one in fresh:
-                self._begun[one.topic, one.partition] = one.offset if one.offset != OFFSET_INVALID else None
-            if begun:
-                # Otherwise a crash before the first commit would begin elsewhere, and pass records over.
-                self._handle.commit(offsets=begun, asynchronous=False)
-                self._log(begun)
+            starts = set_start_offsets(self._handle, new, start, self._timeout)
+            for one in new:
+                known = one.offset != OFFSET_INVALID
+                self._starts[one.topic, one.partition] = one.offset if known else None
+            if starts:
+                # Otherwise a crash before the first commit would start elsewhere and skip records.
+                self._handle.commit(offsets=starts, asynchronous=False)
+                self._log_commit(starts)
         except KafkaException as error:
-            told = client_error(error.args[0], f"beginning at {start}", self.config.servers)
-            if isinstance(told, GroupRefused):  # the partitions are about to be shared out again
-                log.warning("%s", told)
+            found = client_error(error.args[0], f"starting at {start}", self.config.servers)
+            if isinstance(found, GroupRefused):  # another rebalance is under way
+                log.warning("%s", found)
             else:
-                self._error = told
+                self._error = found
         strategy = self.config.librdkafka.get("partition.assignment.strategy", "")
         if strategy == "cooperative-sticky" or self.config.librdkafka.get("group.protocol") == "consumer":
-            self._handle.incremental_assign(came)
+            self._handle.incremental_assign(partitions)
         else:
-            self._handle.assign(came)
+            self._handle.assign(partitions)
 
-    def _forget(self, gone: list[TopicPartition]) -> None:
-        self._progress.forget(places(gone))
-        held = set(places(gone))
-        for place in held:
-            self._doubtful.pop(place, None)
-        self._waiting = [one for one in self._waiting if (one.topic, one.partition) not in held]
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        gone = set(partition_ids(partitions))
+        self._offsets.forget(gone)
+        for partition in gone:
+            self._unknown.pop(partition, None)
+        self._buffer = [one for one in self._buffer if (one.topic, one.partition) not in gone]
 
-    def _committed(self, error: KafkaError | None, found: list[TopicPartition]) -> None:
+    def _on_commit(self, error: KafkaError | None, offsets: list[TopicPartition]) -> None:
         if error is None:
-            self._log(found)
+            self._log_commit(offsets)
         elif error.code() != KafkaError._NO_OFFSET:
-            log.warning("%s", client_error(error, f"committing for group {self.group}", self.config.servers))
+            what = f"committing for group {self.group}"
+            log.warning("%s", client_error(error, what, self.config.servers))
 
-    def _log(self, found: list[TopicPartition]) -> None:
-        kept = [one for one in found if one.offset >= 0]
-        self._begun.update(dict.fromkeys(places(kept)))
-        if kept:
-            told = ", ".join(f"{one.topic}/{one.partition}@{one.offset}" for one in kept)
-            log.info("group %s committed %s", self.group, told)
+    def _log_commit(self, offsets: list[TopicPartition]) -> None:
+        committed = [one for one in offsets if one.offset >= 0]
+        self._starts.update(dict.fromkeys(partition_ids(committed)))
+        if committed:
+            listed = ", ".join(f"{one.topic}/{one.partition}@{one.offset}" for one in committed)
+            log.info("group %s committed %s", self.group, listed)
 
-    def _chosen(self, which: Iterable[Place] | None) -> list[TopicPartition]:
-        return [TopicPartition(*place) for place in (self.assignment() if which is None else which)]
+    def _committed_offsets(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        what = "reading the committed offsets"
+        found = self._call(what, lambda: self._handle.committed(partitions, timeout=self._timeout))
+        return list(found)
 
-    def _do(self, what: str, call: Callable[[], Any]) -> Any:
+    def _topic_partitions(self, partitions: Iterable[PartitionId] | None) -> list[TopicPartition]:
+        chosen = self.assignment() if partitions is None else partitions
+        return [TopicPartition(*partition) for partition in chosen]
+
+    def _call(self, what: str, call: Callable[[], Any]) -> Any:
         try:
-            done = call()
+            result = call()
         except KafkaException as error:
             raise client_error(error.args[0], f"{what} (group {self.group})", self.config.servers) from None
-        self._raised.again()
-        return done
+        self._callback_errors.raise_first()
+        return result
 
-    def _open(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
-            raise KafkaClientError("the consumer is closed", hint="Make another one")
+            raise KafkaClientError("the consumer is closed", hint="Create a new one")
 
 
-def _tell(moved: Moved | None, found: list[TopicPartition]) -> None:
-    if moved is not None and found:
-        moved(places(found))
+def _notify(callback: RebalanceCallback | None, partitions: list[TopicPartition]) -> None:
+    if callback is not None and partitions:
+        callback(partition_ids(partitions))

@@ -1,4 +1,4 @@
-"""Consume, transform, produce: each record of the input counts exactly once in the output."""
+"""Consume, transform, produce: each input record takes effect exactly once in the output."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from distributary.errors import ConfigError, TransactionFailed
 
 log = logging.getLogger(__name__)
 
-PAUSE = 0.2
-"""How often it is asked whether to stop while nothing comes, in seconds."""
+STOP_INTERVAL = 0.2
+"""How often ``stop`` is called while there are no records, in seconds."""
 
 
 def exactly_once(
@@ -24,32 +24,32 @@ def exactly_once(
     *,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Give each record to ``handle`` until ``stop`` says so; what it sends with ``producer`` counts once.
+    """Call ``handle`` with each record until ``stop`` is true; what it sends with ``producer`` counts once.
 
     Records come in batches. What was sent for a batch and the batch's offsets are one transaction, so after
-    a crash, a rebalance or a failed transaction the batch comes again and nothing of the first try counts
-    (for readers of committed records; other effects of ``handle`` may come twice). What ``handle`` raises
-    gives the transaction up, puts the consumer back before the batch, and is raised here.
+    a crash, a rebalance or a failed transaction the batch is delivered again and nothing of the first try is
+    visible (to readers of committed records; other effects of ``handle`` may happen twice). An exception of
+    ``handle`` aborts the transaction, moves the consumer back before the batch, and is raised here.
 
-    A commit that stays without an answer is raised, too: whether its batch counts is not known. Call this
-    again, with the same consumer or another, and the same producer or another one with its
-    ``transactional.id``: first that transaction is ended, then reading goes on where the group is.
+    A commit that is not confirmed is raised, too: the outcome of its batch is unknown. Call this again, with
+    the same consumer or another, and the same producer or another one with its ``transactional.id``: first
+    that transaction is completed, then reading continues at the group's offsets.
 
     The consumer needs ``enable.auto.commit`` false and a subscription, the producer a ``transactional.id``.
     """
-    for name, wanted in (("enable.auto.commit", "false"), ("isolation.level", "read_committed")):
-        if consumer.config.librdkafka.get(name) != wanted:
+    for name, required in (("enable.auto.commit", "false"), ("isolation.level", "read_committed")):
+        if consumer.config.librdkafka.get(name) != required:
             raise ConfigError(
-                f"{consumer.config.place}: Properties.{name}: exactly once needs {wanted}",
-                hint=f'Write "{name}": "{wanted}"',
+                f"{consumer.config.place}: Properties.{name}: exactly_once requires {required}",
+                hint=f'Write "{name}": "{required}"',
             )
     try:
         producer.prepare()
     except TransactionFailed as error:
         log.warning("the last records are read again: %s", error)
-    consumer.find_out()
+    consumer.resolve_unknown()
     while not stop():
-        records = consumer.receive(PAUSE)
+        records = consumer.receive(STOP_INTERVAL)
         if not records:
             continue
         transaction: Transaction | None = None
@@ -63,9 +63,9 @@ def exactly_once(
             consumer.rewind(records)
         except BaseException:
             if transaction is not None and transaction.unknown:
-                consumer.doubt(records)
+                consumer.mark_unknown(records)
             else:
                 consumer.rewind(records)
             raise
         else:
-            consumer.committed_elsewhere()
+            consumer.mark_committed()

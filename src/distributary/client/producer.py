@@ -1,22 +1,21 @@
-"""The producer: from one JSON configuration, synchronous unless it says otherwise."""
+"""The producer by one JSON configuration, synchronous by default."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 
 from distributary.client.configuration import Source
-from distributary.client.connect import SLICE
-from distributary.client.delivery import Done, Outlet
-from distributary.client.record import Headers, Sent, outgoing_record
+from distributary.client.connect import ConfiguredProducer
+from distributary.client.record import Headers, Sent, outgoing_record, sent
 from distributary.client.topic_rules import router_of
 from distributary.client.transaction import Transaction, begin, prepare
 from distributary.errors import ConfigError, DistributaryError, KafkaClientError, KafkaUnavailable
 from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_producer import SLICE, Delivered, OnDelivery
 
 log = logging.getLogger(__name__)
 
@@ -25,17 +24,19 @@ class Producer:
     """Writes records to Kafka. Use it with ``with``: leaving the block sends what is queued.
 
     ``source`` is JSON text, the path of a JSON file, or a dict. With ``producer.type`` *sync* (the default)
-    `send` returns when the record is acknowledged and raises when it is not. With *async* it returns None
-    as soon as the record is queued; an error that comes later is raised by the next call, and by `close`.
-    Errors name the record. Threads may share a producer.
+    `send` returns when the record is acknowledged and raises if it is not. With *async* it returns None as
+    soon as the record is queued; a later error is raised by the next call, and by `close`. Errors name the
+    record. Threads may share a producer.
     """
 
     def __init__(self, source: Source) -> None:
-        self._outlet = Outlet(source)
-        self._router = router_of(self._outlet.config)
-        self._async = self._outlet.config.ours.get("producer.type") == "async"
+        self._core = ConfiguredProducer(source)
+        self._router = router_of(self._core.config)
+        self._async = self._core.config.ours.get("producer.type") == "async"
         self._failures: list[DistributaryError] = []
+        """Errors of queued records that no call has raised yet."""
         self._transaction: Transaction | None = None
+        """The transaction whose block is being run."""
         self._closed = False
 
     def send(
@@ -48,26 +49,27 @@ class Producer:
         headers: Headers | None = None,
         timestamp: int | datetime | None = None,
     ) -> Sent | None:
-        """Write one record; return where it is, or None when it is only queued.
+        """Write one record; return where it is, or None if it is only queued.
 
-        Without a partition it goes by its key as the Java client's would (murmur2), without a key to any.
+        Without a partition, its key chooses one as in the Java client (murmur2); without a key any is chosen.
         A value of None is a tombstone. ``timestamp`` is in milliseconds since 1970, or a datetime. A record
         that its topic's schema refuses goes to the dead-letter topic: `Sent.reason` says why.
         """
-        self._open()
-        one = self._router.route(outgoing_record(topic, value, key, partition, headers, timestamp))
+        self._check_open()
+        record = self._router.route(outgoing_record(topic, value, key, partition, headers, timestamp))
         self._raise_failures()
         if self._transaction is not None or self._async:
-            self._put(one, self._noted if self._transaction is None else self._transaction.noted)
-            self._outlet.serve(0)
+            on_delivery = self._on_delivery if self._transaction is None else self._transaction.on_delivery
+            self._queue(record, on_delivery)
+            self._core.poll(0)
             return None
-        result: list[Sent | DistributaryError] = []
-        self._put(one, result.append)
-        while not result:
-            self._outlet.serve(SLICE, f"writing {one}")
-        if isinstance(result[0], DistributaryError):
-            raise result[0]
-        return result[0]
+        reports: list[Delivered | Exception] = []
+        self._queue(record, reports.append)
+        while not reports:
+            self._core.poll(SLICE, record)
+        if isinstance(reports[0], Exception):
+            raise reports[0]
+        return sent(reports[0])
 
     def send_string(
         self,
@@ -79,37 +81,37 @@ class Producer:
         headers: Headers | None = None,
         timestamp: int | datetime | None = None,
     ) -> Sent | None:
-        """As `send`, with a text that is written as UTF-8."""
+        """As `send`, with a string that is written as UTF-8."""
         value = text.encode()
         return self.send(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
 
     sendString = send_string
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until every queued record is acknowledged; raise if one was not, or not in time (seconds)."""
-        self._open()
-        self._drain(timeout)
+        """Wait until every queued record is acknowledged; raises if one was not, or not in time (seconds)."""
+        self._check_open()
+        self._flush_all(timeout)
         self._raise_failures()
 
     def prepare(self) -> None:
-        """End what is still open of this ``transactional.id``, of this producer or of an earlier one.
+        """Complete an open transaction of this ``transactional.id``, of this producer or of an earlier one.
 
-        From here on it counts or it does not. A transaction does this by itself before it begins.
+        After that it is committed or aborted. A transaction does this by itself before it begins.
         """
-        self._transactional()
-        prepare(self._outlet)
+        self._check_transactional()
+        prepare(self._core)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Write all records of a ``with`` block or none of them; needs ``transactional.id``.
 
-        In the block `send` queues. The records count when the block is left; an exception gives them up.
-        Raises `TransactionFailed` when Kafka gave the transaction up: nothing of it counts, try it again.
-        After any other error of the commit it is not known whether it counts: see `prepare`.
+        In the block `send` only queues. Leaving the block commits the records; an exception aborts them.
+        Raises `TransactionFailed` if Kafka aborted the transaction: nothing of it is visible, try it again.
+        After any other error of the commit its outcome is unknown: see `prepare`.
         """
-        self._transactional()
+        self._check_transactional()
         self._raise_failures()
-        with begin(self._outlet) as transaction:
+        with begin(self._core) as transaction:
             self._transaction = transaction
             try:
                 yield transaction
@@ -117,11 +119,11 @@ class Producer:
                 self._transaction = None
 
     def close(self, timeout: float | None = None) -> None:
-        """Send what is queued and end; raise if a record was not acknowledged. Again: nothing."""
+        """Send what is queued and end; raises if a record was not acknowledged. Idempotent."""
         if self._closed:
             return
         self._closed = True
-        self._drain(timeout)
+        self._flush_all(timeout)
         self._raise_failures()
 
     def __enter__(self) -> Producer:
@@ -135,50 +137,42 @@ class Producer:
             return
         try:
             self.close()
-        except DistributaryError as other:  # the first error is the one to tell
+        except DistributaryError as other:  # the first error is the one to raise
             log.error("%s", other)
 
-    def _open(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
-            raise KafkaClientError("the producer is closed", hint="Make another one")
+            raise KafkaClientError("the producer is closed", hint="Create a new one")
 
-    def _transactional(self) -> None:
-        self._open()
-        if "transactional.id" not in self._outlet.config.librdkafka:
+    def _check_transactional(self) -> None:
+        self._check_open()
+        config = self._core.config
+        if "transactional.id" not in config.librdkafka:
             raise ConfigError(
-                f"{self._outlet.config.place}: Properties.transactional.id: missing; transactions need it",
+                f"{config.place}: Properties.transactional.id: missing; transactions need it",
                 hint="Give each producer one of its own, the same after a restart",
             )
         if self._transaction is not None:
             raise KafkaClientError("a transaction is under way already", hint="Leave its block first")
 
-    def _put(self, one: OutgoingRecord, done: Done) -> None:
-        if not self._outlet.knows(one.topic):
-            self._outlet.look_up(one)
-        deadline = time.monotonic() + self._outlet.max_block
-        while not self._outlet.queue(one, done):
-            if time.monotonic() > deadline:
-                raise KafkaUnavailable(
-                    f"writing {one} failed: there was no room for it within {self._outlet.max_block:g} s",
-                    hint="Check that Kafka answers, or raise buffer.memory or max.block.ms",
-                )
-            self._outlet.serve(SLICE)
+    def _queue(self, record: OutgoingRecord, on_delivery: OnDelivery) -> None:
+        if not self._core.knows(record.topic):
+            self._core.look_up(record)
+        if not self._core.queue_within(record, on_delivery, self._core.max_block):
+            raise self._core.no_room(record)
 
-    def _noted(self, result: Sent | DistributaryError) -> None:
-        if isinstance(result, DistributaryError):
-            log.error("%s", result)
-            self._failures.append(result)
+    def _on_delivery(self, report: Delivered | Exception) -> None:
+        if isinstance(report, DistributaryError):
+            log.error("%s", report)
+            self._failures.append(report)
 
-    def _drain(self, timeout: float | None) -> None:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while left := len(self._outlet.handle):
-            self._outlet.flush(SLICE)
-            if deadline is not None and time.monotonic() > deadline:
-                raise KafkaUnavailable(
-                    f"{left} records are not acknowledged by Kafka {self._outlet.config.servers} "
-                    f"after {timeout:g} s",
-                    hint="Check that it runs; they may still arrive",
-                )
+    def _flush_all(self, timeout: float | None) -> None:
+        if left := self._core.flush_all(timeout):
+            raise KafkaUnavailable(
+                f"{left} records are not acknowledged by Kafka {self._core.config.servers} "
+                f"after {timeout or 0:g} s",
+                hint="Check that it runs; they may still arrive",
+            )
 
     def _raise_failures(self) -> None:
         failures, self._failures = self._failures, []

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message
 
 from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_producer import Delivered
 
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 """A name may come several times in a sequence."""
@@ -71,7 +72,12 @@ def outgoing_record(
     )
 
 
-def record(message: Message) -> Record:
+def sent(delivered: Delivered) -> Sent:
+    """Where a delivered record is."""
+    return Sent(delivered.topic, delivered.partition, delivered.offset, delivered.reason)
+
+
+def record_of(message: Message) -> Record:
     """A message of librdkafka's as a record."""
     headers: Any = message.headers() or ()
     return Record(

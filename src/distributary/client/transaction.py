@@ -1,4 +1,4 @@
-"""Transactions: records, and the offsets of what they were made from, count together or not at all."""
+"""Transactions: records and the offsets of their input are committed together or not at all."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
 
-from distributary.client.connect import SLICE
-from distributary.client.delivery import Outlet
-from distributary.client.record import Sent
+from distributary.client.connect import ConfiguredProducer, Unconfirmed
 from distributary.errors import DistributaryError, TransactionFailed
 from distributary.kafka.kafka_errors import client_error
+from distributary.kafka.record_producer import SLICE, Delivered
 
 if TYPE_CHECKING:
     from distributary.client.consumer import Consumer
@@ -23,74 +22,74 @@ log = logging.getLogger(__name__)
 
 Call = Callable[[float], None]
 
-_UNKNOWN = (
-    "Whether it counts is not known. The next transaction finds out, of this producer or of another one with "
-    "the same transactional.id; then read on from what the group has committed, as exactly_once does"
+_OUTCOME_UNKNOWN = (
+    "Its outcome is unknown. The next transaction of this producer, or of another one with the same "
+    "transactional.id, resolves it; then read on from what the group has committed, as exactly_once does"
 )
 
 
 class Transaction:
-    """What is under way between the begin and the end of a ``with`` block."""
+    """A transaction between the begin and the end of a ``with`` block."""
 
-    def __init__(self, outlet: Outlet) -> None:
-        self._outlet = outlet
+    def __init__(self, producer: ConfiguredProducer) -> None:
+        self._producer = producer
         self.unknown = False
-        """Whether its commit was begun and neither done nor refused: it may count or not."""
+        """Whether its commit was begun and neither confirmed nor refused: its outcome is unknown."""
         self.failures: list[DistributaryError] = []
         """The records that were not acknowledged: each makes the commit fail."""
 
-    def noted(self, result: Sent | DistributaryError) -> None:
-        """Hear what became of a record."""
-        if isinstance(result, DistributaryError):
-            self.failures.append(result)
+    def on_delivery(self, report: Delivered | Exception) -> None:
+        """Receive a record's delivery report."""
+        if isinstance(report, DistributaryError):
+            self.failures.append(report)
 
     def add_offsets(self, consumer: Consumer) -> None:
-        """Commit all that this consumer has given out, together with the records.
+        """Commit all that this consumer has delivered, together with the records.
 
-        The group's own state goes along, so a consumer that was put out of its group cannot commit.
+        The group's metadata go along, so a consumer that was removed from its group cannot commit.
         """
-        places = consumer.given_out()
-        if places:
-            handle, member = self._outlet.handle, consumer.group_metadata()
-            _patiently(
-                self._outlet,
+        offsets = consumer.delivered_offsets()
+        if offsets:
+            handle, member = self._producer.handle, consumer.group_metadata()
+            _retry(
+                self._producer,
                 "adding offsets to a transaction",
-                lambda limit: handle.send_offsets_to_transaction(places, member, limit),
+                lambda limit: handle.send_offsets_to_transaction(offsets, member, limit),
             )
 
 
-def prepare(outlet: Outlet) -> None:
-    """End what is still open of this transactional.id, so that it counts or does not from here on.
+def prepare(producer: ConfiguredProducer) -> None:
+    """Complete an open transaction of this transactional.id, so that its outcome is known.
 
-    That is what an earlier producer has left, or an end of this one's that stayed without an answer.
+    It was left by an earlier producer, or its end was not confirmed to this one.
     """
-    if not outlet.initialised:
-        _patiently(outlet, "beginning the first transaction", outlet.handle.init_transactions)
-        outlet.initialised = True
-    elif outlet.unfinished == "commit":
-        _commit(outlet)
-    elif outlet.unfinished == "abort":
-        _abort(outlet)
+    if not producer.initialised:
+        _retry(producer, "beginning the first transaction", producer.handle.init_transactions)
+        producer.initialised = True
+    elif producer.unconfirmed is Unconfirmed.COMMIT:
+        _commit(producer)
+    elif producer.unconfirmed is Unconfirmed.ABORT:
+        _abort(producer)
 
 
 @contextmanager
-def begin(outlet: Outlet) -> Iterator[Transaction]:
-    """Begin a transaction; commit it when the block is left, give it up when an exception leaves it."""
-    handle = outlet.handle
-    prepare(outlet)
+def begin(producer: ConfiguredProducer) -> Iterator[Transaction]:
+    """Begin a transaction; commit it when the block is left, abort it when an exception leaves it."""
+    handle = producer.handle
+    prepare(producer)
     try:
         handle.begin_transaction()
     except KafkaException as error:
-        raise _told(outlet, error.args[0], "beginning a transaction") from None
-    transaction = Transaction(outlet)
+        raise _error(producer, error.args[0], "beginning a transaction") from None
+    transaction = Transaction(producer)
     try:
         yield transaction
     except BaseException:
-        _give_up(outlet)
+        _try_abort(producer)
         raise
     transaction.unknown = True
     try:
-        _commit(outlet)
+        _commit(producer)
     except TransactionFailed as error:
         transaction.unknown = False
         if transaction.failures:
@@ -99,53 +98,53 @@ def begin(outlet: Outlet) -> Iterator[Transaction]:
     transaction.unknown = False
 
 
-def _commit(outlet: Outlet) -> None:
-    """Commit, or go on with a commit. Raises TransactionFailed when nothing counts; else it is not known."""
-    outlet.unfinished = "commit"
+def _commit(producer: ConfiguredProducer) -> None:
+    """Commit, or go on with a commit. Raises TransactionFailed if it was aborted; else it is unknown."""
+    producer.unconfirmed = Unconfirmed.COMMIT
     try:
-        _patiently(outlet, "committing a transaction", outlet.handle.commit_transaction)
+        _retry(producer, "committing a transaction", producer.handle.commit_transaction)
     except TransactionFailed:
-        _give_up(outlet)
+        _try_abort(producer)
         raise
     except DistributaryError as error:
-        error.hint = f"{_UNKNOWN}. {error.hint}"
+        error.hint = f"{_OUTCOME_UNKNOWN}. {error.hint}"
         raise
-    outlet.unfinished = ""
+    producer.unconfirmed = Unconfirmed.NONE
 
 
-def _abort(outlet: Outlet) -> None:
-    outlet.unfinished = "abort"
-    _patiently(outlet, "giving a transaction up", outlet.handle.abort_transaction)
-    outlet.unfinished = ""
+def _abort(producer: ConfiguredProducer) -> None:
+    producer.unconfirmed = Unconfirmed.ABORT
+    _retry(producer, "aborting a transaction", producer.handle.abort_transaction)
+    producer.unconfirmed = Unconfirmed.NONE
 
 
-def _give_up(outlet: Outlet) -> None:
-    if outlet.dead:  # it can do nothing any more, and whoever took over has ended the transaction
+def _try_abort(producer: ConfiguredProducer) -> None:
+    if producer.dead:  # it can do nothing any more, and whoever took over has ended the transaction
         return
     try:
-        _abort(outlet)
-    except DistributaryError as error:  # whatever made us give up is what the caller must hear
+        _abort(producer)
+    except DistributaryError as error:  # the error that led here is the one to raise
         log.warning("%s", error)
 
 
-def _patiently(outlet: Outlet, what: str, call: Call) -> None:
-    """Call in slices, so that Ctrl-C is heard, until it is done or ``max.block.ms`` is over."""
-    deadline = time.monotonic() + outlet.max_block
+def _retry(producer: ConfiguredProducer, what: str, call: Call) -> None:
+    """Call in slices, so that Ctrl-C works, until it succeeds or ``max.block.ms`` are over."""
+    deadline = time.monotonic() + producer.max_block
     while True:
         try:
             call(SLICE * 5)
             return
         except KafkaException as found:
             error: KafkaError = found.args[0]
-            if refused := outlet.background.refusal(what, outlet.config.servers):
-                raise refused from None
+            if refusal := producer.background.refusal(what, producer.config.servers):
+                raise refusal from None
             if not error.retriable() or time.monotonic() > deadline:
-                raise _told(outlet, error, what) from None
+                raise _error(producer, error, what) from None
 
 
-def _told(outlet: Outlet, error: KafkaError, what: str) -> DistributaryError:
-    told = client_error(error, what, outlet.config.servers)
-    outlet.dead = outlet.dead or error.fatal()
+def _error(producer: ConfiguredProducer, error: KafkaError, what: str) -> DistributaryError:
+    found = client_error(error, what, producer.config.servers)
+    producer.dead = producer.dead or error.fatal()
     if error.txn_requires_abort() and not error.fatal():
-        return TransactionFailed(told.message, hint="Nothing of it counts. Do it again")
-    return told
+        return TransactionFailed(found.message, hint="Nothing of it is visible. Do it again")
+    return found

@@ -1,25 +1,26 @@
-"""The commands topic: who asked what of which view, told to every reducer.
+"""The commands topic: subscribe, begin and end commands, broadcast to every reducer.
 
 A command is keyed by its view, so the commands of a view keep their order. They are hints that make a new
-query known early, and a record of who asked; the registry in the store is what makes it safe. So a reader
-may begin at the end, and a command that nobody read is no loss.
+query known early, and a record of who requested it; the registry in the store is what makes it safe. So a
+reader may begin at the end, and a command that is never read is no loss.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Literal
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from distributary.config.sections import Kafka
-from distributary.errors import KafkaUnavailable, TopicError
 from distributary.kafka import librdkafka
+from distributary.kafka.kafka_errors import write_error
+from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_producer import AsyncRecordProducer, RecordProducer
 from distributary.kafka.topics import Topic, ensure_topic
 from distributary.model.command import Command, decode_command, encode_command
 
@@ -27,90 +28,57 @@ log = logging.getLogger(__name__)
 
 PARTITIONS = 1
 RETENTION_MS = 7 * 24 * 3600 * 1000
-LOOK_AGAIN = 30.0
-"""How often a reader looks for new partitions, in seconds."""
+REFRESH = 30.0
+"""How often a reader checks for new partitions, in seconds."""
 
 Start = Literal["end", "earliest"]
 
 
 def ensure_commands_topic(admin: AdminClient, kafka: Kafka) -> Topic:
-    """Create the commands topic if there is none: deleted by age, since old commands mean nothing."""
+    """Create the commands topic if it does not exist; its records are deleted by age."""
     config = {"cleanup.policy": "delete", "retention.ms": str(RETENTION_MS)}
     return ensure_topic(admin, kafka.commands_topic, PARTITIONS, config)
 
 
 class CommandsProducer:
-    """Writes commands; each is acknowledged by every in-sync replica or raises.
-
-    For one event loop. A thread of its own hears the acknowledgements, so nothing blocks the loop.
-    """
+    """Writes commands from one event loop; each is acknowledged by every in-sync replica or raises."""
 
     def __init__(self, kafka: Kafka, *, timeout: float = 10.0) -> None:
         self._topic = kafka.commands_topic
-        self._producer = librdkafka.producer(
+        handle = librdkafka.producer(
             kafka,
             linger_ms=0,
             delivery_timeout_ms=int(timeout * 1000),
-            # A topic that is missing is said to be, instead of being waited for.
+            # A missing topic is an error instead of being waited for.
             topic_metadata_propagation_max_ms=int(min(timeout / 2, 2.0) * 1000),
         )
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._listen, name="commands-producer", daemon=True)
-        self._thread.start()
+        what = f"a command for topic {self._topic}"
+        core = RecordProducer(handle, lambda error, record: write_error(error, what))
+        self._producer = AsyncRecordProducer(core, "commands-producer")
 
     async def send(self, command: Command) -> None:
         """Write one command and wait until it is acknowledged.
 
-        Raises `KafkaUnavailable` when no broker answered in time, `TopicError` when one refused.
+        Raises `KafkaUnavailable` if no broker answered in time, `TopicError` if one refused it.
         """
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-
-        def settle(error: KafkaError | None) -> None:
-            if done.done():
-                return
-            if error is None:
-                done.set_result(None)
-            else:
-                done.set_exception(_refused(self._topic, error))
-
-        def heard(error: KafkaError | None, message: Message) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, error)
-
-        try:
-            self._producer.produce(
-                self._topic, encode_command(command), command.view.encode(), on_delivery=heard
-            )
-        except BufferError:
-            raise KafkaUnavailable(
-                f"the commands for topic {self._topic} pile up unsent", hint="Check that Kafka answers"
-            ) from None
-        except KafkaException as error:
-            raise _refused(self._topic, error.args[0]) from None
-        await done
+        record = OutgoingRecord(self._topic, encode_command(command), command.view.encode())
+        await self._producer.send(record)
 
     async def close(self, timeout: float = 5.0) -> None:
-        """Send what is left, for at most ``timeout`` seconds, and end."""
-        await asyncio.to_thread(self._producer.flush, timeout)
-        self._closing.set()
-        await asyncio.to_thread(self._thread.join)
-
-    def _listen(self) -> None:
-        while not self._closing.is_set():
-            self._producer.poll(0.1)
+        """Send what is queued, for at most ``timeout`` seconds, and end."""
+        await self._producer.close(timeout)
 
 
 class CommandsReader:
-    """Gives every command to ``heard``, in a thread, without a consumer group; outlives broker restarts.
+    """Calls ``handle`` with every command, in a thread, without a consumer group.
 
-    ``heard`` must not raise: what it raises is logged and the command counts as heard. Records that are
-    not commands are passed over. After a broken connection it goes on where it was.
+    ``handle`` should not raise: an exception is logged and the command counts as handled. Records that are
+    not commands are skipped. After a lost connection or a broker restart it goes on where it was.
     """
 
-    def __init__(self, kafka: Kafka, heard: Callable[[Command], None], *, start: Start = "end") -> None:
+    def __init__(self, kafka: Kafka, handle: Callable[[Command], None], *, start: Start = "end") -> None:
         self._kafka = kafka
-        self._heard = heard
+        self._handle = handle
         self._start: Start = start
         self._next: dict[int, int] = {}
         self._assigned = threading.Event()
@@ -118,29 +86,29 @@ class CommandsReader:
         self._thread = threading.Thread(target=self._run, name="commands-reader", daemon=True)
 
     def start(self) -> CommandsReader:
-        """Begin; return at once."""
+        """Start the thread; return at once."""
         self._thread.start()
         return self
 
     def wait(self, limit: float) -> bool:
-        """Wait until the starting point is fixed: a command written after that will be heard."""
+        """Wait until the start offsets are fixed: commands written after that will be read."""
         return self._assigned.wait(limit)
 
     def close(self) -> None:
-        """End, and wait for the thread."""
+        """Stop the thread and wait for it."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        # The group's name is asked for by the library and used for nothing: assign() joins no group.
+        # The library requires a group name and does not use it: assign() joins no group.
         reader = librdkafka.consumer(self._kafka, "distributary-commands", auto_offset_reset="earliest")
         try:
-            look = 0.0
+            refresh_at = 0.0
             while not self._closing.is_set():
-                if time.monotonic() >= look:
+                if time.monotonic() >= refresh_at:
                     found = self._assign(reader)
-                    look = time.monotonic() + (LOOK_AGAIN if found else 0.2)
+                    refresh_at = time.monotonic() + (REFRESH if found else 0.2)
                 if self._next:
                     self._take(reader.poll(0.2))
                 else:
@@ -149,13 +117,13 @@ class CommandsReader:
             reader.close()
 
     def _assign(self, reader: Consumer) -> bool:
-        """Take in partitions not yet read; say whether the topic could be looked at."""
+        """Assign new partitions; whether the topic's metadata could be read."""
         name = self._kafka.commands_topic
         try:
             known = reader.list_topics(name, timeout=1.0).topics[name].partitions
             found = {number: self._first(reader, number) for number in known if number not in self._next}
         except KafkaException as error:
-            log.debug("the commands topic cannot be read yet: %s", error)
+            log.debug("cannot read the commands topic yet: %s", error)
             return False
         if found:
             self._next.update(found)
@@ -164,15 +132,15 @@ class CommandsReader:
         return bool(self._next)
 
     def _first(self, reader: Consumer, number: int) -> int:
-        """Where a partition begins. One that came later is read whole: nobody has seen its first records."""
-        place = TopicPartition(self._kafka.commands_topic, number)
-        low, high = reader.get_watermark_offsets(place, timeout=1.0)
+        """The start offset of a partition. One that was added later is read from its first record."""
+        partition = TopicPartition(self._kafka.commands_topic, number)
+        low, high = reader.get_watermark_offsets(partition, timeout=1.0)
         return high if self._start == "end" and not self._assigned.is_set() else low
 
     def _take(self, message: Message | None) -> None:
         if message is None:
             return
-        if message.error() is not None:  # librdkafka connects again by itself
+        if message.error() is not None:  # librdkafka reconnects by itself
             log.debug("reading the commands topic: %s", message.error())
             return
         partition, offset, value = message.partition(), message.offset(), message.value()
@@ -183,14 +151,6 @@ class CommandsReader:
         if command is None:
             return
         try:
-            self._heard(command)
+            self._handle(command)
         except Exception:
-            log.exception("a command could not be handled: %s", command)
-
-
-def _refused(topic: str, error: KafkaError) -> KafkaUnavailable | TopicError:
-    if error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
-        return KafkaUnavailable(
-            f"Kafka did not acknowledge a command on topic {topic} in time", hint="Check that it runs"
-        )
-    return TopicError(f"a command was refused by topic {topic}: {error.str()}")
+            log.exception("failed to handle a command: %s", command)

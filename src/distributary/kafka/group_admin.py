@@ -13,9 +13,7 @@ from distributary.kafka import librdkafka, naming, offset_spec, topic_offsets
 from distributary.kafka.admin import Cluster
 from distributary.kafka.kafka_errors import admin_error
 from distributary.kafka.offset_spec import OffsetSpec
-
-PartitionId = tuple[str, int]
-"""A topic and one of its partitions."""
+from distributary.kafka.topics import PartitionId
 
 
 @dataclass(frozen=True)

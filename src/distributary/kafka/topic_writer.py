@@ -1,55 +1,32 @@
-"""Writes records for an event loop, each acknowledged by every in-sync replica."""
+"""Writes records from an event loop, by the rules of their topics, acknowledged by all in-sync replicas."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from distributary.config.sections import Kafka
 from distributary.deadline import Deadline
-from distributary.errors import ChecksBusy, DistributaryError, KafkaUnavailable, TopicError
+from distributary.errors import ChecksBusy, DistributaryError
 from distributary.kafka import librdkafka
+from distributary.kafka.kafka_errors import write_error
 from distributary.kafka.outgoing_record import OutgoingRecord, ensure_dead_letter_topic
+from distributary.kafka.record_producer import AsyncRecordProducer, Delivered, RecordProducer
 from distributary.kafka.record_router import RecordRouter
 
-_MAY_PASS = frozenset(
-    (
-        KafkaError._MSG_TIMED_OUT,
-        KafkaError._TIMED_OUT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TRANSPORT,
-        KafkaError._QUEUE_FULL,
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    )
-)
-
-
 REFRESH = 1.0
-"""Seconds after which the partitions of topics are looked up again: keys go by a count that old at most."""
-_SECONDS = 5.0
+"""How old a topic's number of partitions may be when a key is assigned to one, in seconds."""
+_METADATA_LIMIT = 5.0
 _CHECK_SECONDS = 1.0
 
 
-class Written(NamedTuple):
-    """Where a record is, and its timestamp in ms. ``reason`` is not "" where it is a dead letter."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    reason: str = ""
-
-
 class TopicWriter:
-    """For one event loop. A thread of its own hears the acknowledgements, so nothing blocks the loop.
+    """Writes records for one event loop.
 
-    Client and thread are made with the first record: a part to which nobody writes has neither. Records go
-    through the ``router``; what may take long to check has a ``deadline``, its own unless one is given. Keys
-    land on the partition that the Java client chooses. Whatever is not checked and acknowledged within
+    The producer is created with the first record: a component that writes nothing has none. Records pass the
+    ``router``; what may take long to check has a ``deadline``, one of its own if none is given. Keys are
+    assigned to partitions as the Java client does. A record that is not checked and acknowledged within
     ``timeout`` seconds has failed.
     """
 
@@ -67,75 +44,41 @@ class TopicWriter:
         self._deadline = deadline or Deadline(_CHECK_SECONDS)
         self._timeout = timeout
         self._linger_ms = linger_ms
-        self._producer: Producer | None = None
-        self._thread: threading.Thread | None = None
-        self._closing = threading.Event()
-        self._letters: dict[str, asyncio.Task[None]] = {}
-        self._counts: dict[str, int] = {}
+        self._producer: AsyncRecordProducer | None = None
+        self._dead_letter_topics: dict[str, asyncio.Task[None]] = {}
+        self._partitions: dict[str, int] = {}
 
     async def prepare(self, topic: str, partition: int) -> None:
-        """Make sure that a partition can be written to though it was added just now.
+        """Make sure that a partition can be written to even if it was just added.
 
-        Who names a partition in a record waits for this before the first `send`, so that records stay in
-        order. Raises as `send` does; a partition that does not exist is for `send` to refuse.
+        A caller that names a partition in a record awaits this before the first `send`, so that records stay
+        in order. Raises as `send` does; `send` refuses a partition that does not exist.
         """
-        if partition >= self._counts.get(topic, 0):
+        if partition >= self._partitions.get(topic, 0):
+            handle = self._connected().core.handle
             try:
-                seen = await asyncio.to_thread(self._client().list_topics, topic, _SECONDS)
+                metadata = await asyncio.to_thread(handle.list_topics, topic, _METADATA_LIMIT)
             except KafkaException as error:
-                raise _failed(error.args[0], topic) from None
-            self._counts[topic] = len(seen.topics[topic].partitions)
+                raise _write_error(error.args[0], OutgoingRecord(topic, None)) from None
+            self._partitions[topic] = len(metadata.topics[topic].partitions)
 
-    async def send(self, record: OutgoingRecord) -> Written:
+    async def send(self, record: OutgoingRecord) -> Delivered:
         """Write one record and wait until it is acknowledged; queued in the order of the calls.
 
-        Raises `KafkaUnavailable` or `ChecksBusy` when that may pass, `TopicError` when it was refused.
+        Raises `KafkaUnavailable` or `ChecksBusy` if a retry may help, `TopicError` if it was refused.
         """
-        record = await self._checked(record)
+        record = await self._route(record)
         if record.reason:
-            await self._find_letters(record.topic)
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Written] = loop.create_future()
-
-        def settle(error: KafkaError | None, place: tuple[int, int, int]) -> None:
-            if done.done():
-                return
-            if error is None:
-                done.set_result(Written(record.topic, *place, record.reason))
-            else:
-                done.set_exception(_failed(error, record.topic))
-
-        def heard(error: KafkaError | None, message: Message) -> None:
-            place = message.partition() or 0, message.offset() or 0, message.timestamp()[1]
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, error, place)
-
-        headers: Any = list(record.headers)
-        try:
-            self._client().produce(
-                record.topic,
-                record.value,
-                record.key,
-                partition=record.partition,
-                headers=headers,
-                timestamp=record.timestamp,
-                on_delivery=heard,
-            )
-        except BufferError:
-            raise _failed(KafkaError(KafkaError._QUEUE_FULL), record.topic) from None
-        except KafkaException as error:
-            raise _failed(error.args[0], record.topic) from None
-        return await done
+            await self._ensure_dead_letter_topic(record.topic)
+        return await self._connected().send(record)
 
     async def close(self, timeout: float = 2.0) -> None:
-        """Send what is left, for at most ``timeout`` seconds, and end."""
+        """Send what is queued, for at most ``timeout`` seconds, and end."""
         await self._deadline.close()
-        if self._producer is not None and self._thread is not None:
-            await asyncio.to_thread(self._producer.flush, timeout)
-            self._closing.set()
-            await asyncio.to_thread(self._thread.join)
+        if self._producer is not None:
+            await self._producer.close(timeout)
 
-    async def _checked(self, record: OutgoingRecord) -> OutgoingRecord:
+    async def _route(self, record: OutgoingRecord) -> OutgoingRecord:
         if self._router.is_cheap(record):
             return self._router.route(record)
         try:
@@ -143,41 +86,33 @@ class TopicWriter:
                 return await self._router.route_in_time(record, self._deadline)
         except TimeoutError:
             raise ChecksBusy(
-                f"a record for topic {record.topic} is not written: those before it take long to check",
+                f"a record for topic {record.topic} is not written: the checks of earlier ones take too long",
                 hint="Try again in a moment",
             ) from None
 
-    async def _find_letters(self, topic: str) -> None:
-        task = self._letters.get(topic)
+    async def _ensure_dead_letter_topic(self, topic: str) -> None:
+        task = self._dead_letter_topics.get(topic)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            making = asyncio.to_thread(lambda: ensure_dead_letter_topic(librdkafka.admin(self._kafka), topic))
-            task = self._letters[topic] = asyncio.ensure_future(making)
+            creation = asyncio.to_thread(
+                lambda: ensure_dead_letter_topic(librdkafka.admin(self._kafka), topic)
+            )
+            task = self._dead_letter_topics[topic] = asyncio.ensure_future(creation)
         await asyncio.shield(task)
 
-    def _client(self) -> Producer:
+    def _connected(self) -> AsyncRecordProducer:
         if self._producer is None:
-            made = self._producer = librdkafka.producer(
+            handle = librdkafka.producer(
                 self._kafka,
                 linger_ms=self._linger_ms,
                 partitioner="murmur2_random",
                 delivery_timeout_ms=int(self._timeout * 1000),
                 topic_metadata_refresh_interval_ms=int(REFRESH * 1000),
-                # A topic that is missing is said to be, instead of being waited for.
+                # A missing topic is an error instead of being waited for.
                 topic_metadata_propagation_max_ms=int(min(self._timeout / 2, 2.0) * 1000),
             )
-            self._thread = threading.Thread(
-                target=self._listen, args=(made,), name="topic-writer", daemon=True
-            )
-            self._thread.start()
+            self._producer = AsyncRecordProducer(RecordProducer(handle, _write_error), "topic-writer")
         return self._producer
 
-    def _listen(self, producer: Producer) -> None:
-        while not self._closing.is_set():
-            producer.poll(0.1)
 
-
-def _failed(error: KafkaError, topic: str) -> DistributaryError:
-    said = f"a record for topic {topic} is not written: {error.str()}"
-    if error.retriable() or error.code() in _MAY_PASS:
-        return KafkaUnavailable(said, hint="Check that Kafka runs and answers")
-    return TopicError(said)
+def _write_error(error: KafkaError, record: OutgoingRecord | None) -> DistributaryError:
+    return write_error(error, f"a record for topic {record.topic}" if record else "a record")

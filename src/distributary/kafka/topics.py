@@ -17,6 +17,9 @@ from distributary.errors import TopicError, TopicMissing
 from distributary.kafka import librdkafka
 from distributary.kafka.kafka_errors import MISSING_TOPIC, topic_error
 
+PartitionId = tuple[str, int]
+"""A topic and one of its partitions."""
+
 LEADER_LIMIT = 5.0
 """How long a partition that was just created or moved may be without a leader, in seconds."""
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 
 from distributary.client import Consumer, Producer, Record, exactly_once
-from distributary.client.offset_tracker import Place
 from distributary.errors import DistributaryError, GroupRefused
 from distributary.kafka.outgoing_record import dead_letter_headers
+from distributary.kafka.topics import PartitionId
 from distributary.workers.function_loader import load_function
 from distributary.workers.record_handler import Abandoned, Handled, Handler
 from distributary.workers.worker_spec import Spec
@@ -52,7 +52,7 @@ class Worker:
     def _at_least_once(self, consumer: Consumer, producer: Producer, handler: Handler) -> None:
         kept, broken = time.monotonic(), False
 
-        def keep(_: list[Place] | None = None) -> None:
+        def keep(_: list[PartitionId] | None = None) -> None:
             nonlocal kept
             if broken:  # something was not written: what it came of must be read again
                 return
@@ -67,10 +67,10 @@ class Worker:
         consumer.subscribe(self._spec.topic, on_assigned=self._ready, on_revoked=keep)
         try:
             while not self._stop.is_set():
-                records = consumer.take(WAIT)
+                records = consumer.fetch(WAIT)
                 for record in records:
                     self._finish(record, handler(record), producer)
-                    consumer.give(record)
+                    consumer.mark_delivered(record)
                 if not records or time.monotonic() - kept >= EVERY:
                     keep()
         except Abandoned:
@@ -94,7 +94,7 @@ class Worker:
         with contextlib.suppress(Abandoned):
             exactly_once(consumer, producer, handle, stop=stop)
 
-    def _ready(self, places: list[Place]) -> None:
+    def _ready(self, places: list[PartitionId]) -> None:
         log.info("reads %s", ", ".join(f"{topic}/{number}" for topic, number in places))
 
     def _finish(self, record: Record, handled: Handled, producer: Producer) -> None:

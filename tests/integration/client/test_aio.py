@@ -49,7 +49,7 @@ async def test_a_topic_that_becomes_known_lets_nobody_overtake(
 ) -> None:
     async with AsyncProducer(configure.producer()) as producer:
         answers = iter([False, False])  # whoever asks after the first two may go at once
-        monkeypatch.setattr(producer._outlet, "knows", lambda name: next(answers, True))
+        monkeypatch.setattr(producer._core, "knows", lambda name: next(answers, True))
         sent = await asyncio.gather(*(producer.send_string(topic, str(n), key="k") for n in range(50)))
     assert [one.offset for one in sent] == list(range(50))
 

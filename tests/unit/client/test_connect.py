@@ -1,10 +1,11 @@
-"""What a client remembers of the errors that it meets between calls."""
+"""The errors that a client meets between calls, and in callbacks."""
 
 from __future__ import annotations
 
+import pytest
 from confluent_kafka import KafkaError
 
-from distributary.client.connect import BackgroundErrors
+from distributary.client.connect import BackgroundErrors, CallbackErrors
 from distributary.errors import KafkaRefused
 
 
@@ -16,3 +17,21 @@ def test_background_errors_tell_a_refusal_from_a_lost_connection() -> None:
     assert "within 2 s (refused by a:1)" in str(background.no_answer("connecting", "a:1", 2))
     background(KafkaError(KafkaError._AUTHENTICATION, "bad password"))
     assert isinstance(background.refusal("x", "a:1"), KafkaRefused)
+
+
+def test_callback_errors_raise_the_first_one_once() -> None:
+    errors = CallbackErrors()
+    called: list[int] = []
+
+    def callback(n: int) -> None:
+        called.append(n)
+        if n:
+            raise KeyboardInterrupt(n)
+
+    wrapped = errors.wrap(callback)
+    for n in (0, 1, 2):
+        wrapped(n)
+    assert called == [0, 1, 2]
+    with pytest.raises(KeyboardInterrupt, match="1"):
+        errors.raise_first()
+    errors.raise_first()

@@ -42,7 +42,7 @@ from distributary.gateway.rest_proxy.record_schemas import (
 from distributary.gateway.rest_proxy.serialization import SCHEMA_KINDS, RegisteredSchema
 from distributary.httpd.authorization import Requirement, Route
 from distributary.kafka.outgoing_record import OutgoingRecord
-from distributary.kafka.topic_writer import Written
+from distributary.kafka.record_producer import Delivered
 
 
 def routes() -> list[Route]:
@@ -172,10 +172,10 @@ def _partition_or_any(partition: int | None) -> int:
     return -1 if partition is None else partition
 
 
-def _result(result: Written | BaseException) -> dict[str, Any]:
-    if isinstance(result, Written) and not result.reason:
+def _result(result: Delivered | BaseException) -> dict[str, Any]:
+    if isinstance(result, Delivered) and not result.reason:
         return {"partition": result.partition, "offset": result.offset, "error_code": None, "error": None}
-    if isinstance(result, Written):
+    if isinstance(result, Delivered):
         code, message = 1, dead_letter_message(result)
     elif isinstance(result, DistributaryError):
         code, message = 2 if result.retry else 1, result.message

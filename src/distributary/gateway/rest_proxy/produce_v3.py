@@ -52,7 +52,7 @@ from distributary.gateway.rest_proxy.serialization import RegisteredSchema
 from distributary.httpd.authorization import Requirement, Route
 from distributary.httpd.connection_handler import expect_stream
 from distributary.kafka.outgoing_record import OutgoingRecord
-from distributary.kafka.topic_writer import Written
+from distributary.kafka.record_producer import Delivered
 
 _FORMATS = {"BINARY": "binary", "JSON": "json", "AVRO": "avro", "JSONSCHEMA": "jsonschema"}
 """The formats of keys and values by their type; STRING is the one without a format."""
@@ -171,7 +171,7 @@ async def _begin(request: web.Request, cluster: str, topic: str, raw: bytes) -> 
     return _written_result(sending, cluster, {"key": key_size, "value": value_size})
 
 
-async def _written_result(sending: asyncio.Future[Written], cluster: str, sizes: dict[str, Any]) -> Result:
+async def _written_result(sending: asyncio.Future[Delivered], cluster: str, sizes: dict[str, Any]) -> Result:
     try:
         written = await sending
     except DistributaryError as error:

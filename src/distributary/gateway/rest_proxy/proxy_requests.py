@@ -20,7 +20,8 @@ from distributary.gateway.rest_proxy.media_types import MediaType, response_type
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient
 from distributary.gateway.rest_proxy.record_schemas import schema_finder
 from distributary.gateway.rest_proxy.serialization import SCHEMA_KINDS, FindSchema, RecordConverter
-from distributary.kafka.topic_writer import TopicWriter, Written
+from distributary.kafka.record_producer import Delivered
+from distributary.kafka.topic_writer import TopicWriter
 
 METADATA: web.AppKey[MetadataClient] = web.AppKey("metadata", MetadataClient)
 CONSUMERS: web.AppKey[ConsumerPool] = web.AppKey("consumers", ConsumerPool)
@@ -96,6 +97,6 @@ async def require_partition(request: web.Request, topic: str, partition: int | N
         await request.app[WRITER].prepare(topic, partition)
 
 
-def dead_letter_message(written: Written) -> str:
+def dead_letter_message(written: Delivered) -> str:
     """Describe to a client a record that was written to the dead-letter topic."""
     return f"record rejected by the topic's schema ({written.reason}); written to {written.topic}"

@@ -17,7 +17,7 @@ import msgspec
 from distributary.auth import OPEN, Grant
 from distributary.errors import DistributaryError, Forbidden
 from distributary.kafka.outgoing_record import OutgoingRecord
-from distributary.kafka.topic_writer import Written
+from distributary.kafka.record_producer import Delivered
 from distributary.model.build import load_definition
 from distributary.model.feed import Feed
 from distributary.publisher.codec import codes
@@ -37,7 +37,7 @@ _text = msgspec.json.Decoder(str)
 _key = msgspec.json.Decoder(str | int | float | bool)
 
 
-Produce = Callable[[OutgoingRecord], Awaitable[Written]]
+Produce = Callable[[OutgoingRecord], Awaitable[Delivered]]
 """Writes a record and returns when it is acknowledged; raises DistributaryError when it is not."""
 
 

@@ -15,7 +15,7 @@ from tests.support.fake_view import FakeView, until
 
 from distributary.errors import KafkaUnavailable, TopicError
 from distributary.kafka.outgoing_record import OutgoingRecord
-from distributary.kafka.topic_writer import Written
+from distributary.kafka.record_producer import Delivered
 from distributary.model.build import Definition
 from distributary.model.feed import Feed, Format
 from distributary.model.view import View
@@ -36,12 +36,12 @@ class Kafka:
         self.open = asyncio.Event()
         self.open.set()
 
-    async def produce(self, record: OutgoingRecord) -> Written:
+    async def produce(self, record: OutgoingRecord) -> Delivered:
         self.records.append((record.topic, record.key, record.value or b""))
         await self.open.wait()
         if self.error is not None:
             raise self.error
-        return Written(record.topic, 0, 0, 0, self.reason)
+        return Delivered(record.topic, 0, 0, 0, self.reason)
 
 
 def make(kafka: Kafka, store: Any = None, **more: Any) -> Inlet:

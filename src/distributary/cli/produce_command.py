@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -24,8 +23,11 @@ from distributary.errors import KafkaUnavailable, UsageError
 if TYPE_CHECKING:
     from distributary.kafka.admin import Cluster
     from distributary.kafka.outgoing_record import OutgoingRecord
+    from distributary.kafka.record_producer import Delivered, RecordProducer
     from distributary.kafka.record_router import RecordRouter
     from distributary.kafka.record_text import Record
+
+T = TypeVar("T")
 
 _FLUSH = 30.0
 """Seconds to wait for the last acknowledgements."""
@@ -67,6 +69,7 @@ def produce_command(args: Args) -> int:
     from confluent_kafka import Producer
 
     from distributary.kafka import librdkafka
+    from distributary.kafka.record_producer import RecordProducer
     from distributary.kafka.record_router import create_router
     from distributary.kafka.topics import get_topic
 
@@ -83,10 +86,10 @@ def produce_command(args: Args) -> int:
     # As the Java client chooses the partition of a key.
     more = {"partitioner": "murmur2_random", "linger.ms": 5, "logger": librdkafka.librdkafka}
     more |= settings_of(args.set)
-    producer = librdkafka.make(
+    handle = librdkafka.make(
         Producer, {**librdkafka.properties(cluster.kafka, acks="all", enable_idempotence=True), **more}
     )
-    writer = _Writer(producer, topic, args, count, cluster, create_router(config))
+    writer = _Writer(RecordProducer(handle), topic, args, count, cluster, create_router(config))
     try:
         for source, line in _lines(args):
             writer.write(source, line)
@@ -113,7 +116,13 @@ class _Writer:
     """Hands records to the producer and keeps the first failure."""
 
     def __init__(
-        self, producer: Any, topic: str, args: Args, count: int, cluster: Cluster, router: RecordRouter
+        self,
+        producer: RecordProducer,
+        topic: str,
+        args: Args,
+        count: int,
+        cluster: Cluster,
+        router: RecordRouter,
     ) -> None:
         self._producer = producer
         self._cluster = cluster
@@ -137,7 +146,6 @@ class _Writer:
         """Write one line; raises its error, or that of a line before it."""
         from confluent_kafka import KafkaException
 
-        from distributary.kafka import kafka_errors
         from distributary.kafka.outgoing_record import OutgoingRecord
 
         try:
@@ -161,29 +169,18 @@ class _Writer:
             self._note_invalid(source, outgoing)
         what = f"{source}: not written to {outgoing.topic}"
 
-        def delivered(error: Any, message: Any) -> None:
-            if error is None:
-                self._note(outgoing, message.partition())
+        def delivered(report: Delivered | Exception) -> None:
+            if not isinstance(report, Exception):
+                self._note(outgoing, report.partition)
             elif self._failure is None:
-                self._failure = kafka_errors.admin_error(error, what, self._servers, writing=True)
+                self._failure = self._error(report, what)
 
-        while True:
-            try:
-                self._producer.produce(
-                    outgoing.topic,
-                    key=outgoing.key,
-                    value=outgoing.value,
-                    partition=outgoing.partition,
-                    headers=list(outgoing.headers) or None,
-                    timestamp=outgoing.timestamp,
-                    on_delivery=delivered,
-                )
-                break
-            except BufferError:
-                self._serve(self._producer.poll, 0.1)
-            except KafkaException as error:  # refused before it was sent, for example because it is too large
-                raise kafka_errors.admin_error(error, what, self._servers, writing=True) from None
-        self._serve(self._producer.poll, 0)
+        try:
+            while not self._producer.queue(outgoing, delivered):
+                self._poll(0.1)
+        except KafkaException as error:  # refused before it was sent, for example because it is too large
+            raise self._error(error, what) from None
+        self._poll(0)
         self._raise()
 
     def _note(self, outgoing: OutgoingRecord, partition: int) -> None:
@@ -202,11 +199,7 @@ class _Writer:
 
     def flush(self) -> None:
         """Wait until all records are acknowledged; raises when they are not."""
-        deadline = time.monotonic() + 1
-        while len(self._producer) and self._failure is None and time.monotonic() < deadline:
-            self._serve(self._producer.poll, 0.05)  # a failure shows here with its reason
-        self._raise()
-        left = self._serve(self._producer.flush, _FLUSH)
+        left = self._call(lambda: self._producer.flush_all(_FLUSH, lambda: self._producer.dead)) or 0
         self._raise()
         if left:
             raise KafkaUnavailable(
@@ -214,18 +207,26 @@ class _Writer:
                 hint="Check that Kafka runs, and try again; the records may still arrive",
             )
 
-    def _serve(self, call: Callable[[float], int], seconds: float) -> int:
+    def _poll(self, seconds: float) -> None:
+        self._call(lambda: self._producer.poll(seconds))
+
+    def _call(self, call: Callable[[], T]) -> T | None:
         from confluent_kafka import KafkaException
 
-        from distributary.kafka import kafka_errors, librdkafka
-
         try:
-            return librdkafka.serve(call, seconds)
+            return call()
         except KafkaException as error:  # nothing more can be written, so this replaces another failure
-            self._failure = kafka_errors.admin_error(
-                error, f"writing to {self._topic}", self._servers, writing=True
-            )
-            return 0
+            self._failure = self._error(error, f"writing to {self._topic}")
+            return None
+
+    def _error(self, error: Exception, what: str) -> Exception:
+        from confluent_kafka import KafkaException
+
+        from distributary.kafka.kafka_errors import admin_error
+
+        if not isinstance(error, KafkaException):
+            return error
+        return admin_error(error, what, self._servers, writing=True)
 
     def _raise(self) -> None:
         failure, self._failure = self._failure, None

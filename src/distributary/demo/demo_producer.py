@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 from distributary.demo.sportsbook import Event, Sportsbook, encode, events
 from distributary.errors import DistributaryError
+from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_producer import Delivered, RecordProducer
 from distributary.service import ExitCode, fail, log_to_stderr, on_stop_signal, print_ready
 
 log = logging.getLogger(__name__)
@@ -61,21 +63,6 @@ def play(
     return sent
 
 
-class Queue(Protocol):
-    """What is used of confluent_kafka's producer."""
-
-    def produce(
-        self, topic: str, value: bytes | None, key: bytes, *, timestamp: int, on_delivery: Any
-    ) -> None:
-        """Queue a record; BufferError when the queue is full."""
-
-    def poll(self, seconds: float) -> Any:
-        """Hear of deliveries."""
-
-    def flush(self, seconds: float) -> int:
-        """Wait until all is delivered; return how many are not."""
-
-
 class KafkaSender:
     """Sends to Kafka with the time of sending as the record's timestamp.
 
@@ -85,7 +72,7 @@ class KafkaSender:
 
     def __init__(
         self,
-        producer: Queue,
+        producer: RecordProducer,
         stopping: Callable[[], bool] = lambda: False,
         limit: float = _FLUSH,
         now: Callable[[], float] = time.monotonic,
@@ -98,30 +85,24 @@ class KafkaSender:
         self.failed = 0
 
     def __call__(self, event: Event) -> None:
-        """Queue it; waits while the queue is full, and gives up when the time to stop is over."""
-        value = None if event.value is None else encode(event.value)
-        while True:
-            try:
-                self._producer.produce(
-                    event.topic,
-                    value,
-                    event.key.encode(),
-                    timestamp=int(time.time() * 1000),
-                    on_delivery=self._delivered,
-                )
-            except BufferError:
-                if self._stopping() and self._left() <= 0:
-                    self.failed += 1
-                    return
-                self._producer.poll(0.1)
-            else:
-                self._producer.poll(0)
+        """Queue an event; wait while the queue is full, and give up when the time to stop is over."""
+        record = OutgoingRecord(
+            topic=event.topic,
+            value=None if event.value is None else encode(event.value),
+            key=event.key.encode(),
+            timestamp=int(time.time() * 1000),
+        )
+        while not self._producer.queue(record, self._delivered):
+            if self._stopping() and self._left() <= 0:
+                self.failed += 1
                 return
+            self._producer.poll(0.1)
+        self._producer.poll(0)
 
-    def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None:
+    def _delivered(self, report: Delivered | Exception) -> None:
+        if isinstance(report, Exception):
             self.failed += 1
-            log.error("a record was not acknowledged: %s", error)
+            log.error("a record was not acknowledged: %s", report)
 
     def finish(self) -> int:
         """Wait for what is on its way; return how many records were not acknowledged in that time."""
@@ -148,10 +129,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     on_stop_signal(stop.set)
     try:
         config = load()
-        producer = librdkafka.producer(config.kafka, client_id="sportsbook", **_PATIENT)
+        handle = librdkafka.producer(config.kafka, client_id="sportsbook", **_PATIENT)
     except DistributaryError as error:
         return fail(error, ExitCode.FINAL)
-    send = KafkaSender(producer, stop.is_set)
+    send = KafkaSender(RecordProducer(handle), stop.is_set)
     book = Sportsbook(Random(args.seed), datetime.now(UTC), matches=args.matches)
     print_ready("producer", {})
     sent = play(events(book, args.rate), send, stop.wait)

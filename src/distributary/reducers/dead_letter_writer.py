@@ -11,12 +11,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka
-from distributary.kafka.outgoing_record import dead_letter_headers
+from distributary.kafka.outgoing_record import OutgoingRecord, dead_letter_headers
 from distributary.kafka.record_lookup import RecordLookup
+from distributary.kafka.record_producer import Delivered, RecordProducer
 from distributary.reducers.reducer import DeadLetter
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class DeadLetters:
         self._topic = topic
         self._target = target
         self._view = view
-        self._producer: Producer | None = None
+        self._producer: RecordProducer | None = None
         self._lookup = RecordLookup(kafka, topic)
 
     def close(self) -> None:
@@ -54,43 +55,45 @@ class DeadLetters:
                 time.sleep(0.5)
 
     def _send(self, letters: Sequence[DeadLetter]) -> None:
-        if self._producer is None:
-            self._producer = librdkafka.producer(self._kafka)
-        failures: list[KafkaError] = []
+        producer = self._producer = self._producer or RecordProducer(librdkafka.producer(self._kafka))
+        failures: list[Exception] = []
 
-        def done(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                failures.append(error)
+        def delivered(report: Delivered | Exception) -> None:
+            if isinstance(report, Exception):
+                failures.append(report)
 
-        wanted: dict[int, set[int]] = {}
+        offsets: dict[int, set[int]] = {}
         for one in letters:
-            wanted.setdefault(one.partition, set()).add(one.offset)
-        originals = self._lookup.read(wanted, WAIT)
+            offsets.setdefault(one.partition, set()).add(one.offset)
+        originals = self._lookup.read(offsets, WAIT)
         for one in letters:
-            original = originals.get((one.partition, one.offset))
-            key, value, timestamp = None, None, None
-            own: Any = ()
-            if original is not None:
-                key, value, timestamp = original.key(), original.value(), original.timestamp()[1]
-                own = original.headers() or ()
-            headers = dead_letter_headers(
-                one.reason,
-                self._topic,
-                view=self._view,
-                position=(one.partition, one.offset),
-                key=key,
-                timestamp=timestamp,
-                original=own,
-            )
-            self._producer.produce(
-                self._target,
-                key=f"{self._topic}/{one.partition}/{one.offset}",
-                value=value,
-                headers=headers,
-                on_delivery=done,
-            )
-            self._producer.poll(0)
-        if self._producer.flush(WAIT):
+            record = self._dead_letter(one, originals.get((one.partition, one.offset)))
+            if not producer.queue_within(record, delivered, WAIT):
+                raise producer.error(KafkaError(KafkaError._QUEUE_FULL), record)
+            producer.poll(0)
+        if producer.flush(WAIT):
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no acknowledgement"))
         if failures:
-            raise KafkaException(failures[0])
+            raise failures[0]
+
+    def _dead_letter(self, one: DeadLetter, original: Message | None) -> OutgoingRecord:
+        key, value, timestamp = None, None, None
+        own: Any = ()
+        if original is not None:
+            key, value, timestamp = original.key(), original.value(), original.timestamp()[1]
+            own = original.headers() or ()
+        headers = dead_letter_headers(
+            one.reason,
+            self._topic,
+            view=self._view,
+            position=(one.partition, one.offset),
+            key=key,
+            timestamp=timestamp,
+            original=own,
+        )
+        return OutgoingRecord(
+            topic=self._target,
+            value=value,
+            key=f"{self._topic}/{one.partition}/{one.offset}".encode(),
+            headers=tuple(headers),
+        )

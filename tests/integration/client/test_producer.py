@@ -81,7 +81,7 @@ def test_errors_name_the_record_the_place_and_the_way_out(configure: Configurati
         ),
         (TopicError, topic, b"x", {"partition": 9}, [f"{topic} partition 9", "no such partition"]),
         (TopicMissing, topic + "-none", b"x", {}, [topic + "-none", configure.servers]),
-        (TopicError, "not a name!", b"x", {}, ["not a name!", "no name for a topic"]),
+        (TopicError, "not a name!", b"x", {}, ["not a name!", "name is not valid"]),
     ]
     with Producer(configure.producer(max_block_ms=5000)) as producer:
         for kind, to, value, words, said in cases:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
+
+from confluent_kafka import KafkaError
 
 from distributary.demo.demo_producer import KafkaSender, play
 from distributary.demo.sportsbook import Event
+from distributary.kafka.record_producer import RecordProducer
 
 EVENT = Event("topic", "key", {"price": Decimal("2.50")})
 
@@ -60,7 +64,7 @@ def test_after_a_pause_nothing_is_hurried() -> None:
 
 
 class FakeKafka:
-    """A producer whose queue is full for the first calls."""
+    """A librdkafka producer whose queue is full for the first calls."""
 
     def __init__(self, full: int = 0) -> None:
         self.full = full
@@ -75,8 +79,12 @@ class FakeKafka:
             raise BufferError
         self.records.append((topic, {"value": value, "key": key, **record}))
 
-    def poll(self, seconds: float) -> None:
+    def poll(self, seconds: float) -> int:
         self.polls.append(seconds)
+        return 0
+
+    def __len__(self) -> int:
+        return 0
 
     def flush(self, seconds: float) -> int:
         self.flushes.append(seconds)
@@ -84,8 +92,8 @@ class FakeKafka:
 
 
 def test_a_record_has_key_exact_value_and_time() -> None:
-    kafka = FakeKafka()
-    KafkaSender(kafka)(EVENT)
+    kafka: Any = FakeKafka()
+    KafkaSender(RecordProducer(kafka))(EVENT)
     ((topic, record),) = kafka.records
     assert (topic, record["key"], record["value"]) == ("topic", b"key", b'{"price":2.50}')
     assert record["timestamp"] > 1_700_000_000_000
@@ -93,20 +101,21 @@ def test_a_record_has_key_exact_value_and_time() -> None:
 
 
 def test_a_row_is_taken_away_by_a_record_without_value() -> None:
-    kafka = FakeKafka()
-    KafkaSender(kafka)(Event("topic", "key", None))
+    kafka: Any = FakeKafka()
+    KafkaSender(RecordProducer(kafka))(Event("topic", "key", None))
     assert kafka.records[0][1]["value"] is None
 
 
 def test_a_full_queue_is_waited_for() -> None:
-    kafka = FakeKafka(full=3)
-    KafkaSender(kafka)(EVENT)
+    kafka: Any = FakeKafka(full=3)
+    KafkaSender(RecordProducer(kafka))(EVENT)
     assert len(kafka.records) == 1
     assert kafka.polls == [0.1, 0.1, 0.1, 0]
 
 
 def test_a_full_queue_is_given_up_when_the_time_to_stop_is_over() -> None:
-    clock, kafka = Clock(), FakeKafka(full=10**9)
+    clock = Clock()
+    kafka: Any = FakeKafka(full=10**9)
     asked: list[bool] = []
 
     def stopping() -> bool:
@@ -114,7 +123,7 @@ def test_a_full_queue_is_given_up_when_the_time_to_stop_is_over() -> None:
         clock.now += 0.5
         return len(asked) > 3  # SIGTERM comes while a record waits for its turn
 
-    sender = KafkaSender(kafka, stopping, limit=2.0, now=clock)
+    sender = KafkaSender(RecordProducer(kafka), stopping, limit=2.0, now=clock)
     sender(EVENT)
     sender(EVENT)
     assert clock.now <= 105.0
@@ -123,11 +132,12 @@ def test_a_full_queue_is_given_up_when_the_time_to_stop_is_over() -> None:
 
 
 def test_what_was_not_acknowledged_is_counted() -> None:
-    kafka = FakeKafka()
+    kafka: Any = FakeKafka()
     kafka.unsent = 2
-    sender = KafkaSender(kafka)
+    sender = KafkaSender(RecordProducer(kafka))
     sender(EVENT)
     report = kafka.records[0][1]["on_delivery"]
-    report(None, object())
-    report("broker is gone", object())
+    message: Any = SimpleNamespace(partition=lambda: 0, offset=lambda: 0, timestamp=lambda: (1, 0))
+    report(None, message)
+    report(KafkaError(KafkaError._MSG_TIMED_OUT), message)
     assert sender.finish() == 3

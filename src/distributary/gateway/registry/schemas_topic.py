@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from distributary.config.sections import Kafka
@@ -24,6 +24,8 @@ from distributary.errors import KafkaUnavailable, TopicError
 from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.registry.schemas_topic_records import Record
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.outgoing_record import OutgoingRecord
+from distributary.kafka.record_producer import Delivered, RecordProducer
 from distributary.kafka.topics import ensure_topic, get_topic, topic_config
 
 log = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ class SchemaLog:
         self.catalog = SchemaCatalog()
         self._kafka = kafka
         self._topic = topic
-        self._producer: Producer | None = None
+        self._producer: RecordProducer | None = None
         self._writing = asyncio.Lock()
         self._starting = asyncio.Lock()
         self._reading: _Reading | None = None
@@ -142,8 +144,8 @@ class SchemaLog:
             )
         return found.id
 
-    def _take_over(self) -> Producer:
-        producer = librdkafka.producer(
+    def _take_over(self) -> RecordProducer:
+        handle = librdkafka.producer(
             self._kafka,
             linger_ms=0,
             transactional_id=f"{self._topic}.writer",
@@ -151,24 +153,23 @@ class SchemaLog:
             # Not longer than the transaction: librdkafka refuses it otherwise.
             delivery_timeout_ms=int(_SECONDS * 1000),
         )
-        producer.init_transactions(_SECONDS)
-        return producer
+        handle.init_transactions(_SECONDS)
+        return RecordProducer(handle)
 
-    def _write(self, producer: Producer, records: list[Record]) -> int:
-        """Write records in one transaction; gives the offset behind the last."""
+    def _write(self, producer: RecordProducer, records: list[Record]) -> int:
+        """Write records in one transaction; returns the offset after the last. Raises KafkaException."""
         ends: list[int] = []
-        producer.begin_transaction()
+
+        def delivered(report: Delivered | Exception) -> None:
+            if isinstance(report, Delivered):
+                ends.append(report.offset + 1)
+
+        producer.handle.begin_transaction()
         for key, value in records:
-            producer.produce(
-                self._topic,
-                value,
-                key,
-                partition=0,
-                on_delivery=lambda error, message: (
-                    None if error else ends.append((message.offset() or 0) + 1)
-                ),
-            )
-        producer.commit_transaction(_SECONDS)
+            record = OutgoingRecord(self._topic, value, key, 0)
+            if not producer.queue_within(record, delivered, _SECONDS):
+                raise producer.error(KafkaError(KafkaError._QUEUE_FULL), record)
+        producer.handle.commit_transaction(_SECONDS)  # which waits for the delivery reports
         return max(ends, default=0)
 
     def _read(self, reading: _Reading, loop: asyncio.AbstractEventLoop, start: int) -> None:

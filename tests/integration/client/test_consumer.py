@@ -274,7 +274,7 @@ def test_what_cannot_be_is_said(configure: Configurations, topic: str) -> None:
             consumer.subscribe([topic, topic + "-none"])
         with pytest.raises(KafkaClientError, match=r"\^\["):
             consumer.subscribe("^[")
-        with pytest.raises(GroupRefused, match="not read here"):
+        with pytest.raises(GroupRefused, match="not assigned here"):
             consumer.seek(topic, 0, 1)
         consumer.subscribe(topic)
         with pytest.raises(OffsetMissing, match=f"{topic} partition"):

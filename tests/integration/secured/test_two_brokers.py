@@ -149,7 +149,7 @@ def test_transactional_id_whose_last_transaction_is_being_ended_may_be_retried(
     words |= {"bootstrap.servers": secured.address(brokers=[1]), "max.block.ms": str(limit)}
     second = Producer({"Type": "KafkaProducerConfig", "Properties": words})
     with secured.without(2):
-        with pytest.raises(KafkaUnavailable, match="still being ended") as caught:
+        with pytest.raises(KafkaUnavailable, match="still being completed") as caught:
             second.prepare()
         assert caught.value.retry
     deadline = time.monotonic() + 20 * LIMIT

@@ -26,7 +26,7 @@ from bench.child import BenchError, Child
 from bench.figures import Say, percentile
 from bench.latency import stamps
 from bench.spec import Hostile
-from distributary.auth.token_issuer import make_token
+from distributary.auth.token_issuer import sign_token
 from distributary.stack.embedded_stack import Stack
 
 SECRET = "a secret of the benchmark, long enough for HS256"
@@ -49,7 +49,7 @@ async def measure(spec: Hostile, folder: Path, say: Say) -> Figures:
         stack = await exits.enter_async_context(stacks.running(config, say))
         await stacks.wait_live(stack)
         where = stack.addresses
-        victim, _ = make_token(config.auth, "victim", {"views": [stacks.VIEW]}, 7200)
+        victim, _ = sign_token(config.auth, "victim", {"views": [stacks.VIEW]}, 7200)
         subscriber = await load.subscriber(
             exits, folder, where["websocket"], [stacks.VIEW], stamps=True, token=victim
         )
@@ -113,7 +113,7 @@ async def _attacker(exits: AsyncExitStack, folder: Path, stack: Stack) -> Child:
     }
     # A user for each path: one that took too much on another would be held back on this one.
     users = {path: f"mallory-{path}" for path in PATHS}
-    tokens = {path: make_token(stack.config.auth, users[path], allowed, 7200)[0] for path in PATHS}
+    tokens = {path: sign_token(stack.config.auth, users[path], allowed, 7200)[0] for path in PATHS}
     where = stack.addresses
     addresses = {name: where[name] for name in ("websocket", "control", "gateway")}
     addresses["http"] = where["publisher"] if "publisher" in where else where["http"]
@@ -136,7 +136,7 @@ async def _attacker(exits: AsyncExitStack, folder: Path, stack: Stack) -> Child:
 async def _register(stack: Stack) -> None:
     """Have a schema registered: the first one of a stack makes Kafka's topics of transactions."""
     rights = {"produce": [OWN_TOPIC], "register": [f"{OWN_TOPIC}-value"]}
-    token, _ = make_token(stack.config.auth, "loader", rights, 7200)
+    token, _ = sign_token(stack.config.auth, "loader", rights, 7200)
     body = {"value_schema": '{"type": "string"}', "records": [{"value": "a"}]}
     headers = {
         "Authorization": f"Bearer {token}",

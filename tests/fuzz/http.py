@@ -22,7 +22,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
-from distributary.auth.stack_token import make_token
+from distributary.auth.stack_token import create_stack_token
 from distributary.config import Config, Gateway, Kafka
 from distributary.config.sections import Publisher
 from distributary.control.app_context import Context
@@ -126,7 +126,7 @@ def served(make: Callable[[Path], web.Application]) -> Callable[[], contextlib.A
         loop = asyncio.new_event_loop()
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            own = make_token(folder)
+            own = create_stack_token(folder)
 
             async def build() -> tuple[TestServer, aiohttp.ClientSession]:
                 server: TestServer = TestServer(make(folder))

@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 from confluent_kafka import Message, TopicPartition
 
-from distributary.auth.stack_token import make_token
+from distributary.auth.stack_token import create_stack_token
 from distributary.config import Config, load
 from distributary.config.embedded_defaults import with_embedded
 from distributary.kafka import librdkafka
@@ -97,7 +97,7 @@ class RunningStack:
     @property
     def own(self) -> dict[str, str]:
         """The header of whoever may change the stack."""
-        return {"Authorization": f"Bearer {make_token(self.config.data_dir)}"}
+        return {"Authorization": f"Bearer {create_stack_token(self.config.data_dir)}"}
 
     def admin(self) -> Any:
         """A Kafka admin client."""

@@ -21,7 +21,7 @@ _PREFIX = "ds_"
 
 
 class StackToken:
-    """The token of one data folder; there is none until `make_token` was called for it."""
+    """The token of one data folder; there is none until `create_stack_token` was called for it."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
@@ -45,7 +45,7 @@ class StackToken:
         return bool(known) and hmac.compare_digest(known.encode(), token.encode("utf-8", "surrogatepass"))
 
 
-def make_token(folder: Path) -> str:
+def create_stack_token(folder: Path) -> str:
     """Give the token of a data folder, made now if it has none; raises SecretFileError."""
     return secret_file(folder / FILE, lambda: f"{_PREFIX}{secrets.token_urlsafe(32)}")
 
@@ -56,6 +56,6 @@ def ensure_token(folder: Path) -> None:
     Where none can be kept, that is said in the log: then only those of ``[auth]`` count.
     """
     try:
-        make_token(folder)
+        create_stack_token(folder)
     except SecretFileError as error:
         log.warning("there is no token for administrative calls but those of [auth]: %s", error)

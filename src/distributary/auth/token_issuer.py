@@ -17,7 +17,7 @@ from distributary.model.endpoints import environment_credentials
 _OWN_SECONDS = 60.0
 
 
-def make_token(
+def sign_token(
     auth: Auth, user: str, allowed: Mapping[str, Any], seconds: float, now: float | None = None
 ) -> tuple[str, dict[str, Any]]:
     """Sign a token with the configured secret; gives it and its claims.
@@ -62,4 +62,4 @@ def own_token(config: Config) -> str:
     if own or not config.auth.hmac_secret:
         return own
     allowed = {"operator": "admin", "views": ["*"]}
-    return make_token(config.auth, "distributary", allowed, _OWN_SECONDS)[0]
+    return sign_token(config.auth, "distributary", allowed, _OWN_SECONDS)[0]

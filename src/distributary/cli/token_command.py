@@ -67,7 +67,7 @@ def create_token(args: Args) -> int:
 
     Issue real ones where users log in.
     """
-    from distributary.auth.token_issuer import make_token
+    from distributary.auth.token_issuer import sign_token
     from distributary.config import parse_duration
     from distributary.errors import TokenRefused, UsageError
 
@@ -79,7 +79,7 @@ def create_token(args: Args) -> int:
     if seconds < 1:
         raise UsageError(f"--for {args.seconds}: too short", hint="Give at least 1 s")
     try:
-        token, claims = make_token(auth, args.user, claims_of(args), seconds)
+        token, claims = sign_token(auth, args.user, claims_of(args), seconds)
     except TokenRefused as error:
         raise UsageError(f"a server would refuse this token: {error.message}", hint=error.hint) from None
     if args.json:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from distributary.auth.audit import Audit
-from distributary.auth.stack_token import make_token
+from distributary.auth.stack_token import create_stack_token
 from distributary.config import Config
 from distributary.config.embedded_defaults import HOST, embedded_kafka, store_url
 from distributary.config.exposed import exposed_warning
@@ -84,7 +84,7 @@ class Stack:
             certificates = _certificates(self._given)
             folder = DataDir.open(self._given.data_dir)
             self._exit.callback(folder.close)
-            make_token(folder.path)
+            create_stack_token(folder.path)
             running_stacks.enter(folder.id, folder.path)
             self._exit.callback(running_stacks.leave, folder.id)
             if folder.shared:

@@ -21,7 +21,7 @@ from tests.support.reducer_harness import ReducerHarness
 from tests.support.servers import StoreServer, free_port
 from tests.support.signed_tokens import SECRET, ec_key, jwk, jwks, rsa_key, sign
 
-from distributary.auth.token_issuer import make_token
+from distributary.auth.token_issuer import sign_token
 from distributary.config import Auth
 from distributary.control.api_client import ControlClient
 from distributary.errors import CredentialsMissing, Forbidden, KeysUnavailable, SubscribeError, TokenRefused
@@ -113,7 +113,7 @@ def fill(store: StoreServer) -> None:
 
 
 def made(user: str, **allowed: Any) -> str:
-    return make_token(AUTH, user, allowed, 600)[0]
+    return sign_token(AUTH, user, allowed, 600)[0]
 
 
 def test_each_sees_its_own_rows_until_it_is_revoked(start: Start, store: StoreServer) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.processes import Process
 from tests.support.servers import StoreServer, free_port
 
-from distributary.auth.stack_token import make_token
+from distributary.auth.stack_token import create_stack_token
 from distributary.control.api_client import ControlClient
 
 TOML = """
@@ -21,7 +21,7 @@ Start = Callable[[str], Process]
 
 def client_of(process: Process) -> ControlClient:
     """Call a control API by the token of its data folder."""
-    token = make_token(process.folder / ".distributary")
+    token = create_stack_token(process.folder / ".distributary")
     return ControlClient(process.addresses["http"], headers=lambda: {"Authorization": f"Bearer {token}"})
 
 

@@ -17,7 +17,7 @@ from tests.support.fake_view import until
 from tests.support.stack import Feeding, RunningStack
 from tests.support.wait import eventually
 
-from distributary.auth.token_issuer import make_token
+from distributary.auth.token_issuer import sign_token
 from distributary.config import Auth, Config
 from distributary.config.limits_section import Limits
 from distributary.gateway.rest_proxy import consumer_instance
@@ -27,7 +27,7 @@ AUTH = Auth(hmac_secret="a secret of the tests, long enough for HS256")
 
 
 def token_of(user: str, topic: str, **limits: int) -> str:
-    return make_token(AUTH, user, {"consume": [topic], "limits": limits}, 600)[0]
+    return sign_token(AUTH, user, {"consume": [topic], "limits": limits}, 600)[0]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from distributary.auth.authenticator import MAX_REMEMBERED
 from distributary.auth.jwks import KeySet
 from distributary.auth.jwt_checks import verify
 from distributary.auth.revocations import token_name
-from distributary.auth.stack_token import make_token
+from distributary.auth.stack_token import create_stack_token
 from distributary.config import Auth, Config, load
 from distributary.errors import (
     AccessError,
@@ -290,7 +290,7 @@ async def test_token_cannot_take_the_place_of_an_api_key() -> None:
 
 
 async def test_stacks_own_token_allows_everything_whether_permission_is_on_or_not(tmp_path: Path) -> None:
-    token = make_token(tmp_path)
+    token = create_stack_token(tmp_path)
     for auth in (Auth(), Auth(hmac_secret=SECRET)):
         gate = Authenticator(Config(auth=auth, data_dir=tmp_path), MemoryStore().reader.revoked)
         assert await gate.by_token(token) is STACK
@@ -363,7 +363,7 @@ async def test_password_of_basic_is_a_token_or_a_key(tmp_path: Path) -> None:
         grant = await case.gate.by_headers({"Authorization": f"Basic {basic(password)}"})
         assert grant.user == user
     gate = Authenticator(Config(data_dir=tmp_path), MemoryStore().reader.revoked)
-    assert await gate.by_headers({"Authorization": f"Basic {basic(make_token(tmp_path))}"}) is STACK
+    assert await gate.by_headers({"Authorization": f"Basic {basic(create_stack_token(tmp_path))}"}) is STACK
     assert await gate.by_headers({"Authorization": f"Basic {basic('whatever')}"}) is OPEN
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.support.signed_tokens import NOW, SECRET
 
 from distributary.auth import STACK, Authenticator, Operator
-from distributary.auth.stack_token import make_token as make_stack_token
-from distributary.auth.token_issuer import make_token, own_headers
+from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import sign_token, own_headers
 from distributary.config import Auth, Config
 from distributary.errors import TokenRefused, UsageError
 from distributary.store.memory_store import MemoryStore
@@ -30,7 +30,7 @@ def gate(auth: Auth, now: float | None = None) -> Authenticator:
     ],
 )
 async def test_a_made_token_counts_by_the_same_settings(auth: Auth) -> None:
-    token, claims = make_token(auth, "ann", {"views": ["odds"], "rows": "a = 1"}, 60, NOW)
+    token, claims = sign_token(auth, "ann", {"views": ["odds"], "rows": "a = 1"}, 60, NOW)
     grant = await gate(auth, NOW + 59).by_token(token)
     assert (grant.user, grant.views, grant.rows) == ("ann", ("odds",), (("*", "a = 1"),))
     assert claims["exp"] - claims["iat"] == 60
@@ -40,17 +40,17 @@ async def test_a_made_token_counts_by_the_same_settings(auth: Auth) -> None:
 
 def test_no_token_is_made_that_would_be_refused() -> None:
     with pytest.raises(TokenRefused):
-        make_token(AUTH, "ann", {"rows": "a ="}, 60)
+        sign_token(AUTH, "ann", {"rows": "a ="}, 60)
     with pytest.raises(TokenRefused):
-        make_token(AUTH, "", {}, 60)
+        sign_token(AUTH, "", {}, 60)
     with pytest.raises(UsageError, match="hmac_secret is not set"):
-        make_token(Auth(), "ann", {}, 60)
+        sign_token(Auth(), "ann", {}, 60)
 
 
 async def test_own_commands_show_the_stacks_token(tmp_path: Path) -> None:
     for auth in (Auth(), AUTH):
         config = Config(data_dir=tmp_path, auth=auth)
-        made = make_stack_token(tmp_path)
+        made = create_stack_token(tmp_path)
         assert own_headers({}, config) == {"Authorization": f"Bearer {made}"}
         shown = await Authenticator(config, MemoryStore().reader.revoked).by_headers(own_headers({}, config))
         assert shown is STACK

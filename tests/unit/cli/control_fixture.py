@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.threaded_api import ThreadedApi
 
-from distributary.auth.stack_token import make_token
+from distributary.auth.stack_token import create_stack_token
 
 
 @pytest.fixture
@@ -15,6 +15,6 @@ def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Threade
     monkeypatch.chdir(tmp_path)
     threaded = ThreadedApi(tmp_path)
     monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", threaded.url)
-    monkeypatch.setenv("DISTRIBUTARY_TOKEN", make_token(tmp_path))
+    monkeypatch.setenv("DISTRIBUTARY_TOKEN", create_stack_token(tmp_path))
     yield threaded
     threaded.stop()

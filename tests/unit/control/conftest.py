@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
-from distributary.auth.stack_token import make_token
+from distributary.auth.stack_token import create_stack_token
 from distributary.config import Config
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
@@ -68,7 +68,7 @@ class Api:
         self.kafka = Cluster()
         monitor = Monitor(self.config, self.store.reader, self.kafka, fresh=0.0)
         self.context = Context(self.config, self.store.reader, self.store.writer, self.announced, monitor)
-        own = {"Authorization": f"Bearer {make_token(data_dir)}"}
+        own = {"Authorization": f"Bearer {create_stack_token(data_dir)}"}
         self.client: Any = TestClient(TestServer(make_app(self.context)), headers=own)
 
     def define(self, view: View = VIEW, feed: Feed = FEED, status: str = "live") -> Build:

@@ -13,7 +13,7 @@ from tests.support.store_groups import change, group
 from tests.unit.control.conftest import FEED, Announced, Api, check
 
 from distributary.auth.api_keys import make_key
-from distributary.auth.token_issuer import make_token
+from distributary.auth.token_issuer import sign_token
 from distributary.config import Auth, Config
 from distributary.control.app_context import Context
 from distributary.control.control_app import ROUTES, make_app
@@ -66,7 +66,7 @@ class Closed(Api):
 
 
 def bearer(user: str = "ann", **allowed: Any) -> dict[str, Any]:
-    token, _ = make_token(AUTH, user, allowed, 600)
+    token, _ = sign_token(AUTH, user, allowed, 600)
     return {"Authorization": f"Bearer {token}"}
 
 

@@ -13,8 +13,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.support.app_routes import route_names
 
 from distributary.auth import Grant, Operator
-from distributary.auth.stack_token import make_token as make_stack_token
-from distributary.auth.token_issuer import make_token
+from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import sign_token
 from distributary.config import Auth, Config, Gateway, Publisher
 from distributary.errors import Forbidden
 from distributary.gateway.gateway_access import prefix_of, requirement_check
@@ -39,7 +39,7 @@ async def client() -> AsyncIterator[TestClient[Any, Any]]:
 
 
 def bearer(user: str, **claims: Any) -> dict[str, str]:
-    return {"Authorization": f"Bearer {make_token(AUTH, user, claims, 60)[0]}"}
+    return {"Authorization": f"Bearer {sign_token(AUTH, user, claims, 60)[0]}"}
 
 
 def token(**claims: Any) -> dict[str, str]:
@@ -124,7 +124,7 @@ async def test_instance_of_another_user_is_not_there(client: TestClient[Any, Any
 
 async def test_open_gateway_serves_programs_and_lets_only_the_stacks_token_change_it(tmp_path: Path) -> None:
     config = Config(data_dir=tmp_path)
-    shown = {"Authorization": f"Bearer {make_stack_token(tmp_path)}"}
+    shown = {"Authorization": f"Bearer {create_stack_token(tmp_path)}"}
     async with TestClient(TestServer(make_app(config, MemoryStore().reader))) as client:
         for method, path in (
             ("PUT", "/config"),

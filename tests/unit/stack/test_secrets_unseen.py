@@ -24,7 +24,7 @@ from tests.unit.control.conftest import Announced
 from distributary.auth.api_keys import ApiKeys
 from distributary.auth.authenticator import Authenticator
 from distributary.auth.jwks import KeySet
-from distributary.auth.stack_token import make_token
+from distributary.auth.stack_token import create_stack_token
 from distributary.config import Config, load
 from distributary.config.socketio_section import Socketio
 from distributary.control.app_context import Context
@@ -223,7 +223,7 @@ async def served(config: Config) -> AsyncIterator[TestClient]:  # type: ignore[t
 
 
 async def test_control_api_and_its_audit_log_hide_secrets(config: Config, seen: Seen) -> None:
-    own = {"Authorization": f"Bearer {make_token(config.data_dir)}"}
+    own = {"Authorization": f"Bearer {create_stack_token(config.data_dir)}"}
     others = [
         {"Authorization": f"Bearer {config.auth.hmac_secret}"},
         {"X-API-Key": config.auth.hmac_secret},

@@ -14,7 +14,7 @@ from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.rest_proxy.calls import JSON, Calls, Reply, b64
 from tests.support.stack import Feeding, RunningStack
 
-from distributary.auth.token_issuer import make_token
+from distributary.auth.token_issuer import sign_token
 from distributary.config import Auth, Config
 from distributary.kafka import topic_offsets
 from distributary.kafka.topics import ensure_topic
@@ -178,7 +178,7 @@ async def test_producer_registers_schemas_only_under_subjects_that_it_may(
     auth = Auth(hmac_secret="a secret of the tests, long enough for HS256")
     url = await start(replace(settings, auth=auth))
     admin, producer = (
-        {"Authorization": f"Bearer {make_token(auth, 'ann', claims, 60)[0]}"}
+        {"Authorization": f"Bearer {sign_token(auth, 'ann', claims, 60)[0]}"}
         for claims in ({"operator": "admin"}, {"produce": [topic], "register": [f"{topic}-value"]})
     )
     call = Calls(url, http)

@@ -19,7 +19,7 @@ from tests.support.stack import Feeding, RunningStack
 from tests.support.topics import grow
 from tests.support.wait import eventually
 
-from distributary.auth.token_issuer import make_token
+from distributary.auth.token_issuer import sign_token
 from distributary.config import Auth, Config
 from distributary.gateway.topic_stream import topic_reader
 from distributary.kafka import librdkafka
@@ -278,7 +278,7 @@ async def test_a_stream_does_not_outlive_its_token(
 ) -> None:
     auth = Auth(hmac_secret="a secret of the tests, long enough for HS256", leeway=0.0)
     url = await start(replace(settings, auth=auth))
-    token, _ = make_token(auth, "ann", {"operator": "admin"}, 2)
+    token, _ = sign_token(auth, "ann", {"operator": "admin"}, 2)
     async with opened(http, url, topic, Authorization=f"Bearer {token}") as stream:
         assert (await stream.next()).name == "ready"
         name, _, data = await stream.next()

@@ -14,7 +14,7 @@ import aiohttp
 
 from bench.child import BenchError
 from bench.figures import Sample, Say
-from distributary.auth.stack_token import StackToken
+from distributary.auth.token_issuer import StackToken
 from distributary.config import Config, load
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.model.build import Build, Definition

@@ -20,7 +20,7 @@ from tests.support.servers import StoreServer, free_port
 from tests.support.stack import AttachedStack
 from tests.support.up_command import Up
 
-from distributary.auth.stack_token import FILE as TOKEN_FILE
+from distributary.auth.token_issuer import FILE as TOKEN_FILE
 from distributary.setup.store_server import bundled
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * LIMIT)]

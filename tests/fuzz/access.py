@@ -151,7 +151,7 @@ TARGETS = (
         "credentials",
         _gate,
         [b"X-API-Key: dk_key", b"Authorization: ApiKey dk_key", b"Authorization: Bearer " + _GOOD],
-        ("auth.authenticator", "auth.api_keys", "auth.stack_token"),
+        ("auth.authenticator", "auth.api_keys", "auth.token_issuer"),
         share=0.5,
     ),
 )

@@ -12,7 +12,7 @@ from random import Random
 from distributary.config import EXAMPLE, load, parse_views
 from distributary.config.coerce import from_text
 from distributary.config.settings_table import SETTINGS
-from distributary.control.definition import read_definition
+from distributary.control.view_routes import read_definition
 from distributary.errors import DistributaryError
 from distributary.gateway.registry.registered_schema import Schema, parse_schema
 from distributary.gateway.registry.schema_catalog import SchemaCatalog
@@ -290,7 +290,7 @@ TARGETS = (
             json.dumps(_VIEW).encode(),
             json.dumps({"view": _VIEW, "feed": {"name": "odds", "topic": "odds"}}).encode(),
         ],
-        ("control.definition", "config.cross_checks"),
+        ("control.view_routes", "config.cross_checks"),
         lambda random: json.dumps(
             {**_VIEW, random.choice(list(_VIEW)): any_json(random), any_text(random): 1}
         ).encode(),

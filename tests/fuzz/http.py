@@ -22,7 +22,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
-from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import create_stack_token
 from distributary.config import Config, Gateway, Kafka
 from distributary.config.sections import Publisher
 from distributary.control.app_context import Context

@@ -41,7 +41,7 @@ OURS = {
     "control.app_context": "reads a setting",
     "control.row_formats": "reads rows of the store",
     "control.arrow": "reads rows of the store",
-    "control.stack_overview": "reads heartbeats of our own parts",
+    "control.observation": "reads heartbeats of our own parts",
     "control.view_description": "reads rows of the store",
     "config.validators": "each check is called by config.convert",
     "kafka.embedded_broker": "reads files of the embedded broker",

@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 from confluent_kafka import Message, TopicPartition
 
-from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import create_stack_token
 from distributary.config import Config, load
 from distributary.config.embedded_defaults import with_embedded
 from distributary.kafka import librdkafka

@@ -4,8 +4,8 @@ A server creates one `Authenticator`, asks it for the `Grant` of every caller, a
 this view may be read and which query is served in place of the requested one.
 """
 
+from distributary.auth.addresses import check_exposure
 from distributary.auth.authenticator import Authenticator
-from distributary.auth.bind_check import check_exposure
 from distributary.auth.grant import OPEN, STACK, Grant, Limits, Operator
 from distributary.auth.grant_set import EVERYTHING, GrantSet, owned_id
 

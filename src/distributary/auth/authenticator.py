@@ -13,11 +13,10 @@ from typing import Any
 from distributary.auth.api_keys import ApiKeys, is_key, unknown_key
 from distributary.auth.claims import of_token
 from distributary.auth.grant import OPEN, STACK, Grant
-from distributary.auth.jwks import KeySet
 from distributary.auth.jwt_checks import Header, Rules, read_header, refuse, verify
 from distributary.auth.revocations import Read, Revocations, is_revoked, names_of
-from distributary.auth.stack_token import StackToken
-from distributary.auth.verification_keys import VerifyingKey, of_pem, of_secret
+from distributary.auth.token_issuer import StackToken
+from distributary.auth.verification_keys import KeySet, VerifyingKey, of_pem, of_secret
 from distributary.config import Config
 from distributary.errors import ConfigError, CredentialsMissing, TokenRefused
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
-from distributary.auth.client_address import is_loopback
+from distributary.auth.addresses import is_loopback
 from distributary.errors import ConfigError
 
 CA = "DISTRIBUTARY_TLS_CA"

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from distributary.auth import usage_counts
-from distributary.auth.client_address import client_name
+from distributary.auth.addresses import client_name
 from distributary.auth.grant import STACK, Grant
 from distributary.auth.metering import REQUEST, metered
 from distributary.auth.rate_budgets import PATIENCE, Spending

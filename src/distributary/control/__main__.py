@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from distributary.auth import check_exposure
-from distributary.auth.stack_token import ensure_token
+from distributary.auth.token_issuer import ensure_token
 from distributary.config import Config, load
 from distributary.config.embedded_defaults import with_embedded
 from distributary.control.app_context import Context

@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from distributary.control import lag as lags
 from distributary.control.lag import Lag, Track
-from distributary.control.observation import Sight
-from distributary.control.stack_overview import Said, ViewState
+from distributary.control.observation import Said, Sight, ViewState
 from distributary.model.build import Definition
 from distributary.store.store_types import BuildInfo
 

@@ -12,7 +12,6 @@ from distributary.auth import Authenticator
 from distributary.auth.audit import Audit
 from distributary.auth.limiter import Limiter
 from distributary.control import (
-    health_routes,
     revocation_routes,
     row_routes,
     status_routes,
@@ -21,7 +20,7 @@ from distributary.control import (
 )
 from distributary.control.app_context import CONTEXT, ERRORS, MAX_BODY, Context
 from distributary.control.result_cache import Results
-from distributary.control.sweep import sweep_forever
+from distributary.control.subscription_routes import sweep_forever
 from distributary.httpd.authorization import AUTHORIZATION, Authorization, Requirement, Route
 from distributary.httpd.cors import CORS, Cors, OriginPolicy
 from distributary.httpd.request_audit import audit_middleware
@@ -116,9 +115,9 @@ ROUTES = (
     ),
     Route("POST", "/v1/users/{user}/revoke", revocation_routes.revoke, Requirement.OPERATE),
     Route("POST", "/v1/tokens/{id}/revoke", revocation_routes.revoke_token, Requirement.OPERATE),
-    Route("GET", "/healthz", health_routes.healthz, Requirement.PUBLIC),
-    Route("GET", "/readyz", health_routes.readyz, Requirement.PUBLIC),
-    Route("GET", "/metrics", health_routes.metrics, Requirement.READ),
+    Route("GET", "/healthz", status_routes.healthz, Requirement.PUBLIC),
+    Route("GET", "/readyz", status_routes.readyz, Requirement.PUBLIC),
+    Route("GET", "/metrics", status_routes.metrics, Requirement.READ),
 )
 
 

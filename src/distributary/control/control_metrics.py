@@ -9,7 +9,7 @@ from prometheus_client import Metric
 
 from distributary.control.app_context import Context
 from distributary.control.monitor import Seen
-from distributary.control.stack_overview import Overview
+from distributary.control.observation import Overview
 from distributary.control.view_description import describe_view
 from distributary.httpd.prometheus_text import Sample, counter, gauge
 

@@ -22,8 +22,7 @@ from redis.exceptions import RedisError
 from distributary.config import Config
 from distributary.control.alarms import Alarm, Judge
 from distributary.control.lag import Lag
-from distributary.control.observation import KafkaSight, Oldest, Sight
-from distributary.control.stack_overview import Overview, read_overview
+from distributary.control.observation import KafkaSight, Oldest, Overview, Sight, read_overview
 from distributary.errors import DistributaryError
 from distributary.stack import stack_file
 from distributary.store.contract import ReaderStore

@@ -9,11 +9,15 @@ from aiohttp import web
 
 from distributary import __version__
 from distributary.config import Config
-from distributary.control.app_context import CONTEXT, Context, http_address, websocket_address
+from distributary.control import control_metrics
+from distributary.control.app_context import CONTEXT, ERRORS, Context, http_address, websocket_address
 from distributary.control.monitor import Seen
-from distributary.control.stack_overview import Overview
+from distributary.control.observation import Overview
 from distributary.control.view_description import SILENT_MS, describe_view
 from distributary.control.view_routes import describe_feeds, known_feeds
+from distributary.errors import NotReady
+from distributary.httpd.authorization import AUTHORIZATION
+from distributary.httpd.prometheus_text import metrics_response
 from distributary.stack.stack_file import StackState
 
 
@@ -106,3 +110,26 @@ def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[st
                 }
             )
     return parts
+
+
+async def healthz(request: web.Request) -> web.Response:
+    """``GET /healthz``: this process answers."""
+    return web.json_response({"status": "ok"})
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """``GET /readyz``: nothing is wrong that keeps views from being served; else 503 with the alarms."""
+    seen = await request.app[CONTEXT].monitor.now()
+    # Anybody may ask: where that is not everybody's business, only the names of alarms are told.
+    named = request.app[AUTHORIZATION].authenticator.on
+    alarms = [{"name": alarm.name} if named else alarm.as_json() for alarm in seen.alarms]
+    bad = [alarm for alarm in seen.alarms if alarm.severity == "error"]
+    if not bad:
+        return web.json_response({"status": "ok", "alarms": alarms})
+    said = "; ".join(alarm.name if named else alarm.text for alarm in bad)
+    return ERRORS.response(NotReady(f"not ready: {said}", hint="see: distributary status"), alarms=alarms)
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """``GET /metrics``: Prometheus text."""
+    return metrics_response(await control_metrics.families(request.app[CONTEXT]))

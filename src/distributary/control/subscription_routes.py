@@ -11,11 +11,12 @@ import logging
 from typing import Any
 
 from aiohttp import web
+from redis.exceptions import RedisError
 
 from distributary.auth import Operator, owned_id
 from distributary.auth.metering import NEW_QUERY, charge
 from distributary.control.app_context import CONTEXT, Context, events_address, websocket_address
-from distributary.control.paces import pace_of
+from distributary.control.observation import pace_of
 from distributary.control.view_routes import require_view
 from distributary.errors import (
     AlreadyBegun,
@@ -34,6 +35,7 @@ from distributary.model.query import Query
 from distributary.model.query_params import body_fields, body_query
 from distributary.model.query_plan import is_expensive
 from distributary.store.store_types import Subscription, ViewInfo, query_limits
+from distributary.store.subscription_sweep import SWEEP_SECONDS, sweep
 
 log = logging.getLogger(__name__)
 
@@ -193,3 +195,27 @@ def _described(
         "query": query.text,
         "state": "begun" if found.begun else "waiting",
     }
+
+
+# --- the sweep of lapsed subscriptions --------------------------------------------------------------------
+
+
+async def sweep_once(context: Context) -> int:
+    """Remove all lapsed subscriptions; return how many."""
+
+    async def ended(view: str, ids: list[str]) -> None:
+        await asyncio.gather(*(announce(context, Command("end", view, id)) for id in ids))
+
+    return await sweep(context.reader, await context.reader.views(), SWEEP_SECONDS, ended)
+
+
+async def sweep_forever(context: Context) -> None:
+    """Sweep until cancelled; a store that does not answer is tried again the next time."""
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        try:
+            await sweep_once(context)
+            # With several servers this writes to each the revocations that it missed while it was down.
+            await context.reader.revoked([""])
+        except (RedisError, OSError) as error:
+            log.warning("subscriptions were not swept: %s", error)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from distributary.control.lag import Lag
-from distributary.control.stack_overview import Overview
+from distributary.control.observation import Overview
 from distributary.store.store_types import BuildInfo
 
 FIGURES = ("engine", "engine_reason", "events_lag", "rekeyed", "queries")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiohttp import web
 
 from distributary.auth import OPEN, Grant, Operator
-from distributary.config import Config
+from distributary.config import Config, parse_views
 from distributary.config.functions import functions_of, unlisted_functions
 from distributary.config.problems import nearest
 from distributary.control.app_context import CONTEXT, Context
-from distributary.control.definition import read_definition
-from distributary.control.stack_overview import Overview, read_overview
+from distributary.control.observation import Overview, read_overview
 from distributary.control.view_description import Lags, describe_view
-from distributary.errors import BadDefinition, Forbidden, ViewNotFound
+from distributary.errors import BadDefinition, ConfigError, Forbidden, ViewNotFound
 from distributary.httpd.authorization import grant_of
 from distributary.httpd.request_body import read_object
 from distributary.model.build import Definition
@@ -152,3 +152,43 @@ def _one_feed_a_name(definition: Definition, overview: Overview) -> None:
                     f'the feed "{feed.name}" is another one in the view "{name}"',
                     hint="give the feed another name, or leave its definition out",
                 )
+
+
+def read_definition(name: str, body: Mapping[str, Any], feeds: Iterable[Feed]) -> Definition:
+    """Read what a caller sent for the view ``name``; raises BadDefinition with all mistakes.
+
+    The body is the view's settings, where ``feed`` is the name of a known feed or a feed in full; or
+    the stored form, ``{"view": {…}, "feed": {…}, "events": {…}}``.
+    """
+    if isinstance(body.get("view"), dict):
+        view, feed = dict(body["view"]), body.get("feed")
+        extra = set(body) - {"view", "feed", "events", "stale_after"}
+        if extra:
+            raise BadDefinition(f'unknown field "{min(extra)}" beside "view"', hint='put it into "view"')
+    else:
+        view, feed = dict(body), body.get("feed")
+    if view.setdefault("name", name) != name:
+        raise BadDefinition(f'the definition\'s name is {view["name"]!r}, the address says "{name}"')
+    known = {one.name: one for one in feeds}
+    document: dict[str, Any] = {"views": [_without_nulls(view)]}
+    if isinstance(feed, dict):
+        document["feeds"] = [_without_nulls(feed)]
+        view_feed = view.get("feed")
+        document["views"][0]["feed"] = view_feed if isinstance(view_feed, str) else feed.get("name", name)
+        document["feeds"][0].setdefault("name", document["views"][0]["feed"])
+    events = body.get("events")
+    if isinstance(events, dict):
+        document.setdefault("feeds", []).append(_without_nulls(events))
+        if not isinstance(view.get("events"), str):
+            document["views"][0]["events"] = events.get("name")
+    try:
+        found = parse_views(json.dumps(document), known)
+    except ConfigError as error:
+        raise BadDefinition(error.message, hint=error.hint or "see: distributary help views") from None
+    one = found.views[0]
+    all_feeds = known | {given.name: given for given in found.feeds}
+    return Definition(one, all_feeds[one.feed], all_feeds[one.events] if one.events else None)
+
+
+def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}

@@ -7,7 +7,7 @@ import sys
 from aiohttp import web
 
 from distributary.auth import check_exposure
-from distributary.auth.stack_token import ensure_token
+from distributary.auth.token_issuer import ensure_token
 from distributary.config import Config, load
 from distributary.config.embedded_defaults import with_embedded
 from distributary.gateway.gateway_app import make_app

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
-from distributary.auth.client_address import Address, client_name, parse_address
+from distributary.auth.addresses import Address, client_name, parse_address
 from distributary.config.server_sections import Listening
 
 

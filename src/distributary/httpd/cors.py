@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from distributary.auth.client_address import is_loopback
+from distributary.auth.addresses import is_loopback
 from distributary.errors import HostRefused, OriginRefused
 
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from distributary.auth.audit import Audit
-from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import create_stack_token
 from distributary.config import Config
 from distributary.config.embedded_defaults import HOST, embedded_kafka, store_url
 from distributary.config.exposed import exposed_warning

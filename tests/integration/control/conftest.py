@@ -7,7 +7,7 @@ import pytest
 from tests.support.processes import Process
 from tests.support.servers import StoreServer, free_port
 
-from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import create_stack_token
 from distributary.control.api_client import ControlClient
 
 TOML = """

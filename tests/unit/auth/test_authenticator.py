@@ -14,10 +14,10 @@ from distributary.auth import OPEN, STACK, Authenticator, Grant
 from distributary.auth import authenticator as gate_module
 from distributary.auth.api_keys import LOOK, make_key
 from distributary.auth.authenticator import MAX_REMEMBERED
-from distributary.auth.jwks import KeySet
 from distributary.auth.jwt_checks import verify
 from distributary.auth.revocations import token_name
-from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import create_stack_token
+from distributary.auth.verification_keys import KeySet
 from distributary.config import Auth, Config, load
 from distributary.errors import (
     AccessError,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.threaded_api import ThreadedApi
 
-from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import create_stack_token
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
-from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import create_stack_token
 from distributary.config import Config
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app

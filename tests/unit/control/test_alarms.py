@@ -14,8 +14,7 @@ from tests.unit.control.conftest import FEED, VIEW
 from tests.unit.control.test_lag import build
 
 from distributary.control.alarms import HOLD, KINDS, STALLED, Alarm, Judge
-from distributary.control.observation import KafkaSight, Oldest, Sight
-from distributary.control.stack_overview import Overview, Said, ViewState
+from distributary.control.observation import KafkaSight, Oldest, Overview, Said, Sight, ViewState
 from distributary.model.build import Definition
 from distributary.model.view import View
 from distributary.stack.stack_file import ComponentState, Phase, StackState

@@ -4,14 +4,19 @@ import asyncio
 import io
 import json
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.support.clock import LIMIT
 from tests.unit.control.conftest import Api
 
+from distributary.control import subscription_routes
+from distributary.control.subscription_routes import sweep_once
 from distributary.model.command import Command
 from distributary.model.order import parse_order
 from distributary.model.query import Query
+from distributary.store.contract import SWEEP_BATCH
 
 
 async def test_a_subscription_is_registered_then_announced(api: Api) -> None:
@@ -220,3 +225,43 @@ async def test_bad_fields(api: Api, fields: Any, code: str, said: str) -> None:
     api.define()
     error = await api.post("/v1/subscriptions", {"view": "odds", "fields": fields}, 400)
     assert (error["code"], said in error["message"]) == (code, True)
+
+
+async def test_lapsed_subscriptions_are_removed_and_announced(api: Api) -> None:
+    api.define()
+    old = (await api.post("/v1/subscriptions", {"view": "odds", "where": "a = 1"}, 201))["id"]
+    api.now += 50
+    young = (await api.post("/v1/subscriptions", {"view": "odds", "where": "a = 2"}, 201))["id"]
+    api.now += 20
+    assert await sweep_once(api.context) == 1
+    assert [(c.op, c.subscription) for c in api.announced.commands][-1] == ("end", old)
+    assert len(api.store.writer.registry("odds")[1]) == 1
+    await api.get(f"/v1/subscriptions/{young}")
+
+
+async def test_sweep_has_servers_share_revocations(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, inner = asyncio.Event(), api.store.reader.revoked
+
+    async def revoked(users: Sequence[str]) -> dict[str, int]:
+        asked.set()
+        return await inner(users)
+
+    monkeypatch.setattr(api.store.reader, "revoked", revoked)
+    monkeypatch.setattr(subscription_routes, "SWEEP_SECONDS", 0.001)
+    task = asyncio.create_task(subscription_routes.sweep_forever(api.context))
+    try:
+        await asyncio.wait_for(asked.wait(), 10 * LIMIT)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_sweep_goes_on_while_there_are_more(api: Api) -> None:
+    api.define()
+    many = SWEEP_BATCH * 3 + 1
+    for number in range(many):
+        await api.store.reader.register("odds", f"q{number}", "{}", f"s{number}", 1_000, False)
+    api.now += 2
+    assert await sweep_once(api.context) == many
+    assert len([c for c in api.announced.commands if c.op == "end"]) == many
+    assert not api.store.writer.registry("odds")[1]

@@ -13,8 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.support.app_routes import route_names
 
 from distributary.auth import Grant, Operator
-from distributary.auth.stack_token import create_stack_token
-from distributary.auth.token_issuer import sign_token
+from distributary.auth.token_issuer import create_stack_token, sign_token
 from distributary.config import Auth, Config, Gateway, Publisher
 from distributary.errors import Forbidden
 from distributary.gateway.gateway_access import prefix_of, requirement_check

@@ -23,8 +23,8 @@ from tests.unit.control.conftest import Announced
 
 from distributary.auth.api_keys import ApiKeys
 from distributary.auth.authenticator import Authenticator
-from distributary.auth.jwks import KeySet
-from distributary.auth.stack_token import create_stack_token
+from distributary.auth.token_issuer import create_stack_token
+from distributary.auth.verification_keys import KeySet
 from distributary.config import Config, load
 from distributary.config.socketio_section import Socketio
 from distributary.control.app_context import Context

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.signed_tokens import SECRET
 
-from distributary.auth.bind_check import check_exposure
-from distributary.auth.client_address import is_loopback
+from distributary.auth.addresses import check_exposure, is_loopback
 from distributary.config import Auth, Config, Control, Gateway, Publisher
 from distributary.errors import ConfigError
 

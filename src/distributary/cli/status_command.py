@@ -17,7 +17,7 @@ from distributary.cli.command_line import Args, columns, command, print_json
 REQUEST_TIMEOUT = 5.0
 """Seconds to wait for the control API."""
 _INTERVAL = 1.0
-_PART_HEADS = ("PART", "STATE", "PID", "RESTARTS", "AT")
+_COMPONENT_HEADS = ("COMPONENT", "STATE", "PID", "RESTARTS", "AT")
 _CLEAR = "\x1b[H\x1b[J"
 
 
@@ -96,7 +96,7 @@ def status_text(status: dict[str, Any]) -> str:
         f"{totals['channels']} channels"
     ]
     if status["parts"]:
-        blocks.append(columns([_part(part) for part in status["parts"]], _PART_HEADS))
+        blocks.append(columns([_component(one) for one in status["parts"]], _COMPONENT_HEADS))
     if status["feeds"]:
         rows = [
             (feed["name"], feed["topic"], feed["format"], ", ".join(feed["views"]))
@@ -111,7 +111,7 @@ def status_text(status: dict[str, Any]) -> str:
 def alarms_text(status: dict[str, Any]) -> str:
     """Lay the alarms out, two lines each; without any, list what was checked."""
     if not status["alarms"]:
-        checked = f"{_number(status['parts'], 'part')}, {_number(status['views'], 'view')}"
+        checked = f"{_number(status['parts'], 'component')}, {_number(status['views'], 'view')}"
         return f"no alarms: checked Kafka, the store, {checked}"
     lines = []
     for alarm in status["alarms"]:
@@ -121,12 +121,12 @@ def alarms_text(status: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _number(things: list[Any], name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+def _number(items: list[Any], name: str) -> str:
+    return f"{len(items)} {name}{'' if len(items) == 1 else 's'}"
 
 
 def views_text(views: list[dict[str, Any]]) -> str:
-    """Lay views out, one a line; a build under way has a line of its own."""
+    """Lay views out, one a line; the next build of a view has its own line."""
     if not views:
         return "no views; create one with: distributary view apply -f FILE"
     rows = []
@@ -150,9 +150,9 @@ def views_text(views: list[dict[str, Any]]) -> str:
     return columns(rows, heads)
 
 
-def _part(part: dict[str, Any]) -> tuple[str, ...]:
-    at = " ".join(part["addresses"].values()) or ("(yours)" if part["external"] else "-")
-    return (part["name"], part["state"], str(part["pid"] or "-"), str(part["restarts"]), at)
+def _component(one: dict[str, Any]) -> tuple[str, ...]:
+    at = " ".join(one["addresses"].values()) or ("(yours)" if one["external"] else "-")
+    return (one["name"], one["state"], str(one["pid"] or "-"), str(one["restarts"]), at)
 
 
 def _view(build: dict[str, Any], name: str, published: dict[str, Any]) -> tuple[str, ...]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from distributary.stack.process_keeper import Policy
     from distributary.stack.stack_components import Service
 
+_WARNINGS = ("silent", "died", "failed", "waiting")
+"""The kinds of events that --quiet prints."""
+
 _STYLES = {
     "ready": "green",
     "silent": "yellow",
@@ -58,45 +61,47 @@ def up(
     services: Sequence[Service] | None = None,
     policy: Policy | None = None,
 ) -> int:
-    """Run the stack of a configuration; ``services`` replaces its Python parts."""
+    """Run the stack of a configuration; ``services`` replaces its Python components."""
     from distributary.auth import check_exposure
     from distributary.config.private_files import UMASK
     from distributary.kafka.record_router import create_router
     from distributary.stack import prerequisites, stack_components
 
     check_exposure(config)
-    create_router(config)  # a schema that cannot be used is told before anything starts
-    whole = stack_components.services(config.publisher.processes, socketio=bool(config.socketio.port))
-    wanted = whole if services is None else services
-    say = _printer(as_json, quiet)
+    create_router(config)  # reports an unusable schema before anything starts
+    if services is None:
+        services = stack_components.services(config.publisher.processes, socketio=bool(config.socketio.port))
+    printer = _JsonPrinter(quiet) if as_json else _LinePrinter(quiet)
     try:
-        with _terminable():  # fetching may take minutes and must end at a signal, so it is not in the loop
-            prerequisites.check(config, wanted, lambda line: print(line, file=sys.stderr, flush=True))
+        with _terminable():  # downloads may take minutes and must end at a signal: not in the event loop
+            prerequisites.check(config, services, lambda line: print(line, file=sys.stderr, flush=True))
     except KeyboardInterrupt:
         return 130
-    os.umask(UMASK)  # only now: what was fetched is in a cache that several users may share
-    asyncio.run(_serve(config, say, wanted, policy))
+    os.umask(UMASK)  # only now: several users may share the cache of downloads
+    asyncio.run(_serve(config, printer, services, policy))
     return 0
 
 
-async def _serve(config: Config, say: _Printer, services: Sequence[Service], policy: Policy | None) -> None:
+async def _serve(
+    config: Config, printer: _Printer, services: Sequence[Service], policy: Policy | None
+) -> None:
     from distributary.stack.component import Event, EventKind
     from distributary.stack.embedded_stack import Stack
 
-    asked = asyncio.Event()
+    stop_requested = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    began = time.monotonic()
-    async with Stack(config, listener=say.event, services=services, policy=policy) as stack:
-        ready, stop = asyncio.create_task(stack.wait_ready()), asyncio.create_task(asked.wait())
+        asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
+    started = time.monotonic()
+    async with Stack(config, listener=printer.event, services=services, policy=policy) as stack:
+        ready, stop = asyncio.create_task(stack.wait_ready()), asyncio.create_task(stop_requested.wait())
         await asyncio.wait({ready, stop}, return_when=asyncio.FIRST_COMPLETED)
         if ready.done():
             ready.result()
-            say.up(time.monotonic() - began, stack.addresses)
+            printer.up(time.monotonic() - started, stack.addresses)
             await stop
         ready.cancel()
-        say.event(Event(EventKind.STOPPING))
-    say.event(Event(EventKind.STOPPED))
+        printer.event(Event(EventKind.STOPPING))
+    printer.event(Event(EventKind.STOPPED))
 
 
 class _Printer(Protocol):
@@ -105,7 +110,7 @@ class _Printer(Protocol):
     def up(self, seconds: float, addresses: dict[str, str]) -> None: ...
 
 
-class _Lines:
+class _LinePrinter:
     """Plain lines, coloured on a terminal."""
 
     def __init__(self, quiet: bool) -> None:
@@ -119,7 +124,7 @@ class _Lines:
     def event(self, event: Event) -> None:
         from distributary.stack.console import lines
 
-        if not self._quiet or event.kind in ("silent", "died", "failed", "waiting"):
+        if not self._quiet or event.kind in _WARNINGS:
             self._print(lines(event), _STYLES.get(event.kind, ""))
 
     def up(self, seconds: float, addresses: dict[str, str]) -> None:
@@ -131,14 +136,14 @@ class _Lines:
 
     def _print(self, rows: Iterable[str], style: str) -> None:
         for row in rows:
-            with contextlib.suppress(OSError):  # nobody reads it any more; the stack goes on
+            with contextlib.suppress(OSError):  # the output is closed; the stack continues
                 if self._console is not None:
                     self._console.print(row, style=style, markup=False)
                 else:
                     print(row, flush=True)
 
 
-class _Json:
+class _JsonPrinter:
     """One JSON object a line."""
 
     def __init__(self, quiet: bool) -> None:
@@ -147,7 +152,7 @@ class _Json:
     def event(self, event: Event) -> None:
         from distributary.stack.console import as_json
 
-        if not self._quiet or event.kind in ("silent", "died", "failed", "waiting"):
+        if not self._quiet or event.kind in _WARNINGS:
             with contextlib.suppress(OSError):
                 print(as_json(event), flush=True)
 
@@ -155,10 +160,6 @@ class _Json:
         from distributary.stack.component import Event, EventKind
 
         self.event(Event(EventKind.READY, message=f"in {seconds:.1f} s", addresses=addresses))
-
-
-def _printer(as_json: bool, quiet: bool) -> _Printer:
-    return _Json(quiet) if as_json else _Lines(quiet)
 
 
 @contextlib.contextmanager

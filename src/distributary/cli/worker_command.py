@@ -196,7 +196,7 @@ def scale_worker(args: Args) -> int:
 @worker_group.command("stop")
 @click.argument("name", metavar="NAME", help="as `worker list` shows it")
 def stop_worker(args: Args) -> int:
-    """Complete the records in hand, then end."""
+    """Complete the current records, then end."""
     import contextlib
 
     import psutil

@@ -12,7 +12,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         (["add", "ann", "--iterations", "1"], "expected 4096 to 16384"),
         (["add", "User:ann"], "Give the name alone: ann"),
@@ -21,16 +21,16 @@ Captured = pytest.CaptureFixture[str]
         (["add", "ann", "--password-stdin"], "standard input contains no password"),
     ],
 )
-def test_mistakes_are_told(
-    words: list[str], said: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+def test_wrong_command_line_is_refused(
+    words: list[str], printed: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
     assert main(["users", *words, "--bootstrap-server", "127.0.0.1:1"]) == 2
-    assert said in capsys.readouterr().err
+    assert printed in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["one\ntwo\n", "x" * 2000])
-def test_a_password_is_one_line(text: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_password_must_be_one_line(text: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     assert main(["users", "add", "ann", "--password-stdin", "--bootstrap-server", "127.0.0.1:1"]) == 2
     assert "must be one line" in capsys.readouterr().err

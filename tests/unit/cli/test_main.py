@@ -15,7 +15,7 @@ import pytest
 from distributary.cli import commands
 from distributary.cli.command_line import Command
 from distributary.cli.commands import COMMANDS, CommandEntry
-from distributary.cli.main import main
+from distributary.cli.main import load, main
 from distributary.errors import ConfigError, DistributaryError
 
 Captured = pytest.CaptureFixture[str]
@@ -144,7 +144,7 @@ def test_common_options_are_accepted_before_and_after_the_command(command: Comma
         (SystemExit(5), 5, ""),
     ],
 )
-def test_errors_become_lines_and_statuses(
+def test_error_becomes_a_line_and_an_exit_status(
     command: Command, capsys: Captured, error: BaseException, status: int, err: str
 ) -> None:
     command.callback = raising(error)
@@ -178,7 +178,7 @@ def test_wrong_arguments_are_named_with_the_nearest_option(command: Command, cap
     assert (error["code"], error["message"]) == ("usage", "got unexpected extra argument (x)")
 
 
-def test_setup_is_asked_for_json(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_gets_the_option_json(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
 
     def setup(words: list[str]) -> int:
@@ -192,7 +192,7 @@ def test_setup_is_asked_for_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("words", [["--version"], ["help", "settings"]], ids=["short", "long"])
-def test_closed_pipe_ends_the_program_without_a_word(words: list[str]) -> None:
+def test_closed_pipe_ends_the_program_silently(words: list[str]) -> None:
     read, write = os.pipe()
     os.close(read)
     argv = [sys.executable, "-m", "distributary.cli", *words]
@@ -201,3 +201,21 @@ def test_closed_pipe_ends_the_program_without_a_word(words: list[str]) -> None:
     ended = subprocess.run(argv, stdout=write, stderr=subprocess.PIPE, env=env, timeout=30)
     os.close(write)
     assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
+def test_command_of_the_table_has_its_help_and_examples(entry: CommandEntry) -> None:
+    command = load(entry)
+    assert (command.help or "").startswith(f"{entry.help}.")
+    examples = getattr(command, "examples", ())
+    assert examples
+    assert all("distributary" in line for line in examples)
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
+def test_every_option_and_argument_is_explained(entry: CommandEntry) -> None:
+    command = load(entry)
+    for one in [command, *(command.commands.values() if isinstance(command, click.Group) else ())]:
+        for param in one.params:
+            shown = isinstance(param, click.Argument) or not getattr(param, "hidden", False)
+            assert not shown or param.help, f"{one.name} {param.name}"

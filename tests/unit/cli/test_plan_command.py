@@ -9,7 +9,7 @@ from distributary.cli.main import main
 WORDS = ["plan", "--rate", "50000", "--size", "500", "--retention", "7d"]
 
 
-def test_the_arithmetic_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_prints_its_arithmetic(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--consumer-rate", "4000", "--readers", "2"]) == 0
     out = capsys.readouterr().out
     assert "50,000 records/s x 500 B" in out
@@ -22,6 +22,6 @@ def test_the_arithmetic_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "more", [["--size", "x"], ["--retention", "long"], ["--rate", "0"], ["--broker-disk", "1xb"]]
 )
-def test_what_makes_no_sense(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_value_out_of_range_is_refused(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, *more]) == 2
     assert "Traceback" not in capsys.readouterr().err

@@ -131,7 +131,7 @@ def test_missing_file_is_an_error_with_an_example(folder: Path, capsys: Captured
 
 
 @pytest.mark.parametrize("words", [["config", "--help"], ["help", "settings"]])
-def test_help_has_every_setting(capsys: Captured, words: list[str]) -> None:
+def test_help_lists_every_setting(capsys: Captured, words: list[str]) -> None:
     assert main(words) == 0
     out = capsys.readouterr().out
     for setting in SETTINGS:

@@ -55,7 +55,7 @@ def test_completion_prints_a_script_for_each_shell(
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes(tmp_path: Path) -> None:
+def test_bash_completes_an_action(tmp_path: Path) -> None:
     tool = tmp_path / "distributary"
     tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m distributary.cli "$@"\n')
     tool.chmod(0o755)

@@ -15,23 +15,23 @@ from distributary.stack.processes import birth
 from distributary.stack.stack_file import ComponentState, Phase, StackState, write
 
 
-def test_people_see_parts_views_and_problems(
+def test_status_shows_components_views_and_alarms(
     control: ThreadedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build = control.api.define()
     driver = {"build": build.id, "engine": "realtime"}
     control.api.store.writer.heartbeat("reducers", "1", json.dumps({"views": {"odds": driver}}))
-    said = {"connections": 2, "subscribers": 3, "channels": 1}
-    said |= {"views": {"odds": {"subscribers": 3, "e2e_p50_ms": 4.0, "e2e_p99_ms": 21.0}}}  # type: ignore[dict-item]
-    control.api.store.writer.heartbeat("publisher", "1", json.dumps(said))
+    stats = {"connections": 2, "subscribers": 3, "channels": 1}
+    stats |= {"views": {"odds": {"subscribers": 3, "e2e_p50_ms": 4.0, "e2e_p99_ms": 21.0}}}  # type: ignore[dict-item]
+    control.api.store.writer.heartbeat("publisher", "1", json.dumps(stats))
     assert main(["status"]) == 0
     text = capsys.readouterr().out
     assert "2 connections, 3 subscribers, 1 channels" in text
     assert re.search(r"odds +live +realtime +0 +- +- +0 +3 +4\.0 ms +21 ms", text)
-    assert text.rstrip().endswith("no alarms: checked Kafka, the store, 2 parts, 1 view")
+    assert text.rstrip().endswith("no alarms: checked Kafka, the store, 2 components, 1 view")
 
 
-def test_problems_are_last(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_alarms_are_printed_last(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:
     control.api.define(status="stopped")
     assert main(["status"]) == 0
     *_, alarm, hint = capsys.readouterr().out.splitlines()
@@ -50,13 +50,13 @@ def test_check_exits_with_1_when_there_are_alarms(
     assert [alarm["name"] for alarm in json.loads(capsys.readouterr().out)] == ["view-stopped"]
 
 
-def test_json_is_the_apis_own(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_that_of_the_control_api(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:
     control.api.define()
     assert main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["views"][0]["name"] == "odds"
 
 
-def test_watching_ends_at_ctrl_c(
+def test_watch_ends_at_ctrl_c(
     control: ThreadedApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = iter([None, None])
@@ -70,7 +70,7 @@ def test_watching_ends_at_ctrl_c(
     assert capsys.readouterr().out.count("no alarms") == 3
 
 
-def test_no_stack_is_one_clear_line(
+def test_missing_stack_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -81,7 +81,7 @@ def test_no_stack_is_one_clear_line(
     assert "distributary up" in error
 
 
-def test_an_address_where_nothing_is(
+def test_unreachable_address_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", f"http://127.0.0.1:{free_port()}")
@@ -89,7 +89,7 @@ def test_an_address_where_nothing_is(
     assert "does not answer" in capsys.readouterr().err
 
 
-def test_the_stack_of_the_configuration_is_found(
+def test_stack_of_the_configuration_is_found(
     control: ThreadedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL")
@@ -100,7 +100,7 @@ def test_the_stack_of_the_configuration_is_found(
     assert main(["status"]) == 0
 
 
-def test_parts_are_shown_even_without_the_control_api(
+def test_components_are_shown_without_the_control_api(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -116,10 +116,10 @@ def test_parts_are_shown_even_without_the_control_api(
         json.dumps({name: {"usual": 0, "port": free_port()} for name in ("kafka", "store")})
     )
     assert main(["status"]) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"control +restarting", said)
+    printed = capsys.readouterr().out
+    assert re.search(r"control +restarting", printed)
     for name in ("part-restarting: control", "store-unreachable", "kafka-unreachable"):
-        assert f"! {name}" in said, "what can be seen without it is seen"
+        assert f"! {name}" in printed, "what can be seen without it is seen"
     assert main(["status", "--check"]) == 1
 
 

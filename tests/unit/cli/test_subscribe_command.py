@@ -50,18 +50,18 @@ def tiny() -> Iterator[TinyPublisher]:
     loop.close()
 
 
-def test_the_rows_as_they_are(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
+def test_max_0_prints_the_current_rows(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["subscribe", "odds", "--url", tiny.url, "--max", "0"]) == 0
     assert capsys.readouterr().out.splitlines() == ["# 2 rows", '= a {"n":1}', '= b {"n":2}']
 
 
-def test_json_lines(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_prints_one_object_a_line(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["subscribe", "odds", "--url", tiny.url, "--max", "0", "--json"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["rows"] == {"a": {"n": 1}, "b": {"n": 2}}
 
 
-def test_ctrl_c_is_a_clean_end(tiny: TinyPublisher) -> None:
+def test_ctrl_c_ends_with_status_0(tiny: TinyPublisher) -> None:
     argv = [sys.executable, "-m", "distributary.cli", "subscribe", "odds", "--url", tiny.url]
     process = subprocess.Popen(
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
@@ -73,18 +73,20 @@ def test_ctrl_c_is_a_clean_end(tiny: TinyPublisher) -> None:
     assert (process.returncode, error) == (0, "")
 
 
-def test_an_unknown_view_is_one_line(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_view_is_one_line(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["subscribe", "unknown", "--url", tiny.url]) == 1
     assert "unknown channel" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--where", "a >"], ["--where", "a = 1", "--key", "k"]])
-def test_a_bad_query_needs_no_stack(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_query_is_refused_before_connecting(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["subscribe", "odds", *words]) == 1
     assert "no stack" not in capsys.readouterr().err
 
 
-def test_no_stack(
+def test_missing_stack_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -93,7 +95,7 @@ def test_no_stack(
     assert "no stack runs in" in capsys.readouterr().err
 
 
-def test_the_control_api_says_where(
+def test_publisher_is_found_by_the_control_api(
     control: ThreadedApi, tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from dataclasses import replace
@@ -104,7 +106,9 @@ def test_the_control_api_says_where(
     assert "# 2 rows" in capsys.readouterr().out
 
 
-def test_an_order_and_a_pace_are_asked_for(tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]) -> None:
+def test_order_and_conflation_are_sent_to_the_publisher(
+    tiny: TinyPublisher, capsys: pytest.CaptureFixture[str]
+) -> None:
     argv = ["subscribe", "odds", "--url", tiny.url, "--max", "0", "--order", "n desc", "--limit", "2"]
     argv += ["--conflate", "500ms", "--max-rate", "5", "--max-bytes", "64k", "--slow", "conflate"]
     assert main(argv) == 0
@@ -141,12 +145,14 @@ def test_an_order_and_a_pace_are_asked_for(tiny: TinyPublisher, capsys: pytest.C
         (SubscribedChange("stale", time=9), "! the source sends no records", '{"op":"stale","time":9}'),
     ],
 )
-def test_lines(change: SubscribedChange, people: str, json_text: str) -> None:
+def test_change_is_formatted_for_people_and_as_json(
+    change: SubscribedChange, people: str, json_text: str
+) -> None:
     assert list(people_lines(change)) == [people]
     assert list(json_lines(change)) == [json_text]
 
 
-async def test_the_own_stack_is_shown_a_token_that_its_secret_signed(
+async def test_own_stack_gets_a_token_signed_by_its_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("DISTRIBUTARY_CONTROL_URL", "DISTRIBUTARY_TOKEN", "DISTRIBUTARY_API_KEY"):

@@ -17,21 +17,23 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_settings_that_are_printed_are_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_settings_are_a_valid_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["tls", "dev"]) == 0
-    said = capsys.readouterr().out
-    lines = said[said.index("[publisher]") : said.index("Distributary's own")]
+    printed = capsys.readouterr().out
+    lines = printed[printed.index("[publisher]") : printed.index("Distributary's own")]
     assert set(tomllib.loads(lines)) == {"publisher", "control", "gateway", "socketio"}
     Path("distributary.toml").write_text(lines)
     config = load(env={})
     for server in (config.publisher, config.control, config.gateway, config.socketio):
         assert server.tls_certificate == str(tmp_path / ".distributary" / "tls" / "server.pem")
         assert Certificates(server, "control").context is not None
-    assert "DISTRIBUTARY_TLS_CA=" in said
-    assert "--cacert" in said
+    assert "DISTRIBUTARY_TLS_CA=" in printed
+    assert "--cacert" in printed
 
 
-def test_a_second_run_keeps_what_is_good(capsys: pytest.CaptureFixture[str]) -> None:
+def test_second_run_keeps_valid_files(capsys: pytest.CaptureFixture[str]) -> None:
     main(["tls", "dev", "--json"])
     first = json.loads(capsys.readouterr().out)
     main(["tls", "dev", "--json"])
@@ -42,16 +44,16 @@ def test_a_second_run_keeps_what_is_good(capsys: pytest.CaptureFixture[str]) -> 
     ssl.create_default_context(cafile=first["environment"]["DISTRIBUTARY_TLS_CA"])
 
 
-def test_other_names_folders_and_clients(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_set_names_folder_and_clients(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--json", "--folder", "certs", "--name", "Box.Internal", "--client", "ann"]
     assert main(["tls", "dev", *words]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert "box.internal" in said["names"]
-    assert said["clients"]["ann"]["certificate"] == str(tmp_path / "certs" / "client-ann.pem")
-    assert said["settings"]["control"]["tls_key"] == "certs/server-key.pem"
+    printed = json.loads(capsys.readouterr().out)
+    assert "box.internal" in printed["names"]
+    assert printed["clients"]["ann"]["certificate"] == str(tmp_path / "certs" / "client-ann.pem")
+    assert printed["settings"]["control"]["tls_key"] == "certs/server-key.pem"
 
 
-def test_what_cannot_be_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tls", "dev", "--client", "../ann"]) == 2
     assert "--client ../ann: expected letters" in capsys.readouterr().err
     Path("file").write_text("")

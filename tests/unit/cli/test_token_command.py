@@ -31,18 +31,18 @@ def make(capsys: Capture, *words: str) -> str:
     return capsys.readouterr().out.strip()
 
 
-def test_a_made_token_is_shown_as_good(capsys: Capture) -> None:
+def test_created_token_is_shown_as_valid(capsys: Capture) -> None:
     token = make(capsys, "--views", "odds, bets-*", "--rows", "country = 'DE'", "--for", "2 minutes")
     assert main(["token", "show", token]) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"valid +yes", said)
-    assert re.search(r"allows views +odds, bets-\*", said)
-    assert re.search(r"rows of \* +country = 'DE'", said)
-    assert "hunter2" not in said
-    assert token not in said
+    printed = capsys.readouterr().out
+    assert re.search(r"valid +yes", printed)
+    assert re.search(r"allows views +odds, bets-\*", printed)
+    assert re.search(r"rows of \* +country = 'DE'", printed)
+    assert "hunter2" not in printed
+    assert token not in printed
 
 
-def test_as_json(capsys: Capture) -> None:
+def test_token_is_created_and_shown_as_json(capsys: Capture) -> None:
     made = json.loads(
         make(capsys, "--json", "--operator", "admin", "--publish", "actions", "--columns", "a,b.c")
     )
@@ -53,27 +53,27 @@ def test_as_json(capsys: Capture) -> None:
     assert shown["grant"]["columns"] == {"*": {"a": None, "b": {"c": None}}}
 
 
-def test_a_token_that_does_not_count_is_explained(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_token_is_shown_with_the_reason(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     token = make(capsys, "--for", "1h")
     monkeypatch.setenv("DISTRIBUTARY_AUTH_HMAC_SECRET", "another " + SECRET)
     monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))
     assert main(["token", "show", "-"]) == 1
-    said = capsys.readouterr().out
-    assert "no, signature: the token's signature is not right" in said
-    assert 'claims.sub  "ann"' in said
+    printed = capsys.readouterr().out
+    assert "no, signature: the token's signature is not right" in printed
+    assert 'claims.sub  "ann"' in printed
     assert main(["token", "show", "abracadabra", "--json"]) == 1
     shown = json.loads(capsys.readouterr().out)
     assert (shown["verified"], shown["error"]["reason"], shown["claims"]) == (False, "malformed", None)
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", "e30.e30.e30", "eyJhbGciOiJIUzI1NiJ9.W10.x", "\ud800", "é"])
-def test_anything_may_be_shown(capsys: Capture, text: str) -> None:
+def test_show_accepts_any_string(capsys: Capture, text: str) -> None:
     assert main(["token", "show", text]) == 1
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "printed"),
     [
         (["create"], 2, "--user"),
         (
@@ -89,12 +89,12 @@ def test_anything_may_be_shown(capsys: Capture, text: str) -> None:
         ([], 2, "ACTION"),
     ],
 )
-def test_mistakes_are_told(capsys: Capture, words: list[str], status: int, said: str) -> None:
+def test_wrong_command_line_is_refused(capsys: Capture, words: list[str], status: int, printed: str) -> None:
     assert main(["token", *words]) == status
-    assert said in capsys.readouterr().err
+    assert printed in capsys.readouterr().err
 
 
-def test_without_a_secret_none_can_be_made(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_create_requires_a_secret(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISTRIBUTARY_AUTH_HMAC_SECRET")
     assert main(["token", "create", "--user", "ann"]) == 2
     assert "auth.hmac_secret is not set" in capsys.readouterr().err
@@ -102,7 +102,7 @@ def test_without_a_secret_none_can_be_made(capsys: Capture, monkeypatch: pytest.
     assert "[auth] is empty" in capsys.readouterr().err
 
 
-def test_a_key_comes_with_the_lines_of_its_configuration(capsys: Capture, tmp_path: Path) -> None:
+def test_key_is_printed_with_its_configuration(capsys: Capture, tmp_path: Path) -> None:
     words = ["token", "key", "reports", "--views", "odds", "--rows", "name = 'a \"b\"'"]
     words += ["--operator", "read", "--expires", "2100-01-31"]
     assert main(words) == 0
@@ -117,13 +117,13 @@ def test_a_key_comes_with_the_lines_of_its_configuration(capsys: Capture, tmp_pa
     assert grant.issued_at is not None
 
 
-def test_a_key_as_json(capsys: Capture) -> None:
+def test_key_is_printed_as_json(capsys: Capture) -> None:
     assert main(["token", "key", "reports", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert ApiKeys({made["name"]: json.dumps(made["settings"])}).find(made["key"]).user == "key:reports"
 
 
-def test_revoke(control: ThreadedApi, capsys: Capture) -> None:
+def test_tokens_of_a_user_are_revoked(control: ThreadedApi, capsys: Capture) -> None:
     assert main(["token", "revoke", "ann/b"]) == 0
     assert "ann/b: tokens issued before" in capsys.readouterr().out
     assert set(control.api.store.revoked) == {"ann/b"}
@@ -131,7 +131,7 @@ def test_revoke(control: ThreadedApi, capsys: Capture) -> None:
     assert json.loads(capsys.readouterr().out)["user"] == "bob"
 
 
-def test_one_token_is_revoked_by_its_id(control: ThreadedApi, capsys: Capture) -> None:
+def test_token_is_revoked_by_its_id(control: ThreadedApi, capsys: Capture) -> None:
     assert main(["token", "revoke", "--id", "4f/1c"]) == 0
     assert "token 4f/1c: revoked" in capsys.readouterr().out
     assert set(control.api.store.revoked) == {token_name("4f/1c")}

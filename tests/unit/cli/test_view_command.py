@@ -33,19 +33,21 @@ key = "market_id"
 """
 
 
-def test_a_file_is_applied(control: ThreadedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_views_of_a_file_are_applied(
+    control: ThreadedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     control.api.define()
     (tmp_path / "views.toml").write_text(TOML)
     assert main(["view", "apply", "-f", "views.toml", "--no-wait"]) == 0
-    said = capsys.readouterr().err
-    assert "view totals: accepted, being built" in said
-    assert "view odds: unchanged (live)" in said
+    printed = capsys.readouterr().err
+    assert "view totals: accepted, being built" in printed
+    assert "view odds: unchanged (live)" in printed
     stored = json.loads(control.api.store.writer.views()["totals"].definition)
     assert (stored["view"]["ttl"], stored["view"]["aggregates"]) == (3600.0, {"total": "sum(stake)"})
     assert stored["feed"]["topic"] == "bets"
 
 
-def test_options_make_a_view(control: ThreadedApi) -> None:
+def test_view_is_created_from_options(control: ThreadedApi) -> None:
     words = ["view", "apply", "--no-wait", "--name", "sums", "--feed", "odds", "--reduce", "aggregate"]
     assert main([*words, "--aggregate", "n=count()", "--stale-after", "30 s"]) == 0
     view = json.loads(control.api.store.writer.views()["sums"].definition)["view"]
@@ -53,7 +55,7 @@ def test_options_make_a_view(control: ThreadedApi) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "printed"),
     [
         (["apply"], 2, "there is nothing to apply"),
         (["apply", "-f", "none.toml"], 2, "none.toml cannot be read: No such file"),
@@ -66,21 +68,23 @@ def test_options_make_a_view(control: ThreadedApi) -> None:
         ([], 2, "ACTION"),
     ],
 )
-def test_mistakes_are_told(
+def test_wrong_command_line_is_refused(
     control: ThreadedApi,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     words: list[str],
     status: int,
-    said: str,
+    printed: str,
 ) -> None:
     control.api.define()
     (tmp_path / "bad.toml").write_text('[[views]]\nfeed = "ods"\nname = "odds"\n')
     assert main(["view", *words]) == status
-    assert said in capsys.readouterr().err
+    assert printed in capsys.readouterr().err
 
 
-def test_list_describe_delete(control: ThreadedApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_views_are_listed_described_and_deleted(
+    control: ThreadedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
     control.api.define()
     assert main(["view", "list"]) == 0
     assert "odds" in capsys.readouterr().out
@@ -120,7 +124,7 @@ def no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_sleep")
-def test_waiting_tells_the_way_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_waiting_prints_progress_and_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     states = [building(None), building(5000), building(5000), LIVE | {"build": "b2"}]
     assert wait_for(Scripted(*states), "odds", "b2")
     assert capsys.readouterr().err.splitlines() == [
@@ -131,7 +135,7 @@ def test_waiting_tells_the_way_and_the_end(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("no_sleep")
-def test_a_build_that_stops_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stopped_build_is_printed_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     reason = "[UNRESOLVED_COLUMN] `prize` cannot be resolved. Did you mean `price`?"
     stopped = LIVE | {"next": {"build": "b2", "status": "stopped", "reason": reason}}
     assert not wait_for(Scripted(building(1), stopped), "odds", "b2")
@@ -139,6 +143,6 @@ def test_a_build_that_stops_is_told_with_its_reason(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.usefixtures("no_sleep")
-def test_a_build_that_another_replaces(capsys: pytest.CaptureFixture[str]) -> None:
+def test_replaced_build_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert not wait_for(Scripted(LIVE), "odds", "b2")
     assert "replaced" in capsys.readouterr().err

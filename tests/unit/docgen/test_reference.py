@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from distributary.cli.commands import COMMANDS
 from distributary.config.settings_table import SETTINGS
 from distributary.control import control_app, control_metrics
 from distributary.control.alarms import KINDS
-from distributary.docgen import metrics_page, protocol_page, rest_page
+from distributary.docgen import commands_page, metrics_page, protocol_page, rest_page, settings_page
 from distributary.docgen.__main__ import PAGES, main
 from distributary.gateway import gateway_app
 from distributary.httpd.prometheus_text import Histogram, counter
@@ -143,3 +144,32 @@ def test_every_code_and_command_of_the_protocol() -> None:
     )
     for name in re.findall(r'\bevent\("(\w+)"', source):
         assert f"| `{name}` |" in text
+
+
+def test_settings_page_describes_every_setting() -> None:
+    text = settings_page.page()
+    for setting in SETTINGS:
+        assert f"### `{setting.key}`\n\n{setting.note.doc}\n" in text
+        assert setting.name == "name" or f"- Environment: `{setting.env}`\n" in text
+
+
+def test_commands_page_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = commands_page.page()
+    for command in COMMANDS:
+        assert f"## distributary {command.name}\n" in text
+    monkeypatch.setenv("COLUMNS", "40")
+    assert commands_page.page() == text, "the page must not depend on the terminal"
+
+
+def test_check_reports_a_page_that_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--root", str(tmp_path)]
+    assert main([*words, "--check"]) == 1
+    assert not list(tmp_path.iterdir()), "--check writes nothing"
+    assert main(words) == 0
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.md")) == sorted(PAGES)
+    assert main([*words, "--check"]) == 0
+    written = tmp_path / "docs/reference/configuration.md"
+    written.write_text(written.read_text() + "edited\n")
+    capsys.readouterr()
+    assert main([*words, "--check"]) == 1
+    assert "configuration.md differs" in capsys.readouterr().err

@@ -106,7 +106,7 @@ def _toml(random: Random) -> bytes:
             if setting.section in ("views", "feeds", "topics")
             else f"[{setting.section}]"
         )
-        example = setting.note.example or '"x"'
+        example = setting.info.example or '"x"'
         value = example if random.random() < 0.5 else json.dumps(any_json(random)).replace("null", '""')
         lines.append(f"{section if setting.section else ''}\n{setting.name} = {value}")
     return "\n".join(lines).encode("utf-8", "replace")
@@ -279,9 +279,9 @@ TARGETS = (
     Target(
         "variable",
         simply(_variable),
-        [f"{one.key}={one.note.example}".encode() for one in SETTINGS if one.note.example]
+        [f"{one.key}={one.info.example}".encode() for one in SETTINGS if one.info.example]
         + [b'kafka.properties={"a":"b"}', b"kafka.properties=a=b,c='d,e'"],
-        ("config.coerce", "config.auth_section"),
+        ("config.coerce", "config.validators"),
     ),
     Target(
         "definition",

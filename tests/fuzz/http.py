@@ -24,7 +24,7 @@ from yarl import URL
 
 from distributary.auth.token_issuer import create_stack_token
 from distributary.config import Config, Gateway, Kafka
-from distributary.config.sections import Publisher
+from distributary.config.server_sections import Publisher
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app as control_app
 from distributary.control.monitor import Monitor

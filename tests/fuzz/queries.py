@@ -8,7 +8,7 @@ from random import Random
 
 from multidict import CIMultiDict, MultiDict
 
-from distributary.config.sections import Publisher
+from distributary.config.server_sections import Publisher
 from distributary.control.rows_request import read_rows_request
 from distributary.errors import DistributaryError
 from distributary.gateway.rest_proxy.media_types import parse_accept, parse_content_type, response_type

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from distributary.config.sections import SECTIONS
 from distributary.config.setting_field import Setting, quote
-from distributary.config.settings_table import SECTIONS, SETTINGS
+from distributary.config.settings_table import SETTINGS
 from distributary.kafka.client_properties import PROPERTIES
 
 MARK = "pl4nted"
@@ -63,7 +64,7 @@ class Plant(NamedTuple):
     def name(self) -> str:
         """For the test's own name."""
         scheme, address, _ = self.one.partition("://")
-        return f"{self.setting.key}-{scheme if address else self.setting.note.kind}"
+        return f"{self.setting.key}-{scheme if address else self.setting.info.kind}"
 
     @property
     def one(self) -> str:
@@ -81,19 +82,19 @@ def plants() -> list[Plant]:
 
 
 def _of(setting: Setting) -> Iterator[Plant]:
-    note = setting.note
-    if note.kind == "table":
-        if note.secret or note.hidden:
+    info = setting.info
+    if info.kind == "table":
+        if info.secret or info.hidden:
             names = property_names(setting.section)
             yield Plant(setting, {name: _JAAS if "jaas" in name else _SECRET for name in names})
-    elif note.kind in ("text", "list") and not note.choices:
-        found = [text for text in _ADDRESSES if note.check is not None and _takes(setting, text)]
-        if note.hidden:
+    elif info.kind in ("string", "list") and not info.choices:
+        found = [text for text in _ADDRESSES if info.check is not None and _takes(setting, text)]
+        if info.hidden:
             found = [_SECRET]
         elif _takes(setting, _LONG_WORDS):
             found = []  # it takes anything, and is no address: a name, a file, a host
         for text in found:
-            yield Plant(setting, [text] if note.kind == "list" else text)
+            yield Plant(setting, [text] if info.kind == "list" else text)
 
 
 def property_names(section: str) -> list[str]:
@@ -104,10 +105,10 @@ def property_names(section: str) -> list[str]:
 
 
 def _takes(setting: Setting, text: str) -> bool:
-    if setting.note.check is None:
+    if setting.info.check is None:
         return True
     try:
-        setting.note.check(text)
+        setting.info.check(text)
     except ValueError:
         return False
     return True

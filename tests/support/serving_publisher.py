@@ -12,8 +12,8 @@ from typing import Any
 import websockets
 
 from distributary.config import Auth, Config
-from distributary.config.limits_section import Limits
-from distributary.config.sections import Publisher as Settings
+from distributary.config.sections import Limits
+from distributary.config.server_sections import Publisher as Settings
 from distributary.publisher.access_control import Door
 from distributary.publisher.codec.codec import Wire
 from distributary.publisher.codec.json_codec import JSON

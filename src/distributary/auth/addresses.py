@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 from distributary.config import Config, Control, Gateway, Publisher
-from distributary.config.socketio_section import Socketio
+from distributary.config.server_sections import Socketio
 from distributary.errors import ConfigError
 
 

@@ -42,21 +42,19 @@ class _CommandWithSettings(Command):
 )
 def config_command(args: Args) -> int:
     """Print every setting with its source; mistakes are a ConfigError (exit status 2)."""
-    from distributary.config.exposed import exposed_secrets, exposed_warning
-
     config = load_config(args)
     rows = config.effective()
     if args.json:
         settings = [
-            {"key": row.key, "value": row.value, "from": row.origin.kind, "place": row.origin.place}
+            {"key": row.key, "value": row.value, "from": row.origin.kind, "source": row.origin.source}
             for row in rows
         ]
-        exposed = list(exposed_secrets(config))
+        exposed = list(config.exposed_secrets())
         print_json({"file": str(config.path), "settings": settings, "exposed": exposed})
         return 0
     print(columns([(row.key, row.text, str(row.origin)) for row in rows], ("SETTING", "VALUE", "FROM")))
     print(f"\n{config.path}: valid; {_count(config.feeds, 'feed')}, {_count(config.views, 'view')}")
-    if warning := exposed_warning(config):
+    if warning := config.exposed_warning():
         print(f"warning: {warning}")
     return 0
 
@@ -111,25 +109,25 @@ def list_text(settings: Sequence[Setting] = SETTINGS, width: int = 100) -> str:
     """Describe settings one after another: key, default, what it does."""
     blocks = []
     for setting in settings:
-        doc = textwrap.fill(setting.note.doc, width, initial_indent="      ", subsequent_indent="      ")
+        doc = textwrap.fill(setting.info.doc, width, initial_indent="      ", subsequent_indent="      ")
         blocks.append(f"  {setting.key} = {default(setting)}\n{doc}")
     return "\n".join(blocks)
 
 
 def setting_text(setting: Setting) -> str:
     """Describe one setting in full."""
-    note = setting.note
+    info = setting.info
     rows = [("default", default(setting)), ("type", kind(setting)), ("environment", setting.env)]
-    if note.choices:
-        rows.append(("one of", ", ".join(note.choices)))
-    if bounds(note):
-        rows.append(("bounds", bounds(note)))
-    if note.aliases:
-        rows.append(("also written", ", ".join(note.aliases)))
-    if note.example:
-        rows.append(("example", f"{setting.name} = {note.example}"))
+    if info.choices:
+        rows.append(("one of", ", ".join(info.choices)))
+    if bounds(info):
+        rows.append(("bounds", bounds(info)))
+    if info.aliases:
+        rows.append(("also written", ", ".join(info.aliases)))
+    if info.example:
+        rows.append(("example", f"{setting.name} = {info.example}"))
     lines = "\n".join(f"  {name:<13} {text}" for name, text in rows)
-    return f"{setting.key}\n  {note.doc}\n\n{lines}"
+    return f"{setting.key}\n  {info.doc}\n\n{lines}"
 
 
 def section_text(section: str) -> str:
@@ -139,12 +137,12 @@ def section_text(section: str) -> str:
 
 def default(setting: Setting) -> str:
     """The default as in the file, or "required"."""
-    return "required" if setting.required else display(setting.note, setting.default)
+    return "required" if setting.required else display(setting.info, setting.default)
 
 
 def kind(setting: Setting) -> str:
     """The type in words, with the unit."""
     words = {"list": "list of strings", "table": "table of strings", "start": "string or time"}
-    kind = words.get(setting.note.kind, setting.note.kind)
-    unit = "" if setting.note.kind in ("duration", "size") else setting.note.unit
+    kind = words.get(setting.info.kind, setting.info.kind)
+    unit = "" if setting.info.kind in ("duration", "size") else setting.info.unit
     return f"{kind} ({unit})" if unit else kind

@@ -36,14 +36,14 @@ _SECTION: dict[str, Any] = {"cls": Option, "section": "A view without a file"}
 _definition_options = combine(
     *(
         click.option(
-            "--aggregate", multiple=True, metavar="FIELD=FUNCTION", help=setting.note.doc, **_SECTION
+            "--aggregate", multiple=True, metavar="FIELD=FUNCTION", help=setting.info.doc, **_SECTION
         )
         if setting.name in _TABLES
         else click.option(
             f"--{setting.name.replace('_', '-')}",
             f"view_{setting.name}",
             metavar="TEXT",
-            help=setting.note.doc,
+            help=setting.info.doc,
             **_SECTION,
         )
         for setting in VIEW

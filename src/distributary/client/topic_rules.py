@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from distributary.client.configuration import Configuration
-from distributary.config import validators
 from distributary.config.problems import Problems, nearest
 from distributary.errors import BadQuery
 from distributary.kafka.record_router import RecordRouter, TopicRules, compile_route
 from distributary.kafka.value_schema import Reader, any_value, make_reader
+from distributary.model import value_checks
 from distributary.model.filter import Test
 
 _PARTS = ("Schema", "Routes", "DeadLetters")
@@ -70,6 +70,6 @@ def _routes(spec: Any, key: str, problems: Problems) -> tuple[tuple[Test, str], 
 
 def _topic(name: Any, key: str, problems: Problems) -> None:
     try:
-        validators.topic(name if isinstance(name, str) else "")
+        value_checks.topic(name if isinstance(name, str) else "")
     except ValueError as error:
         problems.add(str(error), key=key)

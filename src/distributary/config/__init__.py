@@ -1,12 +1,11 @@
 """What the user wrote in ``distributary.toml``, in the environment and on the command line, checked."""
 
 from distributary.config.aggregates import parse_aggregate
-from distributary.config.auth_section import Auth
-from distributary.config.document_reader import Origin
-from distributary.config.effective import Effective
-from distributary.config.gateway_section import Gateway
 from distributary.config.loader import EXAMPLE, FILE, Config, Fragment, load, parse_views
-from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
+from distributary.config.sections import Auth, Kafka, Limits, Schemas, Spark, Store
+from distributary.config.server_sections import Control, Gateway, Publisher, Socketio
+from distributary.config.setting_field import Origin
+from distributary.config.settings_table import Effective
 from distributary.config.units import format_duration, format_size, parse_duration, parse_size, parse_start
 from distributary.errors import ConfigError, Problem
 
@@ -21,9 +20,12 @@ __all__ = [
     "Fragment",
     "Gateway",
     "Kafka",
+    "Limits",
     "Origin",
     "Problem",
     "Publisher",
+    "Schemas",
+    "Socketio",
     "Spark",
     "Store",
     "format_duration",

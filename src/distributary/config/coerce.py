@@ -1,7 +1,7 @@
-"""From what is written (TOML, JSON, or the text of a variable) to a setting's value.
+"""Conversion of TOML, JSON or the string of a variable to the value of a setting.
 
-`convert` takes a parsed value and is strict about its type; `from_text` takes a text, where
-everything is spelled. Both raise ValueError (a table: Faults), whose message never repeats a secret.
+`convert` takes a parsed value and is strict about its type; `from_text` takes a string. Both raise ValueError
+(for a table: Faults), whose message never repeats a secret.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 from distributary.config.aggregates import NAME, parse_aggregate
 from distributary.config.problems import nearest
 from distributary.config.secrets import mask_text
-from distributary.config.setting_field import Note, Setting, display
+from distributary.config.setting_field import Setting, display
 from distributary.config.units import parse_duration, parse_size, parse_start
+from distributary.model.setting_info import SettingInfo
 
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -33,7 +34,7 @@ _BOOLEANS = {
 
 
 class Faults(ValueError):
-    """What is wrong with single entries of a table: (entry, message) pairs."""
+    """Errors in single entries of a table: (entry, message) pairs."""
 
     def __init__(self, entries: list[tuple[str, str]]) -> None:
         super().__init__("; ".join(f"{name}: {message}" for name, message in entries))
@@ -41,49 +42,49 @@ class Faults(ValueError):
 
 
 def convert(setting: Setting, raw: Any) -> Any:
-    """Bring a parsed value into the form of the setting's field, within its bounds and choices."""
-    note = setting.note
-    if note.optional and (raw is None or raw == "" or (note.kind == "duration" and raw == "never")):
+    """Convert a parsed value to the type of the setting, and check its limits and choices."""
+    info = setting.info
+    if info.optional and (raw is None or raw == "" or (info.kind == "duration" and raw == "never")):
         return None
-    match note.kind:
-        case "text":
-            value: Any = _checked(note, _need(note, raw, str, "a text"))
+    match info.kind:
+        case "string":
+            value: Any = _checked(info, _expect(info, raw, str, "a string"))
         case "integer":
-            value = _need(note, raw, int, "an integer")
+            value = _expect(info, raw, int, "an integer")
         case "boolean":
-            value = _need(note, raw, bool, "true or false")
+            value = _expect(info, raw, bool, "true or false")
         case "duration":
-            value = parse_duration(_need(note, raw, (str, int, float), 'a duration such as "30 s"'))
+            value = parse_duration(_expect(info, raw, (str, int, float), 'a duration such as "30 s"'))
         case "size":
-            value = parse_size(_need(note, raw, (str, int), 'a size such as "64k"'))
+            value = parse_size(_expect(info, raw, (str, int), 'a size such as "64k"'))
         case "memory":
-            value = _memory(_need(note, raw, str, 'a text such as "512m" or "2g"'))
+            value = _memory(_expect(info, raw, str, 'a string such as "512m" or "2g"'))
         case "start":
-            value = parse_start(_need(note, raw, (str, date), '"earliest", "now" or a time'))
+            value = parse_start(_expect(info, raw, (str, date), '"earliest", "now" or a time'))
         case "list":
-            items = _need(note, raw, list, "a list of texts")
-            value = tuple(_checked(note, _need(note, item, str, "a list of texts")) for item in items)
+            items = _expect(info, raw, list, "a list of strings")
+            value = tuple(_checked(info, _expect(info, item, str, "a list of strings")) for item in items)
         case "table":
-            value = _table(setting, _need(note, raw, dict, "a table"))
-    _bounds(note, value)
+            value = _table(setting, _expect(info, raw, dict, "a table"))
+    _bounds(info, value)
     return value
 
 
 def from_text(setting: Setting, text: str) -> Any:
-    """Read a setting from the text of an environment variable or an option.
+    """Parse a setting from the string of an environment variable or an option.
 
     A list is separated by commas. A table is a JSON object, or ``name=value`` pairs separated by
     commas (commas inside brackets and quotes belong to the value).
     """
     raw: Any = text
-    match setting.note.kind:
+    match setting.info.kind:
         case "integer":
             if not _INTEGER.fullmatch(text.strip()):
-                raise ValueError(f"expected an integer{_got(setting.note, text)}")
+                raise ValueError(f"expected an integer{_got(setting.info, text)}")
             raw = int(text)
         case "boolean":
             if text.strip().lower() not in _BOOLEANS:
-                raise ValueError(f"expected true or false{_got(setting.note, text)}")
+                raise ValueError(f"expected true or false{_got(setting.info, text)}")
             raw = _BOOLEANS[text.strip().lower()]
         case "list":
             raw = [item.strip() for item in text.split(",") if item.strip()]
@@ -93,7 +94,7 @@ def from_text(setting: Setting, text: str) -> Any:
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Undo what TOML makes of dotted keys: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
+    """Undo how TOML parses dotted keys: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
     flat: dict[str, Any] = {}
     for name, value in table.items():
         if isinstance(value, dict) and value:
@@ -103,34 +104,34 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _need(note: Note, raw: Any, types: type | tuple[type, ...], words: str) -> Any:
-    wanted = types if isinstance(types, tuple) else (types,)
-    if not isinstance(raw, wanted) or (isinstance(raw, bool) and bool not in wanted):
-        raise ValueError(f"expected {words}{_got(note, raw)}")
+def _expect(info: SettingInfo, raw: Any, types: type | tuple[type, ...], words: str) -> Any:
+    allowed = types if isinstance(types, tuple) else (types,)
+    if not isinstance(raw, allowed) or (isinstance(raw, bool) and bool not in allowed):
+        raise ValueError(f"expected {words}{_got(info, raw)}")
     return raw
 
 
-def _got(note: Note, raw: Any) -> str:
+def _got(info: SettingInfo, raw: Any) -> str:
     names: dict[type, str] = {dict: "a table", list: "a list", type(None): "null"}
     if type(raw) in names:
         return f", got {names[type(raw)]}"
-    if note.secret or note.hidden:
-        return f", got {'a text' if isinstance(raw, str) else 'a ' + type(raw).__name__}"
+    if info.secret or info.hidden:
+        return f", got {'a string' if isinstance(raw, str) else 'a ' + type(raw).__name__}"
     if isinstance(raw, bool):
         return f", got {str(raw).lower()}"
-    return f', got the text "{mask_text(raw)}"' if isinstance(raw, str) else f", got {raw}"
+    return f', got the string "{mask_text(raw)}"' if isinstance(raw, str) else f", got {raw}"
 
 
-def _checked(note: Note, text: str) -> str:
-    if note.choices and text not in note.choices:
-        said = f'expected one of {", ".join(note.choices)}, got "{mask_text(text)}"'
-        raise ValueError(said + _guess(text, note.choices))
-    if note.check is None:
+def _checked(info: SettingInfo, text: str) -> str:
+    if info.choices and text not in info.choices:
+        message = f'expected one of {", ".join(info.choices)}, got "{mask_text(text)}"'
+        raise ValueError(message + _guess(text, info.choices))
+    if info.check is None:
         return text
     try:
-        return note.check(text)
+        return info.check(text)
     except ValueError as error:
-        raise ValueError(f"{error}{_got(note, text)}{_guess(text, note.words)}") from None
+        raise ValueError(f"{error}{_got(info, text)}{_guess(text, info.words)}") from None
 
 
 def _guess(text: str, words: tuple[str, ...]) -> str:
@@ -145,38 +146,38 @@ def _memory(text: str) -> str:
     return memory
 
 
-def _bounds(note: Note, value: Any) -> None:
-    if note.low is None and note.high is None:
+def _bounds(info: SettingInfo, value: Any) -> None:
+    if info.low is None and info.high is None:
         return
-    if (note.low is not None and value < note.low) or (note.high is not None and value > note.high):
-        raise ValueError(f"expected {bounds(note)}, got {display(note, value)}")
+    if (info.low is not None and value < info.low) or (info.high is not None and value > info.high):
+        raise ValueError(f"expected {bounds(info)}, got {display(info, value)}")
 
 
-def bounds(note: Note) -> str:
-    """Say the bounds in words: ``1 to 65535``, ``at least "1 ms"``; "" where there are none."""
+def bounds(info: SettingInfo) -> str:
+    """Describe the limits: ``1 to 65535``, ``at least "1 ms"``; "" if there are none."""
 
     def limit(value: float) -> str:
-        if note.kind == "duration":
-            return display(note, float(value)).strip('"')
-        return display(note, int(value)).strip('"')
+        if info.kind == "duration":
+            return display(info, float(value)).strip('"')
+        return display(info, int(value)).strip('"')
 
-    if note.low is not None and note.high is not None:
-        return f"{limit(note.low)} to {limit(note.high)}"
-    if note.low is not None:
-        return f"at least {limit(note.low)}"
-    return f"at most {limit(note.high)}" if note.high is not None else ""
+    if info.low is not None and info.high is not None:
+        return f"{limit(info.low)} to {limit(info.high)}"
+    if info.low is not None:
+        return f"at least {limit(info.low)}"
+    return f"at most {limit(info.high)}" if info.high is not None else ""
 
 
 def _table(setting: Setting, table: dict[str, Any]) -> dict[str, str]:
     values: dict[str, str] = {}
     faults: list[tuple[str, str]] = []
-    aggregates, entry = setting.name == "aggregates", setting.note.entry
+    aggregates, entry = setting.name == "aggregates", setting.info.entry
     for name, value in (table if aggregates or entry else flatten(table)).items():
         try:
             if entry:
-                values[_checked(setting.note, name)] = entry(value)
+                values[_checked(setting.info, name)] = entry(value)
             else:
-                values[name] = _aggregate(name, value) if aggregates else _property(setting.note, name, value)
+                values[name] = _aggregate(name, value) if aggregates else _property(setting.info, name, value)
         except ValueError as error:
             faults.append((name, str(error)))
     if faults:
@@ -184,24 +185,24 @@ def _table(setting: Setting, table: dict[str, Any]) -> dict[str, str]:
     return values
 
 
-def _property(note: Note, name: str, value: Any) -> str:
-    if name in note.reserved:
-        raise ValueError(f"cannot be set here: {note.reserved[name]}")
+def _property(info: SettingInfo, name: str, value: Any) -> str:
+    if name in info.reserved:
+        raise ValueError(f"cannot be set here: {info.reserved[name]}")
     if not isinstance(value, str | int | float):
-        raise ValueError(f"expected a text, a number, or true or false{_got(note, value)}")
+        raise ValueError(f"expected a string, a number, or true or false{_got(info, value)}")
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if name in note.fixed and text.strip().lower() not in note.fixed[name]:
+    if name in info.fixed and text.strip().lower() not in info.fixed[name]:
         raise ValueError(
-            f"cannot be {json.dumps(text)}: exactness needs {json.dumps(note.fixed[name][0])}; leave it out"
+            f"cannot be {json.dumps(text)}: exactness requires {json.dumps(info.fixed[name][0])}; remove it"
         )
     return text
 
 
 def _aggregate(name: str, text: Any) -> str:
     if not NAME.fullmatch(name):
-        raise ValueError("cannot be the name of a field: expected letters, digits and _")
+        raise ValueError("is not a valid field name: expected letters, digits and _")
     if not isinstance(text, str):
-        raise ValueError('expected a text such as "sum(stake)"')
+        raise ValueError('expected a string such as "sum(stake)"')
     parse_aggregate(text)
     return text.strip()
 
@@ -211,9 +212,9 @@ def _table_text(text: str) -> Any:
         try:
             return json.loads(text)
         except json.JSONDecodeError as error:
-            raise ValueError(f"not a JSON object: {error.msg} at character {error.pos}") from None
+            raise ValueError(f"invalid JSON object: {error.msg} at character {error.pos}") from None
         except RecursionError:
-            raise ValueError("not a usable JSON object: nested too deeply") from None
+            raise ValueError("invalid JSON object: nested too deeply") from None
     table: dict[str, str] = {}
     for pair in _split(text):
         name, equals, value = pair.partition("=")

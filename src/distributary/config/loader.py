@@ -8,33 +8,24 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from distributary.config import cross_checks
-from distributary.config import overrides as overlay
-from distributary.config.auth_section import Auth
-from distributary.config.document_reader import Draft, Origin, Reader
-from distributary.config.effective import Effective, effective
-from distributary.config.gateway_section import Gateway
-from distributary.config.limits_section import Limits
-from distributary.config.names import Naming
+from distributary.config.document_reader import Draft, Reader, read_environment, read_options
+from distributary.config.private_files import readable_by_others
 from distributary.config.problems import Problems, nearest
-from distributary.config.schemas import Schemas
-from distributary.config.sections import Control, Kafka, Publisher, Spark, Store
-from distributary.config.setting_field import ITEMS
-from distributary.config.settings_table import SECTIONS
-from distributary.config.socketio_section import Socketio
+from distributary.config.sections import SECTIONS, SERVERS, Sections
+from distributary.config.setting_field import ITEMS, Origin
+from distributary.config.settings_table import Effective, effective
 from distributary.config.toml_lines import Lines
 from distributary.errors import ConfigError, ConfigMissing, Problem
-from distributary.model.feed import Feed
-from distributary.model.topic import Topic
+from distributary.model.feed import Feed, Topic
 from distributary.model.view import View
 
 FILE = "distributary.toml"
-SERVERS = ("publisher", "control", "gateway", "socketio")
-"""The sections of servers."""
 
 EXAMPLE = """\
 [[feeds]]
@@ -57,24 +48,13 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class Config(Sections):
     """Everything that was configured, checked. ``path`` is absolute, or None when there is no file.
 
     So is ``data_dir``. ``origins`` says where each value came from that is not a default.
     Printing it shows no secret.
     """
 
-    kafka: Kafka = field(default_factory=Kafka)
-    store: Store = field(default_factory=Store)
-    spark: Spark = field(default_factory=Spark)
-    publisher: Publisher = field(default_factory=Publisher)
-    control: Control = field(default_factory=Control)
-    gateway: Gateway = field(default_factory=Gateway)
-    schemas: Schemas = field(default_factory=Schemas)
-    auth: Auth = field(default_factory=Auth)
-    limits: Limits = field(default_factory=Limits)
-    socketio: Socketio = field(default_factory=Socketio)
-    naming: Naming = field(default_factory=Naming)
     topics: tuple[Topic, ...] = ()
     feeds: tuple[Feed, ...] = ()
     views: tuple[View, ...] = ()
@@ -95,6 +75,36 @@ class Config:
         holders: dict[str, object] = {"": self, **{name: getattr(self, name) for name in SECTIONS}}
         items = {name: getattr(self, name) for name in ITEMS}
         return tuple(effective(holders, items, self.origins))
+
+    def unlisted_functions(self, view: View) -> list[str]:
+        """List the Python functions of a view that this configuration does not allow.
+
+        Allowed are those of the views in the file, and those that ``auth.functions`` lists. A definition may
+        also come by REST, or from anyone who can write to the store, and its functions run in the reducers,
+        with access to everything that reducers can read.
+        """
+        known = {name for one in self.views for name in one.functions}
+        return [
+            name
+            for name in view.functions
+            if name not in known and not any(fnmatchcase(name, pattern) for pattern in self.auth.functions)
+        ]
+
+    def exposed_secrets(self) -> tuple[str, ...]:
+        """List, by key, the settings that are secrets in a file that other users can read."""
+        if self.path is None or not readable_by_others(self.path):
+            return ()
+        return tuple(row.key for row in self.effective() if row.secret and row.origin.kind == "file")
+
+    def exposed_warning(self) -> str:
+        """Return a warning about exposed secrets; "" if there are none."""
+        keys = self.exposed_secrets()
+        if not keys:
+            return ""
+        return (
+            f"{self.path} contains secrets ({', '.join(keys)}) that other users can read: "
+            f"chmod 600 {self.path}, or set them by environment variables"
+        )
 
     @property
     def folder(self) -> Path:
@@ -132,8 +142,8 @@ def load(
     sections = reader.sections(document)
     topics, feeds, views = (reader.items(document, name) for name in ITEMS)
     drafts = [*sections.values(), *topics, *feeds, *views]
-    overlay.environment(reader, drafts, env)
-    overlay.options(reader, drafts, overrides)
+    read_environment(reader, drafts, env)
+    read_options(reader, drafts, overrides)
     for feed in feeds:
         cross_checks.check_feed(reader, feed)
     for view in views:
@@ -147,18 +157,9 @@ def load(
     folder = file.parent if text is not None else Path()
     for name in (*SERVERS, "kafka"):
         _place_files(sections[name], folder)
+    sections_read: Any = {name: cls(**sections[name].values) for name, cls in SECTIONS.items()}
     return Config(
-        kafka=Kafka(**sections["kafka"].values),
-        store=Store(**sections["store"].values),
-        spark=Spark(**sections["spark"].values),
-        publisher=Publisher(**sections["publisher"].values),
-        control=Control(**sections["control"].values),
-        gateway=Gateway(**sections["gateway"].values),
-        schemas=Schemas(**sections["schemas"].values),
-        auth=Auth(**sections["auth"].values),
-        limits=Limits(**sections["limits"].values),
-        socketio=Socketio(**sections["socketio"].values),
-        naming=Naming(**sections["naming"].values),
+        **sections_read,
         topics=tuple(Topic(**topic.values) for topic in topics),
         feeds=tuple(Feed(**feed.values) for feed in feeds),
         views=tuple(View(**view.values) for view in views),

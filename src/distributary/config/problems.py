@@ -1,4 +1,4 @@
-"""Mistakes in a configuration: found one by one, reported together."""
+"""Errors in a configuration: found one by one, reported together."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Problems:
         nearest: str = "",
         file: str | None = None,
     ) -> None:
-        """Note one mistake; ``file`` is the collector's own unless given."""
+        """Add one error; ``file`` is the collector's own unless given."""
         self._found.append(Problem(message, key, self.file if file is None else file, line, nearest))
 
     def finish(self, hint: str = "") -> None:
-        """Raise ConfigError if anything was noted, else do nothing."""
+        """Raise ConfigError if there are any errors."""
         if self._found:
             ordered = sorted(self._found, key=lambda p: (p.line is None, p.line or 0))
             error = ConfigError("\n".join(map(str, ordered)), hint=hint)
@@ -37,11 +37,11 @@ class Problems:
 
 
 MAX_WORD = 100
-"""Characters of a word that is compared with others: it takes time by their square."""
+"""The longest word that is compared with others: the time grows with the square of its length."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Name the known word that ``word`` is most likely meant to be, or ""."""
+    """Return the known word closest to ``word``, or ""."""
     if len(word) > MAX_WORD:
         return ""
     names = list(known)

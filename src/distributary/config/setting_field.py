@@ -4,51 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from distributary.config.secrets import MASK, mask_property, mask_text
 from distributary.config.units import format_duration, format_size
-
-Kind = Literal["text", "integer", "boolean", "duration", "size", "memory", "start", "list", "table"]
+from distributary.model.setting_info import Kind, SettingInfo, described
 
 PREFIX = "DISTRIBUTARY_"
 
 ITEMS = ("topics", "feeds", "views")
 """Sections of which there may be several, each with a name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a person, and the reader of files, must know of one setting.
-
-    ``example`` is TOML text. ``low`` and ``high`` are inclusive, in the unit of the value. ``check``
-    takes a text (each element of a list) and returns its normal form or raises ValueError.
-    ``optional`` settings may be None, written "" (or "never" for a duration). ``words`` are those
-    among its texts that a slip may be meant for. ``reserved`` names the properties that a table refuses,
-    each with what to do instead; ``fixed`` those that must have one of a few values if they are given at
-    all. Of a ``secret`` the passwords within it are never printed,
-    of a ``hidden`` one nothing is. ``entry`` takes one entry of a table, whatever its type, and returns
-    its text or raises ValueError.
-    """
-
-    doc: str
-    kind: Kind
-    unit: str = ""
-    example: str = ""
-    choices: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-    low: float | None = None
-    high: float | None = None
-    secret: bool = False
-    optional: bool = False
-    aliases: tuple[str, ...] = ()
-    check: Callable[[str], str] | None = None
-    reserved: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    fixed: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    hidden: bool = False
-    entry: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +25,7 @@ class Setting:
     name: str
     default: Any
     required: bool
-    note: Note
+    info: SettingInfo
 
     @property
     def key(self) -> str:
@@ -82,61 +48,76 @@ class Setting:
         return PREFIX + self.key_of(item).replace(".", "_").replace("-", "_").upper()
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from.
+
+    ``kind`` is default, file, environment or option; ``source`` is the line, the variable or the option.
+    """
+
+    kind: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        return self.source or self.kind
+
+
+DEFAULT = Origin("default")
+
+
 def setting(default: Any, doc: str, *, kind: Kind | None = None, **more: Any) -> Any:
     """Declare a dataclass field that is a setting; the kind follows from the default unless given."""
-    note = Note(doc=doc, kind=kind or _kind(default), **more)
-    metadata = {"note": note}
+    metadata = described(doc, kind or _kind(default), **more)
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def describe(section: str, cls: type, notes: Mapping[str, Note] | None = None) -> tuple[Setting, ...]:
-    """List a dataclass's fields as settings; their notes are in ``notes``, else in the fields' metadata."""
+def describe(section: str, cls: type) -> tuple[Setting, ...]:
+    """List the fields of a dataclass as settings."""
     rows = []
     for field in dataclasses.fields(cls):
-        note = field.metadata["note"] if notes is None else notes[field.name]
         if field.default_factory is not MISSING:
             default, required = field.default_factory(), False
         else:
             required = field.default is MISSING
             default = None if required else field.default
-        rows.append(Setting(section, field.name, default, required, note))
+        rows.append(Setting(section, field.name, default, required, field.metadata["info"]))
     return tuple(rows)
 
 
-def display(note: Note, value: Any) -> str:
+def display(info: SettingInfo, value: Any) -> str:
     """Write a value as TOML would have it, secrets hidden; what is None is said in words."""
     if value is None:
         return "not set"
-    if note.kind == "duration":
+    if info.kind == "duration":
         return quote(format_duration(value))
-    if note.kind == "size":
+    if info.kind == "size":
         text = format_size(value)
         return text if text.isdigit() else quote(text)
-    if note.kind == "table":
-        inner = ", ".join(f"{quote(k)} = {quote(v)}" for k, v in masked(note, value).items())
+    if info.kind == "table":
+        inner = ", ".join(f"{quote(k)} = {quote(v)}" for k, v in masked(info, value).items())
         return f"{{ {inner} }}" if inner else "{}"
-    return json.dumps(masked(note, value), ensure_ascii=False)
+    return json.dumps(masked(info, value), ensure_ascii=False)
 
 
-def masked(note: Note, value: Any) -> Any:
+def masked(info: SettingInfo, value: Any) -> Any:
     """Give the value with whatever is secret in it hidden, ready for JSON."""
-    if note.kind == "table":
-        return {name: _entry(note, name, text) for name, text in (value or {}).items()}
+    if info.kind == "table":
+        return {name: _entry(info, name, text) for name, text in (value or {}).items()}
     if isinstance(value, tuple):
-        return [MASK if note.hidden else mask_text(item) if note.secret else item for item in value]
-    if isinstance(value, str) and note.hidden:
+        return [MASK if info.hidden else mask_text(item) if info.secret else item for item in value]
+    if isinstance(value, str) and info.hidden:
         return value and MASK
-    if isinstance(value, str) and note.secret:
+    if isinstance(value, str) and info.secret:
         return mask_text(value)
     return value
 
 
-def _entry(note: Note, name: str, text: str) -> str:
-    if note.hidden:
+def _entry(info: SettingInfo, name: str, text: str) -> str:
+    if info.hidden:
         return text and MASK
-    return mask_property(name, text) if note.secret else text
+    return mask_property(name, text) if info.secret else text
 
 
 def quote(text: str) -> str:
@@ -151,7 +132,7 @@ class Section:
 
     def __repr__(self) -> str:
         fields = dataclasses.fields(cast(Any, self))
-        inner = (f"{f.name}={masked(f.metadata['note'], getattr(self, f.name))!r}" for f in fields)
+        inner = (f"{f.name}={masked(f.metadata['info'], getattr(self, f.name))!r}" for f in fields)
         return f"{type(self).__name__}({', '.join(inner)})"
 
 
@@ -160,7 +141,7 @@ def _kind(default: Any) -> Kind:
         bool: "boolean",
         int: "integer",
         float: "duration",
-        str: "text",
+        str: "string",
         tuple: "list",
         dict: "table",
     }

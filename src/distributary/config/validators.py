@@ -6,63 +6,28 @@ Messages do not repeat the text: it may hold a password, and the place is named 
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
+import warnings
+from datetime import date
 from typing import Any
 from urllib.parse import urlsplit
 
 from distributary.config.secrets import mask_text
+from distributary.model import value_checks
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MIN_SECRET = 32
+"""Bytes: a shorter secret can be guessed from one token, without access to the server."""
+
 _SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):([0-9]{1,5})")
 _MASTER = re.compile(r"local(?:\[[0-9*, ]+\])?|yarn|spark://\S+|k8s://\S+")
-_FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _ORIGIN = re.compile(r"https?://[^/\s?#@]+")
 _HEADER = re.compile(r"[!-~]*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]+\]?")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_KEY = re.compile(r"\bdk_[\w-]{20,}")
 _VARIABLE = re.compile(r"[A-Za-z_*?][A-Za-z0-9_*?]*", re.ASCII)
-
-RULES = ("merge", "latest", "aggregate")
-
-
-def name(text: str) -> str:
-    """Check the name of a feed or a view."""
-    if not _NAME.fullmatch(text):
-        raise ValueError("expected a name: a lower-case letter, then up to 62 of a-z 0-9 _ -")
-    return text
-
-
-def not_blank(text: str) -> str:
-    """Check that something is written."""
-    if not text.strip():
-        raise ValueError("expected a text that is not empty")
-    return text
-
-
-def topic(text: str) -> str:
-    """Check the name of a Kafka topic by Kafka's own rule."""
-    if not _TOPIC.fullmatch(text) or text in (".", ".."):
-        raise ValueError("expected a Kafka topic: up to 249 of a-z A-Z 0-9 . _ -")
-    return text
-
-
-def topic_or_empty(text: str) -> str:
-    """Check the name of a Kafka topic, where "" means the usual one."""
-    return text and topic(text)
-
-
-def row_filter(value: Any) -> str:
-    """Check a filter as live queries have it."""
-    from distributary.errors import BadQuery
-    from distributary.model.filter import parse  # for the few files that have one
-
-    if not isinstance(value, str):
-        raise ValueError('expected a filter such as "stake >= 1000" (a name with dots is quoted)')
-    try:
-        parse(value)
-    except BadQuery as error:
-        raise ValueError(str(error)) from None
-    return value
 
 
 def servers(text: str) -> str:
@@ -82,7 +47,7 @@ def store_url(text: str) -> str:
 
 def shard(text: str) -> str:
     """Check the address of one of several servers."""
-    return store_url(not_blank(text))
+    return store_url(value_checks.not_blank(text))
 
 
 def public_url(text: str) -> str:
@@ -116,7 +81,7 @@ def pem_file(text: str) -> str:
     """Check the name of a file with a key, in place of which the key itself is easily given."""
     if "-----BEGIN" in text:
         raise ValueError("expected the name of a file, not the key itself")
-    return not_blank(text)
+    return value_checks.not_blank(text)
 
 
 def master(text: str) -> str:
@@ -157,18 +122,66 @@ def network(text: str) -> str:
         raise ValueError('expected an address or a network such as "10.0.0.7" or "10.0.0.0/8"') from None
 
 
-def rule(text: str) -> str:
-    """Check a reduce rule: a known word, or the import path of a Python function."""
-    if text not in RULES and not _FUNCTION.fullmatch(text):
-        raise ValueError(f'expected {", ".join(RULES)} or a function as "package.module:function"')
+def regular_expression(text: str) -> str:
+    """Check a regular expression."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what Python may read otherwise one day
+            re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"expected a regular expression: {error}") from None
     return text
 
 
-def function(text: str) -> str:
-    """Check the import path of a Python function."""
-    if not _FUNCTION.fullmatch(text):
-        raise ValueError('expected a function as "package.module:function"')
+def hmac_secret(text: str) -> str:
+    """Check a secret that tokens are signed with. "" means none."""
+    if text.lstrip().startswith("-----BEGIN"):
+        raise ValueError("expected a secret of your own, not a PEM key: name its file in auth.public_keys")
+    if text and len(text.encode()) < MIN_SECRET:
+        raise ValueError(f"expected at least {MIN_SECRET} bytes, such as `openssl rand -hex 32` makes")
     return text
+
+
+def jwks_url(text: str) -> str:
+    """Check the address of a key set. "" means none; plain http is for this machine only."""
+    if not text:
+        return text
+    said = "expected an address such as https://login.example.com/.well-known/jwks.json"
+    try:
+        parts = urlsplit(text)
+        parts.port  # noqa: B018 - the property raises when the port is no number
+    except ValueError:
+        raise ValueError(said) from None
+    if parts.scheme == "http" and parts.hostname in LOOPBACK:
+        return text
+    if parts.scheme != "https" or not parts.hostname:
+        raise ValueError(f"{said} (who can change what it answers can sign tokens)")
+    return text
+
+
+def api_key(value: Any) -> str:
+    """Check one entry of ``auth.keys`` for its shape; gives it as JSON text.
+
+    What it allows is checked where grants are made, by the same rules as a token's claims.
+    """
+    if not isinstance(value, dict):
+        raise ValueError('expected a table such as { hash = "sha256:…", views = ["odds"] }')
+    if not isinstance(value.get("hash"), str) or not _HASH.fullmatch(value["hash"]):
+        raise ValueError('expected hash = "sha256:" and 64 digits; `distributary token key` makes one')
+    try:
+        text = json.dumps(value, default=_date)
+        if _KEY.search(text):
+            raise ValueError("expected the hash of a key, and not the key itself: it would be printed")
+        return text
+    except TypeError:
+        raise ValueError("expected texts, numbers, booleans, dates, lists and tables in it") from None
+
+
+def _date(value: Any) -> str:
+    """Write a date or time of TOML as a text."""
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(value)
 
 
 def _without_secret(text: str) -> str:

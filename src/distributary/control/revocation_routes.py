@@ -6,7 +6,7 @@ from aiohttp import web
 
 from distributary.auth.claims import MAX_ID, MAX_USER
 from distributary.auth.revocations import token_name
-from distributary.config.auth_section import Auth
+from distributary.config.sections import Auth
 from distributary.control.app_context import CONTEXT
 from distributary.errors import BadRequest
 

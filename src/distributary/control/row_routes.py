@@ -11,7 +11,7 @@ from email.utils import formatdate
 from aiohttp import web
 
 from distributary.auth.metering import charge_rows
-from distributary.config.sections import Control
+from distributary.config.server_sections import Control
 from distributary.control.app_context import CONTEXT, Context
 from distributary.control.result_cache import Result, Results, tag_of
 from distributary.control.row_formats import FORMATS, Format, Part

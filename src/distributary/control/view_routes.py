@@ -10,7 +10,6 @@ from aiohttp import web
 
 from distributary.auth import OPEN, Grant, Operator
 from distributary.config import Config, parse_views
-from distributary.config.functions import functions_of, unlisted_functions
 from distributary.config.problems import nearest
 from distributary.control.app_context import CONTEXT, Context
 from distributary.control.observation import Overview, read_overview
@@ -131,9 +130,9 @@ def _check_rights(grant: Grant, config: Config, definition: Definition) -> None:
         for feed in definition[1:]:
             if feed is not None:
                 grant.require_consume(feed.topic)
-        for function in functions_of(definition.view):
+        for function in definition.view.functions:
             raise Forbidden(f"only admins define views with functions: {function}", hint="use a reduce rule")
-    for function in unlisted_functions(config, definition.view):
+    for function in config.unlisted_functions(definition.view):
         raise BadDefinition(
             f"the function {function} is not allowed",
             hint="name it in auth.functions of the configuration, and start the reducers and the API again",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from distributary.config.sections import Publisher
+from distributary.config.server_sections import Publisher
 from distributary.control import control_app
 from distributary.gateway import gateway_app
 from distributary.gateway.request_fields import accepted_fields

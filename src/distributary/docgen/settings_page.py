@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from distributary.cli.settings_commands import default, kind
 from distributary.config.coerce import bounds
+from distributary.config.document_reader import NOT_SETTINGS
 from distributary.config.loader import EXAMPLE
-from distributary.config.overrides import NOT_SETTINGS
+from distributary.config.sections import SECTIONS
 from distributary.config.setting_field import ITEMS, Section, Setting
-from distributary.config.settings_table import GROUPS, SECTIONS
+from distributary.config.settings_table import GROUPS
 
 _INTRO = """\
 # Configuration
@@ -63,17 +64,17 @@ def _about(section: str) -> str:
 
 
 def _entry(setting: Setting) -> str:
-    note = setting.note
+    info = setting.info
     facts = [f"- Default: {default(setting) if setting.required else f'`{default(setting)}`'}"]
     facts.append(f"- Type: {kind(setting)}")
-    if note.choices:
-        facts.append(f"- One of: {', '.join(f'`{choice}`' for choice in note.choices)}")
-    if bounds(note):
-        facts.append(f"- Bounds: {bounds(note)}")
-    if note.aliases:
-        facts.append(f"- Also written: {', '.join(f'`{alias}`' for alias in note.aliases)}")
-    if note.example:
-        facts.append(f"- Example: `{setting.name} = {note.example}`")
+    if info.choices:
+        facts.append(f"- One of: {', '.join(f'`{choice}`' for choice in info.choices)}")
+    if bounds(info):
+        facts.append(f"- Bounds: {bounds(info)}")
+    if info.aliases:
+        facts.append(f"- Also written: {', '.join(f'`{alias}`' for alias in info.aliases)}")
+    if info.example:
+        facts.append(f"- Example: `{setting.name} = {info.example}`")
     if setting.name != "name":
         facts.append(f"- Environment: `{setting.env}`")
-    return f"### `{setting.key}`\n\n{note.doc}\n\n" + "\n".join(facts) + "\n\n"
+    return f"### `{setting.key}`\n\n{info.doc}\n\n" + "\n".join(facts) + "\n\n"

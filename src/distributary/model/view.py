@@ -7,43 +7,178 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from distributary.model import value_checks
 from distributary.model.feed import Feed
+from distributary.model.setting_info import described
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is kept of a feed, row by row.
+    """The rows that are kept of a feed.
 
-    ``key``, ``select`` and ``where`` are Spark SQL over the fields of the
-    value and over ``record_key``, ``record_timestamp``, ``record_headers``,
-    ``record_partition``, ``record_offset``. ``reduce`` is ``merge``,
-    ``latest``, ``aggregate`` or ``package.module:function``. ``start`` is
-    ``earliest``, ``now`` or an ISO 8601 time. ``index`` names fields of the
-    row by whose values rows can be found without reading all. With ``replay``
-    subscribers of the whole view that were away for longer than the log reaches
-    back are served by what Kafka has. ``events`` names a second feed whose every
-    record goes to every reducer and is folded into all of its rows by
-    ``reduce_events``, a function like ``reduce``'s. Durations are seconds; None means never.
+    ``key``, ``select``, ``where`` and ``time`` are Spark SQL over the fields of the value and over
+    ``record_key``, ``record_timestamp``, ``record_headers``, ``record_partition`` and ``record_offset``.
+    Durations are seconds; None means never.
     """
 
-    name: str
-    feed: str
-    key: str | None = None
-    select: str | None = None
-    where: str | None = None
-    reduce: str = "merge"
-    events: str | None = None
-    reduce_events: str | None = None
-    aggregates: Mapping[str, str] = field(default_factory=dict)
-    window: float | None = None
-    time: str | None = None
-    late: float = 0.0
-    start: str = "earliest"
-    ttl: float | None = None
-    index: tuple[str, ...] = ()
-    stale_after: float | None = None
-    engine: str = "auto"
-    replay: bool = False
+    name: str = field(
+        metadata=described(
+            "The name by which subscribers refer to the view.", example='"odds"', check=value_checks.name
+        )
+    )
+    feed: str = field(
+        metadata=described("The feed it is built from.", example='"odds"', check=value_checks.not_blank)
+    )
+    key: str | None = field(
+        default=None,
+        metadata=described(
+            "Spark SQL for the row key. Not set: the record key.", example='"market_id"', optional=True
+        ),
+    )
+    select: str | None = field(
+        default=None,
+        metadata=described(
+            "Spark SQL list of the fields to keep. Not set: all fields.",
+            example='"market_id, price, price * 100 as cents"',
+            optional=True,
+        ),
+    )
+    where: str | None = field(
+        default=None,
+        metadata=described(
+            "Spark SQL condition on the records. Not set: all records.",
+            example='"price > 1.0"',
+            optional=True,
+        ),
+    )
+    reduce: str = field(
+        default="merge",
+        metadata=described(
+            "How records are reduced to a row: `merge`, `latest`, `aggregate`, or a function as "
+            "`package.module:function`.",
+            example='"latest"',
+            words=value_checks.RULES,
+            check=value_checks.rule,
+        ),
+    )
+    events: str | None = field(
+        default=None,
+        metadata=described(
+            "If `reduce` is a function: a second feed, whose every record is folded into every row. Its "
+            "topic must have one partition, and gets one when it is created.",
+            example='"ticks"',
+            optional=True,
+        ),
+    )
+    reduce_events: str | None = field(
+        default=None,
+        metadata=described(
+            "For `events`: the function that folds an event into a row, as `package.module:function`.",
+            example='"rules:tick"',
+            optional=True,
+            check=value_checks.function,
+        ),
+    )
+    aggregates: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=described(
+            'For `reduce = "aggregate"`: field = fn(expression), where fn is count, sum, min, max, avg or '
+            "last.",
+            "table",
+            example='{ total = "sum(stake)", bets = "count()" }',
+        ),
+    )
+    window: float | None = field(
+        default=None,
+        metadata=described(
+            'For `reduce = "aggregate"`: the length of the event-time windows. Not set: one row per key.',
+            "duration",
+            unit="s",
+            low=0.001,
+            example='"1 minute"',
+            optional=True,
+        ),
+    )
+    time: str | None = field(
+        default=None,
+        metadata=described(
+            "Spark SQL for the event time. Not set: the timestamp of the record.",
+            example='"placed_at"',
+            optional=True,
+        ),
+    )
+    late: float = field(
+        default=0.0,
+        metadata=described(
+            "How far a record may be behind the latest event time (allowed lateness).",
+            "duration",
+            unit="s",
+            low=0,
+            example='"10 s"',
+        ),
+    )
+    start: str = field(
+        default="earliest",
+        metadata=described(
+            "Where in the feed the view begins: `earliest`, `now`, or an ISO 8601 time (UTC unless it has an "
+            "offset).",
+            "start",
+            example='"2026-01-31T08:00:00Z"',
+        ),
+    )
+    ttl: float | None = field(
+        default=None,
+        metadata=described(
+            "How long a row is kept without a change. Not set: forever.",
+            "duration",
+            unit="s",
+            low=0.001,
+            example='"1h"',
+            optional=True,
+        ),
+    )
+    index: tuple[str, ...] = field(
+        default=(),
+        metadata=described(
+            "Fields of the row that queries often compare by equality: such a query reads only the matching "
+            "rows.",
+            "list",
+            example='["match_id"]',
+        ),
+    )
+    stale_after: float | None = field(
+        default=None,
+        metadata=described(
+            "The time without records after which the view is reported as stale. Not set: never.",
+            "duration",
+            unit="s",
+            low=0.001,
+            example='"30 s"',
+            optional=True,
+        ),
+    )
+    engine: str = field(
+        default="auto",
+        metadata=described(
+            "How the view runs; `auto` uses `spark.engine`.",
+            choices=value_checks.ENGINES,
+            example='"realtime"',
+        ),
+    )
+    replay: bool = field(
+        default=False,
+        metadata=described(
+            "Let subscribers of the whole view catch up from Kafka's records where the log does not reach "
+            "back far enough.",
+            "boolean",
+            example="true",
+        ),
+    )
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The Python functions that the view names, as ``module:function``."""
+        return tuple(name for name in (self.reduce, self.reduce_events) if name and ":" in name)
 
     def build_id(self, feed: Feed, events: Feed | None = None) -> str:
         """Name the build of this definition: it changes when the rows would.

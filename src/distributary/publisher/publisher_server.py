@@ -9,7 +9,7 @@ import uuid
 from urllib.parse import urlsplit
 
 from distributary.config import Config
-from distributary.config.sections import Publisher as Settings
+from distributary.config.server_sections import Publisher as Settings
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.listener import callable_host

@@ -12,7 +12,6 @@ from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from distributary.config import Config
-from distributary.config.functions import unlisted_functions
 from distributary.errors import BadView, DistributaryError, Superseded
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.topics import (
@@ -247,7 +246,7 @@ class Job(threading.Thread):
         """From claim to the end of one query."""
         began = time.monotonic()
         view, feed, events = self.definition
-        for name in unlisted_functions(self._config, view):
+        for name in self._config.unlisted_functions(view):
             raise BadView(
                 f"view {view.name}: the function {name} is not allowed",
                 hint="Name it in auth.functions, or put the view into the configuration file",

@@ -15,8 +15,7 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from distributary.auth.client_security import Trust
-from distributary.config.sections import Publisher
-from distributary.config.socketio_section import Socketio
+from distributary.config.server_sections import Publisher, Socketio
 from distributary.errors import HostRefused, OriginRefused
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.cors import OriginPolicy

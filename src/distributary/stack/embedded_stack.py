@@ -13,7 +13,6 @@ from distributary.auth.audit import Audit
 from distributary.auth.token_issuer import create_stack_token
 from distributary.config import Config
 from distributary.config.embedded_defaults import HOST, embedded_kafka, store_url
-from distributary.config.exposed import exposed_warning
 from distributary.config.secrets import mask_text
 from distributary.errors import StackError
 from distributary.httpd.certificates import Certificates
@@ -89,7 +88,7 @@ class Stack:
             self._exit.callback(running_stacks.leave, folder.id)
             if folder.shared:
                 self._note(f"other users can read {folder.path}, and you cannot change that")
-            if warning := exposed_warning(self._given):
+            if warning := self._given.exposed_warning():
                 self._note(warning)
             await orphans.end(folder.id, folder.path, self._note)
             # 2. Find what the components need: programs, then free ports.

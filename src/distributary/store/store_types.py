@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from distributary.config.limits_section import Limits
+from distributary.config.sections import Limits
 from distributary.model.build import Build, BuildStatus, stored_index, stored_stale_after
 from distributary.model.change import Entry
 from distributary.model.fingerprint import Fingerprint

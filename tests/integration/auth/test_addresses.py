@@ -20,7 +20,7 @@ from tests.support.signed_tokens import SECRET, sign
 
 from distributary.auth.audit import FILE
 from distributary.config import Auth, Config, Control, Gateway
-from distributary.config.limits_section import Limits
+from distributary.config.sections import Limits
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app as control_app
 from distributary.gateway.gateway_app import make_app as gateway_app

@@ -23,8 +23,7 @@ from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.kafka.topics import ensure_topic
-from distributary.model.feed import Feed
-from distributary.model.topic import Topic
+from distributary.model.feed import Feed, Topic
 from distributary.publisher.websocket.client_publish import Inlet
 
 BET = {"type": "object", "required": ["stake"], "properties": {"stake": {"type": "number"}}}

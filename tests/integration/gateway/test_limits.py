@@ -19,7 +19,7 @@ from tests.support.wait import eventually
 
 from distributary.auth.token_issuer import sign_token
 from distributary.config import Auth, Config
-from distributary.config.limits_section import Limits
+from distributary.config.sections import Limits
 from distributary.gateway.rest_proxy import consumer_instance
 from distributary.kafka.topics import ensure_topic
 

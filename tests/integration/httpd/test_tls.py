@@ -24,7 +24,7 @@ from tests.support.wait import eventually
 
 from distributary.auth.client_security import Trust
 from distributary.config import Config, Control, Gateway, Kafka, Publisher
-from distributary.config.socketio_section import Socketio
+from distributary.config.server_sections import Socketio
 from distributary.control.__main__ import listener_of
 from distributary.control.api_client import ControlClient
 from distributary.control.app_context import Context

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from tests.support.clock import LIMIT
 
-from distributary.config.sections import Publisher
-from distributary.config.socketio_section import Socketio
+from distributary.config.server_sections import Publisher, Socketio
 from distributary.socketio_gateway.socketio_server import Gateway
 
 NODE = Path(__file__).parents[2] / "node"

@@ -17,7 +17,7 @@ from tests.integration.subscriber.joiners import GROUPED, KEYED, WHOLE, Joiners,
 from tests.support.clock import LIMIT
 from tests.support.counted_view import COUNTED, VIEW, rows_at
 
-from distributary.config.sections import Publisher as Settings
+from distributary.config.server_sections import Publisher as Settings
 from distributary.model.build import Build
 from distributary.publisher.codec.websocket_frames import Pub
 from distributary.publisher.hub.join_buffer import Joining

@@ -14,7 +14,7 @@ import pytest
 
 from distributary.auth.client_security import Trust, opener, same_host
 from distributary.config import Config
-from distributary.config.schemas import Schemas
+from distributary.config.sections import Schemas
 from distributary.control.api_client import ControlClient
 from distributary.errors import ConfigError, SchemasUnavailable, StackNotRunning
 from distributary.httpd import dev_certificates

@@ -5,7 +5,7 @@ import pytest
 from distributary.auth import OPEN, STACK, Grant, Limits, metering
 from distributary.auth.limiter import Limiter
 from distributary.config import Auth, Config
-from distributary.config.limits_section import Limits as Settings
+from distributary.config.sections import Limits as Settings
 from distributary.errors import LimitExceeded, TooManyRequests
 from distributary.store.memory_store import MemoryStore
 

@@ -84,8 +84,8 @@ def test_config_prints_settings_as_json(folder: Path, capsys: Captured) -> None:
     body = json.loads(out)
     assert body["file"] == str(folder / "other.toml")
     rows = {row.pop("key"): row for row in body["settings"]}
-    assert rows["publisher.ping_interval"] == {"value": 10.0, "from": "file", "place": "other.toml:4"}
-    assert rows["kafka.port"] == {"value": 9092, "from": "default", "place": ""}
+    assert rows["publisher.ping_interval"] == {"value": 10.0, "from": "file", "source": "other.toml:4"}
+    assert rows["kafka.port"] == {"value": 9092, "from": "default", "source": ""}
 
 
 def test_file_with_secrets_that_others_can_read_is_reported(folder: Path, capsys: Captured) -> None:
@@ -94,7 +94,7 @@ def test_file_with_secrets_that_others_can_read_is_reported(folder: Path, capsys
     file.chmod(0o644)
     assert main(["config"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith(f"warning: {file} holds secrets (store.url)")
+    assert last.startswith(f"warning: {file} contains secrets (store.url)")
     assert main(["config", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["exposed"] == ["store.url"]
     file.chmod(0o600)

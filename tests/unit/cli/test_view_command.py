@@ -59,7 +59,7 @@ def test_view_is_created_from_options(control: ThreadedApi) -> None:
     [
         (["apply"], 2, "there is nothing to apply"),
         (["apply", "-f", "none.toml"], 2, "none.toml cannot be read: No such file"),
-        (["apply", "-f", "bad.toml"], 2, 'bad.toml:2: views.odds.feed: there is no feed "ods"'),
+        (["apply", "-f", "bad.toml"], 2, 'bad.toml:2: views.odds.feed: unknown feed "ods"'),
         (["apply", "-f", "bad.toml", "--name", "x"], 2, "not both"),
         (["apply", "--name", "x", "--feed", "odds", "--ttl", "soon"], 1, "ttl"),
         (["apply", "--name", "x", "--feed", "odds", "--aggregate", "n"], 2, "is not FIELD=FUNCTION"),

@@ -47,7 +47,7 @@ def test_the_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
     ("text", "said"),
     [
         ('hmac_secret = "hunter2"', "2: auth.hmac_secret: expected at least 32 bytes"),
-        ("hmac_secret = 7", "2: auth.hmac_secret: expected a text, got a int"),
+        ("hmac_secret = 7", "2: auth.hmac_secret: expected a string, got a int"),
         (
             'hmac_secret = "-----BEGIN PUBLIC KEY----- hunter2 hunter2 hunter2"',
             "2: auth.hmac_secret: expected a secret of your own, not a PEM key",

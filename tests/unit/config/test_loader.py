@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.config import EXAMPLE, Config, Origin, load, parse_views
+from distributary.config import EXAMPLE, Auth, Config, Origin, load, parse_views
 from distributary.errors import ConfigError, ConfigMissing
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -196,8 +196,8 @@ def test_parse_views_toml_and_json_alike() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (VIEW, 'v.toml:3: views.odds.feed: there is no feed "odds" (did you mean "odd"?)'),
-        ("[kafka]\nport = 1", "v.toml:1: kafka: unknown section (there are feeds, views)"),
+        (VIEW, 'v.toml:3: views.odds.feed: unknown feed "odds" (did you mean "odd"?)'),
+        ("[kafka]\nport = 1", "v.toml:1: kafka: unknown section (known: feeds, views)"),
         ("", "v.toml: there are neither [[feeds]] nor [[views]] in it"),
         ("{", "v.toml:1: not valid JSON: Expecting property name enclosed in double quotes"),
         (
@@ -212,3 +212,78 @@ def test_parse_views_refuses(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_views(text, ["odd"], file="v.toml")
     assert caught.value.message == said
+
+
+PLAIN = View("plain", "odds", key="id")
+FOLDED = View("folded", "odds", key="id", reduce="folds:act", events="ticks", reduce_events="folds:happen")
+
+
+def test_view_names_its_functions_and_not_built_in_rules() -> None:
+    assert PLAIN.functions == ()
+    assert FOLDED.functions == ("folds:act", "folds:happen")
+
+
+@pytest.mark.parametrize(
+    ("config", "unlisted"),
+    [
+        (Config(), ["folds:act", "folds:happen"]),
+        (Config(views=(FOLDED,)), []),
+        (Config(views=(PLAIN,)), ["folds:act", "folds:happen"]),
+        (Config(auth=Auth(functions=("folds:act",))), ["folds:happen"]),
+        (Config(auth=Auth(functions=("folds:*",))), []),
+        (Config(auth=Auth(functions=("os:*",))), ["folds:act", "folds:happen"]),
+    ],
+)
+def test_functions_are_allowed_by_the_file_and_by_the_list(config: Config, unlisted: list[str]) -> None:
+    assert config.unlisted_functions(FOLDED) == unlisted
+    assert config.unlisted_functions(PLAIN) == []
+
+
+EXPOSED_SECRETS = f"""
+[store]
+url = "redis://:hunter2@h"
+[kafka.properties]
+"security.protocol" = "SASL_SSL"
+"sasl.password" = "hunter2"
+"client.note" = "who knows what"
+[auth]
+hmac_secret = "{"hunter2" * 5}"
+"""
+EXPOSED_KEYS = ("kafka.properties.sasl.password", "store.url", "auth.hmac_secret")
+
+
+@pytest.fixture
+def exposed_file(tmp_path: Path) -> Path:
+    path = tmp_path / "distributary.toml"
+    path.write_text(EXPOSED_SECRETS)
+    path.chmod(0o644)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("mode", "found"), [(0o644, EXPOSED_KEYS), (0o640, EXPOSED_KEYS), (0o604, EXPOSED_KEYS), (0o600, ())]
+)
+def test_secrets_are_exposed_in_a_file_that_others_can_read(
+    exposed_file: Path, mode: int, found: tuple[str, ...]
+) -> None:
+    exposed_file.chmod(mode)
+    assert set(load(exposed_file, env={}).exposed_secrets()) == set(found)
+
+
+def test_exposed_warning_has_a_command_and_no_secret(exposed_file: Path) -> None:
+    warning = load(exposed_file, env={}).exposed_warning()
+    assert f"chmod 600 {exposed_file}" in warning
+    assert "hunter2" not in warning
+
+
+def test_secrets_from_the_environment_are_not_exposed(tmp_path: Path) -> None:
+    path = tmp_path / "distributary.toml"
+    path.write_text('[store]\nurl = "redis://h"\n[auth]\naudience = "x"\n')
+    path.chmod(0o644)
+    config = load(path, env={"DISTRIBUTARY_AUTH_HMAC_SECRET": "x" * 40})
+    assert config.exposed_warning() == ""
+
+
+def test_nothing_is_exposed_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load(env={}, required=False).exposed_secrets() == ()

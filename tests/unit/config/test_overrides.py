@@ -63,12 +63,12 @@ BY_KEY = {
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.name != "name"], ids=lambda s: s.key)
 def test_every_setting_by_environment(load_text: Load, setting: Any) -> None:
-    text = BY_KEY.get(setting.key) or BY_KEY.get(setting.name) or TEXTS.get(setting.note.kind)
+    text = BY_KEY.get(setting.key) or BY_KEY.get(setting.name) or TEXTS.get(setting.info.kind)
     text = text or (
-        setting.note.choices[-1]
-        if setting.note.choices
+        setting.info.choices[-1]
+        if setting.info.choices
         else "12"
-        if setting.note.kind == "integer"
+        if setting.info.kind == "integer"
         else "abc"
     )
     env = {setting.env_of("my-odds"): text}
@@ -83,10 +83,10 @@ def test_every_setting_by_environment(load_text: Load, setting: Any) -> None:
         env.setdefault("DISTRIBUTARY_VIEWS_MY_ODDS_REDUCE", "aggregate")
         env.setdefault("DISTRIBUTARY_VIEWS_MY_ODDS_AGGREGATES", "n=count()")
     rows = {row.key: row for row in load_text(FILE, env).effective()}
-    key = setting.key_of("my-odds") + (".a" if setting.note.kind == "table" else "")
+    key = setting.key_of("my-odds") + (".a" if setting.info.kind == "table" else "")
     assert rows[key].origin.kind == "environment"
-    if setting.note.kind in ("text", "memory", "start") and setting.section:
-        assert rows[key].value == ("***" if setting.note.hidden else text)
+    if setting.info.kind in ("text", "memory", "start") and setting.section:
+        assert rows[key].value == ("***" if setting.info.hidden else text)
 
 
 def test_environment_wins_over_file_and_options_over_both(load_text: Load) -> None:
@@ -117,8 +117,8 @@ def test_optional_settings_can_be_unset(load_text: Load) -> None:
             "DISTRIBUTARY_VIEWS_MY_ODS_TTL",
             'matches no setting (did you mean "DISTRIBUTARY_VIEWS_MY_ODDS_TTL"?)',
         ),
-        ("DISTRIBUTARY_CONTROL_PORT", 'expected an integer, got the text "x"'),
-        ("DISTRIBUTARY_FEEDS_MY_ODDS_CREATE", 'expected true or false, got the text "x"'),
+        ("DISTRIBUTARY_CONTROL_PORT", 'expected an integer, got the string "x"'),
+        ("DISTRIBUTARY_FEEDS_MY_ODDS_CREATE", 'expected true or false, got the string "x"'),
         ("DISTRIBUTARY_KAFKA_PROPERTIES", "expected a JSON object, or name=value pairs separated by commas"),
     ],
 )
@@ -141,7 +141,7 @@ def test_other_variables_are_left_alone(load_text: Load) -> None:
 def test_a_variable_that_may_mean_two_views(refuse_text: Refuse, load_text: Load) -> None:
     file = FILE + '[[views]]\nname = "my_odds"\nfeed = "my-odds"\n'
     (line,) = refuse_text(file, {"DISTRIBUTARY_VIEWS_MY_ODDS_TTL": "1h"})
-    assert "may mean views.my-odds.ttl and views.my_odds.ttl" in line
+    assert "may refer to views.my-odds.ttl and views.my_odds.ttl" in line
     assert load_text(file).view("my_odds").ttl is None
 
 

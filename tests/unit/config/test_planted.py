@@ -14,9 +14,10 @@ from tests.support.planted_secrets import MARK, Plant, plants, property_names
 
 from distributary.cli.main import main
 from distributary.config import load
-from distributary.config.setting_field import PREFIX, Note, display, masked
+from distributary.config.setting_field import PREFIX, display, masked
 from distributary.config.settings_table import SETTINGS
 from distributary.errors import ConfigError
+from distributary.model.setting_info import SettingInfo
 
 PLANTS = plants()
 each = pytest.mark.parametrize("plant", PLANTS, ids=[plant.name for plant in PLANTS])
@@ -31,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_marked_setting_is_planted_in() -> None:
-    marked = {s.key for s in SETTINGS if s.note.secret or s.note.hidden} - ADVERTISED - FILES
+    marked = {s.key for s in SETTINGS if s.info.secret or s.info.hidden} - ADVERTISED - FILES
     assert marked <= {plant.setting.key for plant in PLANTS}
     assert {"sasl.password", "ssl.key.pem", "sasl.jaas.config"} <= set(property_names("kafka"))
 
@@ -137,7 +138,7 @@ def test_refusals_of_the_environment_hide_secrets(plant: Plant) -> None:
         {name: MARK},
         {name: text[:-1]},
         {name: f"{{{text}"},
-        {name: f"{text},{text}={text}"} if plant.setting.note.kind != "table" else {name: f"{text},"},
+        {name: f"{text},{text}={text}"} if plant.setting.info.kind != "table" else {name: f"{text},"},
         {f"{name}S_": text},
         {name.replace("_", "__"): text},
     ):
@@ -166,10 +167,10 @@ def test_api_key_that_cannot_be_a_header_is_refused_and_not_repeated() -> None:
 
 @pytest.mark.parametrize("value", [MARK, (MARK, MARK), {"plain.name": MARK}, None])
 def test_all_of_a_hidden_setting_is_hidden(value: object) -> None:
-    kinds = {str: "text", tuple: "list", dict: "table", type(None): "text"}
-    note = Note("", kinds[type(value)], hidden=True)  # type: ignore[arg-type]
-    assert MARK not in f"{masked(note, value)} {display(note, value)}"
-    assert value is None or "***" in display(note, value)
+    kinds = {str: "string", tuple: "list", dict: "table", type(None): "string"}
+    info = SettingInfo(doc="", kind=kinds[type(value)], hidden=True)  # type: ignore[arg-type]
+    assert MARK not in f"{masked(info, value)} {display(info, value)}"
+    assert value is None or "***" in display(info, value)
 
 
 @each
@@ -177,4 +178,4 @@ def test_secret_would_be_shown_if_its_setting_were_not_marked(plant: Plant) -> N
     """The control of the search: it finds what is planted."""
     FILE.write_text(plant.toml)
     value = getattr(getattr(load(FILE, {}), plant.setting.section), plant.setting.name)
-    assert MARK in display(replace(plant.setting.note, hidden=False, secret=False), value)
+    assert MARK in display(replace(plant.setting.info, hidden=False, secret=False), value)

@@ -56,7 +56,7 @@ async def test_a_feed_may_come_along(api: Api) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"feed": "ods"}, 'there is no feed "ods"'),
+        ({"feed": "ods"}, 'unknown feed "ods"'),
         ({}, "feed"),
         ({"feed": "odds", "keey": "a"}, 'did you mean "key"?'),
         ({"feed": "odds", "reduce": "median"}, "expected merge, latest, aggregate"),

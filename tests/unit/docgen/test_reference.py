@@ -149,7 +149,7 @@ def test_every_code_and_command_of_the_protocol() -> None:
 def test_settings_page_describes_every_setting() -> None:
     text = settings_page.page()
     for setting in SETTINGS:
-        assert f"### `{setting.key}`\n\n{setting.note.doc}\n" in text
+        assert f"### `{setting.key}`\n\n{setting.info.doc}\n" in text
         assert setting.name == "name" or f"- Environment: `{setting.env}`\n" in text
 
 

@@ -69,7 +69,10 @@ def test_where_a_record_goes(tmp_path: Path, topic: str, value: bytes | None, ta
         ('[[topics]]\nname = "t"\n[topics.routes]\na.b = "x = 1"\n', "a name with dots is quoted"),
         ('[[topics]]\nname = "t"\nroutes = { "no name" = "a = 1" }\n', "expected a Kafka topic"),
         ('[[topics]]\nname = "t"\nroute = {}\n', 'topics.t.route: unknown key (did you mean "routes"?)'),
-        ('[[topics]]\nname = "t"\n[[topics]]\nname = "t"\n', "topics.t.name: the name is taken by line 2"),
+        (
+            '[[topics]]\nname = "t"\n[[topics]]\nname = "t"\n',
+            "topics.t.name: duplicate name, first used in line 2",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:

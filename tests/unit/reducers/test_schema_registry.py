@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from distributary.config import Config, Gateway
-from distributary.config.schemas import Schemas
+from distributary.config.sections import Schemas
 from distributary.errors import BadView, SchemasUnavailable
 from distributary.reducers.schema_registry import Registry, SchemaBook
 

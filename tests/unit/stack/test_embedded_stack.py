@@ -144,5 +144,5 @@ async def test_a_file_with_secrets_that_others_can_read_is_noted(tmp_path: Path)
         async with Stack(load(file, env={}), listener=heard, services=[]):
             pass
     (note,) = [event.message for event in heard.of("note")]
-    assert f"{file} holds secrets (store.url) that other users can read" in note
+    assert f"{file} contains secrets (store.url) that other users can read" in note
     assert "hunter2" not in repr(heard.events)

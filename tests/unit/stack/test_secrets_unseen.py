@@ -26,7 +26,7 @@ from distributary.auth.authenticator import Authenticator
 from distributary.auth.token_issuer import create_stack_token
 from distributary.auth.verification_keys import KeySet
 from distributary.config import Config, load
-from distributary.config.socketio_section import Socketio
+from distributary.config.server_sections import Socketio
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
 from distributary.control.kafka_monitor import KafkaEye

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.config.limits_section import Limits
+from distributary.config.sections import Limits
 from distributary.model.order import order_of
 from distributary.model.query import Query
 from distributary.model.query_plan import is_expensive

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
-from distributary.config.gateway_section import Gateway
 from distributary.config.sections import Kafka
+from distributary.config.server_sections import Gateway
 from distributary.gateway.error_codes import RestCode, api_error, refused
 from distributary.gateway.rest_proxy.consumer_instance import ConsumerInstance, ConsumerOptions
 

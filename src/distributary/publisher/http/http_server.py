@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from distributary.config import Config
-from distributary.config.sections import Publisher
+from distributary.config.server_sections import Publisher
 from distributary.errors import StoreUnavailable
 from distributary.httpd.authorization import Requirement, Route
 from distributary.httpd.certificates import Certificates

@@ -14,7 +14,7 @@ from picows import WSAutoPingStrategy, WSUpgradeRequest, WSUpgradeResponse, WSUp
 from picows import picows as internals
 
 from distributary.config import Config
-from distributary.config.sections import Publisher
+from distributary.config.server_sections import Publisher
 from distributary.errors import HostRefused, OriginRefused, PortTaken
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_handler import BUSY, peer_of

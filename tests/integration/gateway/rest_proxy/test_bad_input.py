@@ -14,7 +14,7 @@ from tests.integration.gateway.rest_proxy.calls import Calls, b64, media
 from tests.support.stack import Feeding, RunningStack
 from tests.support.wait import eventually
 
-from distributary.config.gateway_section import Gateway
+from distributary.config.server_sections import Gateway
 from distributary.kafka import topic_offsets
 from distributary.kafka.topics import ensure_topic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
-from distributary.deadline import Deadline
+from distributary.deadline import DeadlinePool
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.gateway.registry.schema_catalog import SchemaCatalog, Verdict
 from distributary.gateway.registry.schema_checker import SchemaChecker
@@ -44,7 +44,7 @@ class InlineSchemaLog:
 
 def incompatibilities(level: str, new: Schema, older: Sequence[Schema]) -> list[str]:
     """Compare schemas as `SchemaChecker` does."""
-    checker = SchemaChecker(cast(Deadline, InlineDeadline()), "")
+    checker = SchemaChecker(cast(DeadlinePool, InlineDeadline()), "")
     return _run(checker.incompatibilities(level, new, older))
 
 

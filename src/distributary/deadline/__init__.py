@@ -1,9 +1,9 @@
-"""Pure functions with a deadline, each call in a process that is ended when it takes too long.
+"""Pure functions with a deadline: each call runs in a process that is killed if it takes too long.
 
-For what strangers can make slow: a regular expression, a schema whose references multiply, data that a
-library in C does not survive. A thread would not do: such code holds the interpreter, and cannot be stopped.
+For untrusted input that can be slow: a regular expression, a schema whose references multiply, data that
+crashes a C library. A thread would not help: such code holds the interpreter lock and cannot be interrupted.
 """
 
-from distributary.deadline.deadline_pool import Deadline
+from distributary.deadline.deadline_pool import DeadlinePool
 
-__all__ = ["Deadline"]
+__all__ = ["DeadlinePool"]

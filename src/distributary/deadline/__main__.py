@@ -1,7 +1,7 @@
-"""``python -m distributary.deadline``: answers calls from stdin on stdout until stdin ends.
+"""``python -m distributary.deadline``: executes calls from stdin, and writes results to stdout, until it ends.
 
-A call and its answer are four bytes of length and msgpack. The process is ended by the kernel when a call
-takes more of the processor's time than its deadline, wherever it is then.
+A call and its result are four bytes of length and msgpack. The kernel kills the process if a call uses more
+processor time than its deadline, wherever it is then.
 """
 
 from __future__ import annotations
@@ -18,39 +18,41 @@ import msgspec
 from distributary.errors import DistributaryError, GatewayError
 
 NICE = 19
-"""Where processors are short, checks wait for everything else: nobody knows beforehand how long they take."""
-MEMORY = 2 << 30
-"""Bytes of addresses: data of a few bytes can stand for any number of values."""
+"""If processors are busy, checks wait for everything else: their duration is not known in advance."""
+MAX_MEMORY = 2 << 30
+"""Bytes of address space: a few bytes of data can stand for any number of values."""
 
 
 def main() -> None:
-    """Answer calls."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+    """Execute calls."""
+    # Ctrl-C in a terminal is for the parent; this process ends when its stdin does.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setpriority(os.PRIO_PROCESS, 0, NICE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    # What a library prints must not get between the answers.
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    # What a library prints must not get between the results.
     with os.fdopen(os.dup(1), "wb", buffering=0) as out:
         os.dup2(2, 1)
         source = sys.stdin.buffer
-        while request := _read(source):
-            answer = msgspec.msgpack.encode(_answer(*msgspec.msgpack.decode(request)))
-            _write(out, len(answer).to_bytes(4, "big") + answer)
+        while call := _read(source):
+            result = msgspec.msgpack.encode(_execute(*msgspec.msgpack.decode(call)))
+            _write(out, len(result).to_bytes(4, "big") + result)
 
 
-def _answer(module: str, name: str, args: list[Any], seconds: float) -> tuple[Any, ...]:
-    function = getattr(importlib.import_module(module), name)  # which may take a while, and is not counted
+def _execute(module: str, name: str, args: list[Any], seconds: float) -> tuple[Any, ...]:
+    # The import may be slow, so it does not count.
+    function = getattr(importlib.import_module(module), name)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         return "result", function(*args)
     except DistributaryError as error:
-        number = error.number if isinstance(error, GatewayError) else 0
-        return "error", type(error).__name__, error.message, error.hint, number
+        code = error.number if isinstance(error, GatewayError) else 0
+        return "error", type(error).__name__, error.message, error.hint, code
     except ValueError as error:
         return "value-error", str(error)
     except MemoryError:
-        return "failed", "it takes too much memory"
+        return "failed", "it needs too much memory"
     except Exception as error:
         return "failed", f"{type(error).__name__}: {error}"[:300]
     finally:

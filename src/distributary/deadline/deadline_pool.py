@@ -1,4 +1,4 @@
-"""The processes that calls with a deadline run in, as an event loop sees them."""
+"""The processes that run calls with a deadline, for an event loop."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from distributary import errors
 from distributary.errors import CheckFailed, ChecksBusy, CheckTooLong, DistributaryError
 
 PROCESSES = 2
-MOST = 256
-"""Calls that may wait in all."""
-MOST_OF_ONE = 16
+MAX_OWNERS = 256
+"""Owners that may have calls waiting."""
+MAX_CALLS = 16
 """Calls of one owner that may wait; they run one at a time."""
 
-_START = 0.5
-"""Seconds of the processor's time that the start of a process takes, about."""
-_HEAD = 4
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
-"""What a process sees of our environment, which holds passwords and keys besides."""
+_START_SECONDS = 0.5
+"""Processor time that the start of a process takes, about."""
+_HEAD_BYTES = 4
+_PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+"""What a process gets of our environment, which also contains passwords and keys."""
 
 
-class Deadline:
-    """For one event loop. Runs functions that take and give what msgpack can hold; `close` ends it.
+class DeadlinePool:
+    """Runs functions whose arguments and results msgpack can encode; for one event loop. `close` ends it.
 
-    The time that counts is that of the processor, so a busy machine refuses nothing that an idle one would
-    not. Calls of one owner (a user) run one after the other, in order, and owners take turns: whoever sends
-    what is slow waits for itself. A process begins with the first call that needs it. It ends when we do,
-    however we end: it reads the end of its pipe between calls, and within one its own deadline holds.
-    ``charge`` is called with the seconds that each call took, in the task that made it.
+    The deadline is of processor time, so a busy machine rejects nothing that an idle one accepts. Calls of
+    one owner (a user) run one after the other, in order, and owners take turns: an owner of slow calls delays
+    only itself. A process is started by the first call that needs it. It ends when we do, however we end:
+    between calls it notices the end of its pipe, and during a call its deadline applies. ``charge`` is called
+    with the seconds that each call took, in the task that made it.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class Deadline:
     ) -> None:
         self._seconds = seconds
         self._charge = charge
-        self._turns = asyncio.Semaphore(processes)
-        self._idle: list[_Process] = []
-        self._lanes: dict[str, _Lane] = {}
+        self._available = asyncio.Semaphore(processes)
+        self._idle: list[_WorkerProcess] = []
+        self._queues: dict[str, _OwnerQueue] = {}
+        """By owner; only those with calls."""
         self._closed = False
 
     async def run(
@@ -55,122 +56,123 @@ class Deadline:
         *args: Any,
         what: str,
         owner: str = "",
-        most: int = MOST_OF_ONE,
+        max_calls: int = MAX_CALLS,
     ) -> Any:
-        """Call a function of a module by its arguments, in another process.
+        """Call a module-level function in another process.
 
-        Raises CheckTooLong when its time is up (``what`` took too long), CheckFailed when the process did not
-        survive it, ChecksBusy when ``most`` calls of the owner, or too many of all, wait already. A
+        Raises CheckTooLong if its time is over (``what`` names the input in the message), CheckFailed if the
+        process crashed, ChecksBusy if ``max_calls`` of the owner, or too many owners, are waiting. A
         DistributaryError or ValueError of the function is raised as it was.
         """
         try:
             call = (function.__module__, function.__qualname__, args, self._seconds)
-            request = msgspec.msgpack.encode(call)
+            encoded = msgspec.msgpack.encode(call)
         except UnicodeEncodeError:
             raise CheckFailed(
-                f"{what} cannot be checked: it has half a character (a lone surrogate)"
+                f"{what} cannot be checked: it contains half a character (a lone surrogate)"
             ) from None
-        lane = self._lanes.setdefault(owner, _Lane())
-        if lane.calls >= most or (not lane.calls and len(self._lanes) > MOST):
-            if not lane.calls:
-                del self._lanes[owner]
-            raise ChecksBusy(f"too many checks wait before {what}", hint="Try again in a moment")
-        lane.calls += 1
+        queue = self._queues.setdefault(owner, _OwnerQueue())
+        if queue.calls >= max_calls or (not queue.calls and len(self._queues) > MAX_OWNERS):
+            if not queue.calls:
+                del self._queues[owner]
+            raise ChecksBusy(f"too many checks are waiting before {what}", hint="Retry in a moment")
+        queue.calls += 1
         try:
-            # Whoever waits for a turn does so once for each owner, and in the order in which they came.
-            async with lane.order, self._turns:
-                return await self._call(request, what)
+            # Only one call of an owner waits for a process at a time, so owners take turns.
+            async with queue.lock, self._available:
+                return await self._call(encoded, what)
         finally:
-            lane.calls -= 1
-            if not lane.calls:
-                del self._lanes[owner]
+            queue.calls -= 1
+            if not queue.calls:
+                del self._queues[owner]
 
     async def close(self) -> None:
-        """End the processes; calls that are under way fail when they are done."""
+        """End the processes; those of calls that are under way end after their call."""
         self._closed = True
         while self._idle:
             await self._idle.pop().end()
 
-    async def _call(self, request: bytes, what: str) -> Any:
-        began = time.monotonic()
-        process = self._idle.pop() if self._idle else await _Process.start()
+    async def _call(self, encoded: bytes, what: str) -> Any:
+        start = time.monotonic()
+        process = self._idle.pop() if self._idle else await _WorkerProcess.start()
         try:
-            answer = await process.call(request, self._seconds)
-        except _Ended as ended:
+            response = await process.call(encoded, self._seconds)
+        except _ProcessEnded as ended:
             await process.end()
             if ended.status in (-signal.SIGPROF, None):
                 raise CheckTooLong(
                     f"{what} takes too long to check: more than {self._seconds:g} s",
-                    hint="Use fewer references and no repetition within a repetition, or send less at a time",
+                    hint="Use fewer references and no nested repetition, or send less at a time",
                 ) from None
             raise CheckFailed(
-                f"{what} cannot be checked: the process that did ended with status {ended.status}",
-                hint="Make it smaller, and nested less deeply",
+                f"{what} cannot be checked: the process that checked it ended with status {ended.status}",
+                hint="Make it smaller, or nest it less deeply",
             ) from None
         except BaseException:
-            await process.end()  # in the middle of an answer it is of no use to the next
+            await process.end()  # after half a response it is unusable
             raise
         finally:
-            # By the clock, but no more than can have been: the machine may have had no time for it.
-            self._charge(min(time.monotonic() - began, self._seconds + _START))
+            # Elapsed time, but at most what can have been used: a busy machine may have had no time for it.
+            self._charge(min(time.monotonic() - start, self._seconds + _START_SECONDS))
         if self._closed:
             await process.end()
         else:
             self._idle.append(process)
-        return _result(answer, what)
+        return _decode_result(response, what)
 
 
-class _Lane:
+class _OwnerQueue:
     """The calls of one owner."""
 
     def __init__(self) -> None:
-        self.order = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self.calls = 0
+        """Those that wait or run."""
 
 
-class _Ended(Exception):
-    """The process ended before it answered: minus its signal, its exit status, None if it hangs."""
+class _ProcessEnded(Exception):
+    """The process ended before it responded: its status is as in subprocess, None if it hangs."""
 
     def __init__(self, status: int | None) -> None:
         super().__init__(status)
         self.status = status
 
 
-class _Process:
-    """One process that answers calls; see `distributary.deadline.__main__`."""
+class _WorkerProcess:
+    """One process that executes calls; see `distributary.deadline.__main__`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @classmethod
-    async def start(cls) -> _Process:
-        env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    async def start(cls) -> _WorkerProcess:
+        env = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "distributary.deadline"),
             env=env,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            # A terminal's Ctrl-C is for us; it goes when its pipe is closed.
+            # Ctrl-C in a terminal is for us; the process ends when its pipe is closed.
             start_new_session=True,
         )
         return cls(process)
 
-    async def call(self, request: bytes, seconds: float) -> Any:
-        into, out = self._process.stdin, self._process.stdout
-        assert into is not None
-        assert out is not None
+    async def call(self, encoded: bytes, seconds: float) -> Any:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
         try:
-            # A process that is stopped, or starved, does not see its own deadline.
+            # A process that is stopped, or gets no processor time, does not reach its own deadline.
             async with asyncio.timeout(30 + 10 * seconds):
-                into.write(len(request).to_bytes(_HEAD, "big") + request)
-                await into.drain()
-                size = int.from_bytes(await out.readexactly(_HEAD), "big")
-                return msgspec.msgpack.decode(await out.readexactly(size))
+                stdin.write(len(encoded).to_bytes(_HEAD_BYTES, "big") + encoded)
+                await stdin.drain()
+                size = int.from_bytes(await stdout.readexactly(_HEAD_BYTES), "big")
+                return msgspec.msgpack.decode(await stdout.readexactly(size))
         except TimeoutError:
-            raise _Ended(None) from None
+            raise _ProcessEnded(None) from None
         except (asyncio.IncompleteReadError, ConnectionError):
-            raise _Ended(await self._process.wait()) from None
+            raise _ProcessEnded(await self._process.wait()) from None
 
     async def end(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -180,16 +182,16 @@ class _Process:
             self._process.stdin.close()
 
 
-def _result(answer: Any, what: str) -> Any:
-    match answer:
+def _decode_result(response: Any, what: str) -> Any:
+    match response:
         case ["result", value]:
             return value
         case ["value-error", message]:
             raise ValueError(message)
-        case ["error", name, message, hint, number]:
+        case ["error", name, message, hint, code]:
             error: DistributaryError = getattr(errors, name)(message, hint=hint)
             if isinstance(error, errors.GatewayError):
-                error.number = number
+                error.number = code
             raise error
         case _:
-            raise CheckFailed(f"{what} cannot be checked: {answer[-1]}")
+            raise CheckFailed(f"{what} cannot be checked: {response[-1]}")

@@ -15,7 +15,7 @@ from distributary.auth import Authenticator, metering
 from distributary.auth.audit import Audit
 from distributary.auth.limiter import Limiter
 from distributary.config import Config
-from distributary.deadline import Deadline
+from distributary.deadline import DeadlinePool
 from distributary.gateway.gateway_access import CONFIG, canonical_path, prefix_of, requirement_check
 from distributary.gateway.gateway_errors import ERRORS
 from distributary.gateway.registry import compatibility_routes, registry_routes
@@ -91,7 +91,7 @@ def make_app(config: Config, store: Store) -> web.Application:
     app[CORS] = cors
     app[SCHEMA_LOG] = SchemaLog(config.kafka, config.gateway.schemas_topic)
     app[METADATA] = MetadataClient(config.kafka)
-    app[DEADLINE] = Deadline(config.gateway.schema_timeout, charge=metering.charge)
+    app[DEADLINE] = DeadlinePool(config.gateway.schema_timeout, charge=metering.charge)
     app[WRITER] = TopicWriter(config.kafka, create_router(config), deadline=app[DEADLINE])
     app[CONSUMERS] = ConsumerPool(config.kafka, config.gateway)
     app.cleanup_ctx.append(_run_background_tasks)

@@ -11,7 +11,7 @@ import msgspec
 
 from distributary.config import Config
 from distributary.config.problems import Problems
-from distributary.deadline import Deadline
+from distributary.deadline import DeadlinePool
 from distributary.errors import CheckFailed
 from distributary.kafka.outgoing_record import OutgoingRecord, dead_letter_headers
 from distributary.kafka.value_schema import (
@@ -77,7 +77,7 @@ class RecordRouter:
         targets = [self._rules[topic].reader for _, topic in rules.routes if topic in self._rules]
         return all(_is_cheap(reader, record.value) for reader in (rules.reader, *targets))
 
-    async def route_in_time(self, record: OutgoingRecord, deadline: Deadline) -> OutgoingRecord:
+    async def route_in_time(self, record: OutgoingRecord, deadline: DeadlinePool) -> OutgoingRecord:
         """As `route`; a value that is not cheap to check has a deadline and becomes a dead letter after it.
 
         Records of one sender for one topic keep their order. Raises ChecksBusy.
@@ -120,7 +120,7 @@ def _is_cheap(reader: Reader, value: bytes) -> bool:
     return not isinstance(reader, SchemaReader) or reader.is_cheap(value)
 
 
-async def _read_in_time(reader: Reader, value: bytes, deadline: Deadline, owner: str) -> Fields:
+async def _read_in_time(reader: Reader, value: bytes, deadline: DeadlinePool, owner: str) -> Fields:
     if _is_cheap(reader, value) or not isinstance(reader, SchemaReader):
         return reader(value)
     try:
@@ -129,7 +129,7 @@ async def _read_in_time(reader: Reader, value: bytes, deadline: Deadline, owner:
             *(reader.kind, reader.text, reader.skip, value),
             what="the value",
             owner=owner,
-            most=_MOST_WAITING,
+            max_calls=_MOST_WAITING,
         )
     except CheckFailed as error:
         raise SchemaMismatch(error.message) from None

@@ -7,7 +7,7 @@ import asyncio
 from confluent_kafka import KafkaError, KafkaException
 
 from distributary.config.sections import Kafka
-from distributary.deadline import Deadline
+from distributary.deadline import DeadlinePool
 from distributary.errors import ChecksBusy, DistributaryError
 from distributary.kafka import librdkafka
 from distributary.kafka.kafka_errors import write_error
@@ -37,11 +37,11 @@ class TopicWriter:
         *,
         timeout: float = 30.0,
         linger_ms: int = 1,
-        deadline: Deadline | None = None,
+        deadline: DeadlinePool | None = None,
     ) -> None:
         self._kafka = kafka
         self._router = router
-        self._deadline = deadline or Deadline(_CHECK_SECONDS)
+        self._deadline = deadline or DeadlinePool(_CHECK_SECONDS)
         self._timeout = timeout
         self._linger_ms = linger_ms
         self._producer: AsyncRecordProducer | None = None

@@ -1,4 +1,4 @@
-"""Calls with a deadline: what takes too long is ended, and everybody else goes on."""
+"""Calls with a deadline: those that take too long are ended, and others go on."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.integration.deadline import slow
+from tests.integration.deadline import slow_functions
 from tests.support.clock import LIMIT
 
-from distributary.deadline import Deadline
+from distributary.deadline import DeadlinePool
 from distributary.errors import CheckFailed, ChecksBusy, CheckTooLong, GatewayError, TopicError
 
 
 @pytest.fixture
-async def pool() -> AsyncIterator[Deadline]:
-    made = Deadline(0.2)
-    yield made
-    await made.close()
+async def pool() -> AsyncIterator[DeadlinePool]:
+    pool = DeadlinePool(0.2)
+    yield pool
+    await pool.close()
 
 
-async def test_call_gives_what_the_function_gives(pool: Deadline) -> None:
+async def test_call_returns_the_result_of_the_function(pool: DeadlinePool) -> None:
     for value in (None, 1, "ä", b"\xff", [1, [None]], {"a": 1.5}):
-        assert await pool.run(slow.echo, value, what="it") == value
+        assert await pool.run(slow_functions.echo, value, what="it") == value
 
 
-async def test_call_is_in_another_process_which_is_used_again(pool: Deadline) -> None:
-    found = [await pool.run(slow.pid, what="it") for _ in range(3)]
+async def test_calls_share_another_process(pool: DeadlinePool) -> None:
+    found = [await pool.run(slow_functions.pid, what="it") for _ in range(3)]
     assert len(set(found)) == 1
     assert found[0] != os.getpid()
 
 
-async def test_call_that_takes_too_long_is_ended_and_the_next_is_answered(pool: Deadline) -> None:
-    before = await pool.run(slow.pid, what="it")
+async def test_call_that_takes_too_long_is_ended_and_the_next_succeeds(pool: DeadlinePool) -> None:
+    before = await pool.run(slow_functions.pid, what="it")
     with pytest.raises(CheckTooLong, match=r"the schema takes too long to check: more than 0\.2 s"):
-        await pool.run(slow.evil, what="the schema")
+        await pool.run(slow_functions.evil, what="the schema")
     assert not psutil.pid_exists(before)
-    assert await pool.run(slow.echo, 5, what="it") == 5
+    assert await pool.run(slow_functions.echo, 5, what="it") == 5
 
 
-async def test_loop_turns_while_a_call_takes_long(pool: Deadline) -> None:
-    evil = asyncio.create_task(pool.run(slow.evil, what="it"))
+async def test_event_loop_runs_while_a_call_takes_long(pool: DeadlinePool) -> None:
+    evil = asyncio.create_task(pool.run(slow_functions.evil, what="it"))
     turns = 0
     while not evil.done():
         await asyncio.sleep(0.001)
@@ -56,12 +56,12 @@ async def test_loop_turns_while_a_call_takes_long(pool: Deadline) -> None:
     assert isinstance(evil.exception(), CheckTooLong)
 
 
-async def test_owner_whose_calls_are_slow_does_not_keep_others_waiting() -> None:
-    pool = Deadline(0.5)
+async def test_owner_of_slow_calls_does_not_delay_others() -> None:
+    pool = DeadlinePool(0.5)
     try:
-        evil = [asyncio.create_task(pool.run(slow.evil, what="it", owner="eve")) for _ in range(10)]
+        evil = [asyncio.create_task(pool.run(slow_functions.evil, what="it", owner="eve")) for _ in range(10)]
         for number in range(20):
-            assert await pool.run(slow.echo, number, what="it", owner="ann") == number
+            assert await pool.run(slow_functions.echo, number, what="it", owner="ann") == number
         assert sum(task.done() for task in evil) < 10
     finally:
         for task in evil:
@@ -70,34 +70,34 @@ async def test_owner_whose_calls_are_slow_does_not_keep_others_waiting() -> None
         await pool.close()
 
 
-async def test_calls_of_one_owner_end_in_the_order_they_were_made(pool: Deadline) -> None:
+async def test_calls_of_one_owner_end_in_order(pool: DeadlinePool) -> None:
     ended: list[int] = []
 
     async def call(number: int) -> None:
-        await pool.run(slow.echo, "x" * (100_000 if number == 0 else 1), what="it", owner="ann")
+        await pool.run(slow_functions.echo, "x" * (100_000 if number == 0 else 1), what="it", owner="ann")
         ended.append(number)
 
     await asyncio.gather(*map(call, range(10)))
     assert ended == list(range(10))
 
 
-async def test_owner_with_too_many_calls_is_refused_and_others_are_not(pool: Deadline) -> None:
-    calls = [asyncio.create_task(pool.run(slow.echo, 1, what="it", owner="eve")) for _ in range(20)]
+async def test_owner_with_too_many_calls_is_rejected_and_others_are_not(pool: DeadlinePool) -> None:
+    calls = [asyncio.create_task(pool.run(slow_functions.echo, 1, what="it", owner="eve")) for _ in range(20)]
     done = await asyncio.gather(
-        *calls, pool.run(slow.echo, 2, what="it", owner="ann"), return_exceptions=True
+        *calls, pool.run(slow_functions.echo, 2, what="it", owner="ann"), return_exceptions=True
     )
     assert done[-1] == 2
     refused = [one for one in done if isinstance(one, ChecksBusy)]
     assert len(refused) == 4
     assert refused[0].retry
-    assert await pool.run(slow.echo, 1, what="it", owner="eve") == 1
+    assert await pool.run(slow_functions.echo, 1, what="it", owner="eve") == 1
 
 
 @pytest.mark.parametrize(
-    ("kind", "error", "said"),
+    ("kind", "error", "message"),
     [
         ("value", ValueError, "it does not fit"),
-        ("gateway", GatewayError, "it is refused. send another"),
+        ("gateway", GatewayError, "it is rejected. send another"),
         ("topic", TopicError, "no topic. make one"),
         ("memory", CheckFailed, "too much memory"),
         ("crash", CheckFailed, "status -11"),
@@ -105,39 +105,39 @@ async def test_owner_with_too_many_calls_is_refused_and_others_are_not(pool: Dea
     ],
 )
 async def test_error_of_the_function_is_raised(
-    pool: Deadline, kind: str, error: type[Exception], said: str
+    pool: DeadlinePool, kind: str, error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=said) as caught:
-        await pool.run(slow.fail, kind, what="it")
+    with pytest.raises(error, match=message) as caught:
+        await pool.run(slow_functions.fail, kind, what="it")
     assert not isinstance(caught.value, CheckTooLong)
     assert getattr(caught.value, "number", 42203) == 42203
-    assert await pool.run(slow.echo, 1, what="it") == 1
+    assert await pool.run(slow_functions.echo, 1, what="it") == 1
 
 
-async def test_function_may_print(pool: Deadline) -> None:
-    assert await pool.run(slow.fail, "print", what="it") is None
-    assert await pool.run(slow.echo, 1, what="it") == 1
+async def test_function_may_print(pool: DeadlinePool) -> None:
+    assert await pool.run(slow_functions.fail, "print", what="it") is None
+    assert await pool.run(slow_functions.echo, 1, what="it") == 1
 
 
-async def test_process_does_not_see_the_environment(pool: Deadline, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_process_does_not_inherit_secrets(pool: DeadlinePool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISTRIBUTARY_AUTH_HMAC_SECRET", "secret")
-    seen = await pool.run(slow.environment, what="it")
+    seen = await pool.run(slow_functions.environment, what="it")
     assert "secret" not in seen.values()
 
 
-async def test_cancelled_call_ends_its_process(pool: Deadline, tmp_path: Path) -> None:
+async def test_cancelled_call_ends_its_process(pool: DeadlinePool, tmp_path: Path) -> None:
     path = tmp_path / "pid"
-    call = asyncio.create_task(pool.run(slow.write_pid_and_hang, str(path), what="it"))
+    call = asyncio.create_task(pool.run(slow_functions.write_pid_and_hang, str(path), what="it"))
     number = await _written(path)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     assert not psutil.pid_exists(number)
-    assert await pool.run(slow.echo, 1, what="it") == 1
+    assert await pool.run(slow_functions.echo, 1, what="it") == 1
 
 
 async def test_close_ends_the_processes() -> None:
-    pool = Deadline(1.0)
-    number = await pool.run(slow.pid, what="it")
+    pool = DeadlinePool(1.0)
+    number = await pool.run(slow_functions.pid, what="it")
     await pool.close()
     assert not psutil.pid_exists(number)
 
@@ -147,14 +147,14 @@ async def test_process_does_not_outlive_a_killed_parent(tmp_path: Path, busy: bo
     path = tmp_path / "pid"
     program = f"""
         import asyncio, sys
-        from distributary.deadline import Deadline
-        from tests.integration.deadline import slow
+        from distributary.deadline import DeadlinePool
+        from tests.integration.deadline import slow_functions
 
         async def main():
-            pool = Deadline(0.5)
+            pool = DeadlinePool(0.5)
             if {busy}:
-                await pool.run(slow.write_pid_and_hang, {str(path)!r}, what="it")
-            found = await pool.run(slow.pid, what="it")
+                await pool.run(slow_functions.write_pid_and_hang, {str(path)!r}, what="it")
+            found = await pool.run(slow_functions.pid, what="it")
             open({str(path)!r}, "w").write(f"{{found}}\\n")
             await asyncio.sleep(100)
 

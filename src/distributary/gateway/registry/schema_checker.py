@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from distributary.deadline import Deadline
+from distributary.deadline import DeadlinePool
 from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.registry.registered_schema import (
     Schema,
@@ -21,7 +21,7 @@ from distributary.gateway.registry.schema_catalog import OutdatedVerdict, Schema
 from distributary.gateway.registry.schemas_topic import SchemaLog
 from distributary.gateway.registry.schemas_topic_records import Record
 
-DEADLINE: web.AppKey[Deadline] = web.AppKey("deadline", Deadline)
+DEADLINE: web.AppKey[DeadlinePool] = web.AppKey("deadline", DeadlinePool)
 
 _ATTEMPTS = 5
 _SCHEMA = "the schema"
@@ -33,7 +33,7 @@ class SchemaChecker:
     Every method may also raise CheckTooLong, CheckFailed or ChecksBusy.
     """
 
-    def __init__(self, deadline: Deadline, user: str) -> None:
+    def __init__(self, deadline: DeadlinePool, user: str) -> None:
         self._deadline = deadline
         self._user = user
 

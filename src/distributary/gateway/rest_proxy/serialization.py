@@ -19,7 +19,7 @@ import fastavro
 import fastavro.validation
 import msgspec
 
-from distributary.deadline import Deadline
+from distributary.deadline import DeadlinePool
 from distributary.errors import CheckFailed, ChecksBusy
 from distributary.gateway.error_codes import BAD_REQUEST, RestCode, api_error
 from distributary.gateway.registry import json_compatibility
@@ -52,7 +52,7 @@ class RegisteredSchema(NamedTuple):
 class RecordConverter:
     """Converts for one user: slow conversions of a user wait for that user's other slow checks only."""
 
-    def __init__(self, deadline: Deadline, user: str) -> None:
+    def __init__(self, deadline: DeadlinePool, user: str) -> None:
         self._deadline = deadline
         self._user = user
 

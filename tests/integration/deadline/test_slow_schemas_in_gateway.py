@@ -1,4 +1,4 @@
-"""Schemas of strangers in the gateway: whatever they are, everybody else is answered."""
+"""Untrusted schemas in the gateway: others are served meanwhile."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ async def client() -> AsyncIterator[Client]:
     config = Config()
     app = make_app(replace(config, gateway=replace(config.gateway, schema_timeout=0.5)), MemoryStore().reader)
     app[SCHEMA_LOG] = cast(SchemaLog, InlineSchemaLog())
-    async with TestClient(TestServer(app)) as made:
-        yield made
+    async with TestClient(TestServer(app)) as test_client:
+        yield test_client
 
 
-def laughs(levels: int) -> dict[str, Any]:
-    """Definitions that each refer twice to the next."""
+def billion_laughs(levels: int) -> dict[str, Any]:
+    """Definitions each of which refers twice to the next."""
     chain: dict[str, Any] = {
         f"l{at}": {"allOf": [{"$ref": f"#/definitions/l{at + 1}"}] * 2} for at in range(levels)
     }
@@ -55,29 +55,27 @@ async def compare(client: Client, subject: str, schema: Any, kind: str = "JSON")
 
 
 EVIL: dict[str, tuple[Any, Any]] = {
-    "references": ({"enum": [1]}, laughs(40)),
+    "references": ({"enum": [1]}, billion_laughs(40)),
     "pattern": ({"enum": ["a" * 60 + "!"]}, {"pattern": "^(a+)+$"}),
     "patterns to compile": ({}, {"allOf": [{"pattern": f"(?i)[a-\uffff]{at}"} for at in range(800)]}),
 }
 
 
 @pytest.mark.parametrize("name", EVIL)
-async def test_schema_that_takes_too_long_is_refused_while_others_are_answered(
-    client: Client, name: str
-) -> None:
+async def test_slow_schema_is_rejected_while_others_are_served(client: Client, name: str) -> None:
     first, second = EVIL[name]
     assert await register(client, "s", first) == (200, {"id": 1})
-    asking = asyncio.create_task(compare(client, "s", second))
-    answered = 0
+    comparing = asyncio.create_task(compare(client, "s", second))
+    served = 0
     async with asyncio.timeout(30 * LIMIT):
-        while not asking.done():
+        while not comparing.done():
             async with client.get("/subjects") as reply:
                 assert await reply.json() == ["s"]
-            answered += 1
-    status, said = await asking
+            served += 1
+    status, body = await comparing
     assert status == 422
-    assert "the schema takes too long to check: more than 0.5 s" in said["message"]
-    assert answered > 20
+    assert "the schema takes too long to check: more than 0.5 s" in body["message"]
+    assert served > 20
 
 
 @pytest.mark.parametrize(
@@ -89,13 +87,13 @@ async def test_schema_that_takes_too_long_is_refused_while_others_are_answered(
         (json.loads('{"type":"array","items":' * 300 + '"int"' + "}" * 300), "AVRO", "nested too deeply"),
     ],
 )
-async def test_schema_that_is_too_large_is_refused(client: Client, schema: Any, kind: str, why: str) -> None:
-    status, said = await register(client, "s", schema, kind)
+async def test_schema_that_is_too_large_is_rejected(client: Client, schema: Any, kind: str, why: str) -> None:
+    status, body = await register(client, "s", schema, kind)
     assert status == 422
-    assert why in said["message"]
+    assert why in body["message"]
 
 
-async def test_path_cannot_forge_lines_of_the_log(
+async def test_path_cannot_forge_log_lines(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(self: InlineSchemaLog) -> SchemaCatalog:
@@ -104,11 +102,11 @@ async def test_path_cannot_forge_lines_of_the_log(
     monkeypatch.setattr(InlineSchemaLog, "caught_up", fail)
     async with client.get("/subjects/a%0AERROR forged/versions") as reply:
         assert reply.status == 500
-    (said,) = [one.getMessage() for one in caplog.records if "failed" in one.getMessage()]
-    assert said == "GET /subjects/a%0AERROR%20forged/versions failed"
+    (line,) = [one.getMessage() for one in caplog.records if "failed" in one.getMessage()]
+    assert line == "GET /subjects/a%0AERROR%20forged/versions failed"
 
 
-async def test_reply_forbids_sniffing_and_scripts(client: Client) -> None:
+async def test_response_forbids_sniffing_and_scripts(client: Client) -> None:
     for path in ("/subjects", "/nothing"):
         async with client.get(path) as reply:
             assert reply.headers["X-Content-Type-Options"] == "nosniff"
@@ -117,8 +115,8 @@ async def test_reply_forbids_sniffing_and_scripts(client: Client) -> None:
 
 async def test_slow_schemas_of_one_user_end_in_a_retriable_error(client: Client) -> None:
     await register(client, "s", {"enum": [1]})
-    asked = [asyncio.create_task(compare(client, "s", laughs(40))) for _ in range(20)]
-    done, waiting = await asyncio.wait(asked, timeout=10 * LIMIT, return_when=asyncio.FIRST_COMPLETED)
+    comparisons = [asyncio.create_task(compare(client, "s", billion_laughs(40))) for _ in range(20)]
+    done, waiting = await asyncio.wait(comparisons, timeout=10 * LIMIT, return_when=asyncio.FIRST_COMPLETED)
     assert 503 in {task.result()[0] for task in done}
     for task in waiting:
         task.cancel()
@@ -129,7 +127,7 @@ async def test_schemas_are_registered_and_compared(client: Client) -> None:
     patterned = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[A-Z]{3}$"}}}
     assert await register(client, "s", patterned) == (200, {"id": 1})
     assert await register(client, "s", patterned) == (200, {"id": 1})
-    status, said = await compare(client, "s", {"type": "array"})
-    assert (status, said["is_compatible"]) == (200, False)
+    status, body = await compare(client, "s", {"type": "array"})
+    assert (status, body["is_compatible"]) == (200, False)
     assert (await register(client, "s", {"type": "array"}))[0] == 409
     assert (await register(client, "s", {"pattern": "("}))[0] == 422

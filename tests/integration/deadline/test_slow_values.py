@@ -1,4 +1,4 @@
-"""Values of strangers by an operator's schema: one that takes for ever is a dead letter, in time."""
+"""Untrusted values by an operator's schema: one that takes forever becomes a dead letter, in time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.deadline import Deadline
+from distributary.deadline import DeadlinePool
 from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.record_router import RecordRouter, TopicRules
 from distributary.kafka.value_schema import SchemaReader, avro_reader, json_reader
@@ -23,10 +23,10 @@ EVIL = json.dumps({"a": "a" * 60 + "!"}).encode()
 
 
 @pytest.fixture
-async def deadline() -> AsyncIterator[Deadline]:
-    made = Deadline(0.2)
-    yield made
-    await made.close()
+async def deadline() -> AsyncIterator[DeadlinePool]:
+    pool = DeadlinePool(0.2)
+    yield pool
+    await pool.close()
 
 
 def router(reader: SchemaReader, **routes: str) -> RecordRouter:
@@ -34,7 +34,7 @@ def router(reader: SchemaReader, **routes: str) -> RecordRouter:
     return RecordRouter({"t": TopicRules(reader, tests, "t.dead")})
 
 
-async def test_value_that_a_pattern_takes_for_ever_on_is_a_dead_letter(deadline: Deadline) -> None:
+async def test_value_that_a_pattern_backtracks_on_is_a_dead_letter(deadline: DeadlinePool) -> None:
     slow = router(json_reader(PATTERN))
     assert not slow.is_cheap(OutgoingRecord("t", EVIL))
     found = await slow.route_in_time(OutgoingRecord("t", EVIL, b"k"), deadline)
@@ -42,7 +42,7 @@ async def test_value_that_a_pattern_takes_for_ever_on_is_a_dead_letter(deadline:
     assert "takes too long to check" in found.reason
 
 
-async def test_loop_turns_meanwhile(deadline: Deadline) -> None:
+async def test_event_loop_runs_while_a_value_is_checked(deadline: DeadlinePool) -> None:
     checking = asyncio.create_task(
         router(json_reader(PATTERN)).route_in_time(OutgoingRecord("t", EVIL), deadline)
     )
@@ -50,16 +50,16 @@ async def test_loop_turns_meanwhile(deadline: Deadline) -> None:
     while not checking.done():
         await asyncio.sleep(0.001)
         turns += 1
-    assert turns > 3  # in the loop itself it would be two; who gives way to others turns seldom
+    assert turns > 3  # checked in the loop itself it would be two
 
 
-async def test_avro_value_that_the_decoder_does_not_survive_is_a_dead_letter(deadline: Deadline) -> None:
+async def test_avro_value_that_crashes_the_decoder_is_a_dead_letter(deadline: DeadlinePool) -> None:
     found = await router(avro_reader(TREE)).route_in_time(OutgoingRecord("t", b"\x02" * 200_000), deadline)
     assert found.topic == "t.dead"
     assert "cannot be checked" in found.reason
 
 
-async def test_avro_array_of_nothing_is_a_dead_letter(deadline: Deadline) -> None:
+async def test_avro_array_of_nulls_is_a_dead_letter(deadline: DeadlinePool) -> None:
     endless = b"\xfe\xff\xff\xff\xff\xff\xff\x7f\x00"
     found = await router(avro_reader({"type": "array", "items": "null"})).route_in_time(
         OutgoingRecord("t", endless), deadline
@@ -67,14 +67,14 @@ async def test_avro_array_of_nothing_is_a_dead_letter(deadline: Deadline) -> Non
     assert found.topic == "t.dead"
 
 
-async def test_fields_of_a_slow_value_choose_its_route(deadline: Deadline) -> None:
+async def test_slow_value_is_routed_by_its_fields(deadline: DeadlinePool) -> None:
     chosen = router(json_reader(PATTERN), big="n > 5")
     for number, topic in ((1, "t"), (9, "big")):
         one = OutgoingRecord("t", json.dumps({"a": "aa", "n": number}).encode())
         assert (await chosen.route_in_time(one, deadline)).topic == topic
 
 
-async def test_records_of_one_sender_stay_in_order(deadline: Deadline) -> None:
+async def test_records_of_one_sender_stay_in_order(deadline: DeadlinePool) -> None:
     slow, passed = router(json_reader(PATTERN)), []
 
     async def send(number: int) -> None:
@@ -102,9 +102,9 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.sampled_from(SCHEMAS), VALUES), min_size=5, max_size=30))
-def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any]]) -> None:
+def test_result_with_a_deadline_equals_the_one_without(cases: list[tuple[Any, Any]]) -> None:
     async def compare() -> None:
-        deadline = Deadline(20.0)
+        deadline = DeadlinePool(20.0)
         try:
             for schema, value in cases:
                 checked, one = router(json_reader(schema)), OutgoingRecord("t", json.dumps(value).encode())

@@ -38,7 +38,7 @@ def fail(kind: str) -> None:
         case "value":
             raise ValueError("it does not fit")
         case "gateway":
-            raise api_error(42203, "it is refused", "send another")
+            raise api_error(42203, "it is rejected", "send another")
         case "topic":
             raise TopicError("no topic", hint="make one")
         case "memory":

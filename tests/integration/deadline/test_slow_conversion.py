@@ -1,4 +1,4 @@
-"""Records of strangers by schemas of strangers: a deadline changes no verdict, and nothing takes for ever."""
+"""Untrusted records by untrusted schemas: a deadline changes no result, and nothing takes forever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.inline_registry import InlineSchemaLog, incompatibilities, re
 from tests.unit.gateway.registry.test_avro_compatibility import schemas as avro_schemas
 from tests.unit.gateway.registry.test_json_compatibility import VALUES, documents
 
-from distributary.deadline import Deadline
+from distributary.deadline import DeadlinePool
 from distributary.errors import CheckFailed, CheckTooLong, GatewayError
 from distributary.gateway.registry import schema_checker
 from distributary.gateway.registry.registered_schema import Schema, parse_schema, unreadable_if_quick
@@ -32,13 +32,13 @@ TREE = Schema(
 
 
 @pytest.fixture
-async def deadline() -> AsyncIterator[Deadline]:
-    made = Deadline(0.3)
-    yield made
-    await made.close()
+async def deadline() -> AsyncIterator[DeadlinePool]:
+    pool = DeadlinePool(0.3)
+    yield pool
+    await pool.close()
 
 
-async def test_value_that_a_pattern_takes_for_ever_on_is_refused(deadline: Deadline) -> None:
+async def test_value_that_a_pattern_backtracks_on_is_rejected(deadline: DeadlinePool) -> None:
     convert = RecordConverter(deadline, "eve")
     texts = [b'"aaa"', json.dumps("a" * 60 + "!").encode()]
     assert await convert.encode("jsonschema", texts[:1], RegisteredSchema(7, PATTERN), ["a"]) == [
@@ -55,7 +55,7 @@ async def test_value_that_a_pattern_takes_for_ever_on_is_refused(deadline: Deadl
         )
 
 
-async def test_value_that_does_not_fit_is_refused_with_its_number(deadline: Deadline) -> None:
+async def test_value_that_does_not_match_its_schema_is_rejected_with_its_code(deadline: DeadlinePool) -> None:
     with pytest.raises(GatewayError, match="record 1 does not match its schema") as caught:
         await RecordConverter(deadline, "").encode(
             "jsonschema", [b'"a"', b'"b"'], RegisteredSchema(7, PATTERN), ["record 0", "record 1"]
@@ -63,7 +63,7 @@ async def test_value_that_does_not_fit_is_refused_with_its_number(deadline: Dead
     assert caught.value.number == 42203
 
 
-async def test_large_batch_by_a_slow_schema_is_not_one_call(deadline: Deadline) -> None:
+async def test_large_batch_by_a_slow_schema_is_several_calls(deadline: DeadlinePool) -> None:
     texts = [json.dumps("a" * 20).encode()] * 5_000
     found = await RecordConverter(deadline, "").encode(
         "jsonschema", texts, RegisteredSchema(7, PATTERN), ["it"] * len(texts)
@@ -71,7 +71,7 @@ async def test_large_batch_by_a_slow_schema_is_not_one_call(deadline: Deadline) 
     assert found == [b"\0\0\0\0\7" + text for text in texts]
 
 
-async def test_deep_avro_data_are_refused_and_not_a_crash(deadline: Deadline) -> None:
+async def test_deep_avro_data_is_rejected_without_a_crash(deadline: DeadlinePool) -> None:
     convert = RecordConverter(deadline, "")
     fine = await convert.decode("avro", b"\0\0\0\0\7\2\0", lambda number: TREE, "it")
     assert json.loads(bytes(fine)) == {"r": {"R": {"r": None}}}
@@ -81,9 +81,9 @@ async def test_deep_avro_data_are_refused_and_not_a_crash(deadline: Deadline) ->
 
 
 async def test_large_schema_is_parsed_with_a_deadline(
-    deadline: Deadline, monkeypatch: pytest.MonkeyPatch
+    deadline: DeadlinePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema_checker, "parse_schema", _not_here)
+    monkeypatch.setattr(schema_checker, "parse_schema", _not_inline)
     check = SchemaChecker(deadline, "")
     text = json.dumps({"properties": {f"field{at}": {"type": "string"} for at in range(1_000)}})
     assert await check.parse(text, "JSON") == Schema("JSON", text)
@@ -92,11 +92,11 @@ async def test_large_schema_is_parsed_with_a_deadline(
     assert caught.value.number == 42201
 
 
-def _not_here(*words: Any) -> Any:
-    raise AssertionError("it is parsed in the event loop")
+def _not_inline(*words: Any) -> Any:
+    raise AssertionError("it was parsed in the event loop")
 
 
-async def test_text_that_is_no_unicode_is_refused(deadline: Deadline) -> None:
+async def test_schema_with_lone_surrogate_is_rejected(deadline: DeadlinePool) -> None:
     with pytest.raises(CheckFailed, match="half a character"):
         await SchemaChecker(deadline, "").parse('{"pattern": "\ud800"}', "JSON")
 
@@ -114,7 +114,7 @@ class ContestedSchemaLog(InlineSchemaLog):
         return await super().change(decide)
 
 
-async def test_schema_is_compared_again_when_another_came_first(deadline: Deadline) -> None:
+async def test_schema_is_compared_again_if_another_was_registered_first(deadline: DeadlinePool) -> None:
     log: Any = ContestedSchemaLog(Schema("AVRO", '"string"'))
     with pytest.raises(GatewayError) as caught:
         await SchemaChecker(deadline, "").register(log, "s", Schema("AVRO", '"int"'))
@@ -127,11 +127,11 @@ AVRO = avro_schemas().map(lambda one: ("AVRO", json.dumps(one)))
 JSON = documents().map(lambda one: ("JSON", json.dumps(one)))
 
 
-@settings(max_examples=8, phases=(Phase.generate,))  # each begins a process, so none is made smaller
+@settings(max_examples=8, phases=(Phase.generate,))  # each starts a process, so none is shrunk
 @given(st.lists(st.tuples(JSON, JSON, VALUES) | st.tuples(AVRO, AVRO, VALUES), min_size=10, max_size=20))
-def test_verdict_with_a_deadline_is_the_one_without(cases: list[tuple[Any, Any, Any]]) -> None:
+def test_result_with_a_deadline_equals_the_one_without(cases: list[tuple[Any, Any, Any]]) -> None:
     async def compare() -> None:
-        deadline = Deadline(20.0)
+        deadline = DeadlinePool(20.0)
         convert = RecordConverter(deadline, "")
         try:
             for first, second, value in cases:

@@ -1,4 +1,4 @@
-"""``python -m distributary.deadline``: executes calls from stdin, and writes results to stdout, until it ends.
+"""``python -m distributary.deadline``: executes calls from stdin and writes results to stdout, until EOF.
 
 A call and its result are four bytes of length and msgpack. The kernel kills the process if a call uses more
 processor time than its deadline, wherever it is then.

@@ -122,13 +122,13 @@ def _matching(args: Args, *, remove: bool = False) -> list[Acl]:
     resources: list[tuple[str, str] | tuple[None, None]] = [*_resources(args)] or [(None, None)]
     filters = [
         access_admin.AclFilter(
-            kind,
-            name,
-            args.principal,
-            operation,
-            args.host,
-            False if args.deny else None,
-            True if args.prefixed else None,
+            kind=kind,
+            name=name,
+            principal=args.principal,
+            operation=operation,
+            host=args.host,
+            allow=False if args.deny else None,
+            prefixed=True if args.prefixed else None,
         )
         for kind, name in resources
         for operation in args.operation or [None]
@@ -160,7 +160,15 @@ def _new(args: Args) -> list[Acl]:
     if not any(operations_on.values()):
         raise UsageError("which operation?", hint="Give --operation read, --producer or --consumer")
     return [
-        Acl(kind, name, args.principal, operation, host, not args.deny, args.prefixed)
+        Acl(
+            kind=kind,
+            name=name,
+            principal=args.principal,
+            operation=operation,
+            host=host,
+            allow=not args.deny,
+            prefixed=args.prefixed,
+        )
         for kind, name in resources
         for operation in dict.fromkeys(operations_on[kind])
     ]

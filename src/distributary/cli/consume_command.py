@@ -212,15 +212,15 @@ def _polled(
 def _record(message: Any) -> Seen:
     from distributary.kafka.record_text import Seen
 
-    kind, stamp = message.timestamp()
+    kind, timestamp = message.timestamp()
     return Seen(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        stamp if kind else None,
-        message.key(),
-        message.value(),
-        tuple(message.headers() or ()),
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp=timestamp if kind else None,
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(message.headers() or ()),
     )
 
 

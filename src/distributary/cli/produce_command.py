@@ -157,12 +157,12 @@ class _Writer:
             raise UsageError(f"{source}: topic {self._topic} has no partition {partition}")
 
         outgoing = OutgoingRecord(
-            self._topic,
-            record.value,
-            record.key,
-            partition,
-            (*self._headers, *record.headers),
-            record.timestamp,
+            topic=self._topic,
+            value=record.value,
+            key=record.key,
+            partition=partition,
+            headers=(*self._headers, *record.headers),
+            timestamp=record.timestamp,
         )
         outgoing = self._router.route(outgoing)
         if outgoing.reason:

@@ -90,17 +90,17 @@ def run_worker(args: Args) -> int:
     group = args.group or f"{args.topic}.{args.function.rpartition(':')[2].strip('_').replace('_', '-')}"
     kafka = cluster.kafka
     spec = Spec(
-        args.function,
-        args.topic,
-        group,
-        {**kafka.properties, "bootstrap.servers": kafka.bootstrap_servers},
-        args.to,
-        args.dead_letters or f"{args.topic}.dead-letters",
-        args.start,
-        args.retries,
-        args.backoff,
-        args.exactly_once,
-        args.batch,
+        function=args.function,
+        topic=args.topic,
+        group=group,
+        properties={**kafka.properties, "bootstrap.servers": kafka.bootstrap_servers},
+        to=args.to,
+        dead_letters=args.dead_letters or f"{args.topic}.dead-letters",
+        start=args.start,
+        retries=args.retries,
+        backoff=args.backoff,
+        exactly_once=args.exactly_once,
+        batch=args.batch,
     )
     own = work(
         cluster,

@@ -80,10 +80,13 @@ class _Documented(click.Command):
                 formatter.write_dl(rows, col_max=26)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples."""
-        if self.examples:
+        """Write the examples; for an action those of its group that use it."""
+        examples = self.examples
+        if ctx.parent and isinstance(ctx.parent.command, _Documented) and not examples:
+            examples = [line for line in ctx.parent.command.examples if ctx.info_name in line.split()]
+        if examples:
             with formatter.section("Examples"):
-                formatter.write("".join(f"  {line}\n" for line in self.examples))
+                formatter.write("".join(f"  {line}\n" for line in examples))
 
 
 class Command(_Documented):

@@ -207,7 +207,7 @@ records_group = group(
 @click.option("--execute", is_flag=True, help="do it")
 @cluster_options
 def delete_oldest_records(args: Args) -> int:
-    """Delete all records before a position; without --execute only show it."""
+    """Delete all records before a position; without --execute only show them."""
     from distributary.kafka import topic_offsets
 
     if (args.topic is None or args.before is None) == (args.offset_json_file is None):

@@ -63,7 +63,7 @@ def list_quotas(args: Args) -> int:
 @click.option("--set", multiple=True, hidden=True)
 @cluster_options
 def set_quotas(args: Args) -> int:
-    """Set quotas; others remain."""
+    """Set quotas; others are unchanged."""
     from distributary.kafka import quota_admin
 
     entity = _required_entity(args)

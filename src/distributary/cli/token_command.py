@@ -63,9 +63,9 @@ _grant_options = combine(
 @click.option("--for", "seconds", default="1h", metavar="TIME", help="how long it is valid (default: 1h)")
 @_grant_options
 def create_token(args: Args) -> int:
-    """Sign a token for a test, with auth.hmac_secret (HS256).
+    """Create a token for testing, signed with auth.hmac_secret (HS256).
 
-    Issue real ones where users log in.
+    In production, issue tokens where users log in.
     """
     from distributary.auth.token_issuer import sign_token
     from distributary.config import parse_duration

@@ -47,7 +47,7 @@ _names = names_argument("TOPIC", "--topic")
 
 
 _change_options = combine(
-    click.option("--partitions", type=int, metavar="N", help="the number of partitions (default: 1)"),
+    click.option("--partitions", type=int, metavar="N", help="the number of partitions (new topics: 1)"),
     click.option("--set", multiple=True, metavar="NAME=VALUE", help="a setting; may be repeated"),
     click.option("--dry-run", is_flag=True, help="let the brokers check it, change nothing"),
 )

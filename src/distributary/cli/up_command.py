@@ -39,7 +39,7 @@ _STYLES = {
     "up",
     details="Starts Kafka and the store (unless kafka.bootstrap_servers and store.url name yours), the "
     "control API, the gateway, the reducers and the publishers, and restarts a component that dies. Its data "
-    "is in data_dir, and is there again at the next start.",
+    "is in data_dir.",
     examples=(
         "distributary up                             the stack of ./distributary.toml; Ctrl-C stops it",
         "distributary up --config prod.toml --quiet  print only what goes wrong",

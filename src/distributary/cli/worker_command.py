@@ -51,7 +51,7 @@ worker_group = group(
     type=float,
     default=30.0,
     metavar="SECONDS",
-    help="how long fewer must be enough before one stops (default: 30)",
+    help="a worker stops when half of them were enough for this time (default: 30)",
 )
 @click.option("--to", default="", metavar="TOPIC", help="where to write what the function returns")
 @click.option(
@@ -79,7 +79,7 @@ worker_group = group(
 @click.option("--force", is_flag=True, help="ignore the naming convention and other applications' groups")
 @cluster_options
 def run_worker(args: Args) -> int:
-    """Run a function until Ctrl-C."""
+    """Run a function for every record, until Ctrl-C."""
     from distributary.workers.autoscaler import Scaler, Span
     from distributary.workers.run_workers import run as work
     from distributary.workers.worker_spec import Spec
@@ -196,7 +196,7 @@ def scale_worker(args: Args) -> int:
 @worker_group.command("stop")
 @click.argument("name", metavar="NAME", help="as `worker list` shows it")
 def stop_worker(args: Args) -> int:
-    """Complete the current records, then end."""
+    """Let the workers complete their current records, then stop them."""
     import contextlib
 
     import psutil

@@ -18,7 +18,7 @@ KEYS: Mapping[str, str] = {
     "producer_byte_rate": "bytes a second that it may write to each broker",
     "consumer_byte_rate": "bytes a second that it may read from each broker",
     "request_percentage": "percent of one thread of each broker that its requests may take",
-    "controller_mutation_rate": "partitions a second that it may make or delete",
+    "controller_mutation_rate": "partitions a second that it may create or delete",
     "connection_creation_rate": "connections a second (of an address)",
 }
 KINDS: Mapping[str, str] = {"user": "user", "client": "client-id", "ip": "ip"}

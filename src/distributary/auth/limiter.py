@@ -15,7 +15,7 @@ from distributary.auth.grant import STACK, Grant
 from distributary.auth.metering import REQUEST, metered
 from distributary.auth.rate_budgets import PATIENCE, Spending
 from distributary.auth.rate_budgets import Store as Budgets
-from distributary.auth.usage_counts import Share, Usage
+from distributary.auth.reservations import Share, Usage
 from distributary.config import Config
 from distributary.errors import StoreUnavailable
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from distributary.auth import Authenticator, Grant, GrantSet
 from distributary.auth.audit import Audit
 from distributary.auth.limiter import Limiter
-from distributary.auth.usage_counts import Share
+from distributary.auth.reservations import Share
 from distributary.config import Config
 from distributary.errors import (
     AccessError,

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from distributary.auth import Grant, GrantSet
 from distributary.auth.metering import CONNECT, measured
-from distributary.auth.usage_counts import Share
+from distributary.auth.reservations import Share
 from distributary.config import Config
 from distributary.errors import BadQuery, DistributaryError
 from distributary.httpd.authorization import grants_of

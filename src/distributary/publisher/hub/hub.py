@@ -15,7 +15,7 @@ from typing import Any
 
 from distributary.auth import EVERYTHING, GrantSet
 from distributary.auth.metering import NEW_QUERY, charge
-from distributary.auth.usage_counts import Share
+from distributary.auth.reservations import Share
 from distributary.config.sections import Limits
 from distributary.errors import BadQuery, DistributaryError, LimitExceeded
 from distributary.model.command import Command

@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from distributary.auth.usage_counts import Share
+from distributary.auth.reservations import Share
 
 
 class Left(NamedTuple):

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from distributary.auth.usage_counts import Share
+from distributary.auth.reservations import Share
 from distributary.model.field_mask import Fields
 from distributary.model.query import Query
 from distributary.publisher.codec.codec import Wire

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from distributary.auth import EVERYTHING, GrantSet
-from distributary.auth.usage_counts import Share
+from distributary.auth.reservations import Share
 from distributary.errors import BadQuery, DistributaryError, TokenExpired, TokenRefused
 from distributary.model.field_mask import Fields
 from distributary.model.position import Position

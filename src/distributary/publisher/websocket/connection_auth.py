@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from distributary.auth import OPEN, Grant, GrantSet
 from distributary.auth.jwt_checks import refuse
 from distributary.auth.metering import CONNECT, metered
-from distributary.auth.usage_counts import Share
+from distributary.auth.reservations import Share
 from distributary.errors import DistributaryError, TokenRefused
 from distributary.publisher.access_control import Door
 from distributary.publisher.codec import codes

@@ -11,7 +11,7 @@ from tests.support.fake_hub import LatchedReader, hub_of
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
-from distributary.auth.usage_counts import Share
+from distributary.auth.reservations import Share
 from distributary.model.query import Query
 from distributary.model.query_params import channel_query
 from distributary.publisher.hub.hub import Count, Hub, Wish

@@ -7,7 +7,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.support.clock import LIMIT
 
-from distributary.auth.usage_counts import Share, Usage
+from distributary.auth.reservations import Share, Usage
 from distributary.errors import LimitExceeded, StoreUnavailable
 from distributary.store.memory_store import MemoryStore
 

@@ -80,7 +80,7 @@ class ApiKeys:
             raise unknown_key()
         return found
 
-    def still(self, grant: Grant) -> bool:
+    def is_current(self, grant: Grant) -> bool:
         """Say whether a grant is not that of an API key, or of one that is still there and unchanged."""
         if not grant.user.startswith(OF_KEYS):
             return True

@@ -116,28 +116,28 @@ class Authenticator:
             return OPEN
         raise refuse("malformed", "Authorization has another scheme", "write Bearer TOKEN or ApiKey KEY")
 
-    def ttl(self, grant: Grant) -> int:
+    def seconds_left(self, grant: Grant) -> int:
         """Say in how many seconds a grant ends, at least 1; 0 when it has no end."""
         if grant.expires_at is None:
             return 0
         return max(1, math.ceil(grant.expires_at / 1000 - self._clock()))
 
-    def expired(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
+    def find_expired(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
         """Say which of these grants are beyond their time and its grace; asks nobody."""
         now = int(self._clock() * 1000)
         return [(grant, _expired()) for grant in grants if grant.is_expired(now, self._rules.leeway)]
 
-    async def ended(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
+    async def find_ended(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
         """Say which of these grants no longer count, and why; for connections that stay open."""
         held = list(grants) if self.on else []
-        over = self.expired(held)
-        over += [(grant, unknown_key()) for grant in held if not self._api_keys.still(grant)]
+        over = self.find_expired(held)
+        over += [(grant, unknown_key()) for grant in held if not self._api_keys.is_current(grant)]
         names = {name for grant in held if grant.revocable for name in names_of(grant)}
-        moments = await self._revocations.among(sorted(names)) if names else {}
+        moments = await self._revocations.read(sorted(names)) if names else {}
         return over + [(grant, _revoked()) for grant in held if is_revoked(grant, moments)]
 
     async def _check_revoked(self, grant: Grant) -> None:
-        if is_revoked(grant, {name: await self._revocations.of(name) for name in names_of(grant)}):
+        if is_revoked(grant, {name: await self._revocations.revoked_at(name) for name in names_of(grant)}):
             raise _revoked()
 
     def _remembered(self, token: str) -> Grant | None:

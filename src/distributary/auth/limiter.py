@@ -9,13 +9,13 @@ import contextlib
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from distributary.auth import usage_counts
+from distributary.auth import reservations
 from distributary.auth.addresses import client_name
 from distributary.auth.grant import STACK, Grant
 from distributary.auth.metering import REQUEST, metered
-from distributary.auth.rate_budgets import PATIENCE, Spending
+from distributary.auth.rate_budgets import PATIENCE, RateBudgets
 from distributary.auth.rate_budgets import Store as Budgets
-from distributary.auth.reservations import Share, Usage
+from distributary.auth.reservations import Reservation, Reservations
 from distributary.config import Config
 from distributary.errors import StoreUnavailable
 
@@ -23,7 +23,7 @@ from distributary.errors import StoreUnavailable
 _ADDRESS, _ALL = "\x1faddress:", "\x1fall"
 
 
-class Store(usage_counts.Store, Budgets, Protocol):
+class Store(reservations.Store, Budgets, Protocol):
     """What is asked of the store."""
 
 
@@ -33,17 +33,17 @@ class Limiter:
     def __init__(self, config: Config, store: Store, *, patience: float = PATIENCE) -> None:
         self._limits = config.limits
         self._on = config.auth.on
-        self.usage = Usage(store)
-        self._requests = Spending(store, "requests", "requests", patience=patience)
-        self._bytes = Spending(store, "bytes", "bytes", patience=patience)
+        self.reservations = Reservations(store)
+        self._requests = RateBudgets(store, "requests", "requests", patience=patience)
+        self._bytes = RateBudgets(store, "bytes", "bytes", patience=patience)
         said = "milliseconds of processor time"
-        self._cpu = Spending(store, "cpu", said, patience=patience)
-        self._address_requests = Spending(store, "requests", "requests of one address", patience=patience)
-        self._address_bytes = Spending(store, "bytes", "bytes of one address", patience=patience)
-        self._all_requests = Spending(store, "requests", "requests of all", patience=patience)
-        self._all_bytes = Spending(store, "bytes", "bytes of all", patience=patience)
+        self._cpu = RateBudgets(store, "cpu", said, patience=patience)
+        self._address_requests = RateBudgets(store, "requests", "requests of one address", patience=patience)
+        self._address_bytes = RateBudgets(store, "bytes", "bytes of one address", patience=patience)
+        self._all_requests = RateBudgets(store, "requests", "requests of all", patience=patience)
+        self._all_bytes = RateBudgets(store, "bytes", "bytes of all", patience=patience)
 
-    async def arrival(self, address: str, size: int = 0) -> None:
+    async def count_arrival(self, address: str, size: int = 0) -> None:
         """Count a request and its bytes for its address and for all, whoever it is from.
 
         Before its token is looked at, so wrong ones count too. Raises TooManyRequests. A store that does not
@@ -61,7 +61,7 @@ class Limiter:
             if size:
                 await self._all_bytes.spend(_ALL, size, limits.bytes)
 
-    async def request(self, grant: Grant, size: int = 0) -> None:
+    async def count_request(self, grant: Grant, size: int = 0) -> None:
         """Count a request, and the bytes that come with it; raises TooManyRequests or StoreUnavailable.
 
         It waits for a moment where its user has done too much.
@@ -86,19 +86,19 @@ class Limiter:
             return nullcontext()
         return metered(lambda seconds: self.charge(grant, seconds))
 
-    def owes(self, grant: Grant) -> bool:
+    def is_in_debt(self, grant: Grant) -> bool:
         """Say whether a user has taken more processor time than it may, and is to wait."""
-        return _counted(grant) and self._cpu.owes(grant.user, self._cpu_rate(grant))
+        return _counted(grant) and self._cpu.is_in_debt(grant.user, self._cpu_rate(grant))
 
-    async def settle(self, grant: Grant) -> None:
+    async def wait_until_paid(self, grant: Grant) -> None:
         """Wait until a user owes nothing. Raises StoreUnavailable."""
-        await self._cpu.settle(grant.user, self._cpu_rate(grant))
+        await self._cpu.wait_until_paid(grant.user, self._cpu_rate(grant))
 
     def _cpu_rate(self, grant: Grant) -> float:
         own = grant.limits.cpu_ms
         return self._limits.cpu_ms_per_user if own is None else own
 
-    def connection(self, grant: Grant, address: str) -> list[Share]:
+    def connection_reservations(self, grant: Grant, address: str) -> list[Reservation]:
         """List what a connection takes."""
         if not _counted(grant):
             return []
@@ -113,7 +113,7 @@ class Limiter:
             shares.append(_share(f"connections:address:{name}", 1, each, "connections of one address"))
         return shares
 
-    def consumer(self, grant: Grant) -> list[Share]:
+    def consumer_reservations(self, grant: Grant) -> list[Reservation]:
         """List what a consumer instance or a stream of a topic takes."""
         if not _counted(grant):
             return []
@@ -122,7 +122,7 @@ class Limiter:
         said = "consumer instances and topic streams of one user"
         return [_share(f"consumers:user:{grant.user}", 1, most, said, exact=own)]
 
-    def query(self, grant: Grant, address: str, *, expensive: bool) -> list[Share]:
+    def query_reservations(self, grant: Grant, address: str, *, expensive: bool) -> list[Reservation]:
         """List what a subscription takes, its user's share first; ``expensive``: no index can help it."""
         if not _counted(grant):
             return []
@@ -142,7 +142,7 @@ def _counted(grant: Grant) -> bool:
     return bool(grant.user) and grant is not STACK
 
 
-def _share(name: str, amount: int, most: int, said: str, *, exact: int | None = None) -> Share:
+def _share(name: str, amount: int, most: int, said: str, *, exact: int | None = None) -> Reservation:
     """Make a share; 0 in the configuration is no limit, in a token it is none at all."""
     limit = most if most or exact is not None else None
-    return Share(name, amount, limit, f"{most:,} {said}")
+    return Reservation(name, amount, limit, f"{most:,} {said}")

@@ -52,7 +52,7 @@ class Account:
         self.turn = asyncio.Lock()
 
 
-class Spending:
+class RateBudgets:
     """The budgets of one kind, such as requests; ``said`` names it in errors."""
 
     def __init__(
@@ -98,12 +98,12 @@ class Spending:
             account = self._account(user)
             account.left = max(account.left - cost, -rate * MAX_DEBT)
 
-    def owes(self, user: str, rate: float) -> bool:
+    def is_in_debt(self, user: str, rate: float) -> bool:
         """Say whether a user has taken more than is spent in the store at a time, and not paid yet."""
         account = self._accounts.get(user)
         return account is not None and account.left < -rate * AT_ONCE
 
-    async def settle(self, user: str, rate: float) -> None:
+    async def wait_until_paid(self, user: str, rate: float) -> None:
         """Wait until a user owes nothing. Raises StoreUnavailable."""
         account = self._account(user)
         while account.left < 0:

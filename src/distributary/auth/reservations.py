@@ -34,7 +34,7 @@ class Store(Protocol):
         """Note everything anew."""
 
 
-class Share(NamedTuple):
+class Reservation(NamedTuple):
     """What somebody wants more of: its name, how much, the limit (None: none), and how an error names it."""
 
     name: str
@@ -43,7 +43,7 @@ class Share(NamedTuple):
     said: str
 
 
-class Usage:
+class Reservations:
     """What this process holds. All calls are for one event loop; `run` must be running."""
 
     def __init__(self, store: Store, *, ttl: float = TTL, holder: str = "") -> None:
@@ -57,13 +57,13 @@ class Usage:
     def __len__(self) -> int:
         return len(self._held)
 
-    def of(self, name: str) -> int:
+    def count_of(self, name: str) -> int:
         """Say how much this process holds of a name."""
         return self._held[name]
 
-    async def take(self, shares: Sequence[Share]) -> None:
+    async def take(self, shares: Sequence[Reservation]) -> None:
         """Hold all of these or none; raises LimitExceeded, or StoreUnavailable when nobody can tell."""
-        taken: list[Share] = []
+        taken: list[Reservation] = []
         try:
             for share in shares:
                 name, amount, limit, said = share
@@ -74,15 +74,15 @@ class Usage:
                 self._held[name] += amount
                 taken.append(share)
         except (RedisError, OSError):
-            self.give(taken)
+            self.release(taken)
             raise StoreUnavailable(
                 "what users hold cannot be counted: the store does not answer", hint="try again in a moment"
             ) from None
         except BaseException:
-            self.give(taken)
+            self.release(taken)
             raise
 
-    def give(self, shares: Sequence[Share]) -> None:
+    def release(self, shares: Sequence[Reservation]) -> None:
         """Give back what was taken; the store hears of it in a moment."""
         for share in shares:
             self._drop(share)
@@ -91,13 +91,13 @@ class Usage:
             self._wake.set()
 
     @contextlib.asynccontextmanager
-    async def using(self, shares: Sequence[Share]) -> AsyncIterator[None]:
+    async def holding(self, shares: Sequence[Reservation]) -> AsyncIterator[None]:
         """Hold these while in the block; raises as `take` does."""
         await self.take(shares)
         try:
             yield
         finally:
-            self.give(shares)
+            self.release(shares)
 
     async def run(self) -> None:
         """Tell the store what was given back, and renew what is held, until cancelled."""
@@ -125,7 +125,7 @@ class Usage:
         for name, amount in returned.items():
             await self._store.reserve(name, self._holder, -amount, None, self._ttl_ms)
 
-    def _drop(self, share: Share) -> None:
+    def _drop(self, share: Reservation) -> None:
         self._held[share.name] -= share.amount
         if not self._held[share.name]:
             del self._held[share.name]

@@ -49,13 +49,13 @@ class Revocations:
         self._clock = clock
         self._known: OrderedDict[str, tuple[float, int | None]] = OrderedDict()
 
-    async def of(self, user: str) -> int | None:
+    async def revoked_at(self, user: str) -> int | None:
         """Give the moment (ms) before which what the user was given does not count; None: all counts."""
         held = self._known.get(user)
         asked = self._clock()
         if held is not None and asked - held[0] < self._ttl:
             return held[1]
-        moment = (await self.among([user])).get(user)
+        moment = (await self.read([user])).get(user)
         if self._ttl > 0:
             self._known[user] = (asked, moment)  # as old as the question, not as the answer
             self._known.move_to_end(user)
@@ -63,7 +63,7 @@ class Revocations:
                 self._known.popitem(last=False)
         return moment
 
-    async def among(self, users: Sequence[str]) -> Mapping[str, int]:
+    async def read(self, users: Sequence[str]) -> Mapping[str, int]:
         """Read anew who of these users was revoked, and when (ms); raises StoreUnavailable."""
         try:
             return await self._read(users)

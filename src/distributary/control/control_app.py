@@ -170,7 +170,7 @@ async def _at_intervals(app: web.Application) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(sweep_forever(context)),
         asyncio.create_task(context.monitor.run()),
-        asyncio.create_task(app[AUTHORIZATION].limiter.usage.run()),
+        asyncio.create_task(app[AUTHORIZATION].limiter.reservations.run()),
     ]
     yield
     for task in tasks:

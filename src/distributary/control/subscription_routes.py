@@ -78,10 +78,10 @@ async def create(request: web.Request) -> web.Response:
 async def _count(request: web.Request, query: Query, seconds: float) -> None:
     """Count a subscription as its user's until a publisher counts it, or it lapses; raises LimitExceeded."""
     limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
-    shares = limiter.query(grant, client_of(request), expensive=is_expensive(query))
-    await limiter.usage.take(shares)
+    shares = limiter.query_reservations(grant, client_of(request), expensive=is_expensive(query))
+    await limiter.reservations.take(shares)
     if shares:
-        asyncio.get_running_loop().call_later(seconds, limiter.usage.give, shares)
+        asyncio.get_running_loop().call_later(seconds, limiter.reservations.release, shares)
 
 
 async def show(request: web.Request) -> web.Response:

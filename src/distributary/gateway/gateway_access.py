@@ -83,7 +83,7 @@ def user_of(request: web.Request) -> str:
 
 async def still_permitted(request: web.Request) -> None:
     """Raise TokenRefused if the credentials of a long request are not valid any more."""
-    for _, error in await request.app[AUTHORIZATION].authenticator.ended([grant_of(request)]):
+    for _, error in await request.app[AUTHORIZATION].authenticator.find_ended([grant_of(request)]):
         raise error
 
 

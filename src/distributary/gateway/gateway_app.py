@@ -160,7 +160,7 @@ async def _end_waits(app: web.Application) -> None:
 async def _run_background_tasks(app: web.Application) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(app[CONSUMERS].maintain()),
-        asyncio.create_task(app[AUTHORIZATION].limiter.usage.run()),
+        asyncio.create_task(app[AUTHORIZATION].limiter.reservations.run()),
     ]
     yield
     for task in tasks:

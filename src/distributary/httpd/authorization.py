@@ -130,7 +130,7 @@ class Authorization:
         requirement = self.requirement(request)
         request[_GRANT] = OPEN
         if requirement is not Requirement.PUBLIC:
-            await self.limiter.arrival(client_of(request), request.content_length or 0)
+            await self.limiter.count_arrival(client_of(request), request.content_length or 0)
             request[_GRANT] = await self._credentials(request)
             self._check(request[_GRANT], requirement, request.match_info)
         return request[_GRANT]
@@ -140,7 +140,7 @@ class Authorization:
         """Pass an authorized request to its handler, and charge its user for it."""
         grant = await self.authorize(request)
         requirement = self.requirement(request)
-        await self.limiter.request(grant, request.content_length or 0)
+        await self.limiter.count_request(grant, request.content_length or 0)
         with self.limiter.metered(grant):
             response = await measured(handler(request))
         if requirement is Requirement.ROWS and response.status < 300 and not request.get(_NARROWED):

@@ -10,7 +10,7 @@ from typing import Protocol
 from distributary.auth import Authenticator, Grant, GrantSet
 from distributary.auth.audit import Audit
 from distributary.auth.limiter import Limiter
-from distributary.auth.reservations import Share
+from distributary.auth.reservations import Reservation
 from distributary.config import Config
 from distributary.errors import (
     AccessError,
@@ -74,9 +74,9 @@ class Roll:
         """End what grants let in that no longer count."""
         grants = list(self._here)
         try:
-            ended = await self._gate.ended(grants)
+            ended = await self._gate.find_ended(grants)
         except StoreUnavailable:
-            ended = self._gate.expired(grants)
+            ended = self._gate.find_expired(grants)
         for grant, error in ended:
             for holder in list(self._here.get(grant, ())):
                 holder.expel(error)
@@ -98,14 +98,14 @@ class Door:
         self.audit = Audit.of("publisher", config)
 
 
-async def counted(limiter: Limiter, grant: Grant, query: Query, address: str) -> list[Share]:
+async def counted(limiter: Limiter, grant: Grant, query: Query, address: str) -> list[Reservation]:
     """Count a query as its user's; gives what to give back when it ends. Raises Refused (106, 100).
 
     The user's own share is the first.
     """
-    shares = limiter.query(grant, address, expensive=is_expensive(query)) if grant.user else []
+    shares = limiter.query_reservations(grant, address, expensive=is_expensive(query)) if grant.user else []
     try:
-        await limiter.usage.take(shares)
+        await limiter.reservations.take(shares)
     except (LimitExceeded, StoreUnavailable) as error:
         raise to_refused(error) from None
     return shares

@@ -94,7 +94,7 @@ class Publisher:
             group.create_task(self.websocket.run())
             group.create_task(self.upkeep.run())
             group.create_task(self.door.roll.run())
-            group.create_task(self.door.limiter.usage.run())
+            group.create_task(self.door.limiter.reservations.run())
             group.create_task(self._beat())
 
     async def stop(self) -> None:

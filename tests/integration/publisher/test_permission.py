@@ -73,7 +73,7 @@ async def keys_of(client: Raw, channel: str = VIEW, id: int = 2, **more: Any) ->
 def none_left(publisher: Publisher) -> bool:
     said = describe(publisher.hub, publisher.stats, "")
     door = publisher.door
-    return not (said["subscribers"] or said["queries"] or len(door.roll) or len(door.limiter.usage))
+    return not (said["subscribers"] or said["queries"] or len(door.roll) or len(door.limiter.reservations))
 
 
 @both
@@ -165,7 +165,7 @@ async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> No
             assert error["code"] == 103
             assert "may not read the view" in error["message"]
         assert publisher.hub.followers == {}
-        await until(lambda: publisher.door.limiter.usage.of("queries:user:ann") == 0)
+        await until(lambda: publisher.door.limiter.reservations.count_of("queries:user:ann") == 0)
 
 
 @both
@@ -424,7 +424,7 @@ async def test_the_limits_of_a_token() -> None:
         await one.ask(4, unsubscribe={"channel": VIEW})
         await keys_of(three, id=3)
         await two.socket.close()
-        await until(lambda: publisher.door.limiter.usage.of("queries:user:ann") == 1)
+        await until(lambda: publisher.door.limiter.reservations.count_of("queries:user:ann") == 1)
         async with http.get(url) as reply:
             assert reply.status == 200
         errors = [await bob.ask(n + 3, rpc={"method": "x"}) for n in range(9)]
@@ -577,7 +577,7 @@ async def test_who_took_too_much_processor_time_is_read_from_later_and_others_ar
         others = clock() - began
         assert (await ann.next()).keys() == first.keys()
         assert clock() - began > max(1.0, 2 * others), "bob pays for nothing"
-        assert not limiter.owes(Grant("ann"))
+        assert not limiter.is_in_debt(Grant("ann"))
 
 
 async def test_stream_of_a_user_over_its_limits_is_refused_before_its_query_is_read() -> None:

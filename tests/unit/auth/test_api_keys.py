@@ -108,10 +108,10 @@ def test_keys_are_read_again_when_the_file_changes(tmp_path: Path) -> None:
         keys.find("number two")  # not yet looked
     now += LOOK
     assert keys.find("number two").user == "key:b"
-    assert keys.still(first)
+    assert keys.is_current(first)
     write(b="number two")
     now += LOOK
-    assert not keys.still(first)
+    assert not keys.is_current(first)
 
 
 def test_file_that_cannot_be_read_leaves_the_keys_as_they_were(

@@ -76,7 +76,7 @@ async def test_without_settings_everybody_is_let_in() -> None:
     assert await gate.by_headers({}) is OPEN
     assert await gate.by_key("") is OPEN
     assert await gate.by_headers({"Authorization": "Digest x", "X-API-Key": "y"}) is OPEN
-    assert await gate.ended([OPEN, Grant("ann", expires_at=1)]) == []
+    assert await gate.find_ended([OPEN, Grant("ann", expires_at=1)]) == []
 
 
 async def test_a_token_opens_what_it_says() -> None:
@@ -246,7 +246,7 @@ async def test_open_connections_are_asked_about_together() -> None:
     over = Grant("cid", expires_at=int(NOW * 1000) - 10_000)
     gone = Grant("ann", issued_at=int(NOW * 1000) - 1)
     await case.store.reader.revoke("ann")
-    ended = await case.gate.ended([stays, over, gone, await case.gate.by_key(KEY)])
+    ended = await case.gate.find_ended([stays, over, gone, await case.gate.by_key(KEY)])
     assert [(grant.user, error.reason) for grant, error in ended] == [("cid", "expired"), ("ann", "revoked")]
 
 
@@ -254,14 +254,14 @@ async def test_what_has_no_store_to_ask_ends_all_the_same() -> None:
     case = with_secret(leeway=10.0)
     stays = Grant("bob", expires_at=int(NOW * 1000) - 9_000)
     over = Grant("cid", expires_at=int(NOW * 1000) - 10_000)
-    assert [grant for grant, _ in case.gate.expired([stays, over, OPEN])] == [over]
+    assert [grant for grant, _ in case.gate.find_expired([stays, over, OPEN])] == [over]
 
 
 @pytest.mark.parametrize(("left", "ttl"), [(60.0, 60), (0.2, 1), (-5.0, 1)])
 def test_how_long_a_grant_lasts(left: float, ttl: int) -> None:
     case = with_secret()
-    assert case.gate.ttl(Grant("ann", expires_at=int((NOW + left) * 1000))) == ttl
-    assert case.gate.ttl(Grant("ann")) == 0
+    assert case.gate.seconds_left(Grant("ann", expires_at=int((NOW + left) * 1000))) == ttl
+    assert case.gate.seconds_left(Grant("ann")) == 0
 
 
 async def test_a_token_for_one_channel_opens_nothing_else() -> None:
@@ -295,7 +295,7 @@ async def test_stacks_own_token_allows_everything_whether_permission_is_on_or_no
         gate = Authenticator(Config(auth=auth, data_dir=tmp_path), MemoryStore().reader.revoked)
         assert await gate.by_token(token) is STACK
         assert await gate.by_headers({"Authorization": f"Bearer {token}"}) is STACK
-        assert await gate.ended([STACK]) == []
+        assert await gate.find_ended([STACK]) == []
     for other in (f"{token}x", token[:-1], "ds_", ""):
         with pytest.raises(AccessError):
             await gate.by_token(other)
@@ -308,7 +308,7 @@ async def test_token_is_revoked_by_its_id() -> None:
     await case.store.reader.revoke(token_name("a"))
     assert await case.reason(mine) == "revoked"
     assert await case.gate.by_token(other) == grants[1]
-    assert [grant.id for grant, _ in await case.gate.ended(grants)] == ["a"]
+    assert [grant.id for grant, _ in await case.gate.find_ended(grants)] == ["a"]
     # Whoever is issued another token with the same id is not let in by it, either.
     case.now += 10
     assert await case.reason(sign(claims(jti="a", iat=case.now, exp=case.now + 60))) == "revoked"
@@ -324,14 +324,14 @@ async def test_api_key_expires_and_is_revoked_while_it_is_used() -> None:
     moment = datetime.fromtimestamp(NOW + 60, UTC).isoformat()
     case = with_secret(keys={"a": json.dumps({"hash": HASH, "expires": moment})})
     grant = await case.gate.by_key(KEY)
-    assert case.gate.ttl(grant) == 60
+    assert case.gate.seconds_left(grant) == 60
     case.now += 61
     with pytest.raises(TokenExpired):
         await case.gate.by_key(KEY)
     case = with_secret(keys={"a": json.dumps({"hash": HASH})})
     grant = await case.gate.by_key(KEY)
     await case.store.reader.revoke("key:a")
-    assert [error.reason for _, error in await case.gate.ended([grant])] == ["revoked"]
+    assert [error.reason for _, error in await case.gate.find_ended([grant])] == ["revoked"]
     with pytest.raises(TokenRefused, match="revoked"):
         await case.gate.by_key(KEY)
 
@@ -348,10 +348,10 @@ async def test_api_key_that_is_gone_from_the_file_ends_what_it_let_in(tmp_path: 
     file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n{entry}')
     gate = Authenticator(load(file, {}), MemoryStore().reader.revoked)
     grant = await gate.by_key(KEY)
-    assert await gate.ended([grant]) == []
+    assert await gate.find_ended([grant]) == []
     file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
     gate._api_keys._looked -= LOOK
-    assert [error.reason for _, error in await gate.ended([grant])] == ["api-key"]
+    assert [error.reason for _, error in await gate.find_ended([grant])] == ["api-key"]
     with pytest.raises(TokenRefused):
         await gate.by_key(KEY)
 

@@ -23,7 +23,7 @@ async def count_queries(
     """How many queries one gets of 100."""
     for n in range(100):
         try:
-            await one.usage.take(one.query(grant, address, expensive=expensive))
+            await one.reservations.take(one.query_reservations(grant, address, expensive=expensive))
         except LimitExceeded:
             return n
     return 100
@@ -40,13 +40,13 @@ async def test_consumers_of_one_user_are_bounded_by_the_configuration_or_the_tok
     store = MemoryStore()
     for _ in range(3):  # gateways that share a store
         one = limiter(store, consumers_per_user=3)
-        await one.usage.take(one.consumer(ANN))
+        await one.reservations.take(one.consumer_reservations(ANN))
     with pytest.raises(LimitExceeded, match="3 consumer instances and topic streams of one user"):
-        await one.usage.take(one.consumer(ANN))
-    await one.usage.take(one.consumer(Grant("bob")))
-    await one.usage.take(one.consumer(Grant("ann", limits=Limits(consumers=4))))
+        await one.reservations.take(one.consumer_reservations(ANN))
+    await one.reservations.take(one.consumer_reservations(Grant("bob")))
+    await one.reservations.take(one.consumer_reservations(Grant("ann", limits=Limits(consumers=4))))
     with pytest.raises(LimitExceeded, match="0 consumer instances"):
-        await one.usage.take(one.consumer(Grant("cid", limits=Limits(consumers=0))))
+        await one.reservations.take(one.consumer_reservations(Grant("cid", limits=Limits(consumers=0))))
 
 
 async def test_query_without_an_index_costs_more() -> None:
@@ -59,14 +59,14 @@ async def test_callers_without_a_user_and_the_stack_itself_are_not_counted() -> 
     one = limiter(queries_per_user=1, connections=1, connections_per_user=1, requests_per_user=1)
     for grant in (OPEN, STACK):
         assert await count_queries(one, grant) == 100
-        assert one.connection(grant, "10.0.0.1") == one.consumer(grant) == []
+        assert one.connection_reservations(grant, "10.0.0.1") == one.consumer_reservations(grant) == []
         for _ in range(100):
-            await one.request(grant, 1 << 30)
+            await one.count_request(grant, 1 << 30)
 
 
 async def test_connections_are_bounded_by_user_by_address_and_in_all() -> None:
     async def connect(one: Limiter, user: str, address: str) -> None:
-        await one.usage.take(one.connection(Grant(user), address))
+        await one.reservations.take(one.connection_reservations(Grant(user), address))
 
     one = limiter(connections=100, connections_per_user=2, connections_per_address=3)
     await connect(one, "ann", "10.0.0.1")
@@ -86,33 +86,33 @@ async def test_connections_are_bounded_by_user_by_address_and_in_all() -> None:
 async def test_requests_and_bytes_of_one_user_are_bounded() -> None:
     one = limiter(requests_per_user=1, bytes_per_user=100)
     for _ in range(10):
-        await one.request(ANN)
+        await one.count_request(ANN)
     with pytest.raises(TooManyRequests, match="too many requests: 1 in a second"):
-        await one.request(ANN)
-    await one.request(Grant("bob"), 999)
+        await one.count_request(ANN)
+    await one.count_request(Grant("bob"), 999)
     with pytest.raises(TooManyRequests, match="too many bytes: 100 in a second"):
-        await one.request(Grant("bob"), 2)
-    await one.request(Grant("cid", limits=Limits(requests=1000)))
+        await one.count_request(Grant("bob"), 2)
+    await one.count_request(Grant("cid", limits=Limits(requests=1000)))
 
 
 async def test_processor_time_of_one_user_is_bounded() -> None:
     one = limiter(cpu_ms_per_user=10)
-    await one.request(ANN)
+    await one.count_request(ANN)
     one.charge(ANN, 0.2)
-    assert one.owes(ANN)
+    assert one.is_in_debt(ANN)
     with pytest.raises(TooManyRequests, match="too many milliseconds of processor time: 10 in a second"):
-        await one.request(ANN)
-    assert not one.owes(Grant("bob"))
-    await one.request(Grant("bob"))
+        await one.count_request(ANN)
+    assert not one.is_in_debt(Grant("bob"))
+    await one.count_request(Grant("bob"))
     generous = Grant("ann", limits=Limits(cpu_ms=100_000))
-    assert not one.owes(generous), "a token may say otherwise"
+    assert not one.is_in_debt(generous), "a token may say otherwise"
     for grant in (OPEN, STACK):
         one.charge(grant, 100.0)
-        assert not one.owes(grant)
-        await one.request(grant)
+        assert not one.is_in_debt(grant)
+        await one.count_request(grant)
     with one.metered(Grant("cid")):
         metering.charge(0.05)
-    assert one.owes(Grant("cid"))
+    assert one.is_in_debt(Grant("cid"))
 
 
 async def test_queries_of_one_address_are_bounded() -> None:
@@ -127,7 +127,7 @@ async def arrivals(one: Limiter, address: str, size: int = 0) -> int:
     """How many requests of an address are let in, of 100."""
     for n in range(100):
         try:
-            await one.arrival(address, size)
+            await one.count_arrival(address, size)
         except TooManyRequests:
             return n
     return 100
@@ -139,7 +139,7 @@ async def test_requests_and_bytes_of_one_address_are_bounded_whoever_sends_them(
     assert await arrivals(one, "10.0.0.2", 100) == 3
     assert await arrivals(one, "127.0.0.1", 100) == 100, "this machine's own is not counted"
     with pytest.raises(TooManyRequests, match="too many requests of one address: 2 in a second"):
-        await one.arrival("10.0.0.1")
+        await one.count_arrival("10.0.0.1")
 
 
 async def test_network_of_ipv6_is_one_address() -> None:
@@ -147,9 +147,9 @@ async def test_network_of_ipv6_is_one_address() -> None:
     assert await arrivals(one, "2001:db8::1") == 20
     assert await arrivals(one, "2001:db8::2") == 0
     assert await arrivals(one, "2001:db8:0:1::2") == 20
-    await one.usage.take(one.connection(ANN, "2001:db8::1"))
+    await one.reservations.take(one.connection_reservations(ANN, "2001:db8::1"))
     with pytest.raises(LimitExceeded, match="1 connections of one address"):
-        await one.usage.take(one.connection(ANN, "2001:db8::2"))
+        await one.reservations.take(one.connection_reservations(ANN, "2001:db8::2"))
 
 
 async def test_requests_and_bytes_of_all_are_bounded_over_all_processes() -> None:
@@ -157,7 +157,7 @@ async def test_requests_and_bytes_of_all_are_bounded_over_all_processes() -> Non
     one, other = limiter(store, requests=3, bytes=50), limiter(store, requests=3, bytes=50)
     assert await arrivals(one, "127.0.0.1") + await arrivals(other, "10.0.0.1") == 30
     with pytest.raises(TooManyRequests, match="too many requests of all"):
-        await other.arrival("10.0.0.2")
+        await other.count_arrival("10.0.0.2")
     store = MemoryStore()
     one = limiter(store, bytes=50)
     assert await arrivals(one, "127.0.0.1", 100) == 5

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from distributary.auth import rate_budgets
-from distributary.auth.rate_budgets import AT_ONCE, BURST, MAX_DEBT, REFUSALS, Spending
+from distributary.auth.rate_budgets import AT_ONCE, BURST, MAX_DEBT, REFUSALS, RateBudgets
 from distributary.errors import StoreUnavailable, TooManyRequests
 from distributary.store.memory_store import MemoryStore
 
@@ -25,7 +25,8 @@ class Clocked:
         self.store = MemoryStore(clock=lambda: self.now)
         clock = time.monotonic if patience else lambda: self.now
         self.processes = [
-            Spending(self, "requests", "requests", patience=patience, clock=clock) for _ in range(processes)
+            RateBudgets(self, "requests", "requests", patience=patience, clock=clock)
+            for _ in range(processes)
         ]
 
     async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
@@ -108,7 +109,7 @@ async def test_users_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_request_over_the_budget_waits_for_its_turn() -> None:
-    spending = Spending(MemoryStore().reader, "requests", "requests")
+    spending = RateBudgets(MemoryStore().reader, "requests", "requests")
     clock = asyncio.get_running_loop().time
     for _ in range(int(100 * BURST)):
         await spending.spend("ann", 1, 100)
@@ -170,14 +171,14 @@ async def test_debt_is_bounded() -> None:
 
 
 async def test_who_owes_is_settled_when_it_is_paid() -> None:
-    spending = Spending(MemoryStore().reader, "cpu", "ms", burst=0.1)
+    spending = RateBudgets(MemoryStore().reader, "cpu", "ms", burst=0.1)
     rate = 100.0
     spending.charge("ann", 5, rate)
-    assert not spending.owes("ann", rate), "so little is no debt yet"
+    assert not spending.is_in_debt("ann", rate), "so little is no debt yet"
     spending.charge("ann", 35, rate)
-    assert spending.owes("ann", rate)
+    assert spending.is_in_debt("ann", rate)
     began = time.monotonic()
-    await asyncio.gather(*(spending.settle("ann", rate) for _ in range(20)))
-    assert not spending.owes("ann", rate)
+    await asyncio.gather(*(spending.wait_until_paid("ann", rate) for _ in range(20)))
+    assert not spending.is_in_debt("ann", rate)
     assert 0.2 <= time.monotonic() - began <= 0.9, "40 at 100 in a second, of which 10 were there"
-    assert not spending.owes("bob", rate)
+    assert not spending.is_in_debt("bob", rate)

@@ -7,7 +7,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.support.clock import LIMIT
 
-from distributary.auth.reservations import Share, Usage
+from distributary.auth.reservations import Reservation, Reservations
 from distributary.errors import LimitExceeded, StoreUnavailable
 from distributary.store.memory_store import MemoryStore
 
@@ -33,8 +33,8 @@ class Flaky:
         return sum(amount for amount, _ in self.inner._state.reserved.get(name, {}).values())
 
 
-def share(name: str, amount: int = 1, limit: int | None = 3) -> Share:
-    return Share(name, amount, limit, f"{limit} of {name}")
+def share(name: str, amount: int = 1, limit: int | None = 3) -> Reservation:
+    return Reservation(name, amount, limit, f"{limit} of {name}")
 
 
 async def until(condition: object) -> None:
@@ -45,18 +45,18 @@ async def until(condition: object) -> None:
 
 async def test_two_processes_share_a_limit() -> None:
     store = Flaky()
-    one, two = Usage(store), Usage(store)
+    one, two = Reservations(store), Reservations(store)
     await one.take([share("q", 2)])
     await two.take([share("q")])
     for usage in (one, two):
         with pytest.raises(LimitExceeded, match="3 of q"):
             await usage.take([share("q")])
-    assert (one.of("q"), two.of("q")) == (2, 1)
+    assert (one.count_of("q"), two.count_of("q")) == (2, 1)
 
 
 async def test_either_all_or_none_is_taken() -> None:
     store = Flaky()
-    usage = Usage(store)
+    usage = Reservations(store)
     running = asyncio.create_task(usage.run())
     with pytest.raises(LimitExceeded, match="0 of b"):
         await usage.take([share("a"), share("b", limit=0), share("c")])
@@ -67,9 +67,9 @@ async def test_either_all_or_none_is_taken() -> None:
 
 async def test_what_is_given_back_is_free_for_others_in_a_moment() -> None:
     store = Flaky()
-    one, two = Usage(store), Usage(store)
+    one, two = Reservations(store), Reservations(store)
     running = asyncio.create_task(one.run())
-    async with one.using([share("q", 3)]):
+    async with one.holding([share("q", 3)]):
         with pytest.raises(LimitExceeded):
             await two.take([share("q")])
     await until(lambda: store.together("q") == 0)
@@ -79,13 +79,13 @@ async def test_what_is_given_back_is_free_for_others_in_a_moment() -> None:
 
 async def test_what_is_held_is_renewed_and_what_a_dead_process_held_is_not() -> None:
     store = Flaky()
-    alive, dead = Usage(store, ttl=0.15), Usage(store, ttl=0.15)
+    alive, dead = Reservations(store, ttl=0.15), Reservations(store, ttl=0.15)
     running = asyncio.create_task(alive.run())
     await alive.take([share("q", 2)])
     await dead.take([share("r", 3)])
 
     async def free(name: str, amount: int) -> bool:
-        other = Usage(store, ttl=60)
+        other = Reservations(store, ttl=60)
         try:
             await other.take([share(name, amount)])
         except LimitExceeded:
@@ -103,26 +103,26 @@ async def test_store_that_does_not_answer_counts_nothing_and_is_put_right_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = Flaky()
-    usage = Usage(store, ttl=0.1)
+    usage = Reservations(store, ttl=0.1)
     running = asyncio.create_task(usage.run())
     await usage.take([share("q", 2)])
     store.down = True
     with pytest.raises(StoreUnavailable):
         await usage.take([share("q")])
-    usage.give([share("q")])
+    usage.release([share("q")])
     await until(lambda: "cannot be noted" in caplog.text)
     store.down = False
     await until(lambda: store.together("q") == 1)
-    assert usage.of("q") == 1
+    assert usage.count_of("q") == 1
     running.cancel()
 
 
 async def test_end_is_not_missed_when_something_is_given_back_at_that_moment() -> None:
-    usage = Usage(Flaky())
+    usage = Reservations(Flaky())
     running = asyncio.create_task(usage.run())
     await usage.take([share("q")])
     await asyncio.sleep(0)
-    usage.give([share("q")])
+    usage.release([share("q")])
     running.cancel()
     done, _ = await asyncio.wait([running], timeout=5 * LIMIT)
     assert done == {running}

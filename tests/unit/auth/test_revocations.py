@@ -27,20 +27,20 @@ class Store:
 
 async def test_an_answer_is_remembered_for_a_moment() -> None:
     store = Store()
-    assert await store.revocations.of("ann") is None
+    assert await store.revocations.revoked_at("ann") is None
     store.moments["ann"] = 5
     store.now += 0.9
-    assert await store.revocations.of("ann") is None
+    assert await store.revocations.revoked_at("ann") is None
     store.now += 0.1
-    assert await store.revocations.of("ann") == 5
+    assert await store.revocations.revoked_at("ann") == 5
     assert store.asked == [["ann"], ["ann"]]
 
 
 async def test_without_a_time_to_live_it_is_asked_every_time() -> None:
     store = Store(ttl=0)
-    await store.revocations.of("ann")
+    await store.revocations.revoked_at("ann")
     store.moments["ann"] = 5
-    assert await store.revocations.of("ann") == 5
+    assert await store.revocations.revoked_at("ann") == 5
 
 
 @pytest.mark.parametrize("fault", [RedisConnectionError("gone"), OSError("gone"), TimeoutError()])
@@ -48,26 +48,26 @@ async def test_a_store_that_does_not_answer_lets_nobody_in(fault: Exception) -> 
     store = Store()
     store.fault = fault
     with pytest.raises(StoreUnavailable):
-        await store.revocations.of("ann")
+        await store.revocations.revoked_at("ann")
     store.fault = None
     store.moments["ann"] = 5
-    assert await store.revocations.of("ann") == 5
+    assert await store.revocations.revoked_at("ann") == 5
 
 
 async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revocations, "MAX_USERS", 3)
     store = Store()
     for user in "abcd":
-        await store.revocations.of(user)
+        await store.revocations.revoked_at(user)
     for user in "bcd":
-        await store.revocations.of(user)
+        await store.revocations.revoked_at(user)
     assert len(store.asked) == 4
-    await store.revocations.of("a")
+    await store.revocations.revoked_at("a")
     assert len(store.asked) == 5
 
 
 async def test_many_are_read_at_once_and_anew() -> None:
     store = Store()
-    await store.revocations.of("ann")
+    await store.revocations.revoked_at("ann")
     store.moments["ann"] = 5
-    assert await store.revocations.among(["ann", "bob"]) == {"ann": 5}
+    assert await store.revocations.read(["ann", "bob"]) == {"ann": 5}

@@ -74,9 +74,9 @@ async def create(request: web.Request) -> web.Response:
         )
     options = parse_options(await read_json(request, empty={}))
     limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
-    shares = limiter.consumer(grant)
-    await limiter.usage.take(shares)
-    release = partial(limiter.usage.give, shares)
+    shares = limiter.consumer_reservations(grant)
+    await limiter.reservations.take(shares)
+    release = partial(limiter.reservations.release, shares)
     try:
         instance = await request.app[CONSUMERS].create(group, options, owner=grant.user, on_close=release)
     except BaseException:

@@ -79,8 +79,11 @@ async def stream(request: web.Request) -> web.StreamResponse:
     task = asyncio.current_task()
     assert task is not None
     limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
-    shares = [*limiter.connection(grant, client_of(request)), *limiter.consumer(grant)]
-    async with limiter.usage.using(shares), consumers.slot():
+    shares = [
+        *limiter.connection_reservations(grant, client_of(request)),
+        *limiter.consumer_reservations(grant),
+    ]
+    async with limiter.reservations.holding(shares), consumers.slot():
         charge(KAFKA_CLIENT)
         kafka, metadata = request.app[CONFIG].kafka, request.app[METADATA]
         reader = await consumers.run(TopicReader, kafka, metadata, topic, wanted)
@@ -177,8 +180,8 @@ async def _send_records(
     limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
     while True:
         try:
-            if limiter.owes(grant):
-                await limiter.settle(grant)
+            if limiter.is_in_debt(grant):
+                await limiter.wait_until_paid(grant)
             found = await request.app[CONSUMERS].run_until(reader.read)
             if clock() - checked > RECHECK_INTERVAL:
                 await still_permitted(request)

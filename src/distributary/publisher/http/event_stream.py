@@ -16,7 +16,7 @@ from aiohttp import web
 
 from distributary.auth import Grant, GrantSet
 from distributary.auth.metering import CONNECT, measured
-from distributary.auth.reservations import Share
+from distributary.auth.reservations import Reservation
 from distributary.config import Config
 from distributary.errors import BadQuery, DistributaryError
 from distributary.httpd.authorization import grants_of
@@ -120,22 +120,22 @@ class Events:
         """Count a stream as its user's until it ends, and so its query once that is known. Raises Refused."""
         limiter, roll = self._door.limiter, self._door.roll
         address = client_of(request)
-        shares = limiter.connection(grant, address)
+        shares = limiter.connection_reservations(grant, address)
         try:
             limiter.charge(grant, CONNECT)
-            await limiter.request(grant)
-            await limiter.usage.take(shares)
+            await limiter.count_request(grant)
+            await limiter.reservations.take(shares)
         except DistributaryError as error:
             raise codes.to_refused(error) from None
-        stay.callback(limiter.usage.give, shares)
+        stay.callback(limiter.reservations.release, shares)
         roll.enter(grant, sink)
         stay.callback(roll.leave, grant, sink)
-        taken: list[Share] = []
+        taken: list[Reservation] = []
 
-        async def count(query: Query) -> Share | None:
+        async def count(query: Query) -> Reservation | None:
             if not taken:
                 taken.extend(await counted(limiter, grant, query, address))
-                stay.callback(limiter.usage.give, taken)
+                stay.callback(limiter.reservations.release, taken)
             return taken[0] if taken else None
 
         return count

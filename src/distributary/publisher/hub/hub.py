@@ -15,7 +15,7 @@ from typing import Any
 
 from distributary.auth import EVERYTHING, GrantSet
 from distributary.auth.metering import NEW_QUERY, charge
-from distributary.auth.reservations import Share
+from distributary.auth.reservations import Reservation
 from distributary.config.sections import Limits
 from distributary.errors import BadQuery, DistributaryError, LimitExceeded
 from distributary.model.command import Command
@@ -44,7 +44,7 @@ from distributary.store.store_types import QueryState, Registered, query_limits
 log = logging.getLogger(__name__)
 
 Announce = Callable[[Command], Awaitable[None]]
-Count = Callable[[Query], Awaitable[Share | None]]
+Count = Callable[[Query], Awaitable[Reservation | None]]
 
 ATTEMPTS = 8
 HISTORY_LIMIT = 1_000

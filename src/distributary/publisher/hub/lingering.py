@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from distributary.auth.reservations import Share
+from distributary.auth.reservations import Reservation
 
 
 class Left(NamedTuple):
@@ -38,7 +38,7 @@ class Lingering:
     def __len__(self) -> int:
         return sum(map(len, self._by_user.values()))
 
-    def add(self, share: Share, left: Left) -> list[Left]:
+    def add(self, share: Reservation, left: Left) -> list[Left]:
         """Note one, by what it counted as; gives those that are too many, to be ended."""
         now = self._clock()
         self._forget(now)

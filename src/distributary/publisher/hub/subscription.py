@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from distributary.auth.reservations import Share
+from distributary.auth.reservations import Reservation
 from distributary.model.field_mask import Fields
 from distributary.model.query import Query
 from distributary.publisher.codec.codec import Wire
@@ -155,7 +155,7 @@ class Member:
         self.begun = False
         self.fields: Fields | None = None
         self.turn: Turn | None = None
-        self.share: Share | None = None
+        self.share: Reservation | None = None
         self._lost = False
 
     def lost(self) -> bool:

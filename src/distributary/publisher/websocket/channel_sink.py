@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from distributary.auth import EVERYTHING, GrantSet
-from distributary.auth.reservations import Share
+from distributary.auth.reservations import Reservation
 from distributary.errors import BadQuery, DistributaryError, TokenExpired, TokenRefused
 from distributary.model.field_mask import Fields
 from distributary.model.position import Position
@@ -52,7 +52,7 @@ class WebSocketSink:
         self._held = EVERYTHING
         self._considered = self._positions = EVERYTHING
         self._served: ChannelQuery | None = None
-        self._counted: list[Share] | None = None
+        self._counted: list[Reservation] | None = None
 
     # --- what the client asked --------------------------------------------------------------------------
 
@@ -89,13 +89,13 @@ class WebSocketSink:
             served, asked.subscription, position, asked.reject, since, asked.pace, self._held, self._count
         )
 
-    async def _count(self, query: Query) -> Share | None:
+    async def _count(self, query: Query) -> Reservation | None:
         """Count the query as its user's, once. Raises Refused (106)."""
         if self._counted is None:
             limiter = self.connection.visitor.door.limiter
             shares = await counted(limiter, self._held.grants[0], query, self.connection.address)
             if self.connection.sinks.get(self.channel) is not self:
-                limiter.usage.give(shares)
+                limiter.reservations.release(shares)
                 raise Refused(codes.NOT_SUBSCRIBED)  # it was left meanwhile
             self._counted = shares
         return self._counted[0] if self._counted else None
@@ -153,7 +153,7 @@ class WebSocketSink:
     def ttl(self) -> int:
         """In how many seconds the channel's own token ends; 0 without one, or without an end."""
         own = self._held.grants[1:]
-        return self.connection.visitor.door.gate.ttl(own[0]) if own else 0
+        return self.connection.visitor.door.gate.seconds_left(own[0]) if own else 0
 
     async def refresh(self, token: str) -> Refusal | None:
         """Go on by another token of the channel; says how it is refused, or None when it is not."""
@@ -220,7 +220,7 @@ class WebSocketSink:
         """Give back what was counted for this subscription; more than once does no harm."""
         self._leave_roll()
         if self._counted is not None:
-            self.connection.visitor.door.limiter.usage.give(self._counted)
+            self.connection.visitor.door.limiter.reservations.release(self._counted)
             self._counted = None
 
     def _leave_roll(self) -> None:

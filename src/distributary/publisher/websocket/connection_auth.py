@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from distributary.auth import OPEN, Grant, GrantSet
 from distributary.auth.jwt_checks import refuse
 from distributary.auth.metering import CONNECT, metered
-from distributary.auth.reservations import Share
+from distributary.auth.reservations import Reservation
 from distributary.errors import DistributaryError, TokenRefused
 from distributary.publisher.access_control import Door
 from distributary.publisher.codec import codes
@@ -31,7 +31,7 @@ class Visitor:
     def __init__(self, connection: Connection, door: Door, headers: Mapping[str, str]) -> None:
         self.grant: Grant = OPEN
         self._unpaid = 0.0
-        self._taken: list[Share] = []
+        self._taken: list[Reservation] = []
         self.door = door
         self._connection = connection
         self._headers = {name: headers[name] for name in SHOWN if name in headers}
@@ -41,7 +41,7 @@ class Visitor:
         session, settings = self._connection.session, self._connection.settings
         gate = self.door.gate
         try:
-            await self.door.limiter.arrival(self._connection.address)
+            await self.door.limiter.count_arrival(self._connection.address)
             if asked.token:
                 grant = await gate.by_token(asked.token)
             elif asked.api_key:
@@ -50,21 +50,23 @@ class Visitor:
                 grant = await gate.by_headers(self._headers)
             shares = self._shares(grant)
             self.door.limiter.charge(grant, CONNECT + self._unpaid)
-            await self.door.limiter.request(grant)
-            await self.door.limiter.usage.take(shares)
+            await self.door.limiter.count_request(grant)
+            await self.door.limiter.reservations.take(shares)
         except DistributaryError as error:
             self._refused("connect", error)
             said = protocol_error(error)
             return session.turned_away(said) if isinstance(said, Refusal) else [Close(said)]
         self._headers = {}
         if session.closed:
-            self.door.limiter.usage.give(shares)
+            self.door.limiter.reservations.release(shares)
             return []
         self._taken = shares
         self._become(grant)
         channels, limit = self.channels, grant.limits.rate
         rate = settings.max_command_rate if limit is None else limit
-        return session.admitted(gate.ttl(grant), max_channels=channels, rate=Rate(rate, rate + channels))
+        return session.admitted(
+            gate.seconds_left(grant), max_channels=channels, rate=Rate(rate, rate + channels)
+        )
 
     @property
     def channels(self) -> int:
@@ -107,14 +109,14 @@ class Visitor:
     def leave(self) -> None:
         """Note that the connection is gone."""
         self.door.roll.leave(self.grant, self)
-        self.door.limiter.usage.give(self._taken)
+        self.door.limiter.reservations.release(self._taken)
         self._taken = []
 
     async def spend(self, size: int = 0) -> None:
         """Count a command that costs something, and its bytes, as the user's. Raises Refused (111)."""
         try:
-            await self.door.limiter.arrival(self._connection.address, size)
-            await self.door.limiter.request(self.grant, size)
+            await self.door.limiter.count_arrival(self._connection.address, size)
+            await self.door.limiter.count_request(self.grant, size)
         except DistributaryError as error:
             raise codes.to_refused(error) from None
 
@@ -124,20 +126,20 @@ class Visitor:
             self._unpaid += seconds  # it is not known whose
             return
         self.door.limiter.charge(self.grant, seconds)
-        if self.door.limiter.owes(self.grant):
+        if self.door.limiter.is_in_debt(self.grant):
             self._connection.pause_reading()
 
     async def settle(self) -> None:
         """Wait until the user owes no processor time."""
         with contextlib.suppress(DistributaryError):  # the store is away: what comes next says so
-            await self.door.limiter.settle(self.grant)
+            await self.door.limiter.wait_until_paid(self.grant)
 
     def metered(self) -> AbstractContextManager[None]:
         """Charge to the user what tasks cost that are started in a block."""
         return nullcontext() if self.grant is OPEN else metered(self.charge)
 
-    def _shares(self, grant: Grant) -> list[Share]:
-        return self.door.limiter.connection(grant, self._connection.address)
+    def _shares(self, grant: Grant) -> list[Reservation]:
+        return self.door.limiter.connection_reservations(grant, self._connection.address)
 
     def refused(self, action: str, target: str, reason: str) -> None:
         """Count a refusal, and write it down."""

@@ -247,7 +247,7 @@ class Connection(WSListener):
         sink = self.sinks.get(asked.ticket.channel)
         if not asked.ticket.channel:
             refusal = await self.visitor.refresh(asked)
-            ttl = self.visitor.door.gate.ttl(self.visitor.grant)
+            ttl = self.visitor.door.gate.seconds_left(self.visitor.grant)
         elif sink is not None:
             refusal = await sink.refresh(asked.token)
             ttl = sink.ttl

@@ -11,7 +11,7 @@ from tests.support.fake_hub import LatchedReader, hub_of
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
-from distributary.auth.reservations import Share
+from distributary.auth.reservations import Reservation
 from distributary.model.query import Query
 from distributary.model.query_params import channel_query
 from distributary.publisher.hub.hub import Count, Hub, Wish
@@ -20,8 +20,8 @@ from distributary.publisher.hub.lingering import Left, Lingering
 TTL = 60.0
 
 
-def share(user: str, cost: int, limit: int | None) -> Share:
-    return Share(user, cost, limit, "queries")
+def share(user: str, cost: int, limit: int | None) -> Reservation:
+    return Reservation(user, cost, limit, "queries")
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 5), st.floats(0, 40)), max_size=40))
@@ -62,7 +62,7 @@ def test_one_over_the_whole_limit_ends_at_once() -> None:
 
 
 def counting(user: str, cost: int, limit: int) -> Count:
-    async def count(query: Query) -> Share:
+    async def count(query: Query) -> Reservation:
         return share(user, cost, limit)
 
     return count

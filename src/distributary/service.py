@@ -44,6 +44,16 @@ class ExitCode(enum.IntEnum):
     """Spark's JVM does not respond."""
 
 
+def describe_exit(code: int) -> str:
+    """Describe an exit code in words; a negative one is a signal."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
 class Heartbeat:
     """Moves the modification time of a file from the loop that does the work; without a file it does nothing.
 

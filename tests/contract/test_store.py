@@ -11,8 +11,7 @@ import pytest
 
 from distributary.errors import BadQuery
 from distributary.model.build import Build
-from distributary.model.fingerprint import Fingerprint
-from distributary.model.position import Mark
+from distributary.model.position import Fingerprint, Mark
 from distributary.store.contract import LOG_BYTES, SWEEP_BATCH
 from distributary.store.errors import Behind, Fenced, NotOwner, TopicReplaced
 from distributary.store.row_index import entry

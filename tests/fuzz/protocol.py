@@ -205,7 +205,6 @@ TARGETS = (
             "publisher.codec.json_codec",
             "publisher.websocket.session",
             "publisher.hub.conflation",
-            "model.start",
         ),
         _commands,
     ),

@@ -21,9 +21,8 @@ from distributary.httpd.content_negotiation import choose
 from distributary.httpd.cors import OriginPolicy, origin_allowed
 from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
-from distributary.model.position import Mark, Position
+from distributary.model.position import Mark, Position, read_start
 from distributary.model.query import Query
-from distributary.model.start import read_start
 from distributary.publisher.http.stream_sink import shape_of
 from tests.fuzz.engine import Target, simply
 from tests.fuzz.mutate import any_text
@@ -206,7 +205,7 @@ TARGETS = (
             b"3:1",
             format_cursor({0: 5, 1: 7}, "x" * 22).encode(),
         ],
-        ("model.position", "model.start", "model.filter.times", "gateway.topic_stream.stream_cursor"),
+        ("model.position", "model.filter.times", "gateway.topic_stream.stream_cursor"),
     ),
     Target(
         "parameters",

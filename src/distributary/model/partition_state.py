@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from distributary.model.fingerprint import Fingerprint
-from distributary.model.position import Mark
+from distributary.model.position import Fingerprint, Mark
 
 FILTERED_MARK_EVERY = 32
 """One of so many records that a view filters out in Real-Time Mode moves its mark all the same."""

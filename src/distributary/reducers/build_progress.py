@@ -16,9 +16,8 @@ from distributary.config.sections import Kafka
 from distributary.errors import Superseded
 from distributary.kafka import topic_offsets
 from distributary.model.build import Build, Engine, JobState
-from distributary.model.fingerprint import Fingerprint
 from distributary.model.partition_state import folded_offset, source_offsets
-from distributary.model.position import Mark
+from distributary.model.position import Fingerprint, Mark
 from distributary.reducers import engine
 from distributary.reducers.start_offsets import events_lag
 from distributary.reducers.topic_identity import Leaders, fingerprints_at

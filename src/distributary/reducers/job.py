@@ -25,9 +25,8 @@ from distributary.kafka.topics import (
 )
 from distributary.model.build import Build, BuildStatus, Definition, Engine, JobState
 from distributary.model.feed import Feed
-from distributary.model.fingerprint import CHECKSUM_SQL
 from distributary.model.partition_state import read_event_progress, source_fingerprints
-from distributary.model.position import Mark
+from distributary.model.position import CHECKSUM_SQL, Mark
 from distributary.reducers import engine
 from distributary.reducers.build_progress import DRIVER, SILENCE, Progress, ReducerFailed
 from distributary.reducers.confluent_framing import NOTHING, unknown_ids

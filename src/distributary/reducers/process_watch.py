@@ -18,8 +18,7 @@ from typing import Any
 
 import psutil
 
-from distributary.model.exitcode import describe_exit
-from distributary.service import ExitCode
+from distributary.service import ExitCode, describe_exit
 
 log = logging.getLogger(__name__)
 

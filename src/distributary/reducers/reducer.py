@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from distributary.model.build import Build
 from distributary.model.change import Change, encode_changes
-from distributary.model.fingerprint import Fingerprint, checksum
 from distributary.model.partition_state import (
     SourceProgress,
     is_repeat,
@@ -23,7 +22,7 @@ from distributary.model.partition_state import (
     read_state,
     write_state,
 )
-from distributary.model.position import Mark
+from distributary.model.position import Fingerprint, Mark, checksum
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.reducers.event_fold import Happening, World

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.record_lookup import RecordLookup
-from distributary.model.fingerprint import Fingerprint, checksum
+from distributary.model.position import Fingerprint, checksum
 from distributary.reducers.start_offsets import Truncated
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from distributary.config.aggregates import parse_aggregate
 from distributary.errors import BadView
 from distributary.model.feed import Feed
-from distributary.model.fingerprint import CHECKSUM_SQL
+from distributary.model.position import CHECKSUM_SQL
 from distributary.model.view import View
 from distributary.reducers.column_types import RECORD, Made, attribute, column, kind_of, replacements, span
 from distributary.reducers.confluent_framing import NOTHING, Known, decode_sql

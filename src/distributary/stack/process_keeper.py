@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from distributary.errors import ComponentFailed, DistributaryError
-from distributary.model.exitcode import describe_exit
-from distributary.service import ExitCode
+from distributary.service import ExitCode, describe_exit
 from distributary.stack import processes
 from distributary.stack.child_process import Child, log_tail, rotate_log, run_to_end
 from distributary.stack.component import Component, Event, EventKind, Launch, Listener, Started

@@ -25,7 +25,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Protocol
 
 from distributary.model.build import Build
-from distributary.model.fingerprint import Fingerprint
+from distributary.model.position import Fingerprint
 from distributary.store.errors import Behind
 from distributary.store.store_types import (
     NO_QUERY_LIMITS,

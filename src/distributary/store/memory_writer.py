@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from distributary.model.build import Build
 from distributary.model.change import Entry, decode_changes
-from distributary.model.fingerprint import Fingerprint
+from distributary.model.position import Fingerprint
 from distributary.store.errors import (
     Behind,
     Fenced,

@@ -13,8 +13,7 @@ from redis.exceptions import MasterDownError, ReadOnlyError
 
 from distributary.model.build import BuildStatus
 from distributary.model.change import Entry, decode_changes
-from distributary.model.fingerprint import Fingerprint
-from distributary.model.position import Mark
+from distributary.model.position import Fingerprint, Mark
 from distributary.store.errors import Behind, NotOwner
 from distributary.store.row_index import key_of
 from distributary.store.store_types import (

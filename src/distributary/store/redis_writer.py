@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 from distributary.errors import StoreUnsuitable
 from distributary.model.build import Build
-from distributary.model.fingerprint import Fingerprint
+from distributary.model.position import Fingerprint
 from distributary.store import redis_codec, redis_keys
 from distributary.store.errors import Behind, BuildGone, Fenced, Suspect, TopicReplaced
 from distributary.store.redis_keys import BuildKeys, ViewKeys

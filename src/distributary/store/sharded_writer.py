@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distributary.model.build import Build
-from distributary.model.fingerprint import Fingerprint
+from distributary.model.position import Fingerprint
 from distributary.model.sharding import shard_of
 from distributary.store.errors import Behind
 from distributary.store.redis_writer import RedisWriter

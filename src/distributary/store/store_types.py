@@ -10,8 +10,7 @@ from typing import NamedTuple
 from distributary.config.sections import Limits
 from distributary.model.build import Build, BuildStatus, stored_index, stored_stale_after
 from distributary.model.change import Entry
-from distributary.model.fingerprint import Fingerprint
-from distributary.model.position import Mark
+from distributary.model.position import Fingerprint, Mark
 from distributary.model.query import Query
 from distributary.model.query_plan import is_expensive
 

@@ -21,9 +21,8 @@ from distributary.errors import DistributaryError, StackNotRunning, SubscribeErr
 from distributary.model.channel_name import encode_channel
 from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
-from distributary.model.position import Position
+from distributary.model.position import Position, Start, read_start
 from distributary.model.query import Query
-from distributary.model.start import Start, read_start
 from distributary.subscriber.connection_settings import GetToken, Showing, find_publishers, own_trust
 from distributary.subscriber.subscribed_change import Followed, Row, SubscribedChange
 from distributary.subscriber.subscription_protocol import (

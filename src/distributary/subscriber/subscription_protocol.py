@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from distributary.errors import DistributaryError, SubscribeError
-from distributary.model.position import Position
-from distributary.model.start import Start
+from distributary.model.position import Position, Start
 from distributary.subscriber.subscribed_change import Row, SubscribedChange, decode, place
 
 _CONNECT = 1

@@ -16,7 +16,7 @@ from pyspark.sql import functions
 from distributary.config import load
 from distributary.model.build import Engine
 from distributary.model.feed import Feed
-from distributary.model.fingerprint import checksum
+from distributary.model.position import checksum
 from distributary.model.view import View
 from distributary.reducers import engine
 from distributary.reducers.record_codec import Packed, unpack

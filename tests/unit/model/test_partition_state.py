@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.model.fingerprint import Fingerprint
 from distributary.model.partition_state import (
     EventProgress,
     Source,
@@ -19,7 +18,7 @@ from distributary.model.partition_state import (
     source_offsets,
     write_state,
 )
-from distributary.model.position import Mark
+from distributary.model.position import Fingerprint, Mark
 
 SOURCES = st.dictionaries(st.integers(0, 50), st.builds(SourceProgress, *[st.integers(0, 2**60)] * 7))
 

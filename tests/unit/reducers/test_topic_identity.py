@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.model.fingerprint import Fingerprint
+from distributary.model.position import Fingerprint
 from distributary.reducers.start_offsets import Truncated
 from distributary.reducers.topic_identity import LeaderChanged, Leaders, judge, to_look_at
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.clock import LIMIT
 from tests.support.fake_components import launch
 
-from distributary.model.exitcode import describe_exit
+from distributary.service import describe_exit
 from distributary.stack.child_process import Child, log_tail, rotate_log, run_to_end
 
 TALKS = """

@@ -19,7 +19,7 @@ Every limit is checked while reading, so that no text costs more than its length
 from __future__ import annotations
 
 from distributary.errors import BadQuery
-from distributary.model.filter.lexer import LITERAL, Reader
+from distributary.model.filter.lexer import LITERAL, Reader, Token, bad
 from distributary.model.filter.like import BadPattern, canonical_pattern
 from distributary.model.filter.syntax_tree import (
     And,
@@ -35,7 +35,6 @@ from distributary.model.filter.syntax_tree import (
     Term,
     family,
 )
-from distributary.model.filter.tokens import Token, bad
 
 MAX_TEXT = 16_384
 MAX_DEPTH = 64

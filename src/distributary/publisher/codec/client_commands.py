@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from distributary.model.start import Start, read_start
+from distributary.model.position import Start, read_start
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]

@@ -21,10 +21,9 @@ from distributary.config import Config
 from distributary.errors import BadQuery, DistributaryError
 from distributary.httpd.authorization import grants_of
 from distributary.httpd.listener import client_of
-from distributary.model.position import Position
+from distributary.model.position import Position, read_start
 from distributary.model.query import Query
 from distributary.model.query_params import ChannelQuery, channel_query, optional_fields, single, url_keys
-from distributary.model.start import read_start
 from distributary.publisher.access_control import Door, counted, narrowed
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal, Refused

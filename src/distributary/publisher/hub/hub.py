@@ -19,10 +19,9 @@ from distributary.auth.reservations import Reservation
 from distributary.config.sections import Limits
 from distributary.errors import BadQuery, DistributaryError, LimitExceeded
 from distributary.model.command import Command
-from distributary.model.position import Position
+from distributary.model.position import Position, Start
 from distributary.model.query import Query
 from distributary.model.query_params import ChannelQuery
-from distributary.model.start import Start
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import Pub

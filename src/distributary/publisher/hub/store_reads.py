@@ -10,9 +10,8 @@ from collections.abc import Collection
 from distributary.auth.metering import charge_rows, measured_task
 from distributary.model.build import Build
 from distributary.model.change import data_for
-from distributary.model.position import Position
+from distributary.model.position import Position, Start
 from distributary.model.query import Query
-from distributary.model.start import Start
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.websocket_frames import Pub

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distributary.model.position import Position
-from distributary.model.start import Start
+from distributary.model.position import Position, Start
 from distributary.publisher.codec.codes import Ending
 from distributary.publisher.hub.conflation import Pace
 

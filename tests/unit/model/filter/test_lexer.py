@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import BadQuery
-from distributary.model.filter.tokens import bad, tokens
+from distributary.model.filter.lexer import bad, tokens
 
 
 def test_words_have_their_meaning_and_place() -> None:

@@ -47,7 +47,7 @@ class Up:
     def state(self) -> str:
         found = self._read()
         mine = self._process is not None and found.get("pid") == self._process.pid
-        ready = mine and found["state"] == "ready" and all(p["state"] == "ready" for p in found["parts"])
+        ready = mine and found["state"] == "ready" and all(p["state"] == "ready" for p in found["components"])
         return "ready" if ready else "starting"
 
     def parts(self) -> dict[str, dict[str, Any]]:

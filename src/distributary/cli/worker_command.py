@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from distributary.cli.command_line import Args, group, load_config, print_json, print_rows
 from distributary.cli.kafka_options import cluster_of, cluster_options
 from distributary.errors import UsageError
+
+if TYPE_CHECKING:
+    from distributary.workers.pool_state import PoolState
 
 _WAIT = 40.0
 """How long `scale` and `stop` wait for the pool, in seconds."""
@@ -80,16 +83,16 @@ worker_group = group(
 @cluster_options
 def run_worker(args: Args) -> int:
     """Run a function for every record, until Ctrl-C."""
-    from distributary.workers.autoscaler import Scaler, Span
-    from distributary.workers.run_workers import run as work
-    from distributary.workers.worker_spec import Spec
+    from distributary.workers.autoscaler import Autoscaler, WorkerLimits
+    from distributary.workers.run_workers import run_workers
+    from distributary.workers.worker_process import WorkerSpec
 
     _check(args)
     config = load_config(args, required=False)
     cluster = cluster_of(args, config)
     group = args.group or f"{args.topic}.{args.function.rpartition(':')[2].strip('_').replace('_', '-')}"
     kafka = cluster.kafka
-    spec = Spec(
+    spec = WorkerSpec(
         function=args.function,
         topic=args.topic,
         group=group,
@@ -102,11 +105,11 @@ def run_worker(args: Args) -> int:
         exactly_once=args.exactly_once,
         batch=args.batch,
     )
-    own = work(
+    pool = run_workers(
         cluster,
         spec,
-        Span(args.min, args.max),
-        Scaler(args.lag_per_worker, args.calm),
+        WorkerLimits(args.min, args.max),
+        Autoscaler(args.lag_per_worker, args.calm),
         config.data_dir,
         args.name or group,
         lambda line: print(f"{args.name or group}: {line}", file=sys.stderr, flush=True),
@@ -114,9 +117,9 @@ def run_worker(args: Args) -> int:
         force=args.force,
     )
     if args.json:
-        print_json(_as_json(own))
+        print_json(_as_json(pool))
     else:
-        print(f"{own.name}: {own.done:,} records done, {own.dead:,} of them dead letters", file=sys.stderr)
+        print(f"{pool.name}: {pool.done:,} records done, {pool.dead:,} of them dead letters", file=sys.stderr)
     return 0
 
 
@@ -143,15 +146,15 @@ def _check(args: Args) -> None:
 @worker_group.command("list")
 def list_workers(args: Args) -> int:
     """List the workers that run here."""
-    from distributary.workers.pool_state import crews
+    from distributary.workers.pool_state import running_pools
 
-    found = crews(load_config(args, required=False).data_dir)
+    found = running_pools(load_config(args, required=False).data_dir)
     rows = [
         (
             one.name,
             one.function,
             one.topic,
-            f"{one.workers} of {_span(one)}",
+            f"{one.workers} of {one.limits}",
             "-" if one.lag is None else f"{one.lag:,}",
             f"{one.done:,}",
             f"{one.dead:,}",
@@ -167,29 +170,31 @@ def list_workers(args: Args) -> int:
 
 @worker_group.command("scale")
 @click.argument("name", metavar="NAME", help="as `worker list` shows it")
-@click.argument("span", metavar="N|MIN..MAX", help="this many; or by lag, between these")
+@click.argument("limits", metavar="N|MIN..MAX", help="this many; or by lag, between these")
 def scale_worker(args: Args) -> int:
     """Set the number of processes."""
     from distributary.workers import pool_state
-    from distributary.workers.autoscaler import parse_span
+    from distributary.workers.autoscaler import parse_limits
 
     try:
-        span = parse_span(args.span)
+        limits = parse_limits(args.limits)
     except ValueError as error:
         raise UsageError(str(error)) from None
     folder = load_config(args, required=False).data_dir
-    pool_state.crew(folder, args.name)
-    wish = pool_state.Wish(uuid.uuid4().hex, span.least, span.most)
-    pool_state.ask(folder, args.name, wish)
+    pool_state.running_pool(folder, args.name)
+    request = pool_state.ScaleRequest(uuid.uuid4().hex, limits.minimum, limits.maximum)
+    pool_state.request_scale(folder, args.name, request)
     deadline = time.monotonic() + _WAIT
-    while (own := pool_state.crew(folder, args.name)).wish != wish.id or own.workers != own.wanted:
+    while (
+        pool := pool_state.running_pool(folder, args.name)
+    ).request != request.id or pool.workers != pool.target:
         if time.monotonic() > deadline:
             raise UsageError(f"{args.name} is not scaled after {_WAIT:g} s", hint="See what it prints")
         time.sleep(0.05)
     if args.json:
-        print_json(_as_json(own))
+        print_json(_as_json(pool))
     else:
-        print(f"{own.name}: {own.workers} workers, of {_span(own)} ({own.partitions} partitions)")
+        print(f"{pool.name}: {pool.workers} workers, of {pool.limits} ({pool.partitions} partitions)")
     return 0
 
 
@@ -204,40 +209,34 @@ def stop_worker(args: Args) -> int:
     from distributary.stack.stack_file import is_process
     from distributary.workers import pool_state
 
-    own = pool_state.crew(load_config(args, required=False).data_dir, args.name)
+    pool = pool_state.running_pool(load_config(args, required=False).data_dir, args.name)
     with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(own.pid).terminate()
+        psutil.Process(pool.pid).terminate()
     deadline = time.monotonic() + _WAIT
-    while is_process(own.pid, own.birth):
+    while is_process(pool.pid, pool.birth):
         if time.monotonic() > deadline:
-            raise UsageError(f"{own.name} (pid {own.pid}) has not ended after {_WAIT:g} s")
+            raise UsageError(f"{pool.name} (pid {pool.pid}) has not ended after {_WAIT:g} s")
         time.sleep(0.05)
     if args.json:
-        print_json({"stopped": own.name})
+        print_json({"stopped": pool.name})
     else:
-        print(f"{own.name}: stopped")
+        print(f"{pool.name}: stopped")
     return 0
 
 
-def _span(own: Any) -> str:
-    from distributary.workers.autoscaler import Span
-
-    return str(Span(own.least, own.most))
-
-
-def _as_json(own: Any) -> dict[str, Any]:
+def _as_json(pool: PoolState) -> dict[str, Any]:
     return {
-        "name": own.name,
-        "function": own.function,
-        "topic": own.topic,
-        "group": own.group,
-        "min": own.least,
-        "max": own.most or None,
-        "workers": own.workers,
-        "partitions": own.partitions,
-        "lag": own.lag,
-        "done": own.done,
-        "dead": own.dead,
-        "restarts": own.restarts,
-        "pid": own.pid,
+        "name": pool.name,
+        "function": pool.function,
+        "topic": pool.topic,
+        "group": pool.group,
+        "min": pool.minimum,
+        "max": pool.maximum or None,
+        "workers": pool.workers,
+        "partitions": pool.partitions,
+        "lag": pool.lag,
+        "done": pool.done,
+        "dead": pool.dead,
+        "restarts": pool.restarts,
+        "pid": pool.pid,
     }

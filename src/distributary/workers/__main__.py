@@ -1,7 +1,7 @@
-"""``python -m distributary.workers``: one worker, as its supervisor starts it.
+"""``python -m distributary.workers``: one worker, as its pool starts it.
 
-It is told what to do by the first line of its standard input, and to finish by that input's end: so also
-when its supervisor was killed. On its standard output it tells how far it is, a JSON object a line.
+The first line of its standard input says what to do; the end of that input stops it, so also when the pool
+was killed. It prints its progress to standard output, a JSON object a line.
 """
 
 from __future__ import annotations
@@ -18,46 +18,44 @@ from collections.abc import Callable
 import msgspec
 
 from distributary.errors import BadFunction, ConfigError, DistributaryError, KafkaRefused, TopicMissing
-from distributary.workers.function_loader import look_here
-from distributary.workers.worker_process import Worker, told
-from distributary.workers.worker_spec import BAD, Spec
+from distributary.service import ExitCode
+from distributary.workers.record_handler import add_cwd_to_path
+from distributary.workers.worker_process import Worker, WorkerSpec, one_line
 
 
 def main() -> int:
-    """Work until told to stop: 0 then, `BAD` for what would fail again in the same way, else 1."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor, which lets us finish
-    spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=Spec)
+    """Work until stopped; returns the exit code, FINAL for an error that would happen again."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pool, which stops its workers
+    spec = msgspec.json.decode(sys.stdin.buffer.readline(), type=WorkerSpec)
     logging.basicConfig(format=f"worker {spec.slot}: %(message)s", level=logging.WARNING, stream=sys.stderr)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    threading.Thread(target=_watch, args=(stop,), daemon=True).start()
-    look_here()
+    threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
+    add_cwd_to_path()
     try:
-        Worker(spec, stop, _telling()).run()
-    except (BadFunction, ConfigError, TopicMissing, KafkaRefused) as error:
-        print(f"worker {spec.slot}: {told(error)}", file=sys.stderr)
-        return BAD
+        Worker(spec, stop, _progress_printer()).run()
     except DistributaryError as error:
-        print(f"worker {spec.slot}: {told(error)}", file=sys.stderr)
-        return 1
-    return 0
+        print(f"worker {spec.slot}: {one_line(error)}", file=sys.stderr)
+        is_final = isinstance(error, BadFunction | ConfigError | TopicMissing | KafkaRefused)
+        return ExitCode.FINAL if is_final else ExitCode.FAILED
+    return ExitCode.OK
 
 
-def _watch(stop: threading.Event) -> None:
+def _stop_at_end_of_input(stop: threading.Event) -> None:
     sys.stdin.buffer.read()
     stop.set()
 
 
-def _telling() -> Callable[[int, int], None]:
-    """Keep standard output for telling; what the function prints goes to standard error."""
+def _progress_printer() -> Callable[[int, int], None]:
+    """Reserve standard output for the progress; what the function prints goes to standard error."""
     out = os.dup(1)
     os.dup2(2, 1)
 
-    def tell(done: int, dead: int) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the supervisor is gone, and we are about to go
+    def report(done: int, dead: int) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the pool is gone, and this process is about to end
             os.write(out, json.dumps({"done": done, "dead": dead}).encode() + b"\n")
 
-    return tell
+    return report
 
 
 if __name__ == "__main__":

@@ -1,72 +1,78 @@
 """How many workers there should be. Pure.
 
-One worker for every ``per`` records that wait, at once when more are needed. Fewer only after the lag has
-been small for a while, and one at a time: each change makes the group share its partitions out anew.
+One worker for every ``lag_per_worker`` records of lag, at once when more are needed. Fewer only after the
+lag has been small for a while, and one at a time, since each change rebalances the consumer group.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-PER = 1_000
-CALM = 30.0
+LAG_PER_WORKER = 1_000
+CALM_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """How few and how many workers there may be; ``most`` 0 is as many as there are partitions."""
+class WorkerLimits:
+    """The minimum and the maximum number of workers; ``maximum`` 0 means one for each partition."""
 
-    least: int = 1
-    most: int = 0
+    minimum: int = 1
+    maximum: int = 0
 
     def within(self, partitions: int) -> tuple[int, int]:
-        """The span for a topic: a worker more than it has partitions would have nothing to do."""
+        """The limits for a topic: a worker more than it has partitions would have nothing to do."""
         top = max(1, partitions)
-        most = min(self.most or top, top)
-        return min(self.least, most), most
+        maximum = min(self.maximum or top, top)
+        return min(self.minimum, maximum), maximum
 
     def __str__(self) -> str:
-        return str(self.least) if self.least == self.most else f"{self.least}..{self.most or ''}"
+        if self.minimum == self.maximum:
+            return str(self.minimum)
+        return f"{self.minimum}..{self.maximum or ''}"
 
 
-def parse_span(text: str) -> Span:
-    """Read ``3``, ``1..4`` or ``2..``; raises ValueError."""
+def parse_limits(text: str) -> WorkerLimits:
+    """Parse ``3``, ``1..4`` or ``2..``; raises ValueError."""
     first, dots, last = text.partition("..")
     try:
-        least = int(first)
-        most = least if not dots else int(last) if last else 0
+        minimum = int(first)
+        maximum = minimum if not dots else int(last) if last else 0
     except ValueError:
-        raise ValueError(f"{text!r} is no number of workers: write 3, or 1..4") from None
-    if least < 0 or (dots and last and most < max(1, least)):
-        raise ValueError(f"{text!r} is no number of workers: the first is 0 or more, the second not less")
-    return Span(least, most)
+        raise ValueError(f"{text!r} is not a number of workers: write 3, or 1..4") from None
+    if minimum < 0 or (dots and last and maximum < max(1, minimum)):
+        raise ValueError(
+            f"{text!r} is not a number of workers: the minimum must not be negative, nor above the maximum"
+        )
+    return WorkerLimits(minimum, maximum)
 
 
-class Scaler:
-    """Decides from time to time; it remembers since when fewer would do."""
+class Autoscaler:
+    """Decides from time to time; it remembers since when fewer workers would be enough."""
 
-    def __init__(self, per: int = PER, calm: float = CALM) -> None:
-        self._per = per
+    def __init__(self, lag_per_worker: int = LAG_PER_WORKER, calm: float = CALM_SECONDS) -> None:
+        self._lag_per_worker = lag_per_worker
         self._calm = calm
-        self._since: float | None = None
+        self._small_since: float | None = None
+        """Since when the lag has been small enough for fewer workers."""
 
-    def decide(self, now: float, lag: int | None, running: int, partitions: int, span: Span) -> int:
-        """Say how many there should be; ``lag`` None is not known, and changes nothing by itself."""
-        least, most = span.within(partitions)
-        inside = min(max(running, least), most)
-        if lag is None or inside != running:
-            self._since = None
-            return inside
-        if min(max(-(-lag // self._per), least), most) > running:
-            self._since = None
-            return min(max(-(-lag // self._per), least), most)
-        # Twice as many as are needed are kept: what comes next may be more than what came last.
-        if min(max(-(-2 * lag // self._per), least), most) >= running:
-            self._since = None
+    def decide(self, now: float, lag: int | None, running: int, partitions: int, limits: WorkerLimits) -> int:
+        """Return how many there should be; an unknown ``lag`` (None) changes nothing by itself."""
+        minimum, maximum = limits.within(partitions)
+        bounded = min(max(running, minimum), maximum)
+        if lag is None or bounded != running:
+            self._small_since = None
+            return bounded
+        needed = min(max(-(-lag // self._lag_per_worker), minimum), maximum)
+        if needed > running:
+            self._small_since = None
+            return needed
+        # Twice as many as are needed stay: the lag to come may be larger than the last one.
+        if min(max(-(-2 * lag // self._lag_per_worker), minimum), maximum) >= running:
+            self._small_since = None
             return running
-        if self._since is None:
-            self._since = now
-        if now - self._since < self._calm:
+        if self._small_since is None:
+            self._small_since = now
+        if now - self._small_since < self._calm:
             return running
-        self._since = now
+        self._small_since = now
         return running - 1

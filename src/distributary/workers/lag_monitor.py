@@ -1,4 +1,4 @@
-"""Reads from time to time how much work waits, in a thread of its own: Kafka may take long to answer."""
+"""Reads the lag of a consumer group at intervals, in a thread of its own: Kafka may take long to respond."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from distributary.kafka.topics import get_topic
 log = logging.getLogger(__name__)
 
 
-class Gauge:
-    """``lag`` is None until it is known, and while Kafka does not say."""
+class LagMonitor:
+    """``lag`` is None until it is known, and while Kafka is not responding."""
 
-    def __init__(self, cluster: Cluster, topic: str, group: str, *, earliest: bool, every: float) -> None:
+    def __init__(self, cluster: Cluster, topic: str, group: str, *, earliest: bool, interval: float) -> None:
         self.partitions = get_topic(cluster.admin, topic).partitions
         self.lag: int | None = None
         self._cluster = cluster
         self._topic = topic
         self._group = group
         self._earliest = earliest
-        self._every = every
+        self._interval = interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._stop.set()
 
     def _run(self) -> None:
-        silent = False
+        failing = False
         while True:
             try:
                 self._read()
-                silent = False
+                failing = False
             except DistributaryError as error:
                 self.lag = None
-                if not silent:
-                    log.warning("how much waits is not known: %s", error)
-                silent = True
-            if self._stop.wait(self._every):
+                if not failing:
+                    log.warning("cannot read the lag: %s", error)
+                failing = True
+            if self._stop.wait(self._interval):
                 return
 
     def _read(self) -> None:

@@ -1,17 +1,15 @@
-"""``distributary worker run``: checks, then looks after a crew until it is told to stop."""
+"""``distributary worker run``: checks the request, then runs a pool until it is stopped."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
 import signal
 import socket
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 
@@ -22,130 +20,150 @@ from distributary.kafka.outgoing_record import ensure_dead_letter_topic
 from distributary.kafka.topics import get_topic
 from distributary.stack.processes import birth
 from distributary.workers import pool_state
-from distributary.workers.autoscaler import Scaler, Span
-from distributary.workers.function_loader import load_function, look_here
-from distributary.workers.lag_monitor import Gauge
-from distributary.workers.worker_pool import TICK, Crew
-from distributary.workers.worker_spec import Spec
+from distributary.workers.autoscaler import Autoscaler, WorkerLimits
+from distributary.workers.lag_monitor import LagMonitor
+from distributary.workers.pool_state import PoolState
+from distributary.workers.record_handler import add_cwd_to_path, load_function
+from distributary.workers.worker_pool import STEP_SECONDS, WorkerPool
+from distributary.workers.worker_process import WorkerSpec
 
-EVERY = 1.0
-"""How often the lag is read, in seconds."""
+LAG_SECONDS = 1.0
+"""How often the lag is read."""
 GRACE = 30.0
-"""How long workers may take to finish what is in hand, in seconds."""
+"""Seconds that workers may take to complete the records that they have."""
 
 
-def run(
+def run_workers(
     cluster: Cluster,
-    spec: Spec,
-    span: Span,
-    scaler: Scaler,
+    spec: WorkerSpec,
+    limits: WorkerLimits,
+    autoscaler: Autoscaler,
     data_dir: Path,
     name: str,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     convention: str | None,
     force: bool = False,
     grace: float = GRACE,
-) -> pool_state.CrewState:
-    """Work until SIGINT or SIGTERM, and say what was done.
+) -> PoolState:
+    """Work until SIGINT or SIGTERM, and return what was done.
 
     ``convention`` is ``naming.groups``; ``force`` skips it, and the check for members of other applications.
     Raises BadFunction, TopicMissing, NameRefused, GroupBusy, WorkerBusy, WorkerFailed.
     """
-    look_here()
+    add_cwd_to_path()
     load_function(spec.function)
     for topic in filter(None, (spec.topic, spec.to)):
         get_topic(cluster.admin, topic)
     if not force and (note := group_admin.check_group_free(cluster, spec.group, spec.client_id, convention)):
-        say(f"note: {note}")
+        report(f"note: {note}")
     ensure_dead_letter_topic(cluster.admin, spec.dead_letters)
     spec = msgspec.structs.replace(spec, owner=_owner(data_dir, name))
-    own = _claim(data_dir, name, spec, span)
-    gauge = Gauge(cluster, spec.topic, spec.group, earliest=spec.start == "earliest", every=EVERY)
-    most = span.most
-    if most > gauge.partitions:
-        say(
-            f"{spec.topic} has {gauge.partitions} partitions: more workers than that would have nothing to do"
-        )
-    crew = Crew(spec, scaler, gauge, span, say)
+    state = _claim(data_dir, name, spec, limits)
+    lag = LagMonitor(cluster, spec.topic, spec.group, earliest=spec.start == "earliest", interval=LAG_SECONDS)
     try:
-        with _stopped() as stop:
-            _look_after(crew, gauge, own, data_dir, stop)
-            say(f"stopping: {crew.workers} workers finish what they have in hand (Ctrl-C again: at once)")
-            crew.drain()
-            _wait(crew, stop, grace, say)
+        if limits.maximum > lag.partitions:
+            report(f"{spec.topic} has {lag.partitions} partitions: more workers would have nothing to do")
+        asyncio.run(_run_pool(spec, limits, autoscaler, lag, state, data_dir, report, grace))
     finally:
-        crew.kill()
-        gauge.stop()
-        pool_state.forget(data_dir, name)
-    _note(own, crew, gauge)
-    return own
+        lag.stop()
+        pool_state.remove_files(data_dir, name)
+    return state
 
 
-def _look_after(
-    crew: Crew, gauge: Gauge, own: pool_state.CrewState, data_dir: Path, stop: threading.Event
+async def _run_pool(
+    spec: WorkerSpec,
+    limits: WorkerLimits,
+    autoscaler: Autoscaler,
+    lag: LagMonitor,
+    state: PoolState,
+    data_dir: Path,
+    report: Callable[[str], None],
+    grace: float,
 ) -> None:
-    told = None
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    pool = WorkerPool(spec, autoscaler, lag, limits, report)
+    try:
+        await _scale_until(stop, pool, lag, state, data_dir)
+        report(f"stopping: {pool.workers} workers complete their records (Ctrl-C again: stop at once)")
+        pool.drain()
+        stop.clear()
+        await _wait_until_drained(stop, pool, grace, report)
+    finally:
+        await pool.kill()
+        _describe(state, pool, lag)
+
+
+async def _scale_until(
+    stop: asyncio.Event, pool: WorkerPool, lag: LagMonitor, state: PoolState, data_dir: Path
+) -> None:
+    written = None
     while not stop.is_set():
-        wish = pool_state.asked(data_dir, own.name)
-        if wish is not None and wish.id != own.wish:
-            own.wish, own.least, own.most = wish.id, wish.least, wish.most
-            crew.span = Span(wish.least, wish.most)
-        crew.step()
-        _note(own, crew, gauge)
-        if (now := msgspec.json.encode(own)) != told:
-            pool_state.write_state(data_dir, own)
-            told = now
-        stop.wait(TICK)
+        request = pool_state.requested_scale(data_dir, state.name)
+        if request is not None and request.id != state.request:
+            state.request, state.minimum, state.maximum = request.id, request.minimum, request.maximum
+            pool.limits = state.limits
+        pool.step()
+        _describe(state, pool, lag)
+        if (current := msgspec.json.encode(state)) != written:
+            pool_state.write_state(data_dir, state)
+            written = current
+        await _wait(stop, STEP_SECONDS)
 
 
-def _note(own: pool_state.CrewState, crew: Crew, gauge: Gauge) -> None:
-    own.workers, own.wanted, own.partitions, own.lag = crew.workers, crew.wanted, gauge.partitions, gauge.lag
-    own.done, own.dead, own.restarts = crew.done, crew.dead, crew.restarts
-
-
-def _wait(crew: Crew, stop: threading.Event, grace: float, say: Callable[[str], None]) -> None:
-    stop.clear()
-    deadline = time.monotonic() + grace
-    while crew.finishing:
-        crew.step()
-        if stop.wait(TICK / 4) or time.monotonic() > deadline:
-            say(f"{crew.finishing} workers are ended; what they had in hand is read again")
+async def _wait_until_drained(
+    stop: asyncio.Event, pool: WorkerPool, grace: float, report: Callable[[str], None]
+) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + grace
+    while pool.finishing:
+        pool.step()
+        await _wait(stop, STEP_SECONDS / 4)
+        if stop.is_set() or loop.time() > deadline:
+            report(f"{pool.finishing} workers are killed; their records are read again")
             return
 
 
-@contextlib.contextmanager
-def _stopped() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set."""
-    stop = threading.Event()
-
-    def heard(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {one: signal.signal(one, heard) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
 
 
-def _claim(data_dir: Path, name: str, spec: Spec, span: Span) -> pool_state.CrewState:
-    for one in pool_state.crews(data_dir):
+def _describe(state: PoolState, pool: WorkerPool, lag: LagMonitor) -> None:
+    state.workers, state.target, state.partitions, state.lag = (
+        pool.workers,
+        pool.target,
+        lag.partitions,
+        lag.lag,
+    )
+    state.done, state.dead, state.restarts = pool.done, pool.dead, pool.restarts
+
+
+def _claim(data_dir: Path, name: str, spec: WorkerSpec, limits: WorkerLimits) -> PoolState:
+    for one in pool_state.running_pools(data_dir):
         if one.name == name:
             raise WorkerBusy(
                 f"worker {name!r} runs already (pid {one.pid})",
-                hint=f"Change it with: distributary worker scale {name} N, or give this one another --name",
+                hint=f"Scale it with: distributary worker scale {name} N, or give this one another --name",
             )
-    pool_state.forget(data_dir, name)
-    own = pool_state.CrewState(
-        name, os.getpid(), birth(os.getpid()), spec.function, spec.topic, spec.group, span.least, span.most
+    pool_state.remove_files(data_dir, name)
+    state = PoolState(
+        name=name,
+        pid=os.getpid(),
+        birth=birth(os.getpid()),
+        function=spec.function,
+        topic=spec.topic,
+        group=spec.group,
+        minimum=limits.minimum,
+        maximum=limits.maximum,
     )
-    pool_state.write_state(data_dir, own)
-    return own
+    pool_state.write_state(data_dir, state)
+    return state
 
 
 def _owner(data_dir: Path, name: str) -> str:
-    """Tells crews of one group on several machines apart, the same after a restart."""
-    place = f"{socket.gethostname()} {data_dir.absolute()} {name}"
-    return hashlib.sha256(place.encode()).hexdigest()[:12]
+    """Identifies a pool among those of one group on several machines, the same after a restart."""
+    pool = f"{socket.gethostname()} {data_dir.absolute()} {name}"
+    return hashlib.sha256(pool.encode()).hexdigest()[:12]

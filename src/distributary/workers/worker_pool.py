@@ -1,210 +1,214 @@
-"""The supervisor of a crew: starts workers, starts them again, and lets go of those that are not needed."""
+"""A pool of worker processes: as many as the autoscaler decides, each kept running by a process keeper."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+import itertools
 import json
 import logging
-import subprocess
+import os
 import sys
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
 from distributary.errors import WorkerFailed
-from distributary.workers.autoscaler import Scaler, Span
-from distributary.workers.worker_spec import BAD, Spec
+from distributary.stack.component import Component, Event, EventKind, Launch
+from distributary.stack.process_keeper import Keeper, Policy
+from distributary.stack.stack_file import Phase
+from distributary.workers.autoscaler import Autoscaler, WorkerLimits
+from distributary.workers.worker_process import WorkerSpec
 
 log = logging.getLogger(__name__)
 
-TICK = 0.2
-STEADY = 20.0
-"""A worker that ran for so many seconds is started again at once when it dies."""
-LONGEST = 30.0
-"""The longest pause before one is started again."""
-FIRST_FAILURES = 5
-"""How often the first worker may fail, in a row and before it did anything, until that is all."""
+STEP_SECONDS = 0.2
+"""The pause between two steps of a pool."""
+POLICY = Policy(immediate=0, first=0.5, longest=30.0, healthy=20.0, attempts=5)
+"""A worker that did something, or ran for 20 s, is restarted at once. If none ever did anything, five failed
+starts in a row of one are the end of the pool."""
 
 
-class Need(Protocol):
-    """What is known of the work."""
+class Lag(Protocol):
+    """What is known of the records to process."""
 
     lag: int | None
     partitions: int
 
 
-@dataclass
-class Member:
-    """A place in the crew, and the process in it."""
-
-    slot: int
-    process: subprocess.Popen[bytes]
-    began: float
-    done: int = 0
-    dead: int = 0
-    leaving: bool = False
-    tellings: threading.Thread | None = None
-
-
-class Crew:
-    """For one thread. Ends are by `drain`, or by `kill`."""
+class PoolWorker:
+    """One worker of a pool: its processes, one after the other, and how many records they did."""
 
     def __init__(
-        self, spec: Spec, scaler: Scaler, need: Need, span: Span, say: Callable[[str], None]
+        self,
+        slot: int,
+        mark: str,
+        spec: WorkerSpec,
+        proven: Callable[[], bool],
+        report: Callable[[str], None],
     ) -> None:
-        self.span = span
-        self.wanted = 0
-        self._spec = spec
-        self._scaler = scaler
-        self._need = need
-        self._say = say
-        self._members: dict[int, Member] = {}
-        self._leaving: list[Member] = []
-        self._again: dict[int, float] = {}
-        """Places whose process died: when the next is started."""
-        self._failures: dict[int, int] = {}
-        """How often in a row that was soon."""
-        self._gone_done = self._gone_dead = 0
-        self.restarts = 0
-        """Workers that died and were started again."""
-        self._stopping = False
-
-    @property
-    def workers(self) -> int:
-        """How many run now."""
-        return len(self._members)
+        """``mark`` is of this worker alone. ``proven``: whether any worker has done something."""
+        self.slot = slot
+        self._spec = msgspec.json.encode(msgspec.structs.replace(spec, slot=slot)) + b"\n"
+        self._report = report
+        self._done = self._dead = 0
+        """Of the present process."""
+        self._earlier_done = self._earlier_dead = 0
+        component = Component(
+            name=f"worker {slot}",
+            log=None,
+            launch=self._launch,
+            take_line=self._take_line,
+            useful=lambda: self._done > 0,
+            proven=proven,
+        )
+        self.keeper = Keeper(component, mark, self._on_event, lambda: None, POLICY)
+        self.keeper.start()
 
     @property
     def done(self) -> int:
         """Records that were done."""
-        return self._gone_done + sum(one.done for one in (*self._members.values(), *self._leaving))
+        return self._earlier_done + self._done
 
     @property
     def dead(self) -> int:
         """Records of them that became dead letters."""
-        return self._gone_dead + sum(one.dead for one in (*self._members.values(), *self._leaving))
+        return self._earlier_dead + self._dead
 
-    def step(self) -> None:
-        """Look after the crew once; raises WorkerFailed when it cannot work."""
-        now = time.monotonic()
-        self._bury(now)
-        if self._stopping:
-            return
-        filled = len(self._members) + len(self._again)
-        wanted = self._scaler.decide(now, self._need.lag, filled, self._need.partitions, self.span)
-        if wanted != self.wanted:
-            waits = "lag not known" if self._need.lag is None else f"lag {self._need.lag:,}"
-            self._say(f"{wanted} workers ({waits}, {self._need.partitions} partitions)")
-            self.wanted = wanted
-        for slot in [slot for slot in (*self._again, *self._members) if slot >= wanted]:
-            self._again.pop(slot, None)
-            if slot in self._members:
-                self._let_go(self._members.pop(slot))
-        for slot in range(wanted):
-            if slot not in self._members and now >= self._again.get(slot, 0.0):
-                self._again.pop(slot, None)
-                self._members[slot] = self._start(slot)
+    @property
+    def running(self) -> bool:
+        """Whether a process runs now, rather than waiting for a restart."""
+        return self.keeper.state.pid is not None
 
-    def drain(self) -> None:
-        """Let all finish what is in hand; go on with `step` until `workers` and `finishing` are 0."""
-        self._stopping = True
-        for member in self._members.values():
-            self._let_go(member)
-        self._members.clear()
-        self._again.clear()
+    def _launch(self) -> Launch:
+        self._earlier_done, self._earlier_dead = self.done, self.dead
+        self._done = self._dead = 0
+        argv = [sys.executable, "-m", "distributary.workers"]
+        # Files that the user's function creates are the user's affair.
+        return Launch(argv=argv, env=dict(os.environ), stdin=self._spec, private=False)
+
+    def _take_line(self, line: bytes) -> bool:
+        try:
+            progress = json.loads(line)
+            self._done, self._dead = int(progress["done"]), int(progress["dead"])
+        except (ValueError, KeyError, TypeError):
+            log.debug("a worker printed %r", line)
+        return True
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind == EventKind.DIED:
+            self._report(f"{event.component} {event.message}")
+
+
+class WorkerPool:
+    """For one event loop: call `step` again and again. It ends by `drain`, or by `kill`."""
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        autoscaler: Autoscaler,
+        lag: Lag,
+        limits: WorkerLimits,
+        report: Callable[[str], None],
+    ) -> None:
+        self.limits = limits
+        self.target = 0
+        """How many workers there should be."""
+        self._spec = spec
+        self._autoscaler = autoscaler
+        self._lag = lag
+        self._report = report
+        self._workers: dict[int, PoolWorker] = {}
+        """By slot."""
+        self._stopping: dict[asyncio.Task[None], PoolWorker] = {}
+        """Workers that complete the records that they have."""
+        self._stopped_done = self._stopped_dead = self._stopped_restarts = 0
+        self._serials = itertools.count()
+        self._draining = False
+
+    @property
+    def workers(self) -> int:
+        """How many run now."""
+        return sum(one.running for one in self._workers.values())
 
     @property
     def finishing(self) -> int:
-        """How many finish what is in hand."""
-        return len(self._leaving)
+        """How many complete the records that they have, and then end."""
+        return len(self._stopping)
 
-    def kill(self) -> None:
-        """End all at once; what they had in hand is read again by the next."""
-        self._stopping = True
-        for member in (*self._members.values(), *self._leaving):
-            member.process.kill()
-            member.process.wait()
-        self._members.clear()
-        self._leaving.clear()
+    @property
+    def done(self) -> int:
+        """Records that were done."""
+        return self._stopped_done + sum(one.done for one in self._all())
 
-    def _start(self, slot: int) -> Member:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "distributary.workers"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # a Ctrl-C of the terminal is for us alone
-        )
-        member = Member(slot, process, time.monotonic())
-        assert process.stdin is not None
-        try:
-            process.stdin.write(msgspec.json.encode(msgspec.structs.replace(self._spec, slot=slot)) + b"\n")
-            process.stdin.flush()
-        except BrokenPipeError:  # it is dead already, which is seen soon
-            log.debug("worker %d ended before it began", slot)
-        member.tellings = threading.Thread(target=_hear, args=(member,), daemon=True)
-        member.tellings.start()
-        return member
+    @property
+    def dead(self) -> int:
+        """Records of them that became dead letters."""
+        return self._stopped_dead + sum(one.dead for one in self._all())
 
-    def _let_go(self, member: Member) -> None:
-        member.leaving = True
-        _close(member)
-        self._leaving.append(member)
+    @property
+    def restarts(self) -> int:
+        """Workers that died and were restarted."""
+        return self._stopped_restarts + sum(one.keeper.state.restarts for one in self._all())
 
-    def _bury(self, now: float) -> None:
-        """Take note of processes that ended."""
-        for member in [one for one in self._leaving if one.process.poll() is not None]:
-            self._leaving.remove(member)
-            self._count(member)
-        for slot, member in list(self._members.items()):
-            status = member.process.poll()
-            if status is None:
-                continue
-            del self._members[slot]
-            self._count(member)
-            self._fall(slot, member, status, now)
+    def step(self) -> None:
+        """Start and stop workers as the lag requires; raises WorkerFailed when one cannot work."""
+        for task in [one for one in self._stopping if one.done()]:
+            self._count(self._stopping.pop(task))
+        if self._draining:
+            return
+        for worker in self._workers.values():
+            if worker.keeper.state.state == Phase.FAILED:
+                raise WorkerFailed(
+                    f"worker {worker.slot} of group {self._spec.group} cannot work "
+                    f"({worker.keeper.state.error})",
+                    hint="Its errors are printed above",
+                )
+        lag, partitions = self._lag.lag, self._lag.partitions
+        target = self._autoscaler.decide(time.monotonic(), lag, len(self._workers), partitions, self.limits)
+        if target != self.target:
+            shown = "lag unknown" if lag is None else f"lag {lag:,}"
+            self._report(f"{target} workers ({shown}, {partitions} partitions)")
+            self.target = target
+        for slot in [slot for slot in self._workers if slot >= target]:
+            self._stop(self._workers.pop(slot))
+        for slot in range(target):
+            if slot not in self._workers:
+                self._workers[slot] = self._start(slot)
 
-    def _fall(self, slot: int, member: Member, status: int, now: float) -> None:
-        steady = now - member.began >= STEADY or member.done > 0
-        failures = self._failures[slot] = 0 if steady else self._failures.get(slot, 0) + 1
-        if status == BAD or (failures >= FIRST_FAILURES and not self.done):
-            raise WorkerFailed(
-                f"worker {slot} of group {self._spec.group} cannot work ({_ended(status)})",
-                hint="What it said is above",
-            )
-        pause = min(0.25 * 2.0**failures, LONGEST) if failures else 0.0
-        self.restarts += 1
-        self._again[slot] = now + pause
-        self._say(f"worker {slot} ended ({_ended(status)}); another is started in {pause:g} s")
+    def drain(self) -> None:
+        """Let all complete the records that they have; call `step` until ``finishing`` is 0."""
+        self._draining = True
+        for worker in self._workers.values():
+            self._stop(worker)
+        self._workers.clear()
 
-    def _count(self, member: Member) -> None:
-        if member.tellings is not None:
-            member.tellings.join(1.0)
-        self._gone_done += member.done
-        self._gone_dead += member.dead
-        _close(member)
+    async def kill(self) -> None:
+        """End all at once; the records that they had are read again by others."""
+        self._draining = True
+        workers = list(self._all())
+        for task in self._stopping:
+            task.cancel()
+        await asyncio.gather(*self._stopping, return_exceptions=True)
+        await asyncio.gather(*(one.keeper.stop(0.0) for one in workers), return_exceptions=True)
+        for worker in workers:
+            self._count(worker)
+        self._workers.clear()
+        self._stopping.clear()
 
+    def _all(self) -> list[PoolWorker]:
+        return [*self._workers.values(), *self._stopping.values()]
 
-def _hear(member: Member) -> None:
-    assert member.process.stdout is not None
-    with member.process.stdout as out:
-        for line in out:
-            try:
-                told = json.loads(line)
-                member.done, member.dead = int(told["done"]), int(told["dead"])
-            except (ValueError, KeyError, TypeError):
-                log.debug("a worker said %r", line)
+    def _start(self, slot: int) -> PoolWorker:
+        # A worker that is still finishing may have the same slot, so the slot alone does not mark a process.
+        mark = f"workers-{os.getpid()}-{next(self._serials)}"
+        return PoolWorker(slot, mark, self._spec, lambda: self.done > 0, self._report)
 
+    def _stop(self, worker: PoolWorker) -> None:
+        self._stopping[asyncio.create_task(worker.keeper.stop())] = worker
 
-def _close(member: Member) -> None:
-    """End a worker's input: it finishes what is in hand."""
-    if member.process.stdin is not None and not member.process.stdin.closed:
-        with contextlib.suppress(BrokenPipeError):
-            member.process.stdin.close()
-
-
-def _ended(status: int) -> str:
-    return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+    def _count(self, worker: PoolWorker) -> None:
+        self._stopped_done += worker.done
+        self._stopped_dead += worker.dead
+        self._stopped_restarts += worker.keeper.state.restarts

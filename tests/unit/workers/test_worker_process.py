@@ -1,16 +1,23 @@
-"""What a worker is told, as its clients' configurations."""
+"""What a worker is to do, as the configurations of its clients."""
 
 from __future__ import annotations
 
 import msgspec
 
 from distributary.client.configuration import read_configuration
-from distributary.workers.worker_spec import Spec
+from distributary.workers.worker_process import WorkerSpec
 
-SPEC = Spec("m:f", "shop.orders", "shop.charge", {"bootstrap.servers": "h:1"}, slot=2, owner="o")
+SPEC = WorkerSpec(
+    function="m:f",
+    topic="shop.orders",
+    group="shop.charge",
+    properties={"bootstrap.servers": "h:1"},
+    slot=2,
+    owner="o",
+)
 
 
-def test_at_least_once_has_one_record_in_hand() -> None:
+def test_at_least_once_reads_one_record_at_a_time() -> None:
     consumer = read_configuration(SPEC.consumer(), "consumer")
     assert consumer.ours["max.poll.records"] == 1
     assert consumer.librdkafka["enable.auto.commit"] == "false"
@@ -19,11 +26,11 @@ def test_at_least_once_has_one_record_in_hand() -> None:
     assert read_configuration(SPEC.producer(), "producer").ours["producer.type"] == "async"
 
 
-def test_exactly_once_has_a_transactional_id_of_its_place() -> None:
+def test_transactional_id_is_that_of_the_slot() -> None:
     spec = msgspec.structs.replace(SPEC, exactly_once=True)
     producer = read_configuration(spec.producer(), "producer")
     assert producer.librdkafka["transactional.id"] == "shop.charge.o.2"
 
 
-def test_it_goes_through_a_pipe() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(SPEC), type=Spec) == SPEC
+def test_spec_survives_json() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(SPEC), type=WorkerSpec) == SPEC

@@ -41,7 +41,7 @@ def slow(record):
 """
 
 
-class Crew:
+class Pool:
     """``distributary worker run`` in a folder of its own."""
 
     def __init__(self, stack: RunningStack, folder: Path, partitions: int) -> None:
@@ -56,7 +56,7 @@ class Crew:
         self.process: subprocess.Popen[str] | None = None
 
     def start(self, function: str, *words: str) -> subprocess.Popen[str]:
-        argv = ["run", f"functions:{function}", "--topic", self.topic, "--to", self.to, "--name", "crew"]
+        argv = ["run", f"functions:{function}", "--topic", self.topic, "--to", self.to, "--name", "pool"]
         servers = self.stack.config.kafka.bootstrap_servers
         self.process = subprocess.Popen(
             [
@@ -91,7 +91,7 @@ class Crew:
         return json.loads(done.stdout)
 
     def state(self) -> dict[str, Any]:
-        path = self.folder / "data" / "workers" / "crew.json"
+        path = self.folder / "data" / "workers" / "pool.json"
         return json.loads(path.read_text()) if path.exists() else {}
 
     def until(self, ready: Callable[[dict[str, Any]], bool], limit: float = 40.0) -> dict[str, Any]:
@@ -132,89 +132,93 @@ class Crew:
 
 
 @pytest.fixture
-def make_crew(stack: RunningStack, tmp_path: Path) -> Iterator[Callable[[int], Crew]]:
-    made: list[Crew] = []
+def make_pool(stack: RunningStack, tmp_path: Path) -> Iterator[Callable[[int], Pool]]:
+    made: list[Pool] = []
 
-    def make(partitions: int) -> Crew:
-        made.append(Crew(stack, tmp_path, partitions))
+    def make(partitions: int) -> Pool:
+        made.append(Pool(stack, tmp_path, partitions))
         return made[-1]
 
     yield make
     admin = stack.admin()
-    for crew in made:
-        if crew.process is not None:
-            crew.process.kill()
-            crew.process.communicate()
-        for name in (crew.topic, crew.to, f"{crew.topic}.dead-letters"):
+    for pool in made:
+        if pool.process is not None:
+            pool.process.kill()
+            pool.process.communicate()
+        for name in (pool.topic, pool.to, f"{pool.topic}.dead-letters"):
             delete_topic(admin, name)
 
 
-def test_killed_workers_lose_nothing_and_with_exactly_once_repeat_nothing(
-    make_crew: Callable[[int], Crew],
+def test_killed_workers_lose_nothing_and_repeat_nothing_with_exactly_once(
+    make_pool: Callable[[int], Pool],
 ) -> None:
-    crew, count = make_crew(4), 1_000
-    crew.produce(count)
-    crew.start("double", "--exactly-once", "--min", "2", "--max", "2", "--batch", "40")
+    pool, count = make_pool(4), 1_000
+    pool.produce(count)
+    pool.start("double", "--exactly-once", "--min", "2", "--max", "2", "--batch", "40")
     for killed in range(2):
         enough = 150 * (killed + 1)
-        crew.until(lambda said, n=enough: said.get("done", 0) > n and len(crew.workers()) == 2)  # type: ignore[misc]
-        crew.workers()[killed % 2].kill()
-        crew.until(lambda said, n=killed: said["restarts"] > n)  # type: ignore[misc]
-    crew.produce(count)
-    written = crew.written(lambda found: len(found) >= 2 * count)
+        pool.until(lambda said, n=enough: said.get("done", 0) > n and len(pool.workers()) == 2)  # type: ignore[misc]
+        pool.workers()[killed % 2].kill()
+        pool.until(lambda said, n=killed: said["restarts"] > n)  # type: ignore[misc]
+    pool.produce(count)
+    written = pool.written(lambda found: len(found) >= 2 * count)
     values = Counter(json.loads(value)["n"] for value in written)
     assert values == Counter({2 * n: 2 for n in range(count)})
-    assert "killed by signal 9" in crew.stop()
-    assert crew.written(lambda found: len(found) > 2 * count, 1.0) == written, "nothing came twice"
+    assert "was killed by SIGKILL" in pool.stop()
+    assert pool.written(lambda found: len(found) > 2 * count, 1.0) == written, "nothing came twice"
 
 
-def test_scaling_by_lag_by_hand_and_a_supervisor_that_is_killed(make_crew: Callable[[int], Crew]) -> None:
-    crew, count = make_crew(3), 2_000
-    process = crew.start("double", "--lag-per-worker", "100", "--calm", "0.5")
-    crew.until(lambda said: said.get("workers") == 1 and said["lag"] == 0)
-    crew.produce(count)
-    crew.until(lambda said: said["workers"] == 3)
-    crew.until(lambda said: said["workers"] == 1 and said["done"] == count)
-    assert crew.ask("scale", "crew", "9")["workers"] == 3, "not more than partitions"
-    (shown,) = crew.ask("list")
+def test_pool_scales_by_lag_and_by_request_and_its_workers_end_with_it(
+    make_pool: Callable[[int], Pool],
+) -> None:
+    pool, count = make_pool(3), 2_000
+    process = pool.start("double", "--lag-per-worker", "100", "--calm", "0.5")
+    pool.until(lambda said: said.get("workers") == 1 and said["lag"] == 0)
+    pool.produce(count)
+    pool.until(lambda said: said["workers"] == 3)
+    pool.until(lambda said: said["workers"] == 1 and said["done"] == count)
+    assert pool.ask("scale", "pool", "9")["workers"] == 3, "not more than partitions"
+    (shown,) = pool.ask("list")
     assert (shown["min"], shown["max"], shown["workers"], shown["lag"]) == (9, 9, 3, 0)
-    workers = crew.workers()
+    workers = pool.workers()
     process.kill()
     process.communicate()
     _, left = psutil.wait_procs(workers, 20 * LIMIT)
-    assert not left, "workers that lost their supervisor end"
-    assert crew.ask("list") == []
-    crew.produce(count)
-    crew.start("double", "--min", "3")
-    values = Counter(json.loads(value)["n"] for value in crew.written(lambda found: len(found) >= 2 * count))
+    assert not left, "workers whose pool was killed end"
+    assert pool.ask("list") == []
+    pool.produce(count)
+    pool.start("double", "--min", "3")
+    values = Counter(json.loads(value)["n"] for value in pool.written(lambda found: len(found) >= 2 * count))
     assert set(values) == {2 * n for n in range(count)}
     assert min(values.values()) == 2, "none was lost"
-    assert crew.ask("stop", "crew") == {"stopped": "crew"}
+    assert pool.ask("stop", "pool") == {"stopped": "pool"}
 
 
-def test_dead_letters_and_a_stop_that_finishes_what_is_in_hand(make_crew: Callable[[int], Crew]) -> None:
-    crew = make_crew(1)
-    crew.stack.produce(crew.topic, [("a", b"one"), ("b", b"bad one"), ("c", b"two")])
-    crew.start("picky", "--retries", "1", "--backoff", "0.05")
-    crew.until(lambda said: said.get("done") == 3)
-    assert crew.written(lambda found: len(found) >= 2) == [b"ONE", b"TWO"]
-    (letter,) = crew.stack.read(f"{crew.topic}.dead-letters", 1)
+def test_pool_writes_dead_letters_and_completes_records_when_stopped(
+    make_pool: Callable[[int], Pool],
+) -> None:
+    pool = make_pool(1)
+    pool.stack.produce(pool.topic, [("a", b"one"), ("b", b"bad one"), ("c", b"two")])
+    pool.start("picky", "--retries", "1", "--backoff", "0.05")
+    pool.until(lambda said: said.get("done") == 3)
+    assert pool.written(lambda found: len(found) >= 2) == [b"ONE", b"TWO"]
+    (letter,) = pool.stack.read(f"{pool.topic}.dead-letters", 1)
     assert letter.value() == b"bad one"
     headers = dict(letter.headers() or ())
     assert headers["distributary-reason"] == b"ValueError: it is bad"
     assert (headers["distributary-partition"], headers["distributary-offset"]) == (b"0", b"1")
-    assert "3 records done, 1 of them dead letters" in crew.stop()
-    group = f"slow_{crew.topic}"
-    crew.start("slow", "--group", group)
-    crew.until(lambda said: said.get("done", 0) >= 1)
-    said = crew.stop()
-    assert crew.process is not None
-    assert crew.process.returncode == 0, said
+    assert "3 records done, 1 of them dead letters" in pool.stop()
+    group = f"slow_{pool.topic}"
+    pool.start("slow", "--group", group)
+    pool.until(lambda said: said.get("done", 0) >= 1)
+    said = pool.stop()
+    assert pool.process is not None
+    assert pool.process.returncode == 0, said
     assert f"note: group '{group}' does not follow the naming convention" in said
-    crew.start("slow", "--group", group)
-    crew.until(lambda said: said.get("lag") == 0)
-    crew.stop()
-    slow = [value for value in crew.written(lambda found: len(found) >= 5) if value.islower()]
+    pool.start("slow", "--group", group)
+    pool.until(lambda said: said.get("lag") == 0)
+    pool.stop()
+    slow = [value for value in pool.written(lambda found: len(found) >= 5) if value.islower()]
     assert slow == [b"one", b"bad one", b"two"], "each once: what was finished was committed"
 
 
@@ -227,14 +231,16 @@ def test_dead_letters_and_a_stop_that_finishes_what_is_in_hand(make_crew: Callab
         (("functions:double", "--topic", "TOPIC", "--group", "no"), "does not follow the convention [A-Z]+"),
     ],
 )
-def test_bad_input(make_crew: Callable[[int], Crew], words: tuple[str, ...], said: str) -> None:
-    crew = make_crew(1)
-    given = [word.replace("TOPIC", crew.topic) for word in words]
-    servers = crew.stack.config.kafka.bootstrap_servers
-    (crew.folder / "distributary.toml").write_text("[naming]\ngroups = '[A-Z]+'\n")
+def test_worker_run_refuses_bad_input(
+    make_pool: Callable[[int], Pool], words: tuple[str, ...], said: str
+) -> None:
+    pool = make_pool(1)
+    given = [word.replace("TOPIC", pool.topic) for word in words]
+    servers = pool.stack.config.kafka.bootstrap_servers
+    (pool.folder / "distributary.toml").write_text("[naming]\ngroups = '[A-Z]+'\n")
     done = subprocess.run(
         [sys.executable, "-m", "distributary.cli", "worker", "run", *given, "--bootstrap-server", servers],
-        cwd=crew.folder,
+        cwd=pool.folder,
         capture_output=True,
         text=True,
         timeout=60 * LIMIT,

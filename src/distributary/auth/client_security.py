@@ -53,7 +53,7 @@ class Trust:
         """Trust the stack with this data folder, if there is one, and what every client trusts."""
         try:
             state = json.loads((data_dir / "stack.json").read_bytes())
-            addresses = [one for part in state["parts"] for one in part["addresses"].values()]
+            addresses = [one for component in state["components"] for one in component["addresses"].values()]
             ports = {urlsplit(one).port or 0 for one in addresses if "://" in one}
             return cls(env, [str(file) for file in state["certificates"]], ports)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -49,7 +49,7 @@ def _of_stack(data_dir: Path) -> list[str]:
     try:
         state = json.loads((data_dir / "stack.json").read_bytes())
         os.kill(int(state["pid"]), 0)
-        found = [part["addresses"].get("websocket") for part in state["parts"]]
+        found = [component["addresses"].get("websocket") for component in state["components"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
     return list(dict.fromkeys(filter(None, found)))

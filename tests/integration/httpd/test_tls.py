@@ -355,7 +355,7 @@ async def test_a_stack_of_this_folder_is_known_by_its_certificate(folder: Path) 
     async with with_view(folder) as url:
         data = folder / ".distributary"
         data.mkdir()
-        said = '{"parts": [{"addresses": {"websocket": "%s"}}], "certificates": ["%s"]}'
+        said = '{"components": [{"addresses": {"websocket": "%s"}}], "certificates": ["%s"]}'
         (data / "stack.json").write_text(said % (url, folder / "server.pem"))
         await first_rows(url)
         (data / "stack.json").write_text(said % (url, folder / "client-ann.pem"))

@@ -56,7 +56,7 @@ def test_of_a_chain_only_the_servers_own_certificate_is_pinned(folder: Path) -> 
 
 def test_a_stack_is_known_by_its_certificate_at_its_own_ports_alone(folder: Path) -> None:
     parts = [{"addresses": {"http": "https://127.0.0.1:8080"}}, {"addresses": {"kafka": "127.0.0.1:9092"}}]
-    said = {"parts": parts, "certificates": [str(folder / "server.pem")]}
+    said = {"components": parts, "certificates": [str(folder / "server.pem")]}
     (folder / "stack.json").write_text(json.dumps(said))
     trust = Trust.of_stack(folder, {})
     ours, other = trust.context("https://localhost:8080/v1"), trust.context("https://127.0.0.1:8443")
@@ -65,7 +65,7 @@ def test_a_stack_is_known_by_its_certificate_at_its_own_ports_alone(folder: Path
     assert (ours.check_hostname, other.check_hostname) == (False, True)
 
 
-@pytest.mark.parametrize("text", [None, "", "{}", "[]", '{"parts": 1, "certificates": []}'])
+@pytest.mark.parametrize("text", [None, "", "{}", "[]", '{"components": 1, "certificates": []}'])
 def test_a_folder_without_a_stack_changes_nothing(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "stack.json").write_text(text)

@@ -42,11 +42,11 @@ async def test_a_control_api_that_is_not_there(tmp_path: Path) -> None:
 
 async def test_the_stack_of_the_folder_is_found(tmp_path: Path) -> None:
     parts = [{"name": "kafka", "addresses": {}}, {"name": "publisher", "addresses": {"websocket": ADDRESS}}]
-    (tmp_path / "stack.json").write_text(json.dumps({"pid": os.getpid(), "parts": parts}))
+    (tmp_path / "stack.json").write_text(json.dumps({"pid": os.getpid(), "components": parts}))
     assert await find_publishers(None, None, {}, tmp_path) == [ADDRESS]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"pid":999999999,"parts":[]}', '{"pid":"x"}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"pid":999999999,"components":[]}', '{"pid":"x"}'])
 async def test_a_dead_or_broken_file_is_passed_over(tmp_path: Path, text: str) -> None:
     (tmp_path / "stack.json").write_text(text)
     assert await find_publishers(None, None, {}, tmp_path) == [DEFAULT]

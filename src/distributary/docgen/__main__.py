@@ -1,4 +1,4 @@
-"""``python -m distributary.docgen``: write the reference pages, or with ``--check`` say which differ."""
+"""``python -m distributary.docgen``: write the reference pages, or with ``--check`` report which differ."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Give 0 when all pages are written (or equal), 1 when ``--check`` finds one that differs."""
+    """Return 0 when all pages are written (or up to date), 1 when ``--check`` finds one that differs."""
     parser = argparse.ArgumentParser("python -m distributary.docgen", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a page differs")
     parser.add_argument(
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         except OSError as error:
-            print(f"{file}: cannot be written: {error.strerror}", file=sys.stderr)
+            print(f"cannot write {file}: {error.strerror}", file=sys.stderr)
             return 1
         print(f"wrote {file}")
     return status

@@ -9,14 +9,14 @@ _INTRO = f"""\
 
 <!-- Made by `python -m distributary.docgen` from src/distributary/control/alarms.py. Do not edit. -->
 
-What needs somebody's attention has a name, a `subject` (the part, view or address it is about), a `since`, a
-`text` with the figure, and a `hint` that says what to do. It is the same list in `distributary status` (with
-`--check` the exit status is 1 when there is any), in `GET /v1/status`, in `GET /readyz` (503 when one is
-an error) and, as `distributary_alarm`, in `GET /metrics`.
+An alarm has a name, a `subject` (the component, view or address that it is about), a `since`, a `text` with
+the figure, and a `hint` that says what to do. The same list is in `distributary status` (with `--check` the
+exit status is 1 if there are any), in `GET /v1/status`, in `GET /readyz` (503 if one of them is an error)
+and, as `distributary_alarm`, in `GET /metrics`.
 
-The control API looks at Kafka, the store, the supervisor and the heartbeats once a second. A lag is Kafka's
-end offsets less the store's marks, never what a process said of itself. An alarm is gone with the first look
-that does not raise it; that something was restarted is told for {alarms.HOLD:.0f} s.
+The control API checks Kafka, the store, the supervisor and the heartbeats once a second. Lag is the
+difference between Kafka's end offsets and the store's marks, not what a process reports. An alarm ends with
+the first check that does not raise it; a restart is reported for {alarms.HOLD:.0f} s.
 
 | name | severity | what it means |
 |---|---|---|
@@ -24,9 +24,9 @@ that does not raise it; that something was restarted is told for {alarms.HOLD:.0
 
 _LIMITS = f"""
 - A process is silent after {alarms.SILENT:.0f} s without a heartbeat.
-- A view stalls when records wait and none is folded for {alarms.STALLED:.0f} s; it is behind when the oldest
-  of them waits for {alarms.BEHIND:.0f} s.
-- A log is short when it reaches back less than {alarms.HORIZON:.0f} s at the present rate.
+- A view stalls when records are waiting and none is folded for {alarms.STALLED:.0f} s; it is behind when the
+  oldest of them has waited for {alarms.BEHIND:.0f} s.
+- A log is short when it covers less than {alarms.HORIZON:.0f} s at the current rate.
 - A store is nearly full at {alarms.FULL:.0%} of `maxmemory`.
 - A disk is nearly full with less than {alarms.ROOM >> 20} MiB left.
 """

@@ -10,15 +10,16 @@ _INTRO = """\
 
 <!-- Made by `python -m distributary.docgen` from src/distributary/errors.py. Do not edit. -->
 
-Every error has a message (what went wrong and where), a hint (what to do), a code that does not change,
-and says whether the same call may succeed later with nothing changed (*retry*). The command line prints
-message and hint; with `--json`, and in every reply of the control API, they come as one object:
+Every error has a message (what went wrong and where), a hint (what to do), a stable code, and a flag that
+says whether the same call may succeed later (*retry*). The command line prints message and hint; with
+`--json`, and in every response of the control API, the error is one object:
 
 ```json
 {"error": {"code": "view-building", "message": "…", "hint": "try again when it is live", "retry": true}}
 ```
 
-From Python each is a class of `distributary.errors`; catching a class catches those indented below it.
+In Python, each error is a class of `distributary.errors`; catching a class also catches those indented below
+it.
 
 | code | class | what it means | retry | HTTP status |
 |---|---|---|---|---|

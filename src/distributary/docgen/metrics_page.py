@@ -34,15 +34,15 @@ _INTRO = """\
 <!-- Made by `python -m distributary.docgen` from src/distributary/control/control_metrics.py and
      src/distributary/publisher/metrics.py. Do not edit. -->
 
-Prometheus text, at `/metrics` of the control API and of every publisher's HTTP port. A publisher's series
-are labelled with the `process` (its pid). Where `publisher.processes` is over 1 they share that port and the
-system picks one for each connection; whichever answers tells of all of them, as they said within the last 2
-seconds. Publishers of another machine are scraped there.
+In the Prometheus text format, at `/metrics` of the control API and of every publisher's HTTP port. A
+publisher's series have the label `process` (its pid). If `publisher.processes` is over 1, the processes share
+that port and the system chooses one for each connection; each responds with the metrics of all of them, at
+most 2 seconds old. Publishers on another machine are scraped there.
 """
 
 
 class Metric(NamedTuple):
-    """One metric of a part."""
+    """One metric of a server."""
 
     name: str
     kind: str
@@ -52,12 +52,12 @@ class Metric(NamedTuple):
 
 def page() -> str:
     """The whole page."""
-    parts = {"Control API": control(), "Publisher": publisher()}
-    return "\n".join([_INTRO, *(_table(title, describe(families)) for title, families in parts.items())])
+    servers = {"Control API": control(), "Publisher": publisher()}
+    return "\n".join([_INTRO, *(_table(title, describe(families)) for title, families in servers.items())])
 
 
 def control() -> list[Family]:
-    """What the control API prints of a stack with one view."""
+    """The families of a control API whose stack has one view."""
     store = MemoryStore()
     definition = Definition(View("odds", "odds"), Feed("odds", "odds"))
     store.writer.define("odds", definition.build, definition.text)
@@ -66,9 +66,9 @@ def control() -> list[Family]:
 
 
 async def _control(store: MemoryStore) -> list[Family]:
-    nothing: Any = None
+    unused: Any = None
     monitor = Monitor(Config(data_dir=Path("/nonexistent")), store.reader, _Kafka())
-    context = Context(Config(), store.reader, store.writer, nothing, monitor)
+    context = Context(Config(), store.reader, store.writer, unused, monitor)
     context.counts["GET /v1", "200"] += 1
     await monitor.look()
     return await control_metrics.families(context)
@@ -85,7 +85,7 @@ class _Kafka:
 
 
 def publisher() -> list[Family]:
-    """What a publisher prints that has served one view."""
+    """The families of a publisher that has served one view."""
     stats = Stats()
     stats.closed(SHUTDOWN.code)
     stats.latency("odds")

@@ -1,7 +1,7 @@
 """The page of all HTTP routes, from the tables of the three servers.
 
-What a route does is its handler's docstring; what to send and what comes back is in the table. A route that
-has neither is an error, so none is undocumented.
+What a route does is its handler's docstring; the request and the response are described in the table. A
+route that has neither is an error, so every route is documented.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _INTRO = """\
 <!-- Made by `python -m distributary.docgen` from the routes of src/distributary/control/control_app.py,
      src/distributary/publisher/http/http_server.py and src/distributary/gateway/. Do not edit. -->
 
-Three parts of a stack speak HTTP: the control API (port 8080 unless it is taken), each publisher (port
-8001) and the gateway (port 8082). `distributary up` prints their addresses. Bodies are JSON. Every error is
-one object, `{"error": {"code", "message", "hint", "retry"}}`: see [errors](errors.md); those of the gateway
-are `{"error_code", "message"}`, as its clients expect. A browser page of another site is refused (403)
-unless `control.origins` names it. Where [permission](../how-to/permission.md) is on, every address but the
-open ones needs a token or an API key: 401 without one that counts, 403 where it does not allow what is asked.
+Three components of a stack have an HTTP API: the control API (port 8080 unless it is taken), each publisher
+(port 8001) and the gateway (port 8082). `distributary up` prints their addresses. Bodies are JSON. Every
+error is one object, `{"error": {"code", "message", "hint", "retry"}}`: see [errors](errors.md); those of the
+gateway are `{"error_code", "message"}`, as its clients expect. A browser page of another site gets 403
+unless `control.origins` lists it. If [authorization](../how-to/permission.md) is on, every route but the open
+ones requires a token or an API key: 401 without a valid one, 403 if it does not allow the request.
 """
 
 _GATEWAY = """\
 ## Gateway
 
-How to use it: [Kafka over HTTP](../how-to/kafka-over-http.md), [schemas](../how-to/schemas.md). An address
-takes the parameters and fields that are listed with it; others are refused by name (400).
+How to use it: [Kafka over HTTP](../how-to/kafka-over-http.md), [schemas](../how-to/schemas.md). A
+route accepts the parameters and fields that are listed with it; others are refused by name (400).
 """
 
 
@@ -51,7 +51,7 @@ def page() -> str:
 
 
 def publisher_server() -> HttpServer:
-    """A publisher's HTTP side, over an empty store."""
+    """A publisher's HTTP server, with an empty store."""
     stats = Stats()
     hub = Hub(MemoryStore().reader, ttl=60, hold_bytes=1, stats=stats)
     return HttpServer(hub, Publisher(), stats, "1")
@@ -73,5 +73,5 @@ def _entry(name: str, docstring: str | None, doc: str) -> str:
     about = about[:1].upper() + about[1:]
     text = " ".join(part for part in (about, doc) if part)
     if not text:
-        raise LookupError(f"{name} is not described: give its handler a docstring, or its route a doc")
+        raise LookupError(f"{name} is not documented: give its handler a docstring, or its route a doc")
     return f"### `{name}`\n\n{text}\n"

@@ -15,26 +15,26 @@ _INTRO = """\
 
 <!-- Made by `python -m distributary.docgen` from src/distributary/config/. Do not edit. -->
 
-Distributary reads one file, `distributary.toml`: the one that `--config` names, else the one that
-`DISTRIBUTARY_CONFIG` names, else the one in the working folder. `distributary config` checks it and
-prints every setting in force with where it came from.
+Distributary reads one file, `distributary.toml`: the one given by `--config`, else the one given by
+`DISTRIBUTARY_CONFIG`, else the one in the working folder. `distributary config` checks it and prints
+every setting with its source.
 
 The smallest useful file:
 
 ```toml
 {example}```
 
-- Every setting can also be given by its environment variable, which wins over the file. Feeds and views
-  are described in the file; a variable changes one of their keys, the name being in upper case with
+- Every setting can also be given by its environment variable, which overrides the file. Feeds and views
+  are defined in the file; a variable changes one of their keys. It contains the name in upper case, with
   `-` and `.` as `_`: `DISTRIBUTARY_VIEWS_ODDS_TTL`.
-- A variable that begins with `DISTRIBUTARY_` and matches no setting is an error, and so is an unknown key.
-  Not settings, and left alone: {others}.
-- Durations are seconds (`30`) or texts: `"500 ms"`, `"30 s"`, `"5 minutes"`, `"1h"`, `"2 days"`. Where
-  there may be none, `"never"`.
-- Sizes are bytes (`65536`) or texts: `"64k"`, `"1 MiB"`, `"2g"`. Units are powers of 1024.
-- In a variable, a list is separated by commas; a table is a JSON object or `name=value` pairs separated
-  by commas, and is added to the file's entry by entry.
-- Passwords in addresses, and properties whose name says that they are secret, are never printed.
+- An unknown key is an error, and so is a variable that begins with `DISTRIBUTARY_` and matches no setting.
+  These variables are not settings: {others}.
+- Durations are seconds (`30`) or strings: `"500 ms"`, `"30 s"`, `"5 minutes"`, `"1h"`, `"2 days"`. Where
+  a setting has no limit, `"never"`.
+- Sizes are bytes (`65536`) or strings: `"64k"`, `"1 MiB"`, `"2g"`. Units are powers of 1024.
+- In a variable, the items of a list are separated by commas. A table is a JSON object, or `name=value`
+  pairs separated by commas; its entries are added to those of the file.
+- Passwords in addresses and secret properties are never printed.
 """
 
 _TITLES = {"": "The top of the file", **{name: f"[[{name}]]" for name in ITEMS}}
@@ -53,10 +53,10 @@ def page() -> str:
 def _about(section: str) -> str:
     cls: type[Section] | None = SECTIONS.get(section)
     about = {
-        "topics": "What is asked of records on their way in, whichever part of the stack writes them: the\n"
-        "gateway, a publisher for its subscribers, `distributary produce`.",
+        "topics": "Which records a topic accepts, whichever component writes them: the gateway, a publisher\n"
+        "for its subscribers, `distributary produce`.",
         "feeds": "Where records come from: a Kafka topic and how to read it.",
-        "views": "What is kept of a feed, row by row. `key`, `select`, `where` and `time` are Spark SQL\n"
+        "views": "Rows that are computed from a feed. `key`, `select`, `where` and `time` are Spark SQL\n"
         "over the fields of the value and over `record_key`, `record_timestamp`, `record_headers`,\n"
         "`record_partition` and `record_offset`.",
     }.get(section, (cls.__doc__ or "") if cls else "")

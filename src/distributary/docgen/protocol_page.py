@@ -94,7 +94,8 @@ A command that sets one of these fields is refused with code 108, too:
 - A `subscribe` with a `token` gets what both that token and the connection allow, until the token expires;
   `sub_refresh` sends a new one. Without authorization, both commands succeed and change nothing.
 - A `subscribe` with `recover`, `epoch` and `offset` gets `recovered: true` with exactly the missed changes
-  and the data `{{"op": "resumed", "tier": "log"}}` (or `"replay"`: [tiers](../explanation/positions.md#tiers)),
+  and the data `{{"op": "resumed", "tier": "log"}}` (or `"replay"`,
+  see [tiers](../explanation/positions.md#tiers)),
   or `recovered: false` with a snapshot; with `flag` 2 it gets error 112 instead of the latter.
 - A `subscribe` whose `data` has `from`, a position (`"epoch:seq"`) or a time (ISO 8601 or ms), gets the same
   replies; `from` is ignored with `recover`.

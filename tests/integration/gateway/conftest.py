@@ -1,4 +1,4 @@
-"""Gateways of a test's own, in its event loop, on the shared Kafka."""
+"""Gateways of one test, in its event loop, on the shared Kafka."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Start = Callable[..., Awaitable[str]]
 
 @pytest.fixture
 def settings(stack: RunningStack) -> Config:
-    """A configuration with a schemas topic of the test's own, and groups that are quick."""
+    """A configuration with a separate schemas topic, and groups that rebalance quickly."""
     Calls.own = stack.own
     gateway = replace(
         stack.config.gateway, schemas_topic=f"schemas-{uuid.uuid4().hex[:10]}", poll_timeout=0.5
     )
-    # Members of a group hear at their next heartbeat that it shares anew, every 3 s unless it is said.
+    # Members of a group learn of a rebalance at their next heartbeat, by default every 3 s.
     kafka = replace(
         stack.config.kafka, properties={"heartbeat.interval.ms": "200", "fetch.max.wait.ms": "100"}
     )
@@ -36,7 +36,7 @@ def settings(stack: RunningStack) -> Config:
 
 @pytest.fixture
 async def start(settings: Config) -> AsyncIterator[Start]:
-    """Start a gateway (settings of ``[gateway]`` as keywords) and give its address."""
+    """Start a gateway (settings of ``[gateway]`` as keywords) and return its address."""
     listeners: list[Listener] = []
 
     async def one(config: Config | None = None, **more: Any) -> str:

@@ -1,4 +1,4 @@
-"""What one user may take of a gateway: its consumers, its processor time, and the memory of what it reads."""
+"""Limits of one user of a gateway: consumers, processor time, and memory of what is read."""
 
 from __future__ import annotations
 
@@ -41,51 +41,51 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def test_consumers_of_one_user_are_bounded_instances_and_streams_together(
+async def test_instances_and_streams_of_one_user_have_one_limit(
     start: Start, settings: Config, http: aiohttp.ClientSession, topic: str
 ) -> None:
     limits = Limits(consumers_per_user=3, connections_per_user=1)
     url = await start(replace(settings, auth=AUTH, limits=limits), instance_timeout=2.0)
     call = Calls(url, http)
 
-    def shown(user: str) -> dict[str, str]:
+    def headers_of(user: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {token_of(user, topic)}"}
 
     async def status() -> int:
-        async with http.get(f"{url}/v1/topics/{topic}/stream", headers=shown("ann")) as reply:
+        async with http.get(f"{url}/v1/topics/{topic}/stream", headers=headers_of("ann")) as reply:
             if reply.status != 200:
                 assert (await reply.json())["error_code"] == 42901
             return reply.status
 
-    async with http.get(f"{url}/v1/topics/{topic}/stream", headers=shown("ann")) as stream:
+    async with http.get(f"{url}/v1/topics/{topic}/stream", headers=headers_of("ann")) as stream:
         assert stream.status == 200
-        assert await status() == 429, "a stream is a connection, of which there may be one"
-        made = [await call("POST", "/consumers/ann", {}, **shown("ann")) for _ in range(2)]
-        refused = await call("POST", "/consumers/ann", {}, **shown("ann"))
+        assert await status() == 429, "a stream is a connection, and the limit is one"
+        made = [await call("POST", "/consumers/ann", {}, **headers_of("ann")) for _ in range(2)]
+        refused = await call("POST", "/consumers/ann", {}, **headers_of("ann"))
         assert (refused.status, refused.code) == (429, 42901)
         assert "3 consumer instances and topic streams of one user" in refused.body["message"]
-        taken = await call("POST", "/consumers/bob", {"name": "one"}, **shown("bob"))
-        assert taken.status == 200, "others are not counted with her"
+        taken = await call("POST", "/consumers/bob", {"name": "one"}, **headers_of("bob"))
+        assert taken.status == 200, "users have separate limits"
         for _ in range(5):
-            again = await call("POST", "/consumers/bob", {"name": "one"}, **shown("bob"))
-            assert again.code == 40902, "what could not be made takes nothing"
-        assert (await call("DELETE", made[0].body["base_uri"], **shown("ann"))).status == 204
+            again = await call("POST", "/consumers/bob", {"name": "one"}, **headers_of("bob"))
+            assert again.code == 40902, "a failed creation does not count"
+        assert (await call("DELETE", made[0].body["base_uri"], **headers_of("ann"))).status == 204
         await eventually(
-            lambda: call("POST", "/consumers/ann", {}, **shown("ann")), lambda made: made.status == 200
+            lambda: call("POST", "/consumers/ann", {}, **headers_of("ann")), lambda made: made.status == 200
         )
-    # Two instances are closed since nobody uses them, and the stream's client went.
+    # Two instances are closed because they are unused, and the stream's client is gone.
     await eventually(status, lambda found: found == 200)
     for _ in range(2):
-        assert (await call("POST", "/consumers/bob", {}, **shown("bob"))).status == 200
+        assert (await call("POST", "/consumers/bob", {}, **headers_of("bob"))).status == 200
 
 
-async def test_stream_of_a_user_who_took_too_much_processor_time_waits_and_others_do_not(
+async def test_stream_of_user_over_the_cpu_limit_waits_and_others_do_not(
     start: Start, settings: Config, http: aiohttp.ClientSession, topic: str, stack: RunningStack
 ) -> None:
     count = 20_000
     stack.produce(topic, [(None, {"n": n, "text": "x" * 50}) for n in range(count)], partition=0)
     url = await start(replace(settings, auth=AUTH, limits=Limits(cpu_ms_per_user=0)))
-    come = {"ann": 0, "bob": 0}
+    received = {"ann": 0, "bob": 0}
 
     async def read(user: str, **limits: int) -> None:
         headers = {"Authorization": f"Bearer {token_of(user, topic, **limits)}"}
@@ -93,38 +93,38 @@ async def test_stream_of_a_user_who_took_too_much_processor_time_waits_and_other
         async with http.get(f"{url}/v1/topics/{topic}/stream", headers=headers, params=params) as reply:
             assert reply.status == 200
             async for line in reply.content:
-                come[user] += line.startswith(b"data: ") and b'"offset"' in line
-                if come[user] == count:
+                received[user] += line.startswith(b"data: ") and b'"offset"' in line
+                if received[user] == count:
                     return
 
     slow = asyncio.create_task(read("ann", cpu_ms=10))
-    await until(lambda: come["ann"])
+    await until(lambda: received["ann"])
     await read("bob")
-    assert 0 < come["ann"] < count
+    assert 0 < received["ann"] < count
     slow.cancel()
     await asyncio.gather(slow, return_exceptions=True)
 
 
-def test_instance_holds_a_bounded_number_of_bytes_and_loses_none(stack: RunningStack, topic: str) -> None:
-    """Its client breaks its reads off, over and over, and then takes one record at a time."""
+def test_instance_buffers_a_limited_number_of_bytes_and_loses_none(stack: RunningStack, topic: str) -> None:
+    """Its client breaks off its reads again and again, then takes one record at a time."""
     count, large = 120, "x" * 500_000
     stack.produce(topic, [(None, {"n": n, "large": large}) for n in range(count)], partition=0)
     one = consumer_instance.ConsumerInstance(
         stack.config.kafka, topic, "one", consumer_instance.ConsumerOptions(offset_reset="earliest")
     )
     found: list[int] = []
-    nobody_waits = threading.Event()
+    cancelled = threading.Event()
     try:
         one.subscribe([topic])
         most, since = 0, time.monotonic()
-        # librdkafka pauses for a second when it has read ahead as much as it may.
+        # librdkafka pauses for a second when its own buffer is full.
         while not most or time.monotonic() - since < 2.5:
-            one.fetch(0.2, nobody_waits)
-            if (held := sum(map(consumer_instance.message_size, one.pending))) > most:
-                most, since = held, time.monotonic()
+            one.fetch(0.2, cancelled)
+            if (buffered := sum(map(consumer_instance.message_size, one.pending))) > most:
+                most, since = buffered, time.monotonic()
         assert 10 << 20 <= most < 20 << 20
         while len(found) < count:
-            one.fetch(5.0, nobody_waits)
+            one.fetch(5.0, cancelled)
             found += [json.loads(message.value() or b"")["n"] for message in one.peek(1)]
             one.take(1)
     finally:

@@ -1,4 +1,4 @@
-"""The how-to pages of the gateway, done as they say."""
+"""The commands of the gateway's how-to pages work as shown."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ CURL_TIMED_OUT = 28
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("page", ["docs/how-to/kafka-over-http.md", "docs/how-to/schemas.md"])
-async def test_a_page(page: str, url: str, stack: RunningStack, feeding: Feeding) -> None:
+async def test_commands_of_a_how_to_page_print_what_it_shows(
+    page: str, url: str, stack: RunningStack, feeding: Feeding
+) -> None:
     ensure_topic(stack.admin(), feeding.topic, 1)
 
-    def here(text: str) -> str:
-        """The page's topic and group are the test's own, and so is the gateway."""
+    def adapt(text: str) -> str:
+        """Use the topic, group and gateway of the test."""
         text = text.replace("bets", feeding.topic).replace("audit", f"{feeding.topic}-group")
         text = text.replace(".distributary/token", str(stack.config.data_dir / "token"))
         return text.replace("http://127.0.0.1:8082", url)
@@ -32,12 +34,12 @@ async def test_a_page(page: str, url: str, stack: RunningStack, feeding: Feeding
         if block.mark.startswith("run") or block.language == "python":
             command = ["bash", "-c"] if block.language == "sh" else [sys.executable, "-c"]
             process = await asyncio.create_subprocess_exec(
-                *command, here(block.text), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+                *command, adapt(block.text), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
             )
-            said, _ = await asyncio.wait_for(process.communicate(), 60 * LIMIT)
-            printed = said.decode()
+            output, _ = await asyncio.wait_for(process.communicate(), 60 * LIMIT)
+            printed = output.decode()
             assert process.returncode in (0, CURL_TIMED_OUT), f"{block.place}: {printed}"
             done += 1
         elif block.mark.startswith("shows"):
-            assert not missing(here(block.text), printed), f"{block.place}: {printed}"
+            assert not missing(adapt(block.text), printed), f"{block.place}: {printed}"
     assert done >= 2

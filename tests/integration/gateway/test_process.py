@@ -39,7 +39,7 @@ def env(stack: RunningStack, **more: str) -> dict[str, str]:
     }
 
 
-async def test_it_ends_soon_though_requests_wait(
+async def test_process_ends_soon_while_requests_wait(
     stack: RunningStack, feeding: Feeding, tmp_path: Path
 ) -> None:
     ensure_topic(stack.admin(), feeding.topic, 1)
@@ -66,7 +66,7 @@ async def test_it_ends_soon_though_requests_wait(
         stream.close()
 
 
-def test_the_command(stack: RunningStack, tmp_path: Path) -> None:
+def test_command_starts_a_gateway(stack: RunningStack, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "distributary.cli", "gateway"]
     port = str(free_port())
     with subprocess.Popen(
@@ -85,17 +85,17 @@ def test_the_command(stack: RunningStack, tmp_path: Path) -> None:
         assert process.wait(10 * LIMIT) == 0
 
 
-async def test_root_says_what_is_there(start: Start) -> None:
+async def test_root_lists_the_apis(start: Start) -> None:
     url = await start(advertised_url="https://kafka.example.com/rest")
     async with aiohttp.ClientSession() as http:
         for path in ("/", "/rest", "/rest/"):
             async with http.get(url + path, headers={"Accept": "*/*"}) as reply:
                 assert (reply.status, reply.content_type) == (200, "application/json")
                 text = await reply.text()
-                said = json.loads(text)
+                description = json.loads(text)
                 assert text.endswith("}\n")
-            assert (said["name"], said["version"]) == ("distributary gateway", __version__)
-            for api in said["apis"]:
+            assert (description["name"], description["version"]) == ("distributary gateway", __version__)
+            for api in description["apis"]:
                 assert (ROOT / api["docs"].partition("#")[0]).is_file(), api
                 assert {"name", "paths", "docs"} == set(api)
                 for address in api["paths"]:
@@ -103,18 +103,18 @@ async def test_root_says_what_is_there(start: Start) -> None:
                     assert served, address
 
 
-async def test_kafka_that_is_away_is_told_by_name(
+async def test_unreachable_kafka_is_reported_with_its_address(
     start: Start, settings: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metadata_client, "SECONDS", 0.5)
+    monkeypatch.setattr(metadata_client, "_TIMEOUT", 0.5)
     away = replace(settings, kafka=replace(settings.kafka, bootstrap_servers="127.0.0.1:1"))
     async with aiohttp.ClientSession() as http, http.get(f"{await start(away)}/brokers") as reply:
-        said = await reply.json()
-        assert (reply.status, said["error_code"]) == (500, 50003)
-        assert "127.0.0.1:1" in said["message"]
+        body = await reply.json()
+        assert (reply.status, body["error_code"]) == (500, 50003)
+        assert "127.0.0.1:1" in body["message"]
 
 
-def test_the_stack_has_one(stack: RunningStack) -> None:
-    """Asked by a plain client, as a script on the machine would."""
+def test_stack_starts_a_gateway(stack: RunningStack) -> None:
+    """It serves a plain client, such as a script on the machine."""
     with urllib.request.urlopen(f"{stack.addresses['gateway']}/brokers", timeout=20 * LIMIT) as reply:
         assert json.load(reply)["brokers"]

@@ -1,6 +1,6 @@
-"""Everything that the gateway takes has an effect, and everything else is refused by name.
+"""Everything that the gateway accepts has an effect, and everything else is rejected by name.
 
-What it takes is enumerated from the code; a parameter, field or setting that has no case fails.
+What it accepts is enumerated from the code; a parameter, field or setting without a case fails.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import aiohttp
 import pytest
 from confluent_kafka import TopicPartition
-from tests.integration.gateway import cases_proxy, cases_registry
-from tests.integration.gateway.cases import ODDS, World
+from tests.integration.gateway import proxy_field_cases, registry_field_cases
 from tests.integration.gateway.conftest import Start
+from tests.integration.gateway.field_cases import ODDS, GatewayUnderTest
 from tests.integration.gateway.rest_proxy.calls import JSON, Calls
 from tests.support.stack import Feeding, RunningStack
 
@@ -26,17 +26,17 @@ from distributary.kafka import librdkafka
 from distributary.kafka.topics import ensure_topic
 
 ROUTES = [(route.name, route.handler) for route in all_routes()]
-CASES = {**cases_registry.CASES, **cases_proxy.CASES}
+CASES = {**registry_field_cases.CASES, **proxy_field_cases.CASES}
 
 
-def name_of(handler: Any) -> str:
+def handler_name(handler: Any) -> str:
     return f"{handler.__module__.removeprefix('distributary.gateway.')}.{handler.__name__}"
 
 
-def declared() -> dict[str, set[str]]:
-    """Every name that has an effect, by where it is said."""
+def accepted_names() -> dict[str, set[str]]:
+    """Every name that has an effect, by the handler or object that accepts it."""
     found = {
-        name_of(handler): {*accepted_fields(handler).query, *accepted_fields(handler).body}
+        handler_name(handler): {*accepted_fields(handler).query, *accepted_fields(handler).body}
         for _, handler in ROUTES
     }
     parts = {
@@ -54,9 +54,9 @@ def declared() -> dict[str, set[str]]:
 
 
 @pytest.fixture
-async def world(
+async def gateway(
     start: Start, settings: Config, stack: RunningStack, feeding: Feeding
-) -> AsyncIterator[World]:
+) -> AsyncIterator[GatewayUnderTest]:
     topic, admin, log = feeding.topic, stack.admin(), settings.gateway.schemas_topic
     for name in (topic, f"{topic}-w"):
         ensure_topic(admin, name, 2)
@@ -67,9 +67,9 @@ async def world(
     consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
     consumer.close()
     async with aiohttp.ClientSession() as http:
-        world = World(Calls(await start(), http), http, stack)
-        world.names = {"topic": topic, "written": f"{topic}-w", "group": f"{topic}-group"}
-        await world.ask("PUT", "/config", {"compatibility": "NONE"})
+        gateway = GatewayUnderTest(Calls(await start(), http), http, stack)
+        gateway.names = {"topic": topic, "written": f"{topic}-w", "group": f"{topic}-group"}
+        await gateway.request("PUT", "/config", {"compatibility": "NONE"})
         ids = {}
         for subject, text in (
             ("a", '"int"'),
@@ -83,11 +83,11 @@ async def world(
             ("{written}-value", '"long"'),
             ("{written}-key", '"int"'),
         ):
-            made = await world.ask("POST", f"/subjects/{subject}/versions", {"schema": text})
+            made = await gateway.request("POST", f"/subjects/{subject}/versions", {"schema": text})
             ids[subject] = made.body["id"]
-        await world.ask("PUT", "/config/strict", {"compatibility": "BACKWARD"})
+        await gateway.request("PUT", "/config/strict", {"compatibility": "BACKWARD"})
         for path in ("/subjects/a/versions/2", "/subjects/b", "/subjects/h"):
-            assert (await world.ask("DELETE", path)).status == 200
+            assert (await gateway.request("DELETE", path)).status == 200
         producer = librdkafka.producer(stack.config.kafka)
         for at in range(3):  # as another registry writes them
             value = {"subject": f"r{at}", "version": 1, "id": 50 + at, "schema": '"a"', "deleted": at == 2}
@@ -95,21 +95,21 @@ async def world(
             key = {"keytype": "SCHEMA", "subject": f"r{at}", "version": 1, "magic": 1}
             producer.produce(log, json.dumps(value), json.dumps(key), 0)
         assert producer.flush(20) == 0
-        cluster = (await world.ask("GET", "/v3/clusters")).body["data"][0]["cluster_id"]
-        world.names |= {
+        cluster = (await gateway.request("GET", "/v3/clusters")).body["data"][0]["cluster_id"]
+        gateway.names |= {
             "cluster": cluster,
             "rec_id": str(ids["rec"]),
             "value_id": str(ids["{written}-value"]),
             "key_id": str(ids["{written}-key"]),
         }
-        yield world
+        yield gateway
 
 
-def test_every_name_has_a_case() -> None:
-    assert {name: set(cases) for name, cases in CASES.items()} == declared()
+def test_every_accepted_name_has_a_case() -> None:
+    assert {name: set(cases) for name, cases in CASES.items()} == accepted_names()
 
 
-async def test_every_name_has_an_effect(world: World) -> None:
+async def test_every_accepted_name_has_an_effect(gateway: GatewayUnderTest) -> None:
     failed: dict[str, str] = {}
     done: set[Any] = set()
     for where, cases in CASES.items():
@@ -117,16 +117,16 @@ async def test_every_name_has_an_effect(world: World) -> None:
             if case not in done:
                 done.add(case)
                 try:
-                    await case(world)
+                    await case(gateway)
                 except Exception as error:
                     failed[f"{where} {name}"] = f"{type(error).__name__} {error}"
     assert not failed, json.dumps(failed, indent=1)
 
 
-async def test_every_other_name_is_refused(world: World) -> None:
-    base = await world.instance()
+async def test_every_other_name_is_rejected(gateway: GatewayUnderTest) -> None:
+    base = await gateway.instance()
     group, name = base.split("/consumers/")[1].split("/instances/")
-    world.names |= {
+    gateway.names |= {
         "group": group,
         "instance": name,
         "subject": "d",
@@ -139,10 +139,10 @@ async def test_every_other_name_is_refused(world: World) -> None:
         fields: RequestFields = accepted_fields(handler)
         body: Any = {} if fields.body else None
         for odd in ("nonsense", *fields.ignored):
-            refused = await world.ask(method, f"{path}?{odd}=x", body)
+            refused = await gateway.request(method, f"{path}?{odd}=x", body)
             assert refused.status // 100 == 4, (address, odd, refused)
             assert odd in refused.body["message"], (address, odd, refused)
             if fields.body:
-                sent = await world.ask(method, path, {odd: "x"}, JSON)
+                sent = await gateway.request(method, path, {odd: "x"}, JSON)
                 assert sent.status // 100 == 4, (address, odd, sent)
                 assert odd in sent.body["message"], (address, odd, sent)

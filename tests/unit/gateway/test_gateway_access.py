@@ -1,4 +1,4 @@
-"""Who may do what at the gateway: every address has its need, and a token is asked for it."""
+"""The grants that the gateway's routes require."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_application_serves_the_routes_of_its_table() -> None:
     assert route_names(make_app(Config(), MemoryStore().reader)) == {route.name for route in all_routes()}
 
 
-def test_every_route_requires_what_fits_what_it_does() -> None:
+def test_route_requires_what_fits_its_method_and_path() -> None:
     for route in all_routes():
         name, requirement = route.name, route.requirement
         if "/consumers" in name:
@@ -63,7 +63,7 @@ def test_every_route_requires_what_fits_what_it_does() -> None:
         assert requirement is not Requirement.ADMIN, name
 
 
-async def test_without_a_token_only_health_answers(client: TestClient[Any, Any]) -> None:
+async def test_request_without_token_is_rejected_except_for_health(client: TestClient[Any, Any]) -> None:
     for route in all_routes():
         method = route.method
         path = route.path.replace("{topic}", "t").replace("{partition}", "0").replace("{id}", "1")
@@ -98,19 +98,19 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize(("method", "path", "claims"), FORBIDDEN, ids=str)
-async def test_token_that_does_not_name_it_is_refused(
+async def test_token_that_does_not_name_the_target_is_forbidden(
     client: TestClient[Any, Any], method: str, path: str, claims: dict[str, Any]
 ) -> None:
     reply = await client.request(method, path, headers=token(**claims))
     assert (reply.status, (await reply.json())["error_code"]) == (403, 40301)
 
 
-async def test_any_token_reads_what_is_nobodys(client: TestClient[Any, Any]) -> None:
+async def test_any_token_reads_schema_types(client: TestClient[Any, Any]) -> None:
     assert (await client.get("/schemas/types", headers=token())).status == 200
 
 
-async def test_instance_of_another_user_is_not_there(client: TestClient[Any, Any]) -> None:
-    """Both may join the group; what one of them was given to read is not the other's."""
+async def test_instance_of_another_user_is_not_found(client: TestClient[Any, Any]) -> None:
+    """Both may join the group, but each uses only its own instances."""
     ann, bob = (token(consume=True, groups=["g"]), bearer("bob", consume=True, groups=["g"]))
     made = await (await client.post("/consumers/g", headers=ann, json={"name": "i"})).json()
     assert made["instance_id"] == "i"
@@ -121,7 +121,7 @@ async def test_instance_of_another_user_is_not_there(client: TestClient[Any, Any
     assert (await client.delete(one, headers=ann)).status == 204
 
 
-async def test_open_gateway_serves_programs_and_lets_only_the_stacks_token_change_it(tmp_path: Path) -> None:
+async def test_open_gateway_accepts_changes_only_with_the_stacks_token(tmp_path: Path) -> None:
     config = Config(data_dir=tmp_path)
     shown = {"Authorization": f"Bearer {create_stack_token(tmp_path)}"}
     async with TestClient(TestServer(make_app(config, MemoryStore().reader))) as client:
@@ -138,7 +138,7 @@ async def test_open_gateway_serves_programs_and_lets_only_the_stacks_token_chang
             reply = await client.request(method, path)
             assert reply.status == 403, path
             assert "token" in (await reply.json())["message"]
-        # What is refused with the token is refused for another reason.
+        # With the token it is rejected for another reason.
         assert (await client.put("/config", headers=shown, data="{}")).status == 415
         assert (await client.get("/schemas/types")).status == 200
 
@@ -158,9 +158,7 @@ async def test_open_gateway_serves_programs_and_lets_only_the_stacks_token_chang
         (("_schemas",), "_schemas", True),
     ],
 )
-def test_topics_of_kafka_and_of_the_stack_are_for_admins(
-    names: tuple[str, ...], topic: str, good: bool
-) -> None:
+def test_internal_topics_require_an_admin(names: tuple[str, ...], topic: str, good: bool) -> None:
     check = requirement_check(CONFIG)
     for need in (Requirement.PRODUCE, Requirement.CONSUME):
         grant = Grant("ann", produce=names, consume=names)
@@ -172,7 +170,7 @@ def test_topics_of_kafka_and_of_the_stack_are_for_admins(
         check(Grant("root", operator=Operator.ADMIN), need, {"topic": topic})
 
 
-async def test_pages_of_other_sites_are_refused(client: TestClient[Any, Any]) -> None:
+async def test_request_of_another_site_is_rejected(client: TestClient[Any, Any]) -> None:
     for origin in ("https://evil.example.com", "https://page.example.com"):  # the latter may subscribe
         reply = await client.post("/topics/t", headers={"Origin": origin})
         assert (reply.status, (await reply.json())["error_code"]) == (403, 40301)
@@ -194,11 +192,11 @@ async def test_pages_of_other_sites_are_refused(client: TestClient[Any, Any]) ->
         ("http://k.example.com/a/b/", "/a/b"),
     ],
 )
-def test_the_prefix_is_that_of_the_advertised_address(url: str, prefix: str) -> None:
+def test_prefix_is_the_path_of_the_advertised_url(url: str, prefix: str) -> None:
     assert prefix_of(Config(gateway=Gateway(advertised_url=url))) == prefix
 
 
-async def test_a_prefix_opens_nothing() -> None:
+async def test_prefixed_path_requires_the_same_grants() -> None:
     config = Config(auth=AUTH, gateway=Gateway(advertised_url="http://k.example.com/rest"))
     async with TestClient(TestServer(make_app(config, MemoryStore().reader))) as client:
         for path in ("/rest/topics/_x", "/rest/rest/topics/_x", "/rest/brokers"):
@@ -210,7 +208,7 @@ async def test_a_prefix_opens_nothing() -> None:
             assert (await client.get(path)).status == 200, path
 
 
-async def test_audit_log_has_what_was_refused(tmp_path: Path) -> None:
+async def test_audit_log_has_rejected_requests(tmp_path: Path) -> None:
     config = replace(CONFIG, data_dir=tmp_path)
     async with TestClient(TestServer(make_app(config, MemoryStore().reader))) as client:
         await client.get("/schemas/types", headers=token())

@@ -1,1 +1,1 @@
-"""The schema registry: subjects, versions, ids and compatibility, kept in a compacted topic."""
+"""The schema registry: subjects, versions, ids and compatibility, stored in a compacted topic."""

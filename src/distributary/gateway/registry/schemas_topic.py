@@ -1,9 +1,9 @@
 """The schemas topic: read into a `SchemaCatalog` as it grows, and written by one gateway at a time.
 
-Several gateways agree without electing one: all write under the same transactional id. Who begins to write
-takes that id over, which ends the writing of whoever had it; then reads the topic to its end, decides by what
-stands there, and writes in a transaction. A decision made on less than the whole truth is therefore never
-committed: whoever knew more has taken the id, and the commit is refused.
+Several gateways agree without a leader: all write with the same transactional id. A gateway that starts to
+write takes over the id, which fences the previous writer; then it reads the topic to its end, decides by its
+contents, and writes in a transaction. So a decision on an outdated catalog is never committed: the gateway
+that wrote more has taken over the id, and Kafka rejects the commit.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _ATTEMPTS = 5
-_SECONDS = 15.0
-"""How long a read to the end, or one step of a transaction, may take."""
+_TIMEOUT = 15.0
+"""Seconds for reading to the end, or for one step of a transaction."""
 
 
 class SchemaLog:
@@ -45,12 +45,15 @@ class SchemaLog:
         self._kafka = kafka
         self._topic = topic
         self._producer: RecordProducer | None = None
-        self._writing = asyncio.Lock()
-        self._starting = asyncio.Lock()
-        self._reading: _Reading | None = None
+        """The writer with the transactional id; None until it is taken over (again)."""
+        self._write_lock = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
+        self._reader: _ReaderThread | None = None
         self._topic_id = ""
-        self._reached = 0
+        self._position = 0
+        """The offset up to which the catalog has the topic's records."""
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        """Callers that wait until a position is reached."""
 
     async def caught_up(self) -> SchemaCatalog:
         """Return the catalog once all that is in the topic now was applied.
@@ -60,100 +63,102 @@ class SchemaLog:
         await self._start()
         topic_id, end = await asyncio.to_thread(self._end)
         if topic_id != self._topic_id:
-            await self._begin_anew()
+            await self._restart()
         await self._read_to(end)
         return self.catalog
 
     async def _read_to(self, end: int) -> None:
         await self._start()  # the thread may have failed just now
-        if self._reached < end:
+        if self._position < end:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((end, done))
             try:
-                async with asyncio.timeout(_SECONDS):
+                async with asyncio.timeout(_TIMEOUT):
                     await done
             except TimeoutError:
-                raise self._silent("its end was not reached in time") from None
+                raise self._unavailable("its end was not reached in time") from None
 
     async def change(self, decide: Callable[[SchemaCatalog], tuple[T, list[Record]]]) -> T:
-        """Decide by the whole truth what to write, and write it.
+        """Decide by the current catalog what to write, and write it.
 
-        Gives what ``decide`` gave once the catalog holds its records. ``decide`` may be called again, with a
-        newer catalog; what it raises is raised here and nothing is written.
+        Returns what ``decide`` returned, once the catalog has its records. ``decide`` may be called again,
+        with a newer catalog; if it raises, nothing is written.
         """
-        async with self._writing:
-            trouble = ""
+        async with self._write_lock:
+            reason = ""
             for _ in range(_ATTEMPTS):
                 try:
                     if self._producer is None:
                         self._producer = await asyncio.to_thread(self._take_over)
                     producer = self._producer
-                    found, records = decide(await self.caught_up())
+                    result, records = decide(await self.caught_up())
                     if records:
-                        # Not to the end that Kafka names: a transaction counts there a moment after it
-                        # was committed. Once we read it, everybody does.
+                        # Not to the end offset of the partition: that includes a transaction only a moment
+                        # after its commit. Once we have read it, so can everyone.
                         await self._read_to(await asyncio.to_thread(self._write, producer, records))
-                    return found
+                    return result
                 except KafkaException as error:
-                    # Another gateway took the id over, or the outcome is not known: whoever takes it over
-                    # next first ends what was under way, and then sees what became of it.
+                    # Another gateway took over the id, or the outcome is unknown: the next take-over first
+                    # ends the open transaction, and then the topic shows its outcome.
                     self._producer = None
-                    trouble = error.args[0].str()
-            raise self._silent(trouble)
+                    reason = error.args[0].str()
+            raise self._unavailable(reason)
 
     async def close(self) -> None:
-        """End the thread; nothing is written any more."""
+        """End the thread; after that nothing is written."""
         await self._stop()
         self._producer = None
 
     async def _start(self) -> None:
-        """Read the topic on in a thread, unless one does: the first, or the one before, may have failed."""
-        async with self._starting:
-            if self._reading is None:
+        """Start the thread that reads the topic, unless it runs: the previous one may have failed."""
+        async with self._start_lock:
+            if self._reader is None:
                 self._topic_id = await asyncio.to_thread(self._ensure)
-                self._reading = _Reading()
-                self._reading.start(self._read, asyncio.get_running_loop(), self._reached)
+                self._reader = _ReaderThread()
+                self._reader.start(self._read, asyncio.get_running_loop(), self._position)
 
     async def _stop(self) -> None:
-        reading, self._reading = self._reading, None
-        if reading is not None:
-            await asyncio.to_thread(reading.stop)
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await asyncio.to_thread(reader.stop)
 
-    async def _begin_anew(self) -> None:
-        """Forget what was read: it is another topic under the same name, whose ids mean other schemas."""
-        log.warning("the schemas topic %s was made anew, and is read anew", self._topic)
+    async def _restart(self) -> None:
+        """Start from scratch: it is another topic of the same name, whose ids mean other schemas."""
+        log.warning(
+            "the schemas topic %s was deleted and created again; reading it from the start", self._topic
+        )
         await self._stop()
-        self.catalog, self._reached, self._producer = SchemaCatalog(), 0, None
+        self.catalog, self._position, self._producer = SchemaCatalog(), 0, None
         await self._start()
 
-    @functools.cache  # noqa: B019 - there is one for a process
+    @functools.cache  # noqa: B019 - there is one for each process
     def _admin(self) -> AdminClient:
         return librdkafka.admin(self._kafka)
 
     def _end(self) -> tuple[str, int]:
-        found = get_topic(self._admin(), self._topic)
-        return found.id, topic_offsets.end_offsets(self._admin(), self._topic, [0])[0]
+        topic = get_topic(self._admin(), self._topic)
+        return topic.id, topic_offsets.end_offsets(self._admin(), self._topic, [0])[0]
 
     def _ensure(self) -> str:
-        found = ensure_topic(self._admin(), self._topic, 1, {"cleanup.policy": "compact"})
+        topic = ensure_topic(self._admin(), self._topic, 1, {"cleanup.policy": "compact"})
         policy = topic_config(self._admin(), self._topic).get("cleanup.policy")
         if policy != "compact":
             raise TopicError(
                 f"the schemas topic {self._topic} has cleanup.policy = {policy}: schemas would be lost",
                 hint="Set it to compact, or name another topic in gateway.schemas_topic",
             )
-        return found.id
+        return topic.id
 
     def _take_over(self) -> RecordProducer:
         handle = librdkafka.producer(
             self._kafka,
             linger_ms=0,
             transactional_id=f"{self._topic}.writer",
-            transaction_timeout_ms=int(_SECONDS * 1000),
-            # Not longer than the transaction: librdkafka refuses it otherwise.
-            delivery_timeout_ms=int(_SECONDS * 1000),
+            transaction_timeout_ms=int(_TIMEOUT * 1000),
+            # librdkafka requires that this is not longer than the transaction.
+            delivery_timeout_ms=int(_TIMEOUT * 1000),
         )
-        handle.init_transactions(_SECONDS)
+        handle.init_transactions(_TIMEOUT)
         return RecordProducer(handle)
 
     def _write(self, producer: RecordProducer, records: list[Record]) -> int:
@@ -167,17 +172,17 @@ class SchemaLog:
         producer.handle.begin_transaction()
         for key, value in records:
             record = OutgoingRecord(self._topic, value, key, 0)
-            if not producer.queue_within(record, delivered, _SECONDS):
+            if not producer.queue_within(record, delivered, _TIMEOUT):
                 raise producer.error(KafkaError(KafkaError._QUEUE_FULL), record)
-        producer.handle.commit_transaction(_SECONDS)  # which waits for the delivery reports
+        producer.handle.commit_transaction(_TIMEOUT)  # which waits for the delivery reports
         return max(ends, default=0)
 
-    def _read(self, reading: _Reading, loop: asyncio.AbstractEventLoop, start: int) -> None:
-        """Read the topic on from an offset until it is to stop; runs in a thread."""
+    def _read(self, reader: _ReaderThread, loop: asyncio.AbstractEventLoop, start: int) -> None:
+        """Read the topic from an offset until it is stopped; runs in the reader's thread."""
 
-        def tell(call: Callable[..., None], what: object) -> None:
+        def post(call: Callable[..., None], argument: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop ended before us
-                loop.call_soon_threadsafe(call, reading, what)
+                loop.call_soon_threadsafe(call, reader, argument)
 
         consumer: Consumer | None = None
         try:
@@ -189,55 +194,55 @@ class SchemaLog:
                 auto_offset_reset="earliest",
             )
             consumer.assign([TopicPartition(self._topic, 0, start)])
-            while not reading.stopping.is_set():
+            while not reader.stopping.is_set():
                 first = consumer.poll(0.1)
                 if first is not None:
-                    tell(self._take, [first, *consumer.consume(1000, 0)])
+                    post(self._apply, [first, *consumer.consume(1000, 0)])
         except Exception as error:
-            tell(self._failed, error)
+            post(self._on_failure, error)
         finally:
             if consumer is not None:
                 _close(consumer)
 
-    def _failed(self, reading: _Reading, error: Exception) -> None:
-        """Tell those who wait; whoever comes next begins to read again."""
-        if reading is not self._reading:
+    def _on_failure(self, reader: _ReaderThread, error: Exception) -> None:
+        """Fail the waiting callers; the next caller starts a new reader."""
+        if reader is not self._reader:
             return
-        log.error("the schemas topic %s is not read any more: %s", self._topic, error)
-        self._reading = None
+        log.error("reading the schemas topic %s failed: %s", self._topic, error)
+        self._reader = None
         waiting, self._waiting = self._waiting, []
         for _, done in waiting:
             if not done.done():
-                done.set_exception(self._silent(str(error)))
+                done.set_exception(self._unavailable(str(error)))
 
-    def _take(self, reading: _Reading, messages: list[Message]) -> None:
-        if reading is not self._reading:
+    def _apply(self, reader: _ReaderThread, messages: list[Message]) -> None:
+        if reader is not self._reader:
             return
         for message in messages:
             error, offset = message.error(), message.offset()
             if error is None:
                 self.catalog.apply(message.key(), message.value())
-                self._reached = max(self._reached, (offset or 0) + 1)
+                self._position = max(self._position, (offset or 0) + 1)
             elif error.code() == KafkaError._PARTITION_EOF:
-                # Beyond the last record there may be marks of transactions, which no reader is given.
-                self._reached = max(self._reached, offset or 0)
+                # After the last record there may be transaction markers, which consumers do not return.
+                self._position = max(self._position, offset or 0)
             else:
-                log.warning("the schemas topic cannot be read: %s", error)
+                log.warning("cannot read the schemas topic: %s", error)
         waiting, self._waiting = self._waiting, []
         for end, done in waiting:
-            if self._reached < end:
+            if self._position < end:
                 self._waiting.append((end, done))
             elif not done.done():
                 done.set_result(None)
 
-    def _silent(self, why: str) -> KafkaUnavailable:
+    def _unavailable(self, reason: str) -> KafkaUnavailable:
         return KafkaUnavailable(
-            f"the schemas topic {self._topic} cannot be used now ({why})", hint="Try again in a moment"
+            f"the schemas topic {self._topic} is not available ({reason})", hint="Retry in a moment"
         )
 
 
-class _Reading:
-    """One thread that reads the topic; what an older one still tells does not count."""
+class _ReaderThread:
+    """The thread that reads the topic; what a stopped one still posts is ignored."""
 
     def __init__(self) -> None:
         self.stopping = threading.Event()

@@ -1,7 +1,7 @@
 """The records of the schemas topic, in the format of Confluent's registry. Pure.
 
-Confluent's registry writes more than is supported here. What a record has beyond a schema's text is kept and
-shown unchanged; subjects of other contexts, which have ids of their own, are left alone.
+Confluent's registry writes more than is supported here. What a record has beyond a schema's text is stored
+and shown unchanged; subjects of other contexts, which have ids of their own, are left alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A schemas topic that Confluent's registry wrote: read as it is meant, or left alone and said so."""
+"""A schemas topic that Confluent's registry wrote: interpreted as there, or ignored with a warning."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def schema(subject: str, version: int, id: int, document: Any, **more: Any) -> t
     return key("SCHEMA", subject=subject, version=version), value
 
 
-LOG: list[tuple[Any, Any]] = [
+RECORDS: list[tuple[Any, Any]] = [
     (key("NOOP"), None),
     (key("CONTEXT", tenant="default", context="."), {"tenant": "default", "context": "."}),
     (key("CONFIG"), {"compatibilityLevel": "FULL"}),
@@ -67,9 +67,9 @@ async def call(start: Start, settings: Config, stack: RunningStack, feeding: Fee
     topic = settings.gateway.schemas_topic
     ensure_topic(stack.admin(), topic, 1, {"cleanup.policy": "compact"})
     producer = librdkafka.producer(stack.config.kafka)
-    for pair in LOG:
-        where, said = (json.dumps(one).replace("TOPIC", feeding.topic) for one in pair)
-        producer.produce(topic, None if said == "null" else said, where, 0)
+    for pair in RECORDS:
+        record_key, value = (json.dumps(one).replace("TOPIC", feeding.topic) for one in pair)
+        producer.produce(topic, None if value == "null" else value, record_key, 0)
     assert producer.flush(20) == 0
     async with aiohttp.ClientSession() as http:
         yield Calls(await start(), http)
@@ -85,7 +85,9 @@ async def register(call: Calls, subject: str, text: str) -> Any:
     return reply.body["id"] if reply.status == 200 else reply.code
 
 
-async def test_subjects_ids_and_deletions(call: Calls, caplog: pytest.LogCaptureFixture) -> None:
+async def test_subjects_ids_and_deletions_are_interpreted(
+    call: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
         found = await get(call, "/subjects")
     live = ["back", "default", "frozen", "money", "plain", "proto", "ruled", "torn"]
@@ -94,7 +96,7 @@ async def test_subjects_ids_and_deletions(call: Calls, caplog: pytest.LogCapture
     assert await get(call, "/subjects/gone/versions") == 40401
     assert await get(call, "/subjects/back/versions") == [2]
     assert await get(call, "/subjects/back/versions?deletedOnly=true") == [1]
-    # Neither a context nor a record that repeats an id changes what an id means.
+    # Neither another context nor a record with a used id changes the meaning of an id.
     assert (await get(call, "/schemas/ids/1"))["schema"] == '"int"'
     assert (await get(call, "/schemas/ids/1?subject=plain"))["schema"] == '"int"'
     assert await get(call, "/schemas/ids/1?subject=:.staging:plain") == 42208
@@ -103,14 +105,14 @@ async def test_subjects_ids_and_deletions(call: Calls, caplog: pytest.LogCapture
     assert await get(call, "/subjects/:.:default/versions") == [1]
     assert await get(call, "/subjects?subjectPrefix=:*:de") == ["default"]
     assert await get(call, "/subjects?subjectPrefix=:.staging:") == 42208
-    for said in ("'.staging'", "'alias', 'normalize'", "its id 1 is taken"):
-        assert said in caplog.text
+    for warning in ("'.staging'", "'alias', 'normalize'", "its id 1 is taken"):
+        assert warning in caplog.text
     assert await get(call, "/config") == {"compatibilityLevel": "FULL"}
     assert await get(call, "/config/plain") == 40408
     assert await register(call, "new", '{"type": "fixed", "name": "f", "size": 4}') == 41
 
 
-async def test_what_another_registry_said_of_a_schema_is_shown(call: Calls, feeding: Feeding) -> None:
+async def test_foreign_fields_of_a_schema_are_shown(call: Calls, feeding: Feeding) -> None:
     shown = await get(call, f"/subjects/{feeding.topic}-value/versions/latest")
     assert (shown["references"], json.loads(shown["schema"])) == ([REFERENCE], BET)
     assert (await get(call, "/schemas/ids/6"))["references"] == [REFERENCE]
@@ -120,14 +122,12 @@ async def test_what_another_registry_said_of_a_schema_is_shown(call: Calls, feed
     assert (ruled["metadata"], ruled["ruleSet"]) == (METADATA, RULES)
     proto = await get(call, "/schemas/ids/8")
     assert (proto["schemaType"], proto["schema"]) == ("PROTOBUF", 'syntax = "proto3"; message M {}')
-    # A deletion keeps what the record said.
+    # A deletion keeps the other fields of the record.
     assert (await call("DELETE", "/subjects/ruled/versions/1")).body == 1
     assert (await get(call, "/subjects/ruled/versions/1?deleted=true"))["ruleSet"] == RULES
 
 
-async def test_what_cannot_be_done_here_is_refused(
-    call: Calls, stack: RunningStack, feeding: Feeding
-) -> None:
+async def test_unsupported_change_is_rejected(call: Calls, stack: RunningStack, feeding: Feeding) -> None:
     assert await register(call, "ruled", '"string"') == 42205
     assert await register(call, f"{feeding.topic}-value", json.dumps(MONEY)) == 409
     assert await register(call, "proto", '"int"') == 409
@@ -146,13 +146,11 @@ async def test_what_cannot_be_done_here_is_refused(
     assert (refused.code, "Money" in refused.body["message"]) == (42203, True)
 
 
-async def test_settings_of_another_registry_outlive_a_change(
-    call: Calls, settings: Config, stack: RunningStack
-) -> None:
+async def test_foreign_settings_survive_a_change(call: Calls, settings: Config, stack: RunningStack) -> None:
     assert (await call("PUT", "/config/plain", {"compatibility": "NONE"}, type=JSON)).status == 200
     assert await get(call, "/config/plain") == {"compatibilityLevel": "NONE"}
-    last = stack.read(settings.gateway.schemas_topic, len(LOG) + 1)[-1]
-    kept = {"subject": "plain", "alias": "other", "normalize": True, "compatibilityLevel": "NONE"}
+    last = stack.read(settings.gateway.schemas_topic, len(RECORDS) + 1)[-1]
+    expected = {"subject": "plain", "alias": "other", "normalize": True, "compatibilityLevel": "NONE"}
     assert schemas_topic_records.parse_record(last.key(), last.value()) == schemas_topic_records.Setting(
-        "CONFIG", "plain", kept
+        "CONFIG", "plain", expected
     )

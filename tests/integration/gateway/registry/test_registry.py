@@ -47,7 +47,7 @@ def avro(schema: Any) -> Schema:
 
 
 def as_admin(url: str) -> dict[str, str]:
-    """The settings of a client that may change the registry: the stack's token is its password."""
+    """Return the settings of a client that may change the registry: its password is the stack's token."""
     token = Calls.own["Authorization"].removeprefix("Bearer ")
     return {"url": url, "basic.auth.user.info": f"admin:{token}"}
 
@@ -58,7 +58,7 @@ def code(call: Any, *args: Any, **more: Any) -> tuple[int, int]:
     return caught.value.http_status_code, caught.value.error_code
 
 
-async def test_confluents_client_finds_all_it_knows(url: str) -> None:
+async def test_confluents_client_can_use_all_its_methods(url: str) -> None:
     def work() -> None:
         with SchemaRegistryClient(as_admin(url)) as client:
             first = client.register_schema("bets-value", avro(BET))
@@ -91,7 +91,7 @@ async def test_confluents_client_finds_all_it_knows(url: str) -> None:
     await asyncio.to_thread(work)
 
 
-async def test_what_goes_wrong_has_the_registrys_numbers(url: str) -> None:
+async def test_errors_have_the_codes_of_confluents_registry(url: str) -> None:
     def work() -> None:
         with SchemaRegistryClient(as_admin(url)) as client:
             assert code(client.get_versions, "nobody") == (404, 40401)
@@ -115,7 +115,7 @@ async def test_what_goes_wrong_has_the_registrys_numbers(url: str) -> None:
     await asyncio.to_thread(work)
 
 
-async def test_schema_in_other_words_is_the_same_schema(url: str) -> None:
+async def test_schemas_with_one_meaning_are_one_schema(url: str) -> None:
     short = {"type": "record", "name": "book.Bet", "fields": [{"name": "stake", "type": {"type": "long"}}]}
     long = {**short, "name": "Bet", "namespace": "book", "fields": [{"type": "long", "name": "stake"}]}
 
@@ -127,14 +127,14 @@ async def test_schema_in_other_words_is_the_same_schema(url: str) -> None:
             assert client.lookup_schema("written", avro(long)).version == 1
             assert json.loads(client.get_schema(first).schema_str) == short
             number = client.register_schema("normal", avro(BET), normalize_schemas=True)
-            kept = json.loads(client.get_schema(number).schema_str)
-            assert (kept["name"], "namespace" in kept) == ("book.Bet", False)
+            normalized = json.loads(client.get_schema(number).schema_str)
+            assert (normalized["name"], "namespace" in normalized) == ("book.Bet", False)
             assert client.lookup_schema("normal", avro(BET)).schema_id == number
 
     await asyncio.to_thread(work)
 
 
-async def test_what_a_schema_cannot_have_here_is_refused_by_name(url: str) -> None:
+async def test_unsupported_field_of_a_schema_is_rejected_by_name(url: str) -> None:
     metadata = Metadata(properties=MetadataProperties({"owner": "me"}), tags=None, sensitive=None)
 
     def work() -> None:
@@ -150,7 +150,7 @@ async def test_what_a_schema_cannot_have_here_is_refused_by_name(url: str) -> No
 
     await asyncio.to_thread(work)
     async with aiohttp.ClientSession() as http:
-        for path, body, said in [
+        for path, body, message in [
             ("/subjects/a/versions", {"schema": '"int"', "ruleSet": {"domainRules": []}}, "ruleSet"),
             ("/subjects/a/versions", {"schema": '"int"', "schematype": "JSON"}, '"schemaType"'),
             ("/subjects/a/versions?force=true", {"schema": '"int"'}, "force"),
@@ -158,10 +158,10 @@ async def test_what_a_schema_cannot_have_here_is_refused_by_name(url: str) -> No
         ]:
             async with http.post(url + path, json=body) as reply:
                 assert reply.status == 400
-                assert said in (await reply.json(content_type=None))["message"]
+                assert message in (await reply.json(content_type=None))["message"]
 
 
-async def test_lists_have_pages_and_tell_what_was_deleted(url: str) -> None:
+async def test_lists_have_pages_and_include_deleted_entries_on_request(url: str) -> None:
     def work() -> None:
         with SchemaRegistryClient(as_admin(url)) as client:
             client.set_compatibility(level="NONE")
@@ -206,7 +206,7 @@ async def test_lists_have_pages_and_tell_what_was_deleted(url: str) -> None:
                 assert reply.status == 400, path
 
 
-async def test_avro_serializers_of_two_versions_understand_each_other(url: str) -> None:
+async def test_avro_serializers_of_two_versions_read_each_other(url: str) -> None:
     def work() -> None:
         with SchemaRegistryClient(as_admin(url)) as client:
             context = SerializationContext("bets", MessageField.VALUE)
@@ -224,7 +224,7 @@ async def test_avro_serializers_of_two_versions_understand_each_other(url: str) 
     await asyncio.to_thread(work)
 
 
-async def test_json_serializers_too(url: str) -> None:
+async def test_json_serializers_read_each_other(url: str) -> None:
     def work() -> None:
         with SchemaRegistryClient(as_admin(url)) as client:
             context = SerializationContext("prices", MessageField.VALUE)
@@ -241,7 +241,7 @@ async def test_json_serializers_too(url: str) -> None:
     await asyncio.to_thread(work)
 
 
-async def test_a_restart_loses_none_and_gateways_agree(start: Start) -> None:
+async def test_concurrent_gateways_agree_on_ids_also_after_a_restart(start: Start) -> None:
     one, other = await start(), await start()
     async with aiohttp.ClientSession() as http:
 
@@ -252,20 +252,20 @@ async def test_a_restart_loses_none_and_gateways_agree(start: Start) -> None:
                 found: int = (await reply.json())["id"]
                 return found
 
-        # Both write at once, the same and different schemas: an id means one schema, whoever gave it.
-        asked = [(one if at % 2 else other, f"s{at}", f"f{at % 5}") for at in range(10)]
-        ids = await asyncio.gather(*(register(*each) for each in asked))
+        # Both write at once, the same and different schemas: an id means one schema, whoever assigned it.
+        requests = [(one if at % 2 else other, f"s{at}", f"f{at % 5}") for at in range(10)]
+        ids = await asyncio.gather(*(register(*each) for each in requests))
         assert sorted(set(ids)) == [1, 2, 3, 4, 5]
-        assert len({(found, name) for found, (_, _, name) in zip(ids, asked, strict=True)}) == 5
+        assert len({(found, name) for found, (_, _, name) in zip(ids, requests, strict=True)}) == 5
         third = await start()
         for url in (one, other, third):
-            for found, (_, subject, name) in zip(ids, asked, strict=True):
+            for found, (_, subject, name) in zip(ids, requests, strict=True):
                 async with http.get(f"{url}/subjects/{subject}/versions/latest") as reply:
-                    said = await reply.json()
-                assert (said["id"], json.loads(said["schema"])["name"]) == (found, name)
+                    found_body = await reply.json()
+                assert (found_body["id"], json.loads(found_body["schema"])["name"]) == (found, name)
 
 
-async def test_an_id_is_not_given_again_after_a_schema_is_gone(start: Start) -> None:
+async def test_id_of_a_deleted_schema_is_not_assigned_again(start: Start) -> None:
     url = await start()
     async with aiohttp.ClientSession() as http:
         async with http.post(f"{url}/subjects/a/versions", json={"schema": '"int"'}) as reply:
@@ -294,14 +294,14 @@ REGISTRY = "application/vnd.schemaregistry.v1+json"
         ("application/vnd.kafka.v2+json", None),
     ],
 )
-async def test_replies_are_of_a_type_that_is_accepted(url: str, accept: str, type: str | None) -> None:
+async def test_response_has_an_accepted_type(url: str, accept: str, type: str | None) -> None:
     async with aiohttp.ClientSession() as http:
         body = {"schema": '"int"'}
         async with http.post(f"{url}/subjects/s/versions", json=body, headers={"Accept": accept}) as reply:
-            said = await reply.json(content_type=None)
-            assert (reply.status, said.get("error_code")) == ((200, None) if type else (406, 406))
+            found_body = await reply.json(content_type=None)
+            assert (reply.status, found_body.get("error_code")) == ((200, None) if type else (406, 406))
             assert type is None or reply.headers["Content-Type"] == type
-        # Nothing is registered for one that could not be answered.
+        # A request whose response would have no accepted type registers nothing.
         async with http.get(f"{url}/subjects") as reply:
             assert await reply.json(content_type=None) == (["s"] if type else [])
 
@@ -317,7 +317,7 @@ async def test_replies_are_of_a_type_that_is_accepted(url: str, accept: str, typ
         ("text/plain", 415),
     ],
 )
-async def test_bodies_of_another_type_are_refused(url: str, type: str, status: int) -> None:
+async def test_body_of_unsupported_type_is_rejected(url: str, type: str, status: int) -> None:
     body = b'{"schema": "\\"int\\""}'
     async with (
         aiohttp.ClientSession() as http,
@@ -326,7 +326,7 @@ async def test_bodies_of_another_type_are_refused(url: str, type: str, status: i
         assert reply.status == status
 
 
-async def test_subjects_may_have_any_characters(url: str) -> None:
+async def test_subject_may_contain_any_character(url: str) -> None:
     async with aiohttp.ClientSession() as http:
         names = ["{a}", "a{b", "a/b", "a b", "100%", "a+b", "é", "a?b#c"]
         for name in names:
@@ -339,13 +339,13 @@ async def test_subjects_may_have_any_characters(url: str) -> None:
             assert await reply.json(content_type=None) == sorted(names)
 
 
-def named(space: str) -> bytes:
-    """A schema with a namespace."""
+def schema_with_namespace(space: str) -> bytes:
+    """Return the body to register a schema with a namespace."""
     schema = {"type": "record", "name": "R", "namespace": space, "fields": []}
     return json.dumps({"schema": json.dumps(schema)}).encode()
 
 
-async def test_odd_requests_get_one_shape(url: str) -> None:
+async def test_invalid_request_gets_the_error_shape(url: str) -> None:
     async with aiohttp.ClientSession() as http:
         for method, path, body, status in [
             ("GET", "/nowhere", None, 404),
@@ -355,15 +355,15 @@ async def test_odd_requests_get_one_shape(url: str) -> None:
             ("POST", "/subjects/s/versions", b"[]", 400),
             ("POST", "/subjects/s/versions", b"[" * 100_000, 400),
             ("POST", "/subjects/s/versions", b'{"schema": 5}', 422),
-            ("POST", "/subjects/s/versions", named("foo-bar-baz"), 422),
-            ("POST", "/subjects/s/versions", named("a..b"), 422),
-            ("POST", "/subjects/s/versions", named("a.b_2"), 200),
-            ("POST", "/subjects/s/versions", named(""), 409),
+            ("POST", "/subjects/s/versions", schema_with_namespace("foo-bar-baz"), 422),
+            ("POST", "/subjects/s/versions", schema_with_namespace("a..b"), 422),
+            ("POST", "/subjects/s/versions", schema_with_namespace("a.b_2"), 200),
+            ("POST", "/subjects/s/versions", schema_with_namespace(""), 409),
             ("POST", "/subjects/" + "s" * 300 + "/versions", b'{"schema": "\\"int\\""}', 422),
             ("GET", "/subjects?deleted=perhaps", None, 400),
             ("GET", "/schemas/ids/x", None, 404),
         ]:
             async with http.request(method, url + path, data=body) as reply:
-                said = await reply.json(content_type=None)
+                found_body = await reply.json(content_type=None)
                 shape = {"id"} if status == 200 else {"error_code", "message"}
-                assert (reply.status, set(said)) == (status, shape), (path, body, said)
+                assert (reply.status, set(found_body)) == (status, shape), (path, body, found_body)

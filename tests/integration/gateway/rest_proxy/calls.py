@@ -22,7 +22,7 @@ def media(format: str, version: int = 2) -> str:
 
 
 class Reply(NamedTuple):
-    """What came back; ``body`` is the JSON, None for none."""
+    """A response; ``body`` is its JSON, None for none."""
 
     status: int
     body: Any
@@ -30,15 +30,15 @@ class Reply(NamedTuple):
 
     @property
     def code(self) -> int:
-        """The number of an error, which every one has."""
+        """The code of an error."""
         assert set(self.body) == {"error_code", "message"}, self.body
         return int(self.body["error_code"])
 
 
 class Calls:
-    """One HTTP session; addresses may be paths or whole.
+    """One HTTP session; addresses are paths or URLs.
 
-    What changes schemas is asked by the stack's own token (``own``), all else without any.
+    Requests that change schemas have the stack's own token (``own``), all others none.
     """
 
     own: ClassVar[dict[str, str]] = {}
@@ -51,14 +51,17 @@ class Calls:
         self, method: str, path: str, body: Any = None, *, type: str = V2, accept: str = "*/*", **headers: str
     ) -> Reply:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        said = {"Accept": accept, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        sent_headers = {
+            "Accept": accept,
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
         if data is not None:
-            said["Content-Type"] = type
+            sent_headers["Content-Type"] = type
         if method in ("PUT", "DELETE") and path.startswith(("/config", "/subjects")):
-            said = {**self.own, **said}
+            sent_headers = {**self.own, **sent_headers}
         address = path if "://" in path else self.url + path
         sent = None if data is None else io.BytesIO(data)  # aiohttp warns of large bodies in one piece
-        async with self._http.request(method, address, data=sent, headers=said) as reply:
+        async with self._http.request(method, address, data=sent, headers=sent_headers) as reply:
             raw = await reply.read()
             return Reply(reply.status, json.loads(raw) if raw else None, reply.content_type)
 
@@ -68,7 +71,7 @@ class Calls:
         return await self("POST", f"/topics/{topic}", body, type=media(format))
 
     async def join(self, group: str, **settings: Any) -> str:
-        """Make an instance of version 2 and give its address."""
+        """Create an instance of version 2 and return its address."""
         body = {"format": "json", "auto.offset.reset": "earliest", **settings}
         made = await self("POST", f"/consumers/{group}", body)
         assert made.status == 200, made
@@ -76,7 +79,7 @@ class Calls:
         return found
 
     async def read(self, base: str, count: int, *, format: str = "json", tries: int = 40) -> list[Any]:
-        """Read until that many records came."""
+        """Read until there are that many records."""
         found: list[Any] = []
         for _ in range(tries):
             got = await self("GET", f"{base}/records", accept=media(format))

@@ -1,4 +1,4 @@
-"""What is asked wrongly is refused with the number that clients know, and nothing of it is written."""
+"""Invalid requests are rejected with the codes that clients know, and nothing of them is written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def topic(stack: RunningStack, feeding: Feeding) -> str:
     return ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
-async def test_producing(call: Calls, topic: str, stack: RunningStack) -> None:
+async def test_invalid_produce_request_is_rejected_and_writes_nothing(
+    call: Calls, topic: str, stack: RunningStack
+) -> None:
     cases: list[tuple[str, Any, str, int]] = [
         ("/topics/nowhere", GOOD, "binary", 40401),
         ("/topics/not%20a%20topic", GOOD, "binary", 40401),
@@ -68,13 +70,13 @@ async def test_producing(call: Calls, topic: str, stack: RunningStack) -> None:
         ("/topics/T", GOOD, "protobuf", 415),
     ]
     for path, body, format, code in cases:
-        refused = await call("POST", path.replace("/T", f"/{topic}"), body, type=media(format))
-        assert refused.code == code, (path, body, refused)
-        assert refused.status == (code if code < 1000 else code // 100)
+        rejected = await call("POST", path.replace("/T", f"/{topic}"), body, type=media(format))
+        assert rejected.code == code, (path, body, rejected)
+        assert rejected.status == (code if code < 1000 else code // 100)
     assert topic_offsets.end_offsets(stack.admin(), topic) == {0: 0, 1: 0}
 
 
-async def test_a_record_that_is_too_large_fails_alone(call: Calls, topic: str) -> None:
+async def test_record_that_is_too_large_fails_alone(call: Calls, topic: str) -> None:
     sent = await call.produce(topic, "small", "x" * 2_000_000)
     assert sent.status == 200
     good, bad = sent.body["offsets"]
@@ -83,15 +85,15 @@ async def test_a_record_that_is_too_large_fails_alone(call: Calls, topic: str) -
     assert "size" in bad["error"].lower()
 
 
-async def test_a_body_that_is_too_large_is_not_read(start: Start, topic: str) -> None:
+async def test_body_that_is_too_large_is_rejected(start: Start, topic: str) -> None:
     async with aiohttp.ClientSession() as http:
         call = Calls(await start(max_body=2048), http)
-        refused = await call.produce(topic, "x" * 4096)
-        assert (refused.status, refused.code) == (413, 413)
-        assert "max_body" in refused.body["message"]
+        rejected = await call.produce(topic, "x" * 4096)
+        assert (rejected.status, rejected.code) == (413, 413)
+        assert "max_body" in rejected.body["message"]
 
 
-async def test_consuming(call: Calls, topic: str) -> None:
+async def test_invalid_consumer_request_is_rejected(call: Calls, topic: str) -> None:
     for body, code in [
         ({"format": "protobuf"}, 42204),
         ({"auto.offset.reset": "sideways"}, 42204),
@@ -104,7 +106,7 @@ async def test_consuming(call: Calls, topic: str) -> None:
         assert (await call("POST", "/consumers/g", body)).code == code, body
     base = await call.join(topic, name="one")
     assert (await call("POST", f"/consumers/{topic}", {"name": "one"})).code == 40902
-    place = {"topic": topic, "partition": 0}
+    partition = {"topic": topic, "partition": 0}
     cases: list[tuple[str, str, Any, int]] = [
         ("GET", "/records", None, 40903),
         ("POST", "/subscription", {"topics": ["nowhere"]}, 40401),
@@ -113,15 +115,15 @@ async def test_consuming(call: Calls, topic: str) -> None:
         ("POST", "/subscription", {"topics": [topic], "topic_pattern": "a"}, 40903),
         ("POST", "/subscription", {"topic_pattern": "(a"}, 422),
         ("POST", "/subscription", {"topic_patern": "a"}, 400),
-        ("POST", "/assignments", {"partitions": [{**place, "partition": 9}]}, 40402),
+        ("POST", "/assignments", {"partitions": [{**partition, "partition": 9}]}, 40402),
         ("POST", "/assignments", {"partitions": [{"topic": topic}]}, 422),
-        ("POST", "/positions", {"offsets": [{**place, "offset": 1}]}, 40903),
-        ("POST", "/positions", {"offsets": [place]}, 422),
+        ("POST", "/positions", {"offsets": [{**partition, "offset": 1}]}, 40903),
+        ("POST", "/positions", {"offsets": [partition]}, 422),
         ("GET", "/offsets", None, 400),
         ("GET", "/records?timeout=x", None, 40903),
     ]
-    for method, path, asked, code in cases:
-        assert (await call(method, base + path, asked)).code == code, (method, path, asked)
+    for method, path, body, code in cases:
+        assert (await call(method, base + path, body)).code == code, (method, path, body)
     await call("POST", f"{base}/subscription", {"topics": [topic]})
     assert (await call("GET", f"{base}/records?timeout=x")).code == 400
     assert (await call("GET", f"{base}/records", accept="text/html")).code == 40601
@@ -130,25 +132,21 @@ async def test_consuming(call: Calls, topic: str) -> None:
         assert (await call(method, base + path)).code == 40403
 
 
-async def test_a_record_that_is_not_of_the_format_is_named_and_passed_by_seeking(
-    call: Calls, topic: str
-) -> None:
+async def test_record_of_another_format_is_reported_and_skipped_by_seeking(call: Calls, topic: str) -> None:
     body = {"records": [{"value": b64(b"1")}, {"value": b64(b"\xff")}, {"value": b64(b"3")}]}
     await call("POST", f"/topics/{topic}/partitions/0", body, type=media("binary"))
-    base, place = await call.join(topic), {"topic": topic, "partition": 0}
-    await call("POST", f"{base}/assignments", {"partitions": [place]})
+    base, partition = await call.join(topic), {"topic": topic, "partition": 0}
+    await call("POST", f"{base}/assignments", {"partitions": [partition]})
     assert [one["value"] for one in await call.read(base, 1)] == [1]
     for _ in range(2):
-        refused = await call("GET", f"{base}/records", accept=media("json"))
-        assert refused.code == 42203
-        assert f"record 1 of partition 0 of '{topic}'" in refused.body["message"]
-    await call("POST", f"{base}/positions", {"offsets": [{**place, "offset": 2}]})
+        rejected = await call("GET", f"{base}/records", accept=media("json"))
+        assert rejected.code == 42203
+        assert f"record 1 of partition 0 of '{topic}'" in rejected.body["message"]
+    await call("POST", f"{base}/positions", {"offsets": [{**partition, "offset": 2}]})
     assert [one["value"] for one in await call.read(base, 1)] == [3]
 
 
-async def test_version_1_reads_one_topic_with_an_instance(
-    call: Calls, topic: str, stack: RunningStack
-) -> None:
+async def test_instance_of_version_1_reads_one_topic(call: Calls, topic: str, stack: RunningStack) -> None:
     ensure_topic(stack.admin(), f"{topic}-2", 1)
     joined = {"id": "mine", "format": "binary", "auto.offset.reset": "smallest"}
     made = await call("POST", f"/consumers/{topic}", joined, type="application/vnd.kafka.v1+json")
@@ -165,13 +163,15 @@ async def test_version_1_reads_one_topic_with_an_instance(
     found = await eventually(read, lambda records: records)
     assert set(found[0]) == {"key", "value", "partition", "offset"}
     assert (found[0]["key"], found[0]["value"]) == (None, b64(b"x"))
-    said = await call("POST", f"{base}/offsets", b"", type="application/vnd.kafka.v1+json")
-    assert said.body == [{"topic": topic, "partition": found[0]["partition"], "consumed": 0, "committed": 0}]
+    committed = await call("POST", f"{base}/offsets", b"", type="application/vnd.kafka.v1+json")
+    assert committed.body == [
+        {"topic": topic, "partition": found[0]["partition"], "consumed": 0, "committed": 0}
+    ]
     assert (await call("GET", f"{base}/topics/{topic}-2", accept=media("binary", 1))).code == 40901
     assert (await call("GET", f"{base}/topics/{topic}", accept=media("avro", 1))).code == 40601
 
 
-async def test_one_partition_from_an_offset(call: Calls, topic: str) -> None:
+async def test_partition_is_read_from_an_offset(call: Calls, topic: str) -> None:
     await call(
         "POST", f"/topics/{topic}/partitions/1", {"records": [{"value": b64(b"%d" % at)} for at in range(5)]}
     )
@@ -186,18 +186,18 @@ async def test_one_partition_from_an_offset(call: Calls, topic: str) -> None:
     assert (await call("GET", f"{path}/offsets")).body == {"beginning_offset": 0, "end_offset": 5}
 
 
-async def test_instances_are_bounded(start: Start, topic: str) -> None:
+async def test_number_of_instances_is_limited(start: Start, topic: str) -> None:
     async with aiohttp.ClientSession() as http:
         call = Calls(await start(max_instances=2), http)
         bases = [await call.join(topic) for _ in range(2)]
-        refused = await call("POST", f"/consumers/{topic}", {})
-        assert (refused.status, refused.code) == (503, 50301)
-        assert "max_instances" in refused.body["message"]
+        rejected = await call("POST", f"/consumers/{topic}", {})
+        assert (rejected.status, rejected.code) == (503, 50301)
+        assert "max_instances" in rejected.body["message"]
         await call("DELETE", bases[0])
         await call.join(topic)
 
 
-async def test_unused_instance_is_closed_and_makes_room(start: Start, topic: str) -> None:
+async def test_unused_instance_is_closed_and_frees_its_slot(start: Start, topic: str) -> None:
     async with aiohttp.ClientSession() as http:
         call = Calls(await start(max_instances=1, instance_timeout=1.0), http)
         base = await call.join(topic)
@@ -205,7 +205,7 @@ async def test_unused_instance_is_closed_and_makes_room(start: Start, topic: str
         assert (await call("GET", f"{base}/subscription")).code == 40403
 
 
-async def test_thousands_who_want_an_instance_get_as_many_as_there_may_be(start: Start, topic: str) -> None:
+async def test_thousands_of_requests_for_instances_get_as_many_as_the_limit(start: Start, topic: str) -> None:
     before = threading.active_count()
     async with aiohttp.ClientSession() as http:
         call = Calls(await start(), http)
@@ -216,6 +216,6 @@ async def test_thousands_who_want_an_instance_get_as_many_as_there_may_be(start:
             assert made.status == 200 or made.code == 50301
             return made.status
 
-        said = await asyncio.gather(*(one() for _ in range(3000)))
-        assert (said.count(200), said.count(503)) == (most, 3000 - most)
+        statuses = await asyncio.gather(*(one() for _ in range(3000)))
+        assert (statuses.count(200), statuses.count(503)) == (most, 3000 - most)
     assert threading.active_count() <= before + most

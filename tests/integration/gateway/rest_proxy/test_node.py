@@ -25,32 +25,32 @@ SCHEMA = {"type": "record", "name": "Line", "fields": [{"name": "text", "type": 
 
 
 async def example(name: str, *args: str, lines: str = "") -> str:
-    """Run one of the client's examples to its end and give what it printed."""
+    """Run one of the client's examples and return what it printed."""
     process = await asyncio.create_subprocess_exec(
         "node", str(EXAMPLES / f"{name}.js"), *args,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:
-        said, _ = await asyncio.wait_for(process.communicate(lines.encode()), 30 * LIMIT)
+        output, _ = await asyncio.wait_for(process.communicate(lines.encode()), 30 * LIMIT)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    assert process.returncode == 0, said.decode()
-    return said.decode()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
 
 
-async def test_metadata(url: str, stack: RunningStack, feeding: Feeding) -> None:
+async def test_metadata_example_prints_the_topic(url: str, stack: RunningStack, feeding: Feeding) -> None:
     ensure_topic(stack.admin(), feeding.topic, 2)
-    said = await example("metadata", "--url", url)
-    assert "Broker{id=" in said
-    assert f'Topic{{name="{feeding.topic}"}}' in said
-    assert "Getting single partition" in said
-    assert "Failed" not in said
+    output = await example("metadata", "--url", url)
+    assert "Broker{id=" in output
+    assert f'Topic{{name="{feeding.topic}"}}' in output
+    assert "Getting single partition" in output
+    assert "Failed" not in output
 
 
 @pytest.mark.parametrize("prefix", ["", "/rest"])
-async def test_what_the_console_producer_writes_the_console_consumer_reads(
+async def test_console_consumer_reads_what_the_console_producer_wrote(
     start: Start, stack: RunningStack, feeding: Feeding, prefix: str
 ) -> None:
     url = await start(advertised_url=f"http://127.0.0.1{prefix}" if prefix else "")
@@ -58,20 +58,20 @@ async def test_what_the_console_producer_writes_the_console_consumer_reads(
     common = ("--url", url + prefix, "--topic", feeding.topic, "--format", "binary")
     lines = "one\ntwo é\nthree\n"
     assert "Finished sending 3 messages" in await example("console_producer", *common, lines=lines)
-    # The example sends each line by itself and does not wait, so that their order is anybody's.
+    # The example sends each line separately without waiting, so they may arrive in any order.
     assert {one.value() for one in stack.read(feeding.topic, 3)} == {b"one", "two é".encode(), b"three"}
-    said = await example("console_consumer", *common, "--from-beginning", "--message-limit", "3")
-    assert set(said.splitlines()[1:4]) == {"one", "two é", "three"}
-    assert "Shutdown cleanly." in said
+    output = await example("console_consumer", *common, "--from-beginning", "--message-limit", "3")
+    assert set(output.splitlines()[1:4]) == {"one", "two é", "three"}
+    assert "Shutdown cleanly." in output
 
 
-async def test_avro(url: str, stack: RunningStack, feeding: Feeding) -> None:
+async def test_console_examples_write_and_read_avro(url: str, stack: RunningStack, feeding: Feeding) -> None:
     ensure_topic(stack.admin(), feeding.topic, 1)
     common = ("--url", url, "--topic", feeding.topic)
     lines = "".join(json.dumps({"text": text}) + "\n" for text in ("one", "two"))
-    said = await example("console_producer", *common, "--value-schema", json.dumps(SCHEMA), lines=lines)
-    assert "Error" not in said
+    output = await example("console_producer", *common, "--value-schema", json.dumps(SCHEMA), lines=lines)
+    assert "Error" not in output
     assert {one.value() for one in stack.read(feeding.topic, 2)} == {b"\0\0\0\0\1\6one", b"\0\0\0\0\1\6two"}
-    said = await example("console_consumer", *common, "--from-beginning", "--message-limit", "2")
-    assert set(said.splitlines()[1:3]) == {'{"text":"one"}', '{"text":"two"}'}
-    assert "Shutdown cleanly." in said
+    output = await example("console_consumer", *common, "--from-beginning", "--message-limit", "2")
+    assert set(output.splitlines()[1:3]) == {'{"text":"one"}', '{"text":"two"}'}
+    assert "Shutdown cleanly." in output

@@ -35,7 +35,7 @@ def topic(stack: RunningStack, feeding: Feeding) -> str:
     return ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
-async def test_json_is_kept_as_it_was_written(call: Calls, topic: str, stack: RunningStack) -> None:
+async def test_json_is_kept_byte_by_byte(call: Calls, topic: str, stack: RunningStack) -> None:
     raw = b'{"records":[{"key":"k","value":%b},{"key":"k","value":null}]}'
     raw %= b'{"price": 1.10, "id": 12345678901234567890123}'
     sent = await call("POST", f"/topics/{topic}", raw, type=media("json"))
@@ -58,7 +58,7 @@ async def test_json_is_kept_as_it_was_written(call: Calls, topic: str, stack: Ru
     assert (await call("DELETE", base)).status == 204
 
 
-async def test_keys_land_where_javas_client_puts_them(
+async def test_keys_are_partitioned_as_by_the_java_client(
     call: Calls, stack: RunningStack, feeding: Feeding
 ) -> None:
     ensure_topic(stack.admin(), feeding.topic, 8)
@@ -84,29 +84,29 @@ def _murmur2(data: bytes) -> int:
     return (h ^ h >> 15) & 0x7FFFFFFF
 
 
-async def test_assign_seek_and_commit(call: Calls, topic: str) -> None:
+async def test_assigned_instance_seeks_and_commits(call: Calls, topic: str) -> None:
     body = {"records": [{"value": at, "partition": 0} for at in range(5)]}
     assert (await call("POST", f"/topics/{topic}", body, type=media("json"))).status == 200
-    place = {"topic": topic, "partition": 0}
+    partition = {"topic": topic, "partition": 0}
     base = await call.join(topic, **{"auto.commit.enable": "false"})
-    assert (await call("POST", f"{base}/assignments", {"partitions": [place]})).status == 204
-    assert (await call("GET", f"{base}/assignments")).body == {"partitions": [place]}
+    assert (await call("POST", f"{base}/assignments", {"partitions": [partition]})).status == 204
+    assert (await call("GET", f"{base}/assignments")).body == {"partitions": [partition]}
     assert [one["value"] for one in await call.read(base, 5)] == [0, 1, 2, 3, 4]
-    assert (await call("POST", f"{base}/positions", {"offsets": [{**place, "offset": 3}]})).status == 204
+    assert (await call("POST", f"{base}/positions", {"offsets": [{**partition, "offset": 3}]})).status == 204
     assert [one["value"] for one in await call.read(base, 2)] == [3, 4]
-    assert (await call("POST", f"{base}/positions/beginning", {"partitions": [place]})).status == 204
+    assert (await call("POST", f"{base}/positions/beginning", {"partitions": [partition]})).status == 204
     assert [one["value"] for one in await call.read(base, 5)] == [0, 1, 2, 3, 4]
-    assert (await call("POST", f"{base}/positions/end", {"partitions": [place]})).status == 204
+    assert (await call("POST", f"{base}/positions/end", {"partitions": [partition]})).status == 204
     assert (await call("GET", f"{base}/records?timeout=10", accept=media("json"))).body == []
-    assert (await call("GET", f"{base}/offsets", {"partitions": [place]})).body == {"offsets": []}
-    noted = {**place, "offset": 2, "metadata": "by hand"}
-    assert (await call("POST", f"{base}/offsets", {"offsets": [noted]})).body == []
-    kept = {"offsets": [{**place, "offset": 3, "metadata": "by hand"}]}
-    assert (await call("GET", f"{base}/offsets", {"partitions": [place]})).body == kept
+    assert (await call("GET", f"{base}/offsets", {"partitions": [partition]})).body == {"offsets": []}
+    with_metadata = {**partition, "offset": 2, "metadata": "by hand"}
+    assert (await call("POST", f"{base}/offsets", {"offsets": [with_metadata]})).body == []
+    expected = {"offsets": [{**partition, "offset": 3, "metadata": "by hand"}]}
+    assert (await call("GET", f"{base}/offsets", {"partitions": [partition]})).body == expected
     assert (await call("POST", f"{base}/subscription", {"topics": [topic]})).code == 40903
 
 
-async def test_a_group_goes_on_where_it_committed(call: Calls, topic: str) -> None:
+async def test_group_continues_where_it_committed(call: Calls, topic: str) -> None:
     for automatic, count in ((True, 2), (False, 5)):
         group = f"{topic}-{automatic}"
         await call.produce(topic, 1, 2)
@@ -123,24 +123,24 @@ async def test_a_group_goes_on_where_it_committed(call: Calls, topic: str) -> No
         await call("DELETE", again)
 
 
-async def test_two_instances_share_a_topic_though_one_is_silent(call: Calls, topic: str) -> None:
-    """An instance whose client does nothing takes part in the group all the same."""
+async def test_two_instances_share_a_topic_though_one_is_idle(call: Calls, topic: str) -> None:
+    """An instance whose client does nothing takes part in the group, too."""
     one, other = await call.join(topic), await call.join(topic)
     for base in (one, other):
         await call("POST", f"{base}/subscription", {"topics": [topic]})
     await call("GET", f"{one}/records?timeout=10", accept=media("json"))
 
-    async def held() -> list[int]:
+    async def assigned() -> list[int]:
         await call("GET", f"{other}/records?timeout=100", accept=media("json"))
         return [len((await call("GET", f"{base}/assignments")).body["partitions"]) for base in (one, other)]
 
-    await eventually(held, lambda found: found == [1, 1])
+    await eventually(assigned, lambda found: found == [1, 1])
     assert (await call("GET", f"{one}/subscription")).body == {"topics": [topic]}
     assert (await call("DELETE", f"{one}/subscription")).status == 204
-    await eventually(held, lambda found: found == [0, 2])
+    await eventually(assigned, lambda found: found == [0, 2])
 
 
-async def test_a_read_waits_for_what_comes(call: Calls, topic: str) -> None:
+async def test_read_waits_for_new_records(call: Calls, topic: str) -> None:
     base = await call.join(topic)
     await call("POST", f"{base}/subscription", {"topics": [topic]})
     waiting = asyncio.ensure_future(call("GET", f"{base}/records?timeout=20000", accept=media("json")))
@@ -151,7 +151,7 @@ async def test_a_read_waits_for_what_comes(call: Calls, topic: str) -> None:
     assert [one["value"] for one in (await waiting).body] == ["here"]
 
 
-async def test_request_broken_off_beside_another_does_not_end_the_instance(
+async def test_instance_survives_an_aborted_request_beside_another(
     call: Calls, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer_pool, "ABANDONED", 0.5)
@@ -172,32 +172,32 @@ async def test_request_broken_off_beside_another_does_not_end_the_instance(
 
 
 async def closed(call: Calls, base: str) -> bool:
-    """Whether an instance is closed; asking by its name would be a use of it."""
+    """Whether an instance is closed: its name is free; any other request would count as use."""
     group, name = base.split("/consumers/")[1].split("/instances/")
     made = await call("POST", f"/consumers/{group}", {"name": name})
     return made.status == 200
 
 
-async def test_fetch_min_bytes_is_waited_for(call: Calls, topic: str) -> None:
+async def test_read_waits_for_fetch_min_bytes(call: Calls, topic: str) -> None:
     base = await call.join(topic, **{"fetch.min.bytes": 30})
     await call("POST", f"{base}/subscription", {"topics": [topic]})
     await call(
         "POST", f"/topics/{topic}/partitions/0", {"records": [{"value": "x" * 10}]}, type=media("json")
     )
     waiting = asyncio.ensure_future(call("GET", f"{base}/records?timeout=20000", accept=media("json")))
-    # Its 12 bytes are too few; with as many again they are not enough yet, and then they are.
+    # Its 12 bytes are too few, and so are 24; 36 are enough.
     for _ in range(2):
         done, _ = await asyncio.wait([waiting], timeout=1.0)
         assert not done
         await call.produce(topic, "x" * 10)
     assert len((await waiting).body) == 3
-    # What is there when the time is over is given all the same.
+    # When the time is over, the response has what there is.
     await call.produce(topic, "last")
     assert [one["value"] for one in await call.read(base, 1)] == ["last"]
 
 
-async def test_a_request_that_is_broken_off_loses_nothing(call: Calls, topic: str) -> None:
-    """The client may come back at once, and has its instance still."""
+async def test_aborted_read_loses_nothing(call: Calls, topic: str) -> None:
+    """The client may return at once, and still has its instance."""
     base = await call.join(topic)
     await call("POST", f"{base}/subscription", {"topics": [topic]})
     with pytest.raises(TimeoutError):
@@ -218,10 +218,10 @@ while True:
 """
 
 
-async def test_partitions_of_a_killed_consumer_go_to_the_others(
+async def test_partitions_of_a_killed_consumer_are_reassigned(
     call: Calls, stack: RunningStack, feeding: Feeding
 ) -> None:
-    """The client is killed as it waits for records: its instance ends though nobody deletes it."""
+    """The client is killed while it waits for records: its instance is deleted without a request."""
     name = feeding.topic
     ensure_topic(stack.admin(), name, 3)
     bases = [await call.join(name) for _ in range(3)]
@@ -234,13 +234,13 @@ async def test_partitions_of_a_killed_consumer_go_to_the_others(
         for base in bases
     ]
 
-    async def held(members: list[str]) -> list[int]:
+    async def assigned(members: list[str]) -> list[int]:
         found = await asyncio.to_thread(groups, stack, name)
         return sorted(found.get(member, 0) for member in members)
 
     try:
         members = [f"distributary-gateway-{base.rsplit('/', 1)[1]}" for base in bases]
-        await eventually(lambda: held(members), lambda found: found == [1, 1, 1])
+        await eventually(lambda: assigned(members), lambda found: found == [1, 1, 1])
         await call(
             "POST",
             f"/topics/{name}",
@@ -251,9 +251,9 @@ async def test_partitions_of_a_killed_consumer_go_to_the_others(
             assert process.stdout is not None
             for line in (b"waits\n", b"read\n", b"waits\n"):
                 assert await asyncio.wait_for(process.stdout.readline(), 20 * LIMIT) == line
-        await call("GET", "/topics")  # by now it has the requests that were made before
+        await call("GET", "/topics")  # earlier requests have arrived by now
         processes[0].kill()
-        await eventually(lambda: held(members[1:]), lambda found: found == [1, 2], limit=10.0)
+        await eventually(lambda: assigned(members[1:]), lambda found: found == [1, 2], limit=10.0)
         assert (await call("GET", f"{bases[0]}/subscription")).code == 40403
     finally:
         for process in processes:
@@ -263,12 +263,14 @@ async def test_partitions_of_a_killed_consumer_go_to_the_others(
 
 
 def groups(stack: RunningStack, group: str) -> dict[str, int]:
-    """How many partitions the members of a group have, by their clients' ids."""
+    """Return how many partitions the members of a group have, by client id."""
     found = describe_group(Cluster(stack.config.kafka, stack.admin()), group)
     return {one.client_id: len(one.partitions) for one in found.members}
 
 
-async def test_jsonschema_and_avro(call: Calls, topic: str, stack: RunningStack) -> None:
+async def test_records_with_schemas_are_written_and_read(
+    call: Calls, topic: str, stack: RunningStack
+) -> None:
     whole = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
     sent = await call.produce(topic, {"n": 1}, format="jsonschema", value_schema=whole)
     number = sent.body["value_schema_id"]
@@ -286,7 +288,7 @@ async def test_jsonschema_and_avro(call: Calls, topic: str, stack: RunningStack)
     assert [one.value() for one in stack.read(other, 2)] == [b"\0\0\0\0\2\2\2a", None]
 
 
-async def test_pattern_subscribes_to_the_topics_that_match_it_whole(
+async def test_topic_pattern_subscribes_to_matching_topics(
     call: Calls, topic: str, stack: RunningStack
 ) -> None:
     admin, names = stack.admin(), [f"{topic}-{end}" for end in ("a1", "b2", "a1-more", "c3")]
@@ -299,7 +301,7 @@ async def test_pattern_subscribes_to_the_topics_that_match_it_whole(
     for name in names[:3]:
         await call.produce(name, name)
     assert sorted(one["value"] for one in await call.read(base, 2)) == names[:2]
-    # One that is made later is found, and read from its first record.
+    # A topic that is created later is found, and read from its first record.
     ensure_topic(admin, names[3], 1)
     await call.produce(names[3], "later")
     assert [one["value"] for one in await call.read(base, 1)] == ["later"]
@@ -310,7 +312,7 @@ async def test_pattern_subscribes_to_the_topics_that_match_it_whole(
     assert (await call("GET", f"{nothing}/records?timeout=10", accept=media("json"))).body == []
 
 
-async def test_schema_id_of_another_subject_is_refused(call: Calls, topic: str, stack: RunningStack) -> None:
+async def test_schema_id_of_another_subject_is_rejected(call: Calls, topic: str, stack: RunningStack) -> None:
     ids = {}
     for subject, schema in (("other", "string"), (f"{topic}-value", "long"), (f"{topic}-key", "int")):
         made = await call("POST", f"/subjects/{subject}/versions", {"schema": f'"{schema}"'}, type=JSON)
@@ -320,15 +322,15 @@ async def test_schema_id_of_another_subject_is_refused(call: Calls, topic: str, 
     assert (await call("POST", f"/topics/{topic}", good, type=media("avro"))).status == 200
     for name, schema in (("value", "string"), ("key", "string"), ("value", "int"), ("key", "long")):
         bad = {**good, f"{name}_schema_id": ids[schema]}
-        refused = await call("POST", f"/topics/{topic}", bad, type=media("avro"))
-        assert (refused.status, refused.code) == (422, 42207), (bad, refused)
-        assert f"{topic}-{name}" in refused.body["message"]
+        rejected = await call("POST", f"/topics/{topic}", bad, type=media("avro"))
+        assert (rejected.status, rejected.code) == (422, 42207), (bad, rejected)
+        assert f"{topic}-{name}" in rejected.body["message"]
     await call("DELETE", f"/subjects/{topic}-value")
     assert (await call("POST", f"/topics/{topic}", good, type=media("avro"))).code == 42207
     assert sum(topic_offsets.end_offsets(stack.admin(), topic).values()) == 1
 
 
-async def test_added_partitions_are_written_to_at_once(
+async def test_added_partitions_are_writable_at_once(
     call: Calls, stack: RunningStack, feeding: Feeding
 ) -> None:
     name, admin = feeding.topic, stack.admin()
@@ -344,31 +346,32 @@ async def test_added_partitions_are_written_to_at_once(
     for count, path, body in cases:
         await grow(admin, name, count)
         sent = await call("POST", path, body, type=JSON if "partition_id" in body else media("json"))
-        told = sent.body.get("offsets", [sent.body])
-        assert {one["partition" if "partition" in one else "partition_id"] for one in told} == {count - 1}, (
-            sent
-        )
-        assert [one["offset"] for one in told] == list(range(len(told)))
+        results = sent.body.get("offsets", [sent.body])
+        assert {one["partition" if "partition" in one else "partition_id"] for one in results} == {
+            count - 1
+        }, sent
+        assert [one["offset"] for one in results] == list(range(len(results)))
 
 
-async def test_base_uri_is_right_behind_a_proxy(call: Calls, start: Start, topic: str) -> None:
-    async def told(to: Calls, **headers: str) -> str:
-        made = await to("POST", f"/consumers/{topic}", {}, **headers)
+async def test_base_uri_follows_proxy_headers(call: Calls, start: Start, topic: str) -> None:
+    async def base_of(gateway: Calls, **headers: str) -> str:
+        made = await gateway("POST", f"/consumers/{topic}", {}, **headers)
         return str(made.body["base_uri"]).split("/consumers/")[0]
 
-    assert await told(call) == call.url
+    assert await base_of(call) == call.url
     assert (
-        await told(call, X_Forwarded_Proto="https", X_Forwarded_Host="k.example.com")
+        await base_of(call, X_Forwarded_Proto="https", X_Forwarded_Host="k.example.com")
         == "https://k.example.com"
     )
     assert (
-        await told(call, X_Forwarded_Host="k.example.com", X_Forwarded_Prefix="/rest")
+        await base_of(call, X_Forwarded_Host="k.example.com", X_Forwarded_Prefix="/rest")
         == "http://k.example.com/rest"
     )
     assert (
-        await told(call, X_Forwarded_Host="k.example.com/x?y", X_Forwarded_Prefix="javascript:") == call.url
+        await base_of(call, X_Forwarded_Host="k.example.com/x?y", X_Forwarded_Prefix="javascript:")
+        == call.url
     )
     async with aiohttp.ClientSession() as http:
         advertised = Calls(await start(advertised_url="https://k.example.com/rest/"), http)
-        assert await told(advertised) == "https://k.example.com/rest"
+        assert await base_of(advertised) == "https://k.example.com/rest"
         assert (await advertised("GET", "/rest/brokers")).status == 200

@@ -1,4 +1,4 @@
-"""Version 3: producing, a stream of records in and a stream of answers out."""
+"""Version 3: producing, a stream of records in and a stream of results out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ async def address(url: str, http: aiohttp.ClientSession, topic: str) -> str:
     return f"{url}/v3/clusters/{found.body['data'][0]['cluster_id']}/topics/{topic}/records"
 
 
-async def test_every_type(url: str, http: aiohttp.ClientSession, topic: str, stack: RunningStack) -> None:
+async def test_record_of_every_type_is_written(
+    url: str, http: aiohttp.ClientSession, topic: str, stack: RunningStack
+) -> None:
     records: list[dict[str, Any]] = [
         {
             "partition_id": 0,
@@ -53,11 +55,14 @@ async def test_every_type(url: str, http: aiohttp.ClientSession, topic: str, sta
     body = "\n".join(json.dumps(one) for one in records)
     async with http.post(await address(url, http, topic), data=body) as reply:
         assert reply.status == 200
-        said = [json.loads(line) for line in (await reply.text()).splitlines()]
-    assert [(one["error_code"], one["offset"]) for one in said] == [(200, at) for at in range(5)]
-    assert said[0]["timestamp"] == "2026-01-31T08:00:00.000Z"
-    assert (said[0]["key"], said[0]["value"]) == ({"type": "BINARY", "size": 1}, {"type": "JSON", "size": 10})
-    assert said[3]["value"] == {"type": "AVRO", "size": 6}
+        results = [json.loads(line) for line in (await reply.text()).splitlines()]
+    assert [(one["error_code"], one["offset"]) for one in results] == [(200, at) for at in range(5)]
+    assert results[0]["timestamp"] == "2026-01-31T08:00:00.000Z"
+    assert (results[0]["key"], results[0]["value"]) == (
+        {"type": "BINARY", "size": 1},
+        {"type": "JSON", "size": 10},
+    )
+    assert results[3]["value"] == {"type": "AVRO", "size": 6}
     found = stack.read(topic, 5)
     assert [one.value() for one in found] == [
         b'{"a": [1]}',
@@ -71,7 +76,7 @@ async def test_every_type(url: str, http: aiohttp.ClientSession, topic: str, sta
     assert found[1].key() == "é".encode()
 
 
-async def test_answers_come_while_the_request_goes_on(
+async def test_results_arrive_while_the_request_is_sent(
     url: str, http: aiohttp.ClientSession, topic: str
 ) -> None:
     more: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -102,7 +107,7 @@ async def subjects(call: Calls) -> list[str]:
     return found
 
 
-async def test_a_stream_may_last_for_longer_than_the_deadline_of_bodies(
+async def test_stream_may_outlast_the_timeout_of_bodies(
     start: Start, http: aiohttp.ClientSession, topic: str
 ) -> None:
     url = await address(await start(body_timeout=0.2), http, topic)
@@ -113,11 +118,11 @@ async def test_a_stream_may_last_for_longer_than_the_deadline_of_bodies(
             await asyncio.sleep(0.2)
 
     async with http.post(url, data=records()) as reply:
-        said = [json.loads(line) for line in (await reply.text()).splitlines()]
-    assert [one["error_code"] for one in said] == [200] * 5
+        results = [json.loads(line) for line in (await reply.text()).splitlines()]
+    assert [one["error_code"] for one in results] == [200] * 5
 
 
-async def test_a_body_that_trickles_is_cut_where_it_is_no_stream(
+async def test_slow_body_that_is_not_a_stream_times_out(
     start: Start, http: aiohttp.ClientSession, topic: str
 ) -> None:
     url = await start(body_timeout=0.2)
@@ -133,10 +138,10 @@ async def test_a_body_that_trickles_is_cut_where_it_is_no_stream(
         async with http.post(f"{url}/topics/{topic}", data=body(), headers=kind) as reply:
             assert reply.status == 408
     except aiohttp.ClientConnectionError:
-        pass  # it was closed while the client still sent
+        pass  # the connection was closed while the client was sending
 
 
-async def test_subject_name_strategy_names_the_subject(
+async def test_subject_name_strategy_determines_the_subject(
     url: str, http: aiohttp.ClientSession, topic: str
 ) -> None:
     call, path = Calls(url, http), await address(url, http, topic)
@@ -150,15 +155,15 @@ async def test_subject_name_strategy_names_the_subject(
         ("TOPIC_RECORD_NAME", "value", f"{topic}-book.Odds"),
         ("TOPIC_NAME", "key", f"{topic}-key"),
     ]:
-        said = await send(part, type="AVRO", schema=schema, subject_name_strategy=strategy)
-        assert said.status == 200, said
+        sent = await send(part, type="AVRO", schema=schema, subject_name_strategy=strategy)
+        assert sent.status == 200, sent
         assert subject in await subjects(call)
     assert f"{topic}-value" not in await subjects(call)
     titled = json.dumps({"title": "Score", "type": "object"})
     made = await send("value", type="JSONSCHEMA", schema=titled, subject_name_strategy="RECORD_NAME")
     assert made.status == 200
     assert "Score" in await subjects(call)
-    # An id must be one of the subject that the strategy names.
+    # An id must belong to the subject that the strategy determines.
     known = (await call("GET", "/subjects/Score/versions/latest")).body["id"]
     assert (await send("value", schema_id=known, subject_name_strategy="RECORD_NAME")).status == 200
     assert (await send("value", schema_id=str(known), subject="Score")).status == 200
@@ -172,7 +177,7 @@ async def test_subject_name_strategy_names_the_subject(
     assert "chosen" in await subjects(call)
 
 
-async def test_producer_registers_schemas_only_under_subjects_that_it_may(
+async def test_producer_registers_schemas_only_under_granted_subjects(
     start: Start, settings: Config, http: aiohttp.ClientSession, topic: str
 ) -> None:
     auth = Auth(hmac_secret="a secret of the tests, long enough for HS256")
@@ -192,14 +197,14 @@ async def test_producer_registers_schemas_only_under_subjects_that_it_may(
         ({"subject_name_strategy": "TOPIC_RECORD_NAME"}, 40301),
         ({}, 200),
     ]:
-        said = await call("POST", path, {"value": {**body["value"], **more}}, type=JSON, **producer)
-        assert said.body["error_code"] == code, (more, said)
+        sent = await call("POST", path, {"value": {**body["value"], **more}}, type=JSON, **producer)
+        assert sent.body["error_code"] == code, (more, sent)
     named = {"value": {**body["value"], "subject_name_strategy": "RECORD_NAME"}}
     assert (await call("POST", path, named, type=JSON, **admin)).status == 200
     assert (await call("POST", path, named, type=JSON, **producer)).status == 200
 
 
-async def test_what_is_refused(
+async def test_invalid_record_is_rejected(
     url: str, http: aiohttp.ClientSession, topic: str, stack: RunningStack
 ) -> None:
     call, good = Calls(url, http), {"value": {"type": "STRING", "data": "x"}}
@@ -232,7 +237,7 @@ async def test_what_is_refused(
         (path, {"value": {"subject": "none", "schema_version": 1, "data": 1}}, 40401),
         (path, {"value": {"type": "STRING", "data": "x" * 2_000_000}}, 50002),
     ]:
-        refused = await call("POST", where, body, type="application/json")
-        assert refused.code == code, (where, body, refused)
-        assert refused.status == (code if code < 1000 else code // 100)
+        rejected = await call("POST", where, body, type="application/json")
+        assert rejected.code == code, (where, body, rejected)
+        assert rejected.status == (code if code < 1000 else code // 100)
     assert topic_offsets.end_offsets(stack.admin(), topic) == {0: 0}

@@ -1,4 +1,4 @@
-"""What the check lets through holds for any value: the validator is asked."""
+"""Schemas that the check calls compatible are, for any value, by the validator."""
 
 from __future__ import annotations
 

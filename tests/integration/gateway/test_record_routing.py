@@ -1,4 +1,4 @@
-"""Schemas and routes of ``[[topics]]``, by every way into Kafka that the stack has."""
+"""Schemas and routes of ``[[topics]]``, on every way into Kafka that the stack offers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def call(start: Start, config: Config) -> AsyncIterator[Calls]:
 
 
 def values(stack: RunningStack, topic: str) -> list[tuple[Any, str]]:
-    """What is in a topic, with the reasons of dead letters."""
+    """Return the values in a topic, with the reasons of dead letters."""
     ends = topic_offsets.end_offsets(stack.admin(), topic)
     reader = librdkafka.consumer(stack.config.kafka, "test")
     reader.assign([TopicPartition(topic, number, 0) for number in ends])
@@ -71,7 +71,7 @@ def values(stack: RunningStack, topic: str) -> list[tuple[Any, str]]:
 
 
 def check(stack: RunningStack, topic: str) -> None:
-    """One record came to each of its topics."""
+    """Check that each topic has its one record."""
     assert values(stack, topic) == [(GOOD, "")]
     assert values(stack, f"{topic}-large") == [(LARGE, "")]
     ((letter, reason),) = values(stack, f"{topic}.dead-letters")
@@ -79,7 +79,9 @@ def check(stack: RunningStack, topic: str) -> None:
     assert "$.stake: 'much' is not of type 'number'" in reason
 
 
-async def test_by_version_2_of_the_proxy(call: Calls, stack: RunningStack, feeding: Feeding) -> None:
+async def test_record_produced_by_version_2_is_checked_and_routed(
+    call: Calls, stack: RunningStack, feeding: Feeding
+) -> None:
     sent = await call.produce(feeding.topic, GOOD, LARGE, BAD)
     assert sent.status == 200
     good, large, bad = sent.body["offsets"]
@@ -91,14 +93,16 @@ async def test_by_version_2_of_the_proxy(call: Calls, stack: RunningStack, feedi
     check(stack, feeding.topic)
 
 
-async def test_by_version_3_of_the_proxy(call: Calls, stack: RunningStack, feeding: Feeding) -> None:
+async def test_record_produced_by_version_3_is_checked_and_routed(
+    call: Calls, stack: RunningStack, feeding: Feeding
+) -> None:
     cluster = (await call("GET", "/v3/clusters")).body["data"][0]["cluster_id"]
     path = f"/v3/clusters/{cluster}/topics/{feeding.topic}/records"
-    said = []
+    replies = []
     for value in (GOOD, LARGE, BAD):
         body = {"value": {"type": "JSON", "data": value}}
-        said.append(await call("POST", path, body, type="application/json"))
-    good, large, bad = said
+        replies.append(await call("POST", path, body, type="application/json"))
+    good, large, bad = replies
     assert (good.body["error_code"], good.body["topic_name"]) == (200, feeding.topic)
     assert (large.body["error_code"], large.body["topic_name"]) == (200, f"{feeding.topic}-large")
     assert (bad.status, bad.code) == (422, 422)
@@ -106,40 +110,42 @@ async def test_by_version_3_of_the_proxy(call: Calls, stack: RunningStack, feedi
     check(stack, feeding.topic)
 
 
-async def test_by_publishing(config: Config, stack: RunningStack, feeding: Feeding) -> None:
+async def test_record_published_by_a_client_is_checked_and_routed(
+    config: Config, stack: RunningStack, feeding: Feeding
+) -> None:
     writer = TopicWriter(config.kafka, create_router(config))
     fake_view = FakeView()
     inlet = Inlet([Feed("bets", feeding.topic, publish=True)], fake_view.reader, writer.send)
     async with serving(fake_view, inlet=inlet) as publisher, raw(publisher) as player:
         await player.connect()
-        said = []
+        replies = []
         for at, value in enumerate((GOOD, LARGE, BAD), 2):
             await player.send({"id": at, "publish": {"channel": "feed:bets", "data": value}})
-            said.append(await player.next())
-        assert said[:2] == [{"id": 2, "publish": {}}, {"id": 3, "publish": {}}]
-        assert said[2]["error"]["code"] == 107
-        assert "is not of type 'number'" in said[2]["error"]["message"]
+            replies.append(await player.next())
+        assert replies[:2] == [{"id": 2, "publish": {}}, {"id": 3, "publish": {}}]
+        assert replies[2]["error"]["code"] == 107
+        assert "is not of type 'number'" in replies[2]["error"]["message"]
     await writer.close()
     check(stack, feeding.topic)
 
 
-def test_by_the_command(
+def test_record_of_the_produce_command_is_checked_and_routed(
     config: Config, stack: RunningStack, feeding: Feeding, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert config.path is not None
     lines = config.path.with_name("lines")
     lines.write_text("".join(f"{json.dumps(one)}\n" for one in (GOOD, BAD, LARGE)))
-    words = ["produce", feeding.topic, "--config", str(config.path), "-f", str(lines)]
-    assert main(words) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert told == [
+    arguments = ["produce", feeding.topic, "--config", str(config.path), "-f", str(lines)]
+    assert main(arguments) == 1
+    printed = capsys.readouterr().err.splitlines()
+    assert printed == [
         f"topic {feeding.topic}: 1 records written",
         f"topic {feeding.topic}-large: 1 records written by a route",
         f"topic {feeding.topic}.dead-letters: 1 records that do not fit; first {lines}:2: "
         "$.stake: 'much' is not of type 'number'",
     ]
     check(stack, feeding.topic)
-    assert main([*words, "--json"]) == 1
-    said = json.loads(capsys.readouterr().out)
-    assert said["routed"] == {f"{feeding.topic}-large": 1}
-    assert said["dead_letters"] == {f"{feeding.topic}.dead-letters": 1}
+    assert main([*arguments, "--json"]) == 1
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["routed"] == {f"{feeding.topic}-large": 1}
+    assert summary["dead_letters"] == {f"{feeding.topic}.dead-letters": 1}

@@ -1,6 +1,6 @@
-"""What shows that each parameter, field and setting of the gateway has an effect.
+"""Cases that prove the effect of each parameter, field and setting of the gateway.
 
-Most show it by two requests whose answers differ; ``{…}`` in them is filled in from the `World`.
+Most are two requests whose responses differ; ``{…}`` in them is replaced by the `GatewayUnderTest`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ V3 = "/v3/clusters/{cluster}/topics/{written}/records"
 
 
 @dataclass
-class World:
+class GatewayUnderTest:
     """A gateway, topics and subjects.
 
     ``{topic}`` has two partitions, with five records in the first; cases write to ``{written}``, whose
@@ -46,7 +46,7 @@ class World:
             text = text.replace("{" + name + "}", value)
         return text.replace("{new}", uuid.uuid4().hex[:8])
 
-    async def ask(
+    async def request(
         self, method: str, path: str, body: Any = None, type: str = JSON, accept: str = "*/*"
     ) -> Reply:
         sent = body if body is None else json.loads(self.fill(json.dumps(body)))
@@ -56,24 +56,26 @@ class World:
         """Make an instance, assigned to a partition of the topic."""
         base = await self.call.join(self.fill(group), **settings)
         if assign is not None:
-            place = {"topic": "{topic}", "partition": assign}
-            assert (await self.ask("POST", f"{base}/assignments", {"partitions": [place]}, V2)).status == 204
+            target = {"topic": "{topic}", "partition": assign}
+            assert (
+                await self.request("POST", f"{base}/assignments", {"partitions": [target]}, V2)
+            ).status == 204
         return base
 
     async def read(self, base: str, query: str = "timeout=20000", format: str = "json") -> list[Any]:
         """Read once, from where there is something."""
-        got = await self.ask("GET", f"{base}/records?{query}", accept=media(format))
+        got = await self.request("GET", f"{base}/records?{query}", accept=media(format))
         assert got.status == 200, got
         return [one["value"] for one in got.body]
 
     async def written(self, **body: Any) -> Message:
         """Write a record by version 3 and give it as it is in Kafka."""
-        said = await self.ask("POST", V3, body)
-        assert said.status == 200, said
+        reply = await self.request("POST", V3, body)
+        assert reply.status == 200, reply
         consumer = librdkafka.consumer(self.stack.config.kafka, "cases")
         try:
             consumer.assign(
-                [TopicPartition(self.names["written"], said.body["partition_id"], said.body["offset"])]
+                [TopicPartition(self.names["written"], reply.body["partition_id"], reply.body["offset"])]
             )
             found = await asyncio.to_thread(consumer.poll, 20 * LIMIT)
             assert found is not None
@@ -88,18 +90,18 @@ class World:
             return (await socket.receive_json())["positions"]
 
 
-Case = Callable[[World], Awaitable[None]]
-Ask = tuple[Any, ...]
+Case = Callable[[GatewayUnderTest], Awaitable[None]]
+Request = tuple[Any, ...]
 
 
-def differ(*asks: Ask | list[Ask], pick: Callable[[Any], Any] | None = None) -> Case:
+def differ(*requests: Request | list[Request], pick: Callable[[Any], Any] | None = None) -> Case:
     """Two requests, or two lists of them, whose (last) answers must differ, also in what is picked."""
 
-    async def run(world: World) -> None:
+    async def run(gateway: GatewayUnderTest) -> None:
         found = []
-        for one in asks:
-            for ask in one if isinstance(one, list) else [one]:
-                reply = await world.ask(*ask)
+        for one in requests:
+            for request in one if isinstance(one, list) else [one]:
+                reply = await gateway.request(*request)
             assert pick is None or reply.status == 200, reply
             found.append((reply.status, reply.body) if pick is None else pick(reply.body))
         assert found[0] != found[1], found

@@ -1,4 +1,4 @@
-"""Cases of the REST proxy and of streams: see `cases`."""
+"""Cases of the REST proxy and of streams: see `field_cases`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import asyncio
 import time
 from typing import Any
 
-from tests.integration.gateway.cases import AVRO, ODDS, PLAIN, V2, V3, Ask, Case, World, differ
+from tests.integration.gateway.field_cases import (
+    AVRO,
+    ODDS,
+    PLAIN,
+    V2,
+    V3,
+    Case,
+    GatewayUnderTest,
+    Request,
+    differ,
+)
 from tests.integration.gateway.rest_proxy.calls import JSON, Reply, b64
 
 _TIMEOUT = "consumer.request.timeout.ms"
@@ -29,165 +39,172 @@ def produce(path: str) -> dict[str, Case]:
     }
 
 
-async def _instances(world: World, name: str, *values: Any, assign: int = 0) -> list[str]:
+async def _instances(gateway: GatewayUnderTest, name: str, *values: Any, assign: int = 0) -> list[str]:
     """Instances that differ in one setting."""
-    return [await world.instance(assign=assign, **{name: value}) for value in values]
+    return [await gateway.instance(assign=assign, **{name: value}) for value in values]
 
 
-async def _answered_and_waiting(world: World, answered: str, waiting: str, query: tuple[str, str]) -> None:
+async def _answered_and_waiting(
+    gateway: GatewayUnderTest, answered: str, waiting: str, query: tuple[str, str]
+) -> None:
     """Check that the read of one instance is answered, and that of the other still waits after as long.
 
     How long an answer takes is for the machine to say. ``query`` is that of each.
     """
     began = time.monotonic()
-    reply = await world.ask("GET", f"{answered}/records?{query[0]}", accept=PLAIN)
+    reply = await gateway.request("GET", f"{answered}/records?{query[0]}", accept=PLAIN)
     took = time.monotonic() - began
     assert (reply.status, took < 30) == (200, True), "no read waits for a minute here"
-    reading = asyncio.ensure_future(world.ask("GET", f"{waiting}/records?{query[1]}", accept=PLAIN))
+    reading = asyncio.ensure_future(gateway.request("GET", f"{waiting}/records?{query[1]}", accept=PLAIN))
     done, _ = await asyncio.wait([reading], timeout=1.0 + took)
     reading.cancel()
     assert not done, "it does not wait"
 
 
-async def _committed(world: World, base: str) -> Any:
+async def _committed(gateway: GatewayUnderTest, base: str) -> Any:
     """What the instance's group has committed after a read and the instance's end."""
-    await world.read(base)
-    await world.ask("DELETE", base)
+    await gateway.read(base)
+    await gateway.request("DELETE", base)
     group = base.split("/consumers/")[1].split("/")[0]
-    again = await world.instance(group)
-    return (await _ask_committed(world, again, 0)).body
+    again = await gateway.instance(group)
+    return (await _ask_committed(gateway, again, 0)).body
 
 
-async def _ask_committed(world: World, base: str, partition: int) -> Reply:
-    place = {"topic": "{topic}", "partition": partition}
-    return await world.ask("GET", f"{base}/offsets", {"partitions": [place]}, V2)
+async def _ask_committed(gateway: GatewayUnderTest, base: str, partition: int) -> Reply:
+    target = {"topic": "{topic}", "partition": partition}
+    return await gateway.request("GET", f"{base}/offsets", {"partitions": [target]}, V2)
 
 
-async def _timeout(world: World) -> None:
-    quick, slow = await world.instance(assign=1), await world.instance(assign=1)
-    await _answered_and_waiting(world, quick, slow, ("timeout=1", "timeout=60000"))
+async def _timeout(gateway: GatewayUnderTest) -> None:
+    quick, slow = await gateway.instance(assign=1), await gateway.instance(assign=1)
+    await _answered_and_waiting(gateway, quick, slow, ("timeout=1", "timeout=60000"))
 
 
-async def _max_bytes(world: World) -> None:
-    base = await world.instance()
-    assert (len(await world.read(base, "timeout=20000&max_bytes=1")), len(await world.read(base)) > 1) == (
+async def _max_bytes(gateway: GatewayUnderTest) -> None:
+    base = await gateway.instance()
+    assert (
+        len(await gateway.read(base, "timeout=20000&max_bytes=1")),
+        len(await gateway.read(base)) > 1,
+    ) == (
         1,
         True,
     )
 
 
-async def _name(world: World) -> None:
+async def _name(gateway: GatewayUnderTest) -> None:
     for name in ("id", "name"):
-        said = await world.ask("POST", "/consumers/{new}", {name: f"my-{name}"}, V2)
-        assert said.body["instance_id"] == f"my-{name}"
+        reply = await gateway.request("POST", "/consumers/{new}", {name: f"my-{name}"}, V2)
+        assert reply.body["instance_id"] == f"my-{name}"
 
 
-async def _instance_format(world: World) -> None:
-    seen = [await world.read(await world.instance(format=one), format=one) for one in ("json", "binary")]
+async def _instance_format(gateway: GatewayUnderTest) -> None:
+    seen = [await gateway.read(await gateway.instance(format=one), format=one) for one in ("json", "binary")]
     assert seen[0][0] != seen[1][0], seen
 
 
-async def _commit(world: World) -> None:
-    base = await world.instance()
+async def _commit(gateway: GatewayUnderTest) -> None:
+    base = await gateway.instance()
     for offset, note in ((1, "one"), (3, "three")):
         body = {"offsets": [{"topic": "{topic}", "partition": 0, "offset": offset, "metadata": note}]}
-        assert (await world.ask("POST", f"{base}/offsets", body, V2)).status == 200
-        (kept,) = (await _ask_committed(world, base, 0)).body["offsets"]
-        assert (kept["partition"], kept["offset"], kept["metadata"]) == (0, offset + 1, note)
-    assert (await _ask_committed(world, base, 1)).body == {"offsets": []}
+        assert (await gateway.request("POST", f"{base}/offsets", body, V2)).status == 200
+        (committed,) = (await _ask_committed(gateway, base, 0)).body["offsets"]
+        assert (committed["partition"], committed["offset"], committed["metadata"]) == (0, offset + 1, note)
+    assert (await _ask_committed(gateway, base, 1)).body == {"offsets": []}
 
 
-async def _subscribe(world: World) -> None:
+async def _subscribe(gateway: GatewayUnderTest) -> None:
     for body in ({"topics": ["{topic}"]}, {"topic_pattern": "{topic}.?"}):
-        base = await world.instance(assign=None)
-        assert (await world.ask("GET", f"{base}/subscription")).body == {"topics": []}
-        assert (await world.ask("POST", f"{base}/subscription", body, V2)).status == 204
-        assert (await world.ask("GET", f"{base}/subscription")).body == {"topics": [world.names["topic"]]}
+        base = await gateway.instance(assign=None)
+        assert (await gateway.request("GET", f"{base}/subscription")).body == {"topics": []}
+        assert (await gateway.request("POST", f"{base}/subscription", body, V2)).status == 204
+        assert (await gateway.request("GET", f"{base}/subscription")).body == {
+            "topics": [gateway.names["topic"]]
+        }
 
 
-async def _seek(world: World) -> None:
-    base, place = await world.instance(), {"topic": "{topic}", "partition": 0}
-    await world.ask("POST", f"{base}/positions/end", {"partitions": [place]}, V2)
-    assert await world.read(base, "timeout=300") == []
-    await world.ask("POST", f"{base}/positions/beginning", {"partitions": [place]}, V2)
-    first = (await world.read(base))[0]
-    await world.ask("POST", f"{base}/positions", {"offsets": [{**place, "offset": 1}]}, V2)
-    assert (await world.read(base))[0] != first
-    other = {"partitions": [{**place, "partition": 1}]}
-    assert (await world.ask("POST", f"{base}/positions/end", other, V2)).code == 40903
+async def _seek(gateway: GatewayUnderTest) -> None:
+    base, target = await gateway.instance(), {"topic": "{topic}", "partition": 0}
+    await gateway.request("POST", f"{base}/positions/end", {"partitions": [target]}, V2)
+    assert await gateway.read(base, "timeout=300") == []
+    await gateway.request("POST", f"{base}/positions/beginning", {"partitions": [target]}, V2)
+    first = (await gateway.read(base))[0]
+    await gateway.request("POST", f"{base}/positions", {"offsets": [{**target, "offset": 1}]}, V2)
+    assert (await gateway.read(base))[0] != first
+    other = {"partitions": [{**target, "partition": 1}]}
+    assert (await gateway.request("POST", f"{base}/positions/end", other, V2)).code == 40903
 
 
-async def _assign(world: World) -> None:
+async def _assign(gateway: GatewayUnderTest) -> None:
     for number in (0, 1):
-        base = await world.instance(assign=number)
-        said = await world.ask("GET", f"{base}/assignments")
-        assert said.body == {"partitions": [{"topic": world.names["topic"], "partition": number}]}
+        base = await gateway.instance(assign=number)
+        reply = await gateway.request("GET", f"{base}/assignments")
+        assert reply.body == {"partitions": [{"topic": gateway.names["topic"], "partition": number}]}
 
 
-async def _headers(world: World) -> None:
+async def _headers(gateway: GatewayUnderTest) -> None:
     sent = [{"name": "h", "value": b64(b"v")}]
-    assert (await world.written(headers=sent, value={"type": "JSON", "data": 1})).headers() == [("h", b"v")]
+    assert (await gateway.written(headers=sent, value={"type": "JSON", "data": 1})).headers() == [("h", b"v")]
 
 
-async def _parts(world: World) -> None:
+async def _parts(gateway: GatewayUnderTest) -> None:
     key, value = {"type": "STRING", "data": "k"}, {"type": "JSON", "data": [1]}
-    message = await world.written(key=key, value=value, partition_id=1, timestamp=1_700_000_000_000)
+    message = await gateway.written(key=key, value=value, partition_id=1, timestamp=1_700_000_000_000)
     assert (message.key(), message.value(), message.partition()) == (b"k", b"[1]", 1)
     assert message.timestamp()[1] == 1_700_000_000_000
 
 
-async def _items(world: World) -> None:
+async def _items(gateway: GatewayUnderTest) -> None:
     body = {"records": [{"key": "k", "value": {"a": 1}, "partition": 1}]}
-    (said,) = (await world.ask("POST", "/topics/{written}", body, PLAIN)).body["offsets"]
-    got = await world.ask(
-        "GET", f"/topics/{{written}}/partitions/1/messages?offset={said['offset']}", accept=PLAIN
+    (reply,) = (await gateway.request("POST", "/topics/{written}", body, PLAIN)).body["offsets"]
+    got = await gateway.request(
+        "GET", f"/topics/{{written}}/partitions/1/messages?offset={reply['offset']}", accept=PLAIN
     )
     assert [(one["key"], one["value"]) for one in got.body] == [("k", {"a": 1})]
 
 
-def _datum(**more: Any) -> Ask:
+def _datum(**more: Any) -> Request:
     return "POST", V3, {"value": {"data": {}, **more}}
 
 
 def _stream(*queries: str) -> Case:
-    async def run(world: World) -> None:
-        seen = [await world.positions(query) for query in queries]
+    async def run(gateway: GatewayUnderTest) -> None:
+        seen = [await gateway.positions(query) for query in queries]
         assert seen[0] != seen[1], (queries, seen)
 
     return run
 
 
-async def _format(world: World) -> None:
+async def _format(gateway: GatewayUnderTest) -> None:
     seen = []
     for format in ("json", "binary"):
-        path = world.fill(f"/v1/topics/{{topic}}/stream?from=earliest&partition=0&format={format}")
-        async with world.http.ws_connect(world.call.url + path) as socket:
+        path = gateway.fill(f"/v1/topics/{{topic}}/stream?from=earliest&partition=0&format={format}")
+        async with gateway.http.ws_connect(gateway.call.url + path) as socket:
             await socket.receive_json()
             seen.append((await socket.receive_json())["value"])
     assert seen == [0, b64(b"0")]
 
 
-async def _request_timeout(world: World) -> None:
-    quick, slow = await _instances(world, _TIMEOUT, 0, 60_000, assign=1)
-    await _answered_and_waiting(world, quick, slow, ("", ""))
+async def _request_timeout(gateway: GatewayUnderTest) -> None:
+    quick, slow = await _instances(gateway, _TIMEOUT, 0, 60_000, assign=1)
+    await _answered_and_waiting(gateway, quick, slow, ("", ""))
 
 
-async def _min_bytes(world: World) -> None:
-    quick, slow = await _instances(world, "fetch.min.bytes", 1, 1_000_000)
-    await _answered_and_waiting(world, quick, slow, ("timeout=60000", "timeout=60000"))
+async def _min_bytes(gateway: GatewayUnderTest) -> None:
+    quick, slow = await _instances(gateway, "fetch.min.bytes", 1, 1_000_000)
+    await _answered_and_waiting(gateway, quick, slow, ("timeout=60000", "timeout=60000"))
 
 
-async def _offset_reset(world: World) -> None:
-    first, last = await _instances(world, "auto.offset.reset", "earliest", "latest")
-    assert await world.read(first)
-    assert not await world.read(last, "timeout=2000")
+async def _offset_reset(gateway: GatewayUnderTest) -> None:
+    first, last = await _instances(gateway, "auto.offset.reset", "earliest", "latest")
+    assert await gateway.read(first)
+    assert not await gateway.read(last, "timeout=2000")
 
 
-async def _auto_commit(world: World) -> None:
-    (commits,) = await _instances(world, "auto.commit.enable", "true")
-    by_itself = await _committed(world, commits)
-    (does_not,) = await _instances(world, "auto.commit.enable", "false")
-    assert by_itself != await _committed(world, does_not)
+async def _auto_commit(gateway: GatewayUnderTest) -> None:
+    (commits,) = await _instances(gateway, "auto.commit.enable", "true")
+    by_itself = await _committed(gateway, commits)
+    (does_not,) = await _instances(gateway, "auto.commit.enable", "false")
+    assert by_itself != await _committed(gateway, does_not)
 
 
 CASES: dict[str, dict[str, Case]] = {

@@ -1,16 +1,16 @@
-"""Cases of the schema registry: see `cases`."""
+"""Cases of the schema registry: see `field_cases`."""
 
 from __future__ import annotations
 
 import json
 
-from tests.integration.gateway.cases import ODDS, Case, World, differ
+from tests.integration.gateway.field_cases import ODDS, Case, GatewayUnderTest, differ
 
 OTHER_WORDS = json.dumps({"type": "record", "name": "book.Odds", "fields": []})
 
 
 def lists(path: str, *names: str, more: str = "") -> dict[str, Case]:
-    """The parameters of a list, each against the list without it; ``more`` is said in both."""
+    """The parameters of a list, each against the list without it; ``more`` is reply in both."""
     words = {"offset": "1", "limit": "1", "subjectPrefix": "a", "subject": ":.other:s"}
     return {
         name: differ(("GET", f"{path}?{more}"), ("GET", f"{path}?{more}&{name}={words.get(name, 'true')}"))
@@ -29,12 +29,12 @@ def schema_fields(path: str, good: str, bad: str) -> dict[str, Case]:
 
 
 def found(path: str, schema: str) -> Case:
-    """A schema in other words than it was registered in is found, which is what normalize asks for."""
+    """A schema in other words than it was registered in is found, which is what normalize requests for."""
 
-    async def run(world: World) -> None:
-        said = await world.ask("POST", path, {"schema": schema})
-        assert said.status == 200, said
-        assert said.body.get("is_compatible", True)
+    async def run(gateway: GatewayUnderTest) -> None:
+        reply = await gateway.request("POST", path, {"schema": schema})
+        assert reply.status == 200, reply
+        assert reply.body.get("is_compatible", True)
 
     return run
 

@@ -40,7 +40,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_have_a_target(page: str) -> None:
     for link in re.findall(r"\]\(([^)]+)\)", read(page)):
         if "://" in link:
             continue
@@ -51,7 +51,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_no_page_names_a_machine_or_a_registry(page: str) -> None:
+def test_pages_name_no_machine_and_no_registry(page: str) -> None:
     text = read(page)
     assert not FORBIDDEN.search(text), FORBIDDEN.search(text)
     for host in re.findall(r"\w+://([\w.-]+)", text):
@@ -63,7 +63,7 @@ GENERATED = {page for page in PAGES if page.startswith("docs/reference/")}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_tests_and_files_that_are_named_exist(page: str) -> None:
+def test_named_tests_and_files_exist(page: str) -> None:
     text = read(page)
     for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text):
         assert (ROOT / path).is_file(), f"{page}: {path}"
@@ -75,7 +75,7 @@ def test_tests_and_files_that_are_named_exist(page: str) -> None:
         assert (ROOT / "src" / "distributary" / path).exists(), f"{page}: {path}"
 
 
-def test_every_rule_of_the_code_is_explained() -> None:
+def test_every_rule_in_the_code_is_in_the_architecture() -> None:
     rules = set(re.findall(r"^\*\*R(\d+)\b", read("ARCHITECTURE.md"), re.MULTILINE))
     assert rules == {str(n) for n in range(1, 21)}
     for path in (ROOT / "src").rglob("*"):
@@ -84,7 +84,7 @@ def test_every_rule_of_the_code_is_explained() -> None:
             assert used <= rules, f"{path}: R{used - rules}"
 
 
-def test_every_verb_is_one_of_the_makefiles() -> None:
+def test_make_targets_exist() -> None:
     verbs = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
     for page in PAGES:
         for verb in re.findall(r"(?:`|^)make ([a-z-]+)", read(page), re.MULTILINE):
@@ -96,7 +96,7 @@ def of_language(language: str) -> list[Block]:
 
 
 @pytest.mark.parametrize("block", of_language("toml"), ids=lambda block: block.place)
-def test_configurations_are_good(block: Block, tmp_path: Path) -> None:
+def test_configurations_are_valid(block: Block, tmp_path: Path) -> None:
     document = tomllib.loads(block.text)
     if "topics" in document or ("feeds" in document and set(document) - {"feeds", "views"}):
         (tmp_path / "distributary.toml").write_text(block.text)
@@ -117,13 +117,13 @@ def test_configurations_are_good(block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", of_language("python"), ids=lambda block: block.place)
-def test_python_can_be_compiled(block: Block) -> None:
+def test_python_blocks_compile(block: Block) -> None:
     compile(block.text, block.place, "exec")
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 @pytest.mark.parametrize("block", of_language("js"), ids=lambda block: block.place)
-def test_javascript_can_be_parsed(block: Block) -> None:
+def test_javascript_blocks_parse(block: Block) -> None:
     done = subprocess.run(
         ["node", "--input-type=module", "--check"],
         input=block.text,
@@ -134,14 +134,14 @@ def test_javascript_can_be_parsed(block: Block) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_examples_can_be_compiled() -> None:
+def test_examples_compile() -> None:
     found = list((ROOT / "examples").rglob("*.py"))
     assert found
     for path in found:
         compile(path.read_text(), str(path), "exec")
 
 
-def test_what_is_shown_is_looked_for_line_by_line() -> None:
+def test_missing_compares_line_by_line() -> None:
     printed = "one 1\ntwo 2\nthree (3)\n"
     assert missing("one …\nthree (…)", printed) == ""
     assert missing("two\none", printed) == "one"
@@ -149,7 +149,7 @@ def test_what_is_shown_is_looked_for_line_by_line() -> None:
     assert missing("four", printed) == "four"
 
 
-def test_blocks_are_read_with_their_marks() -> None:
+def test_every_mark_belongs_to_a_block() -> None:
     found = blocks("README.md")
     assert {"file: distributary.toml", "run: in the background", "run: needs curl", "shows"} <= {
         block.mark for block in found

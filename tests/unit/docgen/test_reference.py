@@ -32,38 +32,38 @@ def page(name: str) -> str:
     return (ROOT / "docs" / "reference" / f"{name}.md").read_text(encoding="utf-8")
 
 
-def test_the_pages_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check", "--root", str(ROOT)]) == 0, capsys.readouterr().err
 
 
-def test_there_are_no_other_pages() -> None:
+def test_reference_folder_has_only_generated_pages() -> None:
     found = {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "reference").iterdir()}
     assert found == set(PAGES)
 
 
-def test_every_setting() -> None:
+def test_configuration_page_lists_every_setting() -> None:
     text = page("configuration")
     for setting in SETTINGS:
         assert f"### `{setting.key}`\n" in text
         assert setting.name == "name" or f"`{setting.env}`" in text
 
 
-def test_every_command() -> None:
+def test_commands_page_and_readme_list_every_command() -> None:
     for command in COMMANDS:
         assert f"## distributary {command.name}\n" in page("cli")
         assert f"| `distributary {command.name}` | {command.help} |" in (ROOT / "README.md").read_text()
     known = {command.name for command in COMMANDS}
-    told = re.findall(r"^\| `distributary (\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert sorted(told) == sorted(known), "the README's table has every command once, and no others"
+    listed = re.findall(r"^\| `distributary (\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(known), "the README's table has every command once, and no others"
     assert set(re.findall(r"^## distributary (\w+)$", page("cli"), re.MULTILINE)) == known
 
 
-def test_every_alarm() -> None:
+def test_alarms_page_lists_every_alarm() -> None:
     for name, kind in KINDS.items():
         assert f"| `{name}` | {kind.severity} | {kind.about} |" in page("alarms")
 
 
-def test_every_error_code() -> None:
+def test_errors_page_lists_every_code() -> None:
     """Every class that sets ``code``, found in the source and not by what happens to be imported."""
     text = page("errors")
     found = 0
@@ -87,7 +87,7 @@ def test_errors_page_lists_every_error_class_once() -> None:
     assert sorted(listed) == sorted(defined)
 
 
-def test_every_metric() -> None:
+def test_metrics_page_lists_every_metric() -> None:
     """Every name in the code that creates metrics, also of those without a sample."""
     text = page("metrics")
     for module in (metrics, control_metrics):
@@ -114,14 +114,14 @@ def test_metric_is_described_with_its_labels() -> None:
     ]
 
 
-def test_every_property_of_a_client() -> None:
+def test_client_page_lists_every_property() -> None:
     text = page("client")
     for row in PROPERTIES.values():
         assert f"| `{row.name}` | {row.side} | {row.kind} |" in text or row.how == "librdkafka"
         assert f"`{row.name}`" in text
 
 
-def test_every_route() -> None:
+def test_rest_page_lists_every_route() -> None:
     text = page("rest")
     tables = (control_app.ROUTES, rest_page.publisher_server().routes(), gateway_app.all_routes())
     names = [route.name for table in tables for route in table]
@@ -130,7 +130,7 @@ def test_every_route() -> None:
         assert f"### `{name}`\n" in text
 
 
-def test_every_code_and_command_of_the_protocol() -> None:
+def test_protocol_page_lists_every_code_and_command() -> None:
     text = page("protocol")
     for refusal in protocol_page.all_of(codes.Refusal):
         assert f"| {refusal.code} | {refusal.message} |" in text

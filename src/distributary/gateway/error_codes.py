@@ -11,6 +11,7 @@ from enum import IntEnum
 from confluent_kafka import KafkaError
 
 from distributary.errors import GatewayError
+from distributary.kafka.kafka_errors import MISSING_TOPIC
 
 BAD_REQUEST = 400
 UNPROCESSABLE = 422
@@ -72,15 +73,15 @@ def status_of(code: int) -> int:
     return code if code < 1000 else code // 100
 
 
-def refused(error: KafkaError, where: str) -> GatewayError:
-    """Translate an error of Kafka; the code tells whether a retry may help."""
+def kafka_error(error: KafkaError, where: str) -> GatewayError:
+    """Translate an error that Kafka reports to a consumer; the code tells whether a retry may help."""
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         return api_error(
             RestCode.ILLEGAL_STATE,
             f"{where}: the group has no committed offset, and auto.offset.reset is none",
             "commit or seek to an offset",
         )
-    if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+    if error.code() in MISSING_TOPIC:
         return api_error(RestCode.TOPIC_NOT_FOUND, f"{where}: topic not found")
     retriable = error.retriable() or error.code() < 0
     code = RestCode.KAFKA_RETRIABLE_ERROR if retriable else RestCode.KAFKA_ERROR

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from distributary.config.sections import Kafka
-from distributary.gateway.error_codes import RestCode, api_error, refused
+from distributary.gateway.error_codes import RestCode, api_error, kafka_error
 from distributary.kafka import librdkafka
 
 _MAX_RECORDS = 500
@@ -206,7 +206,7 @@ class ConsumerInstance:
                 self._add(message)
         if not self.pending and self._error is not None:
             error, self._error = self._error, None
-            raise refused(error, f"the instance {self.name} of the group {self.group}")
+            raise kafka_error(error, f"the instance {self.name} of the group {self.group}")
 
     def _has_enough(self) -> bool:
         min_bytes = self.options.min_bytes

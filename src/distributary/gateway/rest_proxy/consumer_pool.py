@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 
 from distributary.config.sections import Kafka
 from distributary.config.server_sections import Gateway
-from distributary.gateway.error_codes import RestCode, api_error, refused
+from distributary.gateway.error_codes import RestCode, api_error, kafka_error
 from distributary.gateway.rest_proxy.consumer_instance import ConsumerInstance, ConsumerOptions
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class ConsumerPool:
                         consumer.broken_off = True
                         raise
                     except KafkaException as error:
-                        raise refused(error.args[0], f"the group {group}") from None
+                        raise kafka_error(error.args[0], f"the group {group}") from None
                     finally:
                         consumer.last_used = self._clock()
                     return

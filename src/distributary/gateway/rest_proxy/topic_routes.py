@@ -10,7 +10,7 @@ from aiohttp import web
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from distributary.config.sections import Kafka
-from distributary.gateway.error_codes import UNPROCESSABLE, api_error, refused
+from distributary.gateway.error_codes import UNPROCESSABLE, api_error, kafka_error
 from distributary.gateway.gateway_access import CONFIG
 from distributary.gateway.request_fields import accepts, number
 from distributary.gateway.rest_proxy.consumer_instance import up_to_bytes
@@ -125,7 +125,7 @@ def _read_range(kafka: Kafka, topic: str, partition: int, offset: int, end: int)
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
                 break
             if error is not None:
-                raise refused(error, f"partition {partition} of {topic!r}")
+                raise kafka_error(error, f"partition {partition} of {topic!r}")
             # Transaction markers have offsets too: the last one before the end may be one.
             if (message.offset() or 0) >= end:
                 break

@@ -18,11 +18,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from distributary.config.sections import Kafka
 from distributary.errors import DistributaryError, GatewayError, KafkaUnavailable, TopicMissing
-from distributary.gateway.error_codes import refused
+from distributary.gateway.error_codes import kafka_error
 from distributary.gateway.rest_proxy.consumer_instance import POLL_SECONDS
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient
 from distributary.gateway.topic_stream.stream_cursor import StreamRequest, start_positions, url_safe_id
 from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka.kafka_errors import MISSING_TOPIC
 from distributary.kafka.topics import Topic
 
 _BATCH = 200
@@ -30,7 +31,7 @@ _CHECK_INTERVAL = 2.0
 """Seconds after which a stream checks whether its topic is still the same, with the same partitions."""
 _MISSING_TIMEOUT = 10.0
 """Seconds for which a topic may be missing, as it is while it is created again, before its streams end."""
-_TOPIC_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_TOPIC_GONE = MISSING_TOPIC | {KafkaError._UNKNOWN_PARTITION}
 
 
 class Gap(NamedTuple):
@@ -95,7 +96,7 @@ class TopicReader:
                 self._lost = True
                 return found
             elif not error.retriable():
-                raise refused(error, f"topic {self._topic!r}")
+                raise kafka_error(error, f"topic {self._topic!r}")
         return found
 
     def advance(self, sent: Message | Gap) -> None:
@@ -119,7 +120,7 @@ class TopicReader:
         try:
             committed = self._consumer.committed(partitions, timeout=librdkafka.REQUEST_LIMIT)
         except KafkaException as error:
-            raise refused(error.args[0], f"the group {request.group!r}") from None
+            raise kafka_error(error.args[0], f"the group {request.group!r}") from None
         return {one.partition: one.offset for one in committed if one.offset >= 0}
 
     def _bounds(self) -> tuple[dict[int, int], dict[int, int]]:

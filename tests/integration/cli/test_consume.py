@@ -71,8 +71,8 @@ def test_group_continues_at_its_offsets(run: Run, filled: str) -> None:
     group = f"distributary.g{uuid.uuid4().hex[:8]}"
     one = run("consume", filled, "--group", group, "--max-messages", "6", "--json").good().out.splitlines()
     other = run("consume", filled, "--group", group, "--max-messages", "4", "--json").good().out.splitlines()
-    seen = sorted(json.loads(json.loads(line)["value"])["n"] for line in one + other)
-    assert seen == list(range(10)), "each record once"
+    records = sorted(json.loads(json.loads(line)["value"])["n"] for line in one + other)
+    assert records == list(range(10)), "each record once"
 
 
 def test_wrong_command_line_is_refused(run: Run, filled: str, tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ def live(stack: RunningStack, group: str, topic: str) -> Iterator[str]:
 
 
 def offsets(run: Run, group: str) -> dict[int, int]:
-    (seen,) = run("groups", "describe", group, "--json").good().json
-    return {one["partition"]: one["offset"] for one in seen["offsets"]}
+    (described,) = run("groups", "describe", group, "--json").good().json
+    return {one["partition"]: one["offset"] for one in described["offsets"]}
 
 
 def test_groups_are_listed_and_described(run: Run, group: str, topic: str) -> None:
@@ -53,8 +53,8 @@ def test_groups_are_listed_and_described(run: Run, group: str, topic: str) -> No
     text = run("groups", "describe", group).good().out.splitlines()
     assert text[0] == f"group {group}: empty, 0 members, lag 4"
     assert text[2].split() == [topic, "0", "3", "5", "2", "-", "-"]
-    (seen,) = run("groups", "--describe", "--group", group, "--json").good().json
-    assert (seen["lag"], seen["offsets"][1]["lag"]) == (4, 2)
+    (described,) = run("groups", "--describe", "--group", group, "--json").good().json
+    assert (described["lag"], described["offsets"][1]["lag"]) == (4, 2)
 
 
 RESETS: list[tuple[tuple[str, ...], list[int]]] = [

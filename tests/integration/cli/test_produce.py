@@ -23,8 +23,8 @@ def test_lines_with_keys_and_tombstones_are_written(run: Run, topic: str) -> Non
         "key.separator=,",
         stdin="k4,y\n",
     ).good()
-    seen = [json.loads(line) for line in run("consume", topic, *ALL, "--json").good().out.splitlines()]
-    assert [(one["key"], one["value"]) for one in seen] == [
+    consumed = [json.loads(line) for line in run("consume", topic, *ALL, "--json").good().out.splitlines()]
+    assert [(one["key"], one["value"]) for one in consumed] == [
         (None, "one"),
         (None, "twö"),
         (None, ""),
@@ -33,7 +33,7 @@ def test_lines_with_keys_and_tombstones_are_written(run: Run, topic: str) -> Non
         ("k3", "x"),
         ("k4", "y"),
     ]
-    assert seen[5]["headers"] == [["trace", "7"]]
+    assert consumed[5]["headers"] == [["trace", "7"]]
 
 
 def test_produce_reads_what_consume_prints(run: Run, topic: str, tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_keys_are_in_the_partitions_of_the_java_client(run: Run, topic: str) -> 
     # Of org.apache.kafka.common.utils.Utils.murmur2, as Kafka's own tests have them, modulo 7.
     known = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536}
     run("produce", topic, "--keys", stdin="".join(f"{key}:x\n" for key in known)).good()
-    seen = [json.loads(line) for line in run("consume", topic, *ALL, "--json").good().out.splitlines()]
-    assert {one["key"]: one["partition"] for one in seen} == {
+    consumed = [json.loads(line) for line in run("consume", topic, *ALL, "--json").good().out.splitlines()]
+    assert {one["key"]: one["partition"] for one in consumed} == {
         key: (number & 0x7FFFFFFF) % 7 for key, number in known.items()
     }
 

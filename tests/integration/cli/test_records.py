@@ -16,8 +16,8 @@ def filled(run: Run, topic: str) -> str:
 
 
 def firsts(run: Run, topic: str) -> list[int]:
-    (seen,) = run("topics", "describe", topic, "--json").good().json
-    return [one["first"] for one in seen["partitions"]]
+    (described,) = run("topics", "describe", topic, "--json").good().json
+    return [one["first"] for one in described["partitions"]]
 
 
 def test_records_are_deleted_only_with_execute(run: Run, filled: str, tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ def test_topic_is_created_described_changed_and_deleted(run: Run, topic: str) ->
     assert "PARTITION  LEADER  REPLICAS  ISR" in text
     assert text.splitlines()[-1].split() == ["2", str(BROKER), str(BROKER), str(BROKER), "0", "0"]
     run("topics", "alter", topic, "--partitions", "5", "--unset", "retention.ms").good()
-    (seen,) = run("topics", "describe", topic, "--json").good().json
-    assert (seen["settings"], len(seen["partitions"])) == ({}, 5)
-    assert seen["partitions"][4] == {
+    (described,) = run("topics", "describe", topic, "--json").good().json
+    assert (described["settings"], len(described["partitions"])) == ({}, 5)
+    assert described["partitions"][4] == {
         "partition": 4,
         "leader": BROKER,
         "replicas": [BROKER],

@@ -1,4 +1,4 @@
-"""``distributary users``: what is refused before Kafka is asked."""
+"""``distributary users``: command lines that are refused without asking Kafka."""
 
 from __future__ import annotations
 

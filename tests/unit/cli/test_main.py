@@ -53,7 +53,7 @@ def test_help_lists_every_command_and_imports_none(capsys: Captured) -> None:
         assert f"  {command.name:<11} {command.help}" in out
     assert "Examples:" in out
     code = "import sys; from distributary.cli.main import main; main(['--help']); print(sorted(sys.modules))"
-    seen = subprocess.run(
+    imported = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
     ).stdout
     for module in (
@@ -63,7 +63,7 @@ def test_help_lists_every_command_and_imports_none(capsys: Captured) -> None:
         "rich",
         "pyspark",
     ):
-        assert f"'{module}'" not in seen
+        assert f"'{module}'" not in imported
 
 
 def test_help_is_quick() -> None:
@@ -124,13 +124,13 @@ def test_command_with_a_missing_package_names_it(
 
 
 def test_common_options_are_accepted_before_and_after_the_command(command: Command) -> None:
-    seen = []
-    command.callback = lambda args: seen.append((args.config, args.json, args.n)) or 0  # type: ignore[func-returns-value]
+    calls = []
+    command.callback = lambda args: calls.append((args.config, args.json, args.n)) or 0  # type: ignore[func-returns-value]
     assert main(["--config", "a.toml", "--json", "probe", "--n", "1"]) == 0
     assert main(["probe", "--n", "1", "--json", "--config=a.toml"]) == 0
     assert main(["--config=a.toml", "probe", "--n", "1", "--json"]) == 0
     assert main(["probe"]) == 0
-    assert seen == [(Path("a.toml"), True, 1)] * 3 + [(None, False, None)]
+    assert calls == [(Path("a.toml"), True, 1)] * 3 + [(None, False, None)]
 
 
 @pytest.mark.parametrize(
@@ -179,16 +179,16 @@ def test_wrong_arguments_are_named_with_the_nearest_option(command: Command, cap
 
 
 def test_setup_gets_the_option_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
+    calls: list[list[str]] = []
 
     def setup(words: list[str]) -> int:
-        seen.append(words)
+        calls.append(words)
         return 3
 
     monkeypatch.setattr("distributary.setup.__main__.main", setup)
     assert main(["setup"]) == 3
     assert main(["--json", "setup"]) == 3
-    assert seen == [[], ["--json"]]
+    assert calls == [[], ["--json"]]
 
 
 @pytest.mark.parametrize("words", [["--version"], ["help", "settings"]], ids=["short", "long"])

@@ -15,8 +15,8 @@ def test_plan_prints_its_arithmetic(capsys: pytest.CaptureFixture[str]) -> None:
     assert "50,000 records/s x 500 B" in out
     assert "19 partitions on 59 brokers" in out
     assert main([*WORDS, "--broker-disk", "10TiB", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["partitions"], said["brokers"]) == (4, 6)
+    estimate = json.loads(capsys.readouterr().out)
+    assert (estimate["partitions"], estimate["brokers"]) == (4, 6)
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_components_are_shown_without_the_control_api(
     printed = capsys.readouterr().out
     assert re.search(r"control +restarting", printed)
     for name in ("part-restarting: control", "store-unreachable", "kafka-unreachable"):
-        assert f"! {name}" in printed, "what can be seen without it is seen"
+        assert f"! {name}" in printed, "what can be checked without it is checked"
     assert main(["status", "--check"]) == 1
 
 

@@ -114,13 +114,13 @@ def test_order_and_conflation_are_sent_to_the_publisher(
     assert main(argv) == 0
     data = {"conflate": "500ms", "max_rate": 5.0, "max_bytes": "64k", "slow": "conflate"}
     assert tiny.requests[-1] == {"channel": "odds?order=n%20desc&limit=2", "data": data}
-    for wrong, said in (
+    for wrong, message in (
         (["--order", "n dsc", "--limit", "1"], "character 3 of the order"),
         (["--order", "n"], "without a limit"),
         (["--conflate", "soon"], "conflate='soon'"),
     ):
         assert main(["subscribe", "odds", "--url", tiny.url, *wrong]) != 0
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ async def test_own_stack_gets_a_token_signed_by_its_secret(
     file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
     get = own_token(Args(url=(), config=file))
     assert get is not None
-    gate = Authenticator(Config(auth=Auth(hmac_secret=SECRET)), MemoryStore().reader.revoked)
-    assert (await gate.by_token(get())).may_read("odds")
-    assert own_token(Args(url=["ws://elsewhere"], config=file)) is None, "it is for nobody else"
+    authenticator = Authenticator(Config(auth=Auth(hmac_secret=SECRET)), MemoryStore().reader.revoked)
+    assert (await authenticator.by_token(get())).may_read("odds")
+    assert own_token(Args(url=["ws://elsewhere"], config=file)) is None, "not for another stack"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", "http://elsewhere")
     assert own_token(Args(url=(), config=None)) is None

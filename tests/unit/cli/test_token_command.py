@@ -43,12 +43,12 @@ def test_created_token_is_shown_as_valid(capsys: Capture) -> None:
 
 
 def test_token_is_created_and_shown_as_json(capsys: Capture) -> None:
-    made = json.loads(
+    created = json.loads(
         make(capsys, "--json", "--operator", "admin", "--publish", "actions", "--columns", "a,b.c")
     )
-    assert main(["token", "show", made["token"], "--json"]) == 0
+    assert main(["token", "show", created["token"], "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["verified"], shown["error"], shown["claims"]) == (True, None, made["claims"])
+    assert (shown["verified"], shown["error"], shown["claims"]) == (True, None, created["claims"])
     assert (shown["grant"]["operator"], shown["grant"]["publish"]) == ("admin", ["actions"])
     assert shown["grant"]["columns"] == {"*": {"a": None, "b": {"c": None}}}
 
@@ -119,8 +119,10 @@ def test_key_is_printed_with_its_configuration(capsys: Capture, tmp_path: Path) 
 
 def test_key_is_printed_as_json(capsys: Capture) -> None:
     assert main(["token", "key", "reports", "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert ApiKeys({made["name"]: json.dumps(made["settings"])}).find(made["key"]).user == "key:reports"
+    created = json.loads(capsys.readouterr().out)
+    assert (
+        ApiKeys({created["name"]: json.dumps(created["settings"])}).find(created["key"]).user == "key:reports"
+    )
 
 
 def test_tokens_of_a_user_are_revoked(control: ThreadedApi, capsys: Capture) -> None:

@@ -172,7 +172,7 @@ class AttachedStack(RunningStack):
 
     def kill(self, part: str) -> None:
         state = json.loads((self.folder / ".distributary" / "stack.json").read_text())
-        os.kill(next(one["pid"] for one in state["parts"] if one["name"] == part), signal.SIGKILL)
+        os.kill(next(one["pid"] for one in state["components"] if one["name"] == part), signal.SIGKILL)
 
     @property
     def addresses(self) -> dict[str, str]:

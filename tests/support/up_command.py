@@ -52,7 +52,7 @@ class Up:
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """What the supervisor says of each part."""
-        return {part["name"]: part for part in self._read().get("parts", [])}
+        return {part["name"]: part for part in self._read().get("components", [])}
 
     def _read(self) -> dict[str, Any]:
         try:

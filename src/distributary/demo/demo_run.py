@@ -18,9 +18,8 @@ from rich.console import Console
 
 from distributary.config import Config, load
 from distributary.demo.board import Board
-from distributary.demo.demo_output import Teller
+from distributary.demo.demo_output import VIEWS, DemoOutput, follow, report, show
 from distributary.demo.page import FOLDER as PAGE
-from distributary.demo.watch import VIEWS, follow, report, show
 from distributary.errors import ComponentFailed
 from distributary.stack import prerequisites
 from distributary.stack.component import Component, Launch
@@ -65,14 +64,14 @@ async def demo(options: Options) -> None:
     stop = asyncio.Event()
     with _signals(stop), _folder(options) as data_dir:
         config = configure(options.config, data_dir)
-        teller = Teller(Console(), began, as_json=options.json)
-        async with Stack(config, listener=teller.stack) as stack:
+        output = DemoOutput(Console(), began, as_json=options.json)
+        async with Stack(config, listener=output.on_event) as stack:
             if await _first(stack.wait_ready(), stop.wait()):
                 return
-            teller.ready(stack.addresses)
+            output.ready(stack.addresses)
             joined = asyncio.Event()
             await _first(
-                _watch(stack.addresses, options, teller, joined),
+                _watch(stack.addresses, options, output, joined),
                 _produce(stack, options, joined),
                 _timed(stop, options),
             )
@@ -167,7 +166,9 @@ async def _ended(producer: Keeper) -> None:
     raise ComponentFailed(f"the producer {producer.state.error}", hint=_LOG)
 
 
-async def _watch(addresses: dict[str, str], options: Options, teller: Teller, joined: asyncio.Event) -> None:
+async def _watch(
+    addresses: dict[str, str], options: Options, output: DemoOutput, joined: asyncio.Event
+) -> None:
     """Follow both views and show them, for ever; ``joined`` is set when both are there."""
     shown = {
         "page": addresses["http"] + "/",
@@ -177,17 +178,17 @@ async def _watch(addresses: dict[str, str], options: Options, teller: Teller, jo
     board = Board(shown)
     missing = set(VIEWS)
 
-    def heard(view: str, change: SubscribedChange) -> None:
+    def on_change(view: str, change: SubscribedChange) -> None:
         if change.op in ("add", "change"):
-            teller.first_change()
+            output.first_change()
         elif change.op == "snapshot":
             missing.discard(view)
             if not missing:
                 joined.set()
 
-    jobs = [follow(board, view, addresses["websocket"], heard) for view in VIEWS]
+    jobs = [follow(board, view, addresses["websocket"], on_change) for view in VIEWS]
     if options.json:
-        jobs.append(report(board, teller.figures))
+        jobs.append(report(board, output.figures))
     elif options.board:
-        jobs.append(show(board, teller.console))
+        jobs.append(show(board, output.console))
     await _first(*jobs)

@@ -11,14 +11,15 @@ import os
 import re
 import select
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 from xml.sax.saxutils import quoteattr
 
 from distributary.errors import JarFetchFailed
 from distributary.setup import java
-from distributary.setup.download_progress import Progress
 from distributary.setup.lockfile import Jar
 
 SETTINGS = "DISTRIBUTARY_IVY_SETTINGS"
@@ -31,7 +32,69 @@ HINT = (
 )
 
 
-def resolve(jars: Sequence[Jar], into: Path, work: Path, progress: Progress) -> None:
+class DownloadProgress:
+    """Counts the jars of one set as they arrive, and prints it to ``stream`` (standard error by default).
+
+    On a terminal it updates one line; elsewhere it prints a few.
+    """
+
+    def __init__(self, label: str, count: int, size: int, stream: TextIO | None = None) -> None:
+        self._label, self._count, self._size = label, count, size
+        self._stream = sys.stderr if stream is None else stream
+        self._is_terminal = self._stream.isatty()
+        self._looked_up = self._arrived = self._bytes = 0
+        self._quarter = 0
+
+    def start(self) -> None:
+        """Print what is about to be fetched."""
+        self._line(f"{self._label}: fetching {self._count} jars, {_mb(self._size)} MB")
+
+    def looked_up(self) -> None:
+        """Count a jar that was looked up, and has not arrived yet."""
+        self._looked_up += 1
+        if self._is_terminal:
+            self._update(f"{self._label}: looked up {self._looked_up}/{self._count}")
+
+    def arrived(self, size: int) -> None:
+        """Count a jar of ``size`` bytes that has arrived."""
+        self._arrived += 1
+        self._bytes += size
+        text = f"{self._label}: {self._arrived}/{self._count} jars, {_mb(self._bytes)}/{_mb(self._size)} MB"
+        if self._is_terminal:
+            self._update(text)
+        elif self._arrived * 4 // max(self._count, 1) > self._quarter:
+            self._quarter = self._arrived * 4 // max(self._count, 1)
+            self._line(text)
+
+    def note(self, text: str) -> None:
+        """Print something else, on a line of its own."""
+        self.close()
+        self._line(f"{self._label}: {text}")
+
+    def close(self) -> None:
+        """Clear the line that is updated, if there is one."""
+        if self._is_terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def restart(self) -> None:
+        """Start counting again, for a new attempt."""
+        self._looked_up = self._arrived = self._bytes = self._quarter = 0
+
+    def _line(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def _update(self, text: str) -> None:
+        self._stream.write("\r\x1b[K" + text)
+        self._stream.flush()
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.1f}"
+
+
+def resolve(jars: Sequence[Jar], into: Path, work: Path, progress: DownloadProgress) -> None:
     """Fetch exactly these jars, none of what they depend on, into the existing folder ``into``.
 
     ``work`` is an existing scratch folder. Tries `ATTEMPTS` times, keeping what had already arrived, then
@@ -43,9 +106,9 @@ def resolve(jars: Sequence[Jar], into: Path, work: Path, progress: Progress) -> 
 
     def heard(line: str) -> None:
         if line.startswith("found "):
-            progress.seen()
+            progress.looked_up()
         elif arrived := re.match(r"\[SUCCESSFUL ] ([^#]+)#([^;]+);([^!]+)!", line):
-            progress.add(sizes.get(":".join(arrived.groups()), 0))
+            progress.arrived(sizes.get(":".join(arrived.groups()), 0))
 
     for attempt in range(1, ATTEMPTS + 1):
         try:

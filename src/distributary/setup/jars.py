@@ -18,11 +18,11 @@ from pathlib import Path
 
 from distributary.errors import JarFetchFailed, JarMismatch, SetupError
 from distributary.setup import ivy, lockfile
-from distributary.setup.download_progress import Progress
+from distributary.setup.ivy import DownloadProgress
 from distributary.setup.lockfile import Jar, JarSet
 
 CACHE = "DISTRIBUTARY_CACHE"
-Resolver = Callable[[Sequence[Jar], Path, Path, Progress], None]
+Resolver = Callable[[Sequence[Jar], Path, Path, DownloadProgress], None]
 """Puts the jars into the first folder under their locked names; the second is scratch. See `ivy.resolve`."""
 
 
@@ -48,7 +48,7 @@ def ensure(set_name: str, *, resolver: Resolver = ivy.resolve, lock: Path = lock
         return folder
     try:
         root.mkdir(parents=True, exist_ok=True)
-        progress = Progress(f"{wanted.name} jars", len(wanted.jars), wanted.size)
+        progress = DownloadProgress(f"{wanted.name} jars", len(wanted.jars), wanted.size)
         with _alone(root / f"{wanted.name}.lock", progress):
             if not _stamped(folder, wanted):
                 if not _whole(folder, wanted):
@@ -75,7 +75,7 @@ def jar_set(set_name: str, *, lock: Path = lockfile.LOCK) -> JarSet:
     return sets[set_name]
 
 
-def _fetch(folder: Path, wanted: JarSet, resolver: Resolver, progress: Progress) -> None:
+def _fetch(folder: Path, wanted: JarSet, resolver: Resolver, progress: DownloadProgress) -> None:
     """Fetch into a staging folder, verify, then rename; the staging folder goes whatever happens."""
     for stale in folder.parent.glob(f".{wanted.name}-*.staging"):  # of a process that was killed
         shutil.rmtree(stale, ignore_errors=True)
@@ -111,7 +111,7 @@ def _verify(folder: Path, wanted: JarSet) -> None:
             raise JarMismatch(
                 f"{jar.file} ({jar.coordinate}) is refused: sha256 is {actual}, locked is {jar.sha256}",
                 hint="Nothing was kept; find out who changed it (a mirror, a proxy?) and try again; "
-                "only if the new file is right, run `python -m distributary.setup.lock`",
+                "only if the new file is right, run `python -m distributary.setup.update_lockfile`",
             )
 
 
@@ -147,7 +147,7 @@ def _stamp(folder: Path, wanted: JarSet) -> None:
 
 
 @contextmanager
-def _alone(path: Path, progress: Progress) -> Iterator[None]:
+def _alone(path: Path, progress: DownloadProgress) -> Iterator[None]:
     """Hold the file lock; the system lets go of it when the process ends, however it ends."""
     with path.open("a") as file:
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from distributary.errors import SetupError
 
 LOCK = Path(__file__).with_name("jars.lock")
-_HEADER = "# Made by `python -m distributary.setup.lock`. Do not edit by hand.\n"
+_HEADER = "# Made by `python -m distributary.setup.update_lockfile`. Do not edit by hand.\n"
 
 
 @dataclass(frozen=True, order=True)

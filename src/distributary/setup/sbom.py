@@ -1,20 +1,24 @@
-"""What Distributary is made of: the locked Python packages, the locked jars, the jars inside wheels.
+"""The bill of materials: locked Python packages, locked jars and the jars inside wheels, as CycloneDX JSON.
 
-Each component has a package URL (purl), the name by which advisories know it.
+Each component has a package URL (purl), by which advisories name it.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import re
 import tomllib
+import uuid
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+from distributary import __version__
 from distributary.errors import SetupError
 from distributary.setup import lockfile
 
@@ -26,6 +30,8 @@ _FILES = (
 )
 _POM = re.compile(r"META-INF/maven/([^/]+)/([^/]+)/pom\.properties")
 
+CYCLONEDX_VERSION = "1.6"
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/distributary")
 GROUPS = Path(__file__).with_name("maven-groups.toml")
 _SCALA = re.compile(r"_(2\.1[0-9](\.[0-9]+)?|3)$")
 
@@ -165,3 +171,46 @@ def _version(text: bytes) -> str:
         if equals and key.strip() == "version":
             return value.strip()
     return ""
+
+
+def document(components: Sequence[Component]) -> dict[str, Any]:
+    """The components as a CycloneDX document, in the order given.
+
+    It contains no time, and its serial number follows from its content: equal locks give equal documents.
+    """
+    listed = [_component(one) for one in components]
+    content = json.dumps(listed, sort_keys=True)
+    about = {"type": "application", "bom-ref": "distributary", "name": "distributary", "version": __version__}
+    return {
+        "$schema": f"http://cyclonedx.org/schema/bom-{CYCLONEDX_VERSION}.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": CYCLONEDX_VERSION,
+        "serialNumber": f"urn:uuid:{uuid.uuid5(_NAMESPACE, f'{__version__} {content}')}",
+        "version": 1,
+        "metadata": {"component": about},
+        "components": listed,
+        "dependencies": [{"ref": "distributary", "dependsOn": [one["bom-ref"] for one in listed]}],
+    }
+
+
+def to_json(components: Sequence[Component]) -> str:
+    """The document as the text of a file."""
+    return json.dumps(document(components), indent=2) + "\n"
+
+
+def _component(one: Component) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "type": "library",
+        "bom-ref": one.purl or f"unknown/{one.name}@{one.version}",
+    }
+    if one.group:
+        found["group"] = one.group
+    found |= {"name": one.name, "version": one.version}
+    if one.hashes:
+        found["hashes"] = [{"alg": "SHA-256", "content": hash} for hash in sorted(one.hashes)]
+    if one.purl:
+        found["purl"] = one.purl
+    if one.wheels:
+        found["properties"] = [{"name": "distributary:wheel", "value": wheel} for wheel in sorted(one.wheels)]
+    found["evidence"] = {"occurrences": [{"location": place} for place in sorted(one.places)]}
+    return found

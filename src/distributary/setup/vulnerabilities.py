@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -14,13 +15,68 @@ from pathlib import Path
 from typing import Any
 
 from distributary.errors import AdvisoriesUnavailable, ConfigError, DistributaryError, SetupError
-from distributary.setup import cyclonedx, ignores, osv, sbom
-from distributary.setup.ignores import Ignore
+from distributary.setup import osv, sbom
 from distributary.setup.sbom import Component
 
 NONE_FOUND, FOUND, USAGE, NOT_ASKED = 0, 1, 2, 3
 URL = "DISTRIBUTARY_OSV_URL"
 OUTPUT = Path("build/sbom.cdx.json")
+IGNORE_FILE = "audit-ignore.toml"
+"""Advisories that are known and accepted, each for a reason and for a time::
+
+    [[ignore]]
+    id = "GHSA-xxxx-yyyy-zzzz"
+    reason = "only reached with a feature that is not used here"
+    until = 2027-01-31
+"""
+_IGNORE_KEYS = ("id", "reason", "until")
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """One entry; it applies up to and including the day ``until``."""
+
+    id: str
+    reason: str
+    until: date
+
+    def expired(self, today: date) -> bool:
+        """Whether it no longer applies."""
+        return today > self.until
+
+
+def read_ignores(file: Path) -> list[Ignore]:
+    """Read the list; raises ConfigError when it is not valid. Without a file the list is empty."""
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}: not valid TOML: {error}") from None
+    entries = data.get("ignore", [])
+    if set(data) - {"ignore"} or not isinstance(entries, list):
+        raise ConfigError(f"{file}: expected [[ignore]] tables and nothing else")
+    found = [_entry(entry, f"{file}: entry {number}") for number, entry in enumerate(entries, 1)]
+    ids = [one.id for one in found]
+    if twice := sorted({id for id in ids if ids.count(id) > 1}):
+        raise ConfigError(f"{file}: duplicate ids: {', '.join(twice)}")
+    return found
+
+
+def _entry(entry: Any, where: str) -> Ignore:
+    if not isinstance(entry, dict) or set(entry) - set(_IGNORE_KEYS):
+        raise ConfigError(f"{where}: expected a table with {', '.join(_IGNORE_KEYS)} and nothing else")
+    for key in ("id", "reason"):
+        if not isinstance(entry.get(key), str) or not entry[key].strip():
+            raise ConfigError(
+                f"{where}: {key} is missing", hint="Every entry must name an advisory, and give a reason"
+            )
+    until = entry.get("until")
+    if not isinstance(until, date) or isinstance(until, datetime):
+        raise ConfigError(f"{where}: until is missing, or not a date", hint="Write it as until = 2027-01-31")
+    return Ignore(entry["id"].strip(), entry["reason"].strip(), until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +167,11 @@ def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.env
     """The command; exit status 0 none found, 1 found, 2 a mistake in what it was given, 3 not (all) asked."""
     options = _parser(env).parse_args(arguments)
     try:
-        listed = ignores.read(options.ignore)
+        listed = read_ignores(options.ignore)
         parts = sbom.merged(
             chain(sbom.of_requirements(options.requirements), sbom.of_jars(), sbom.of_wheels())
         )
-        _write(cyclonedx.text(parts), options.output)
+        _write(sbom.to_json(parts), options.output)
         if options.sbom_only:
             return NONE_FOUND
         service = osv.Osv(options.osv)
@@ -149,7 +205,7 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         "--osv", default=env.get(URL) or osv.URL, metavar="URL", help=f"the service ({osv.URL})"
     )
     parser.add_argument(
-        "--ignore", type=Path, default=Path(ignores.FILE), help=f"accepted advisories ({ignores.FILE})"
+        "--ignore", type=Path, default=Path(IGNORE_FILE), help=f"accepted advisories ({IGNORE_FILE})"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--sbom-only", action="store_true", help="write the SBOM and ask nobody")

@@ -6,7 +6,7 @@ import pytest
 
 from distributary.errors import JarFetchFailed
 from distributary.setup import ivy
-from distributary.setup.download_progress import Progress
+from distributary.setup.ivy import DownloadProgress
 from distributary.setup.lockfile import Jar
 
 Script = Callable[[str, str], Path]
@@ -30,7 +30,7 @@ def fake_java(script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def resolve(tmp_path: Path) -> str:
     out = io.StringIO()
-    ivy.resolve([JAR], tmp_path / "into", tmp_path, Progress("kafka", 1, JAR.size, out))
+    ivy.resolve([JAR], tmp_path / "into", tmp_path, DownloadProgress("kafka", 1, JAR.size, out))
     return out.getvalue()
 
 
@@ -77,3 +77,30 @@ def test_settings_for_a_mirror_are_passed_on(
     monkeypatch.setenv(ivy.SETTINGS, "mirror.xml")
     resolve(tmp_path)
     assert "-settings mirror.xml" in runs.read_text()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_elsewhere_a_line_each_quarter() -> None:
+    out = io.StringIO()
+    progress = DownloadProgress("kafka", 40, 40_000_000, out)
+    for _ in range(40):
+        progress.looked_up()
+        progress.arrived(1_000_000)
+    progress.close()
+    assert out.getvalue().splitlines() == [
+        f"kafka: {done}/40 jars, {done}.0/40.0 MB" for done in (10, 20, 30, 40)
+    ]
+
+
+def test_a_terminal_gets_one_line_that_renews_itself() -> None:
+    out = Terminal()
+    progress = DownloadProgress("kafka", 2, 2_000_000, out)
+    progress.looked_up()
+    progress.arrived(1_000_000)
+    progress.close()
+    wipe = "\r\x1b[K"
+    assert out.getvalue() == f"{wipe}kafka: looked up 1/2{wipe}kafka: 1/2 jars, 1.0/2.0 MB{wipe}"

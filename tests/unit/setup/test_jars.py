@@ -8,7 +8,7 @@ import pytest
 
 from distributary.errors import JarFetchFailed, JarMismatch, SetupError
 from distributary.setup import jars, lockfile
-from distributary.setup.download_progress import Progress
+from distributary.setup.ivy import DownloadProgress
 from distributary.setup.lockfile import Jar
 
 BYTES = {"a-1.jar": b"aaaa", "b-2.jar": b"bb" * 50}
@@ -26,11 +26,11 @@ class Fake:
             if content is not None:
                 self.give[file] = content
 
-    def __call__(self, wanted: Sequence[Jar], into: Path, work: Path, progress: Progress) -> None:
+    def __call__(self, wanted: Sequence[Jar], into: Path, work: Path, progress: DownloadProgress) -> None:
         self.calls += 1
         for name, content in self.give.items():
             (into / name).write_bytes(content)
-            progress.add(len(content))
+            progress.arrived(len(content))
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_wrong_hash_is_refused_and_nothing_is_kept(cache: Path, lock: Path) ->
     assert "a-1.jar (org:a:1)" in said
     assert hashlib.sha256(b"evil").hexdigest() in said
     assert hashlib.sha256(b"aaaa").hexdigest() in said
-    assert "python -m distributary.setup.lock" in said
+    assert "python -m distributary.setup.update_lockfile" in said
     assert litter(cache) == []
 
 
@@ -99,7 +99,7 @@ def test_a_missing_or_extra_jar_is_refused(cache: Path, lock: Path, fake: Fake, 
 
 
 def test_an_interrupt_leaves_nothing_and_the_next_run_works(cache: Path, lock: Path) -> None:
-    def interrupted(wanted: Sequence[Jar], into: Path, work: Path, progress: Progress) -> None:
+    def interrupted(wanted: Sequence[Jar], into: Path, work: Path, progress: DownloadProgress) -> None:
         (into / "a-1.jar").write_bytes(b"aa")
         raise KeyboardInterrupt
 
@@ -143,7 +143,7 @@ def test_two_at_once_fetch_once(cache: Path, lock: Path) -> None:
     entered, go = threading.Event(), threading.Event()
     fake = Fake()
 
-    def slow(wanted: Sequence[Jar], into: Path, work: Path, progress: Progress) -> None:
+    def slow(wanted: Sequence[Jar], into: Path, work: Path, progress: DownloadProgress) -> None:
         entered.set()
         assert go.wait(10)
         fake(wanted, into, work, progress)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 from tests.support.servers import free_port
 from tests.unit.setup.osv_server import OsvServer, serving
 
+from distributary.errors import ConfigError
 from distributary.setup import osv, sbom
 from distributary.setup.sbom import Component
-from distributary.setup.vulnerabilities import main
+from distributary.setup.vulnerabilities import Ignore, main, read_ignores
 
 LOCK = f"aiohttp==3.0 \\\n    --hash=sha256:{'a' * 64}\nredis==5.0 \\\n    --hash=sha256:{'b' * 64}\n"
 BAD, WORSE = "pkg:pypi/redis@5.0", "pkg:maven/org.apache.kafka/kafka-clients@3.9.2"
@@ -124,3 +126,40 @@ def test_sbom_on_standard_output_is_alone_there(server: OsvServer, capsys: Captu
     said = capsys.readouterr()
     assert json.loads(said.out)["bomFormat"] == "CycloneDX"
     assert "no advisory" in said.err
+
+
+GOOD = '[[ignore]]\nid = "GHSA-1"\nreason = "not reached"\nuntil = 2027-01-31\n'
+
+
+def test_entries_have_id_reason_and_end(tmp_path: Path) -> None:
+    file = tmp_path / "audit-ignore.toml"
+    assert read_ignores(file) == []
+    file.write_text(GOOD)
+    (one,) = read_ignores(file)
+    assert one == Ignore("GHSA-1", "not reached", date(2027, 1, 31))
+    assert not one.expired(date(2027, 1, 31))
+    assert one.expired(date(2027, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (GOOD.replace('reason = "not reached"\n', ""), "entry 1: reason is missing"),
+        (GOOD.replace("not reached", "  "), "entry 1: reason is missing"),
+        (GOOD.replace('id = "GHSA-1"\n', ""), "entry 1: id is missing"),
+        (GOOD.replace("until = 2027-01-31\n", ""), "entry 1: until is missing"),
+        (GOOD.replace("2027-01-31", '"2027-01-31"'), "entry 1: until is missing, or not a date"),
+        (GOOD.replace("2027-01-31", "2027-01-31T00:00:00Z"), "entry 1: until is missing, or not a date"),
+        (GOOD + 'what = "x"\n', "entry 1: expected a table with id, reason, until"),
+        (GOOD + GOOD, "duplicate ids: GHSA-1"),
+        (GOOD + "[other]\n", "nothing else"),
+        ("ignore = 1\n", "expected \\[\\[ignore\\]\\]"),
+        ("ignore = [1]\n", "entry 1"),
+        ("not toml [", "not valid TOML"),
+    ],
+)
+def test_entry_that_is_not_complete_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "audit-ignore.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        read_ignores(file)

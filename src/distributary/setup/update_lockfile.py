@@ -1,4 +1,4 @@
-"""Regenerate ``jars.lock``: ``python -m distributary.setup.lock``.
+"""Regenerate ``jars.lock``: ``python -m distributary.setup.update_lockfile``.
 
 Needs the network. Look at the difference before you commit it: the lock is what everyone will trust.
 """
@@ -75,7 +75,7 @@ def update_lock(
         if twice := sorted({module for module in modules if modules.count(module) > 1}):
             raise JarFetchFailed(
                 f"{name} would hold two revisions of {', '.join(twice)}",
-                hint="Align the revisions in ROOTS of lock.py",
+                hint="Align the revisions in ROOTS of update_lockfile.py",
             )
         say(f"{name}: {len(sets[name])} jars, {sum(jar.size for jar in sets[name]) / 1e6:.1f} MB")
     lockfile.write(sets, path)
@@ -89,7 +89,7 @@ def _jar(file: Path, scratch: Path) -> Jar:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m distributary.setup.lock",
+        prog="python -m distributary.setup.update_lockfile",
         description="Regenerate the lock of the Kafka and Spark jars.",
     )
     parser.add_argument(

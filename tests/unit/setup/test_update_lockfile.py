@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import JarFetchFailed, SetupError
-from distributary.setup import lock, lockfile
-from distributary.setup.lock import Root
+from distributary.setup import lockfile, update_lockfile
+from distributary.setup.update_lockfile import Root
 
 
 def fake_fetch(root: Root, into: Path) -> None:
@@ -20,7 +20,9 @@ def fake_fetch(root: Root, into: Path) -> None:
 def test_the_lock_round_trips(tmp_path: Path) -> None:
     path = tmp_path / "jars.lock"
     said: list[str] = []
-    lock.update_lock(path, roots={"s": [Root("o:m:1", transitive=True)]}, fetch=fake_fetch, say=said.append)
+    update_lockfile.update_lock(
+        path, roots={"s": [Root("o:m:1", transitive=True)]}, fetch=fake_fetch, say=said.append
+    )
     jars = lockfile.read(path)["s"].jars
     assert [(jar.coordinate, jar.file, jar.size) for jar in jars] == [
         ("o:dep:3", "dep-3.jar", 3),
@@ -33,7 +35,7 @@ def test_two_revisions_of_a_module_are_refused_and_the_lock_stays(tmp_path: Path
     path = tmp_path / "jars.lock"
     path.write_text("as it was")
     with pytest.raises(JarFetchFailed, match="two revisions of o:m"):
-        lock.update_lock(
+        update_lockfile.update_lock(
             path, roots={"s": [Root("o:m:1"), Root("o:m:2")]}, fetch=fake_fetch, say=lambda line: None
         )
     assert path.read_text() == "as it was"
@@ -54,7 +56,7 @@ def test_a_malformed_lock_is_one_clear_error(tmp_path: Path, text: str) -> None:
 
 def test_the_real_lock_holds_every_root() -> None:
     sets = lockfile.read()
-    for name, roots in lock.ROOTS.items():
+    for name, roots in update_lockfile.ROOTS.items():
         coordinates = {jar.coordinate for jar in sets[name].jars}
         assert {root.coordinate for root in roots} <= coordinates
         assert len({jar.file for jar in sets[name].jars}) == len(sets[name].jars)

@@ -10,8 +10,8 @@ from enum import IntEnum
 
 from confluent_kafka import KafkaError
 
-from distributary.errors import GatewayError
-from distributary.kafka.kafka_errors import MISSING_TOPIC
+from distributary.errors import GatewayError, OffsetMissing, TopicMissing
+from distributary.kafka.kafka_errors import client_kind
 
 BAD_REQUEST = 400
 UNPROCESSABLE = 422
@@ -75,13 +75,14 @@ def status_of(code: int) -> int:
 
 def kafka_error(error: KafkaError, where: str) -> GatewayError:
     """Translate an error that Kafka reports to a consumer; the code tells whether a retry may help."""
-    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+    kind = client_kind(error)
+    if kind is OffsetMissing:
         return api_error(
             RestCode.ILLEGAL_STATE,
             f"{where}: the group has no committed offset, and auto.offset.reset is none",
             "commit or seek to an offset",
         )
-    if error.code() in MISSING_TOPIC:
+    if kind is TopicMissing:
         return api_error(RestCode.TOPIC_NOT_FOUND, f"{where}: topic not found")
     retriable = error.retriable() or error.code() < 0
     code = RestCode.KAFKA_RETRIABLE_ERROR if retriable else RestCode.KAFKA_ERROR

@@ -407,6 +407,11 @@ def write_error(error: KafkaError, what: str) -> DistributaryError:
     return TopicError(message)
 
 
+def client_kind(error: KafkaError) -> type[DistributaryError]:
+    """The class of `client_error`."""
+    return type(client_error(error, "", ""))
+
+
 def is_auth_error(error: KafkaError) -> bool:
     """Whether a broker refuses the connection itself, so that waiting does not help."""
     return error.code() in _AUTHENTICATION or error.code() == KafkaError._SSL

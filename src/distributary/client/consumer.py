@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Consumer as Handle
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from distributary.client.configuration import Source, read_configuration
 from distributary.client.connect import BackgroundErrors, CallbackErrors, connect, count_partitions
@@ -17,8 +17,8 @@ from distributary.client.consumer_offsets import (
     LATEST,
     OffsetTracker,
     Start,
+    StartOffsets,
     partition_ids,
-    set_start_offsets,
 )
 from distributary.client.record import Record, record_of
 from distributary.errors import DistributaryError, GroupRefused, KafkaClientError
@@ -53,8 +53,7 @@ class Consumer:
         self._max_poll_records = int(self.config.ours.get("max.poll.records", 500))
         self._auto_commit = self.config.librdkafka.get("enable.auto.commit", "true") == "true"
         self._offsets = OffsetTracker()
-        self._starts: dict[PartitionId, int | None] = {}
-        """Partitions that were ever assigned: where they started, until something of them is committed."""
+        self._starts = StartOffsets(self._handle, self._timeout)
         self._unknown: dict[PartitionId, int] = {}
         """Partitions for which it is unknown whether what was delivered is committed; its first offset."""
         self._buffer: list[Record] = []
@@ -306,22 +305,11 @@ class Consumer:
     # --- rebalances and commits -----------------------------------------------------------------------------
 
     def _on_assigned(self, partitions: list[TopicPartition], start: Start) -> None:
-        new = []
-        for one in partitions:
-            offset = self._starts.get((one.topic, one.partition), OFFSET_INVALID)
-            if offset == OFFSET_INVALID:
-                new.append(one)
-            elif offset is not None:  # nothing was committed, so the group does not know where we started
-                one.offset = offset
         if start is None and self.config.librdkafka.get("auto.offset.reset", "latest") in LATEST:
             start = "latest"
         try:
-            starts = set_start_offsets(self._handle, new, start, self._timeout)
-            for one in new:
-                known = one.offset != OFFSET_INVALID
-                self._starts[one.topic, one.partition] = one.offset if known else None
+            starts = self._starts.apply(partitions, start)
             if starts:
-                # Otherwise a crash before the first commit would start elsewhere and skip records.
                 self._handle.commit(offsets=starts, asynchronous=False)
                 self._log_commit(starts)
         except KafkaException as error:
@@ -352,7 +340,7 @@ class Consumer:
 
     def _log_commit(self, offsets: list[TopicPartition]) -> None:
         committed = [one for one in offsets if one.offset >= 0]
-        self._starts.update(dict.fromkeys(partition_ids(committed)))
+        self._starts.committed(committed)
         if committed:
             listed = ", ".join(f"{one.topic}/{one.partition}@{one.offset}" for one in committed)
             log.info("group %s committed %s", self.group, listed)

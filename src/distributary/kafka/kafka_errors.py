@@ -6,7 +6,6 @@ the table has a column for each. Errors are classified by their code, never by t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
@@ -26,59 +25,34 @@ from distributary.errors import (
     TopicMissing,
 )
 
-UNREACHABLE = frozenset(
-    (
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TIMED_OUT,
-        KafkaError._TIMED_OUT_QUEUE,
-        KafkaError._MSG_TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._RESOLVE,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.BROKER_NOT_AVAILABLE,
-    )
+
+def _codes(names: str) -> frozenset[int]:
+    return frozenset(getattr(KafkaError, name) for name in names.split())
+
+
+UNREACHABLE = _codes(
+    """_ALL_BROKERS_DOWN _TIMED_OUT _TIMED_OUT_QUEUE _MSG_TIMED_OUT _TRANSPORT _RESOLVE REQUEST_TIMED_OUT
+    BROKER_NOT_AVAILABLE"""
 )
 """No broker answered in time."""
 
-NO_COORDINATOR = frozenset(
-    (
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_COORDINATOR,
-    )
-)
+NO_COORDINATOR = _codes("COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR")
 """A cluster's first group waits for the offsets topic, other groups for a coordinator that moved."""
 
-NO_LEADER = frozenset(
-    (
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.FENCED_LEADER_EPOCH,
-    )
-)
+NO_LEADER = _codes("NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE UNKNOWN_LEADER_EPOCH FENCED_LEADER_EPOCH")
 """A partition's leader is being elected, or has moved."""
 
 UNKNOWN_LEADER = KafkaError._NOENT
 """The library does not know a partition's leader."""
 
-MISSING_TOPIC = frozenset((KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC))
+MISSING_TOPIC = _codes("UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC")
 
-_AUTHENTICATION = frozenset(
-    (
-        KafkaError._AUTHENTICATION,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError.ILLEGAL_SASL_STATE,
-    )
+_AUTHENTICATION = _codes(
+    "_AUTHENTICATION SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE"
 )
-_MISSING_ACL = frozenset(
-    (
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    )
+_MISSING_ACL = _codes(
+    """TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED"""
 )
 
 UNREACHABLE_HINT = (
@@ -96,6 +70,7 @@ NO_LEADER_HINT = (
 _ACL_HINT = "The user lacks an ACL; an administrator can add it: distributary acls add --principal User:NAME "
 _SECURITY_HINT = "Check security.protocol, {} in kafka.properties or --command-config"
 _STOP_HINT = "Stop its members first: distributary groups describe GROUP --members"
+_TLS_HINT = "ssl.truststore.location and the server's name in its certificate"
 _TOPIC_NAME_HINT = "A name has up to 249 of a-z A-Z 0-9 . _ -"
 
 # --- the table --------------------------------------------------------------------------------------------
@@ -110,242 +85,209 @@ class ForClient(NamedTuple):
 
 
 class ForAdmin(NamedTuple):
-    """What a code means to who administers Kafka: the class (None: the request's default), what to do."""
+    """What a code means to an administrator: what to do, and the class (None: the request's default)."""
 
-    kind: type[DistributaryError] | None
     hint: str
+    kind: type[DistributaryError] | None = None
 
 
 class _Row(NamedTuple):
-    codes: frozenset[int] | tuple[int, ...]
+    """What some codes mean; without a column they mean nothing special there."""
+
+    codes: frozenset[int]
     client: ForClient | None = None
     admin: ForAdmin | None = None
 
 
-_NO_ANSWER = ForClient(
-    KafkaUnavailable,
-    "it did not answer in time",
-    CLIENT_UNREACHABLE_HINT,
-)
+_NO_ANSWER = ForClient(KafkaUnavailable, "it did not answer in time", CLIENT_UNREACHABLE_HINT)
 _REBALANCED = ForClient(
     GroupRefused,
     "its partitions were assigned to other members",
     "Go on polling: the new members read those records again. Poll more often than max.poll.interval.ms",
 )
+_TOO_LARGE = ForClient(
+    RecordRefused,
+    "it is larger than allowed",
+    "Make it smaller, or raise max.request.size here and max.message.bytes of the topic",
+)
+_NO_RECORD = ForClient(
+    OffsetMissing,
+    "there is no record at that position",
+    "Set auto.offset.reset to earliest or latest, or name a start",
+)
 
 
-def _rows() -> Iterator[_Row]:
+def _denied(what: str, hint: str) -> ForClient:
+    return ForClient(KafkaRefused, f"this user may not {what}", hint)
+
+
+_TABLE = (
     # --- reaching the brokers ---
-    yield _Row(UNREACHABLE, _NO_ANSWER, ForAdmin(KafkaUnavailable, UNREACHABLE_HINT))
-    yield _Row((*NO_COORDINATOR, KafkaError.NETWORK_EXCEPTION), _NO_ANSWER)
-    yield _Row((KafkaError.NOT_LEADER_FOR_PARTITION,), _NO_ANSWER)
-    yield _Row((KafkaError.LEADER_NOT_AVAILABLE,), _NO_ANSWER, ForAdmin(None, NO_LEADER_HINT))
-    yield _Row(
+    _Row(UNREACHABLE, _NO_ANSWER, ForAdmin(UNREACHABLE_HINT, KafkaUnavailable)),
+    _Row(NO_COORDINATOR | _codes("NETWORK_EXCEPTION NOT_LEADER_FOR_PARTITION"), _NO_ANSWER),
+    _Row(_codes("LEADER_NOT_AVAILABLE"), _NO_ANSWER, ForAdmin(NO_LEADER_HINT)),
+    _Row(
         _AUTHENTICATION,
         ForClient(
             KafkaRefused,
             "it does not accept the credentials",
             "Check security.protocol, sasl.mechanism and sasl.jaas.config",
         ),
-        ForAdmin(KafkaRefused, _SECURITY_HINT.format("sasl.mechanism and sasl.jaas.config")),
-    )
-    yield _Row(
-        (KafkaError._SSL,),
-        ForClient(
-            KafkaRefused,
-            "cannot establish a TLS connection",
-            "Check security.protocol, ssl.truststore.location and the server's name in its certificate",
-        ),
-        ForAdmin(
-            KafkaRefused,
-            _SECURITY_HINT.format("ssl.truststore.location and the server's name in its certificate"),
-        ),
-    )
+        ForAdmin(_SECURITY_HINT.format("sasl.mechanism and sasl.jaas.config"), KafkaRefused),
+    ),
+    _Row(
+        _codes("_SSL"),
+        ForClient(KafkaRefused, "cannot establish a TLS connection", f"Check security.protocol, {_TLS_HINT}"),
+        ForAdmin(_SECURITY_HINT.format(_TLS_HINT), KafkaRefused),
+    ),
     # --- authorization ---
-    yield _Row(
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED,),
-        ForClient(KafkaRefused, "this user may not use that topic", "Ask for an ACL on the topic"),
-        ForAdmin(KafkaRefused, _ACL_HINT + "--operation OPERATION --topic TOPIC"),
-    )
-    yield _Row(
-        (KafkaError.GROUP_AUTHORIZATION_FAILED,),
-        ForClient(KafkaRefused, "this user may not use that group", "Ask for an ACL on the group"),
-        ForAdmin(KafkaRefused, _ACL_HINT + "--operation OPERATION --group GROUP"),
-    )
-    yield _Row(
-        (KafkaError.CLUSTER_AUTHORIZATION_FAILED,),
+    _Row(
+        _codes("TOPIC_AUTHORIZATION_FAILED"),
+        _denied("use that topic", "Ask for an ACL on the topic"),
+        ForAdmin(_ACL_HINT + "--operation OPERATION --topic TOPIC", KafkaRefused),
+    ),
+    _Row(
+        _codes("GROUP_AUTHORIZATION_FAILED"),
+        _denied("use that group", "Ask for an ACL on the group"),
+        ForAdmin(_ACL_HINT + "--operation OPERATION --group GROUP", KafkaRefused),
+    ),
+    _Row(
+        _codes("CLUSTER_AUTHORIZATION_FAILED"),
         # All that clients ask of the cluster is idempotence, which whoever may write some topic is granted.
-        ForClient(KafkaRefused, "this user may not write any topic", "Ask for an ACL to write the topic"),
-        ForAdmin(KafkaRefused, _ACL_HINT + "--operation OPERATION --cluster"),
-    )
-    yield _Row(
-        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,),
-        ForClient(KafkaRefused, "this user may not use that transactional.id", "Ask for an ACL on it"),
-        ForAdmin(KafkaRefused, _ACL_HINT + "--operation write --transactional-id ID"),
-    )
-    yield _Row(
-        (KafkaError.SECURITY_DISABLED,),
-        admin=ForAdmin(None, "The brokers have no authorizer: set authorizer.class.name on them"),
-    )
+        _denied("write any topic", "Ask for an ACL to write the topic"),
+        ForAdmin(_ACL_HINT + "--operation OPERATION --cluster", KafkaRefused),
+    ),
+    _Row(
+        _codes("TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        _denied("use that transactional.id", "Ask for an ACL on it"),
+        ForAdmin(_ACL_HINT + "--operation write --transactional-id ID", KafkaRefused),
+    ),
+    _Row(
+        _codes("SECURITY_DISABLED"),
+        admin=ForAdmin("The brokers have no authorizer: set authorizer.class.name on them"),
+    ),
     # --- topics ---
-    yield _Row(
+    _Row(
         MISSING_TOPIC,
         ForClient(TopicMissing, "there is no such topic", "Check the name, or create the topic"),
-        ForAdmin(TopicMissing, "List the topics with: distributary topics list"),
-    )
-    yield _Row(
-        (KafkaError._UNKNOWN_PARTITION,),
+        ForAdmin("List the topics with: distributary topics list", TopicMissing),
+    ),
+    _Row(
+        _codes("_UNKNOWN_PARTITION"),
         ForClient(TopicError, "the topic has no such partition", "Name one that it has, or none"),
-    )
-    yield _Row(
-        (KafkaError.TOPIC_EXCEPTION,),
+    ),
+    _Row(
+        _codes("TOPIC_EXCEPTION"),
         ForClient(TopicError, "the topic's name is not valid", _TOPIC_NAME_HINT),
-        ForAdmin(TopicError, _TOPIC_NAME_HINT),
-    )
-    yield _Row(
-        (KafkaError.TOPIC_ALREADY_EXISTS,),
-        admin=ForAdmin(TopicError, "Change it with: distributary topics alter, or give --if-not-exists"),
-    )
-    yield _Row(
-        (KafkaError.INVALID_REPLICATION_FACTOR,),
-        admin=ForAdmin(None, "There must be at least as many brokers as replicas"),
-    )
-    yield _Row((KafkaError.INVALID_PARTITIONS,), admin=ForAdmin(None, "Partitions can be added, not removed"))
-    yield _Row(
-        (KafkaError.INVALID_REPLICA_ASSIGNMENT,),
-        admin=ForAdmin(None, "Name existing brokers, each once a partition"),
-    )
-    yield _Row(
-        (KafkaError.INVALID_CONFIG,),
-        admin=ForAdmin(None, "List the settings with: distributary configs describe"),
-    )
+        ForAdmin(_TOPIC_NAME_HINT, TopicError),
+    ),
+    _Row(
+        _codes("TOPIC_ALREADY_EXISTS"),
+        admin=ForAdmin("Change it with: distributary topics alter, or give --if-not-exists", TopicError),
+    ),
+    _Row(
+        _codes("INVALID_REPLICATION_FACTOR"),
+        admin=ForAdmin("There must be at least as many brokers as replicas"),
+    ),
+    _Row(_codes("INVALID_PARTITIONS"), admin=ForAdmin("Partitions can be added, not removed")),
+    _Row(
+        _codes("INVALID_REPLICA_ASSIGNMENT"), admin=ForAdmin("Name existing brokers, each once a partition")
+    ),
+    _Row(_codes("INVALID_CONFIG"), admin=ForAdmin("List the settings with: distributary configs describe")),
     # --- records ---
-    yield _Row(
-        (KafkaError.MSG_SIZE_TOO_LARGE,),
-        ForClient(
-            RecordRefused,
-            "it is larger than allowed",
-            "Make it smaller, or raise max.request.size here and max.message.bytes of the topic",
-        ),
-        ForAdmin(None, "Raise max.message.bytes of the topic and message.max.bytes of the client"),
-    )
-    yield _Row(
-        (KafkaError.RECORD_LIST_TOO_LARGE,),
-        ForClient(
-            RecordRefused,
-            "it is larger than allowed",
-            "Make it smaller, or raise max.request.size here and max.message.bytes of the topic",
-        ),
-    )
-    yield _Row(
-        (KafkaError.INVALID_TIMESTAMP,),
+    _Row(
+        _codes("MSG_SIZE_TOO_LARGE"),
+        _TOO_LARGE,
+        ForAdmin("Raise max.message.bytes of the topic and message.max.bytes of the client"),
+    ),
+    _Row(_codes("RECORD_LIST_TOO_LARGE"), _TOO_LARGE),
+    _Row(
+        _codes("INVALID_TIMESTAMP"),
         ForClient(RecordRefused, "its timestamp is not allowed there", "Use one nearer to now"),
-    )
-    yield _Row(
-        (KafkaError.INVALID_RECORD,),
+    ),
+    _Row(
+        _codes("INVALID_RECORD"),
         ForClient(RecordRefused, "the topic's rules forbid it", "A compacted topic needs a key"),
-    )
-    yield _Row(
-        (KafkaError._QUEUE_FULL,),
+    ),
+    _Row(
+        _codes("_QUEUE_FULL"),
         ForClient(KafkaUnavailable, "unsent records pile up", "Check that Kafka answers, or send less"),
-    )
-    yield _Row(
-        (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+    ),
+    _Row(
+        _codes("NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
         ForClient(
             KafkaUnavailable,
             "too few replicas are in sync",
             "Bring brokers back, or lower min.insync.replicas of the topic",
         ),
-    )
-    yield _Row(
-        (KafkaError.OFFSET_OUT_OF_RANGE,),
-        ForClient(
-            OffsetMissing,
-            "there is no record at that position",
-            "Set auto.offset.reset to earliest or latest, or name a start",
-        ),
-        ForAdmin(None, "See which offsets exist: distributary topics describe TOPIC"),
-    )
-    yield _Row(
-        (KafkaError._AUTO_OFFSET_RESET, KafkaError._NO_OFFSET),
-        ForClient(
-            OffsetMissing,
-            "there is no record at that position",
-            "Set auto.offset.reset to earliest or latest, or name a start",
-        ),
-    )
+    ),
+    _Row(
+        _codes("OFFSET_OUT_OF_RANGE"),
+        _NO_RECORD,
+        ForAdmin("See which offsets exist: distributary topics describe TOPIC"),
+    ),
+    _Row(_codes("_AUTO_OFFSET_RESET _NO_OFFSET"), _NO_RECORD),
     # --- groups ---
-    yield _Row((KafkaError.UNKNOWN_MEMBER_ID,), _REBALANCED, ForAdmin(GroupBusy, _STOP_HINT))
-    yield _Row(
-        (
-            KafkaError.ILLEGAL_GENERATION,
-            KafkaError.REBALANCE_IN_PROGRESS,
-            KafkaError._ASSIGNMENT_LOST,
-            KafkaError._MAX_POLL_EXCEEDED,
-        ),
-        _REBALANCED,
-    )
-    yield _Row(
-        (KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_SUBSCRIBED_TO_TOPIC),
-        admin=ForAdmin(GroupBusy, _STOP_HINT),
-    )
-    yield _Row(
-        (KafkaError.GROUP_ID_NOT_FOUND,),
-        admin=ForAdmin(GroupMissing, "List the groups with: distributary groups list"),
-    )
-    yield _Row(
-        (KafkaError.INCONSISTENT_GROUP_PROTOCOL,),
+    _Row(_codes("UNKNOWN_MEMBER_ID"), _REBALANCED, ForAdmin(_STOP_HINT, GroupBusy)),
+    _Row(_codes("ILLEGAL_GENERATION REBALANCE_IN_PROGRESS _ASSIGNMENT_LOST _MAX_POLL_EXCEEDED"), _REBALANCED),
+    _Row(_codes("NON_EMPTY_GROUP GROUP_SUBSCRIBED_TO_TOPIC"), admin=ForAdmin(_STOP_HINT, GroupBusy)),
+    _Row(
+        _codes("GROUP_ID_NOT_FOUND"),
+        admin=ForAdmin("List the groups with: distributary groups list", GroupMissing),
+    ),
+    _Row(
+        _codes("INCONSISTENT_GROUP_PROTOCOL"),
         ForClient(
             GroupRefused,
             "the group assigns partitions by another strategy",
             "Give all members of the group the same partition.assignment.strategy and group.protocol",
         ),
-    )
-    yield _Row(
-        (KafkaError.FENCED_INSTANCE_ID,),
+    ),
+    _Row(
+        _codes("FENCED_INSTANCE_ID"),
         ForClient(
             GroupRefused,
             "another consumer has the same group.instance.id",
             "Give each consumer one of its own, or none",
         ),
-    )
-    yield _Row(
-        (KafkaError.INVALID_SESSION_TIMEOUT,),
+    ),
+    _Row(
+        _codes("INVALID_SESSION_TIMEOUT"),
         ForClient(
             GroupRefused,
             "session.timeout.ms is outside what the brokers allow",
             "See group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers",
         ),
-    )
+    ),
     # --- transactions ---
-    yield _Row(
-        (KafkaError.CONCURRENT_TRANSACTIONS,),
+    _Row(
+        _codes("CONCURRENT_TRANSACTIONS"),
         ForClient(
             KafkaUnavailable,
             "the previous transaction of this transactional.id is still being completed",
             "Try again in a moment; if the error persists, check that the brokers of its partitions run",
         ),
-    )
-    yield _Row(
-        (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED),
+    ),
+    _Row(
+        _codes("_FENCED INVALID_PRODUCER_EPOCH PRODUCER_FENCED"),
         ForClient(
             ProducerFenced,
             "another producer with this transactional.id has taken over",
             "Close this one; give each producer a transactional.id of its own",
         ),
-    )
-    yield _Row(
-        (KafkaError._FATAL,),
+    ),
+    _Row(
+        _codes("_FATAL"),
         ForClient(
             KafkaRefused,
             "the producer has stopped after a fatal error",
             "Fix the first error that was reported, then create a new producer",
         ),
-    )
+    ),
+)
 
-
-_CLIENT = {code: row.client for row in _rows() for code in row.codes if row.client is not None}
-_ADMIN = {code: row.admin for row in _rows() for code in row.codes if row.admin is not None}
+_CLIENT = {code: row.client for row in _TABLE for code in row.codes if row.client is not None}
+_ADMIN = {code: row.admin for row in _TABLE for code in row.codes if row.admin is not None}
 
 # --- from Kafka's error to ours ---------------------------------------------------------------------------
 
@@ -376,7 +318,7 @@ def admin_error(
             code = KafkaError.TOPIC_AUTHORIZATION_FAILED
         else:  # a controller may print its whole request here
             text = KafkaError(code).str()
-    kind, hint = _ADMIN.get(code, ForAdmin(None, ""))
+    hint, kind = _ADMIN.get(code, ForAdmin(""))
     if code in UNREACHABLE:
         return KafkaUnavailable(f"{what}: Kafka at {servers} does not answer ({text})", hint=hint)
     if is_auth_error(cause):
@@ -395,7 +337,7 @@ def topic_error(error: KafkaException | KafkaError, what: str) -> DistributaryEr
     if code in MISSING_TOPIC:
         return TopicMissing(f"{what}: there is no such topic")
     kind = KafkaRefused if code in _MISSING_ACL else TopicError
-    return kind(f"{what}: {text}", hint=_ADMIN.get(code, ForAdmin(None, "")).hint)
+    return kind(f"{what}: {text}", hint=_ADMIN.get(code, ForAdmin("")).hint)
 
 
 def write_error(error: KafkaError, what: str) -> DistributaryError:

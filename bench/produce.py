@@ -108,7 +108,7 @@ def main() -> int:
         "delivery.report.only.error": True,
     }
     kafka = Kafka(bootstrap_servers=asked["bootstrap"])
-    producer = librdkafka.make(Producer, {**librdkafka.properties(kafka), "acks": "all", **settings})
+    producer = librdkafka.create(Producer, {**librdkafka.properties(kafka), "acks": "all", **settings})
     producer.list_topics(asked["topic"], timeout=20)  # connect before the clock runs
     source = Source(producer, asked["topic"], maker(**asked["records"]))
     print(json.dumps({"ready": True}), flush=True)

@@ -17,7 +17,7 @@ from distributary.errors import UsageError
 if TYPE_CHECKING:
     from distributary.config import Config
     from distributary.kafka.admin import Cluster
-    from distributary.kafka.record_text import Seen
+    from distributary.kafka.record_text import ConsumedRecord
 
 CLIENT_ID = "distributary-consume"
 GROUP = "distributary.consume"
@@ -84,7 +84,7 @@ def consume_command(args: Args) -> int:
     return 0
 
 
-def _print(records: Iterator[Seen], args: Args, parts: Sequence[str]) -> None:
+def _print(records: Iterator[ConsumedRecord], args: Args, parts: Sequence[str]) -> None:
     from distributary.kafka import record_text
 
     with contextlib.closing(records):  # type: ignore[type-var]
@@ -95,7 +95,7 @@ def _print(records: Iterator[Seen], args: Args, parts: Sequence[str]) -> None:
                 print(record_text.as_line(record, args.format, parts, separator=args.separator), flush=True)
 
 
-def _records(args: Args, config: Config) -> Iterator[Seen]:
+def _records(args: Args, config: Config) -> Iterator[ConsumedRecord]:
     """The records, one by one, until the requested end."""
     from distributary.kafka import offset_spec, topic_offsets
 
@@ -126,7 +126,9 @@ def _records(args: Args, config: Config) -> Iterator[Seen]:
     yield from _assigned(args, cluster, starts, {number: one.end for number, one in ranges.items()})
 
 
-def _assigned(args: Args, cluster: Cluster, starts: dict[int, int], ends: dict[int, int]) -> Iterator[Seen]:
+def _assigned(
+    args: Args, cluster: Cluster, starts: dict[int, int], ends: dict[int, int]
+) -> Iterator[ConsumedRecord]:
     from confluent_kafka import TopicPartition
 
     consumer = _consumer(args, cluster, GROUP)
@@ -135,7 +137,9 @@ def _assigned(args: Args, cluster: Cluster, starts: dict[int, int], ends: dict[i
     yield from _polled(args, consumer, left, ends, cluster.servers, commit=False)
 
 
-def _as_member(args: Args, config: Config, cluster: Cluster, ends: dict[int, int]) -> Iterator[Seen]:
+def _as_member(
+    args: Args, config: Config, cluster: Cluster, ends: dict[int, int]
+) -> Iterator[ConsumedRecord]:
     from distributary.kafka.group_admin import check_group_free
 
     if not args.force:
@@ -169,7 +173,7 @@ def _polled(
     servers: str,
     *,
     commit: bool,
-) -> Iterator[Seen]:
+) -> Iterator[ConsumedRecord]:
     """Poll until the requested end; ``left`` are the partitions not read to their end yet."""
     from confluent_kafka import KafkaError, KafkaException
 
@@ -209,11 +213,11 @@ def _polled(
         consumer.close()
 
 
-def _record(message: Any) -> Seen:
-    from distributary.kafka.record_text import Seen
+def _record(message: Any) -> ConsumedRecord:
+    from distributary.kafka.record_text import ConsumedRecord
 
     kind, timestamp = message.timestamp()
-    return Seen(
+    return ConsumedRecord(
         topic=message.topic(),
         partition=message.partition(),
         offset=message.offset(),

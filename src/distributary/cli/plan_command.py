@@ -48,9 +48,9 @@ def _bytes(name: str, default: float, text: str) -> Callable[[Callable[[Args], i
 def plan_command(args: Args) -> int:
     """Print the arithmetic and its result."""
     from distributary.config import parse_duration
-    from distributary.kafka.capacity import plan
+    from distributary.kafka.capacity import estimate_capacity
 
-    estimate = plan(
+    estimate = estimate_capacity(
         Load(
             rate=args.rate,
             size=_read("--size", args.size, _size),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from distributary.kafka.outgoing_record import OutgoingRecord
     from distributary.kafka.record_producer import Delivered, RecordProducer
     from distributary.kafka.record_router import RecordRouter
-    from distributary.kafka.record_text import Record
+    from distributary.kafka.record_text import ParsedRecord
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def produce_command(args: Args) -> int:
     # As the Java client chooses the partition of a key.
     more = {"partitioner": "murmur2_random", "linger.ms": 5, "logger": librdkafka.librdkafka}
     more |= settings_of(args.set)
-    handle = librdkafka.make(
+    handle = librdkafka.create(
         Producer, {**librdkafka.properties(cluster.kafka, acks="all", enable_idempotence=True), **more}
     )
     writer = _Writer(RecordProducer(handle), topic, args, count, cluster, create_router(config))
@@ -233,12 +233,12 @@ class _Writer:
         if failure is not None:
             raise failure
 
-    def _record(self, line: bytes) -> Record:
+    def _record(self, line: bytes) -> ParsedRecord:
         from distributary.kafka import record_text
 
         args = self._args
         if args.whole:
-            record = record_text.Record(None, line)
+            record = record_text.ParsedRecord(None, line)
         else:
             text = line.decode(errors="surrogateescape")
             if args.json_lines:

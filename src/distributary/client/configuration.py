@@ -1,4 +1,4 @@
-"""One JSON configuration for every Kafka client: read, checked, and given to each in its own words.
+"""One JSON configuration for every Kafka client: read, checked, and translated for each.
 
 ::
 
@@ -6,7 +6,7 @@
      "Properties": {"bootstrap.servers": "localhost:9092", "acks": "all", "linger.ms": 1},
      "Topics": {"orders": {"Schema": …, "Routes": […], "DeadLetters": "…"}}}
 
-``Properties`` bear the Java client's names. ``Topics`` is ours, for producers; Java is not shown it.
+``Properties`` have the Java client's names. ``Topics`` is our own part, for producers; Java does not get it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from distributary.config.problems import Problems, nearest
 from distributary.config.secrets import mask_property
 from distributary.errors import ConfigError, ConfigMissing, Problem
 from distributary.kafka.client_properties import PROPERTIES
-from distributary.kafka.property_translation import Said, translate
+from distributary.kafka.property_translation import LogLine, translate
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +36,9 @@ TYPES: Mapping[str, Kind] = {"KafkaProducerConfig": "producer", "KafkaConsumerCo
 _HERE = "the configuration"
 
 _DEFAULTS: Mapping[Kind, Mapping[str, str]] = {
-    # What librdkafka does otherwise than Java when nothing is said, brought to Java's way.
+    # Java's defaults where librdkafka's differ.
     "producer": {"delivery.timeout.ms": "120000", "linger.ms": "0", "partitioner": "murmur2_random"},
-    # Records of a transaction that was given up are nobody's business: here librdkafka's default stays.
+    # Records of aborted transactions should not be read: here librdkafka's default stays.
     "consumer": {"isolation.level": "read_committed", "enable.auto.offset.store": "false"},
 }
 _IDEMPOTENT: tuple[tuple[str, Callable[[str], bool], str], ...] = (
@@ -50,18 +50,18 @@ _IDEMPOTENT: tuple[tuple[str, Callable[[str], bool], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A configuration that was read and is good. Printing it shows no secret.
+    """A valid configuration. Printing it shows no secret.
 
-    ``given`` are the properties as they were written, the last of a repeated one; ``librdkafka`` and
-    ``ours`` what becomes of them; ``said`` what there is to tell of it; ``topics`` the part of that name,
-    in which files are named from ``folder``.
+    ``given`` are the properties as written, the last of a repeated one; ``librdkafka`` and ``own`` what they
+    are translated to; ``messages`` what was logged about them; ``topics`` the part of that name, whose files
+    are relative to ``folder``. ``place`` is where the configuration came from, for messages.
     """
 
     kind: Kind
     given: Mapping[str, Any] = field(repr=False)
     librdkafka: Mapping[str, str] = field(repr=False)
-    ours: Mapping[str, Any]
-    said: tuple[Said, ...]
+    own: Mapping[str, Any]
+    messages: tuple[LogLine, ...]
     topics: Mapping[str, Any]
     place: str
     folder: Path = Path()
@@ -71,32 +71,40 @@ class Configuration:
         return f"{self.place} ({self.kind}): {json.dumps(shown)}"
 
     def java(self) -> dict[str, str]:
-        """The properties for a Java client (Spark's), all as text; a null is left out."""
+        """The properties for a Java client (Spark's), all as strings; a null is left out."""
         return {name: _java(value) for name, value in self.given.items() if value is not None}
 
     @property
     def servers(self) -> str:
-        """The addresses, for messages."""
+        """The bootstrap servers, for messages."""
         return self.librdkafka["bootstrap.servers"]
 
 
 def read_configuration(source: Source, kind: Kind) -> Configuration:
-    """Read a configuration: JSON text (it begins with a brace), the path of such a file, or a dict.
+    """Read a configuration: a JSON string (it begins with a brace), the path of such a file, or a dict.
 
-    Says in the log what is ignored and why. Raises `ConfigError` with every mistake in it, `ConfigMissing`
-    where there is no such file.
+    Logs what is ignored and why. Raises `ConfigError` with every error in it, `ConfigMissing` if there is no
+    such file.
     """
     document, repeated, place, folder = _document(source)
     problems = Problems(place)
-    said = [Said(logging.WARNING, f"{name} is given twice in {place}: the last stands") for name in repeated]
-    found = _checked(document, kind, place, folder, problems, said)
-    for level, line in found.said:
+    messages = [
+        LogLine(logging.WARNING, f"{name} is given twice in {place}: the last one is used")
+        for name in repeated
+    ]
+    found = _check(document, kind, place, folder, problems, messages)
+    for level, line in found.messages:
         log.log(level, line)
     return found
 
 
-def _checked(
-    document: Mapping[str, Any], kind: Kind, place: str, folder: Path, problems: Problems, said: list[Said]
+def _check(
+    document: Mapping[str, Any],
+    kind: Kind,
+    place: str,
+    folder: Path,
+    problems: Problems,
+    messages: list[LogLine],
 ) -> Configuration:
     parts = ("Type", "Properties", "Topics") if kind == "producer" else ("Type", "Properties")
     for name in document:
@@ -109,7 +117,7 @@ def _checked(
         problems.add(f'expected "{wanted}", got {json.dumps(given)}', key="Type")
     properties = document.get("Properties")
     if not isinstance(properties, Mapping):
-        problems.add("missing: an object with the client's properties", key="Properties")
+        problems.add("missing; it must be an object with the client's properties", key="Properties")
         properties = {}
     topics = document.get("Topics", {})
     if not isinstance(topics, Mapping):
@@ -117,15 +125,25 @@ def _checked(
         topics = {}
     for name in properties:
         if name not in PROPERTIES:
-            said_of = "no Kafka client has such a property"
-            problems.add(said_of, key=f"Properties.{name}", nearest=nearest(name, PROPERTIES))
-    librdkafka, ours = _translated(properties, kind, problems, said)
+            problems.add(
+                "unknown Kafka client property", key=f"Properties.{name}", nearest=nearest(name, PROPERTIES)
+            )
+    librdkafka, own = _translate(properties, kind, problems, messages)
     problems.finish()
-    return Configuration(kind, dict(properties), librdkafka, ours, tuple(said), dict(topics), place, folder)
+    return Configuration(
+        kind=kind,
+        given=dict(properties),
+        librdkafka=librdkafka,
+        own=own,
+        messages=tuple(messages),
+        topics=dict(topics),
+        place=place,
+        folder=folder,
+    )
 
 
-def _translated(
-    properties: Mapping[str, Any], kind: Kind, problems: Problems, said: list[Said]
+def _translate(
+    properties: Mapping[str, Any], kind: Kind, problems: Problems, messages: list[LogLine]
 ) -> tuple[dict[str, str], dict[str, Any]]:
     try:
         found = translate({name: value for name, value in properties.items() if name in PROPERTIES}, kind)
@@ -133,24 +151,24 @@ def _translated(
         for name, message in faults.entries:
             problems.add(message, key=f"Properties.{name}")
         return {}, {}
-    said += found.said
+    messages += found.messages
     librdkafka = {**_DEFAULTS[kind], **found.librdkafka}
     _servers(librdkafka, problems)
-    if found.ours.get("producer.type", "sync") not in ("sync", "async"):
+    if found.own.get("producer.type", "sync") not in ("sync", "async"):
         problems.add("expected sync or async", key="Properties.producer.type")
     if kind == "producer":
-        _idempotence(librdkafka, problems, said)
-        _delivery(librdkafka, said)
-        return librdkafka, found.ours
+        _idempotence(librdkafka, problems, messages)
+        _delivery(librdkafka, messages)
+        return librdkafka, found.own
     if "fetch.max.bytes" in librdkafka and "message.max.bytes" not in librdkafka:
-        # librdkafka wants the one not to be under the other, which a consumer has no use for.
+        # librdkafka requires it not to be below the other, which a consumer has no use for.
         fetch = max(1000, int(librdkafka["fetch.max.bytes"]))
         librdkafka.update({"fetch.max.bytes": str(fetch), "message.max.bytes": str(min(fetch, 1_000_000))})
     if not librdkafka.get("group.id"):
         problems.add(
-            'missing; a consumer reads as one of a group, such as "billing"', key="Properties.group.id"
+            'missing; a consumer is a member of a group, such as "billing"', key="Properties.group.id"
         )
-    return librdkafka, found.ours
+    return librdkafka, found.own
 
 
 def _servers(librdkafka: dict[str, str], problems: Problems) -> None:
@@ -158,7 +176,7 @@ def _servers(librdkafka: dict[str, str], problems: Problems) -> None:
     text = librdkafka.setdefault("bootstrap.servers", text)
     key = "Properties.bootstrap.servers"
     if not text.strip():
-        problems.add('missing; write for example "localhost:9092"', key=key)
+        problems.add('missing; for example "localhost:9092"', key=key)
         return
     try:
         librdkafka["bootstrap.servers"] = validators.servers(text)
@@ -166,32 +184,32 @@ def _servers(librdkafka: dict[str, str], problems: Problems) -> None:
         problems.add(str(error), key=key)
 
 
-def _idempotence(librdkafka: dict[str, str], problems: Problems, said: list[Said]) -> None:
-    """As in Java: on, unless something that it needs was set otherwise; an error if it was asked for."""
-    asked = librdkafka.get("enable.idempotence")
-    if asked is None and "transactional.id" in librdkafka:
-        asked = "true"
-    against = [
+def _idempotence(librdkafka: dict[str, str], problems: Problems, messages: list[LogLine]) -> None:
+    """As in Java: on, unless a setting excludes it; an error if it was requested explicitly."""
+    requested = librdkafka.get("enable.idempotence")
+    if requested is None and "transactional.id" in librdkafka:
+        requested = "true"
+    conflicts = [
         (name, why) for name, fits, why in _IDEMPOTENT if name in librdkafka and not fits(librdkafka[name])
     ]
-    if asked == "true":
-        for name, why in against:
-            problems.add(f"enable.idempotence and transactions need that {why}", key=f"Properties.{name}")
-    elif asked is None:
-        librdkafka["enable.idempotence"] = "false" if against else "true"
-        for name, why in against:
-            line = f"enable.idempotence is off because of {name}: it needs that {why}"
-            said.append(Said(logging.INFO, line))
+    if requested == "true":
+        for name, why in conflicts:
+            problems.add(f"enable.idempotence and transactions require that {why}", key=f"Properties.{name}")
+    elif requested is None:
+        librdkafka["enable.idempotence"] = "false" if conflicts else "true"
+        for name, why in conflicts:
+            line = f"enable.idempotence is off because of {name}: it requires that {why}"
+            messages.append(LogLine(logging.INFO, line))
 
 
-def _delivery(librdkafka: dict[str, str], said: list[Said]) -> None:
-    """librdkafka, other than Java, wants a record's time to end before its transaction's."""
+def _delivery(librdkafka: dict[str, str], messages: list[LogLine]) -> None:
+    """Unlike Java, librdkafka requires a record's timeout to end before its transaction's."""
     most = int(librdkafka.get("transaction.timeout.ms", 60_000))
     given = int(librdkafka["delivery.timeout.ms"])
     if "transactional.id" in librdkafka and given > most:
         librdkafka["delivery.timeout.ms"] = str(most)
-        line = f"kafka property delivery.timeout.ms is {most} instead of {given}: transactions end then"
-        said.append(Said(logging.INFO, line))
+        line = f"kafka property delivery.timeout.ms is {most} instead of {given}: the transaction timeout"
+        messages.append(LogLine(logging.INFO, line))
 
 
 def _document(source: Source) -> tuple[Mapping[str, Any], list[str], str, Path]:
@@ -203,11 +221,11 @@ def _document(source: Source) -> tuple[Mapping[str, Any], list[str], str, Path]:
             text, place, folder = path.read_text(encoding="utf-8-sig"), str(path), path.parent
         except FileNotFoundError:
             raise ConfigMissing(
-                f"there is no client configuration {path}",
-                hint="Give the path of a JSON file, JSON text that begins with a brace, or a dict",
+                f"client configuration {path} not found",
+                hint="Give the path of a JSON file, a JSON string that begins with a brace, or a dict",
             ) from None
         except (OSError, UnicodeDecodeError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "not UTF-8 text"
+            why = getattr(error, "strerror", None) or "not UTF-8"
             raise ConfigError(f"{path}: cannot be read: {why}") from None
     else:
         text, place, folder = source, _HERE, Path()
@@ -224,15 +242,15 @@ def _document(source: Source) -> tuple[Mapping[str, Any], list[str], str, Path]:
     try:
         document = json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:
-        _refuse(place, text, error)
+        _raise_json_error(place, text, error)
     except (ValueError, RecursionError):
-        raise ConfigError(f"{place}: not usable JSON: nested too deeply, or a number is too long") from None
+        raise ConfigError(f"{place}: not valid JSON: nested too deeply, or a number is too long") from None
     if not isinstance(document, dict):
         raise ConfigError(f"{place}: expected an object with Type and Properties")
     return document, repeated, place, folder
 
 
-def _refuse(place: str, text: str, error: json.JSONDecodeError) -> NoReturn:
+def _raise_json_error(place: str, text: str, error: json.JSONDecodeError) -> NoReturn:
     line = text.splitlines()[error.lineno - 1] if text.splitlines() else ""
     rest = line[error.colno - 1 :].lstrip()
     message = f"not valid JSON: {error.msg}"

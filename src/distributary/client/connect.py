@@ -193,12 +193,12 @@ class ConfiguredProducer(RecordProducer):
             connect(Producer, self.config, self.background),
             lambda error, record: client_error(error, _writing(record), self.config.servers),
         )
-        self.max_block = float(self.config.ours.get("max.block.ms", 60_000)) / 1000
+        self.max_block = float(self.config.own.get("max.block.ms", 60_000)) / 1000
         """How long to wait for a topic or for room in the queue, in seconds."""
         self.initialised = False
         """Whether transactions can begin."""
         self.unconfirmed = Unconfirmed.NONE
-        self._round_robin = bool(self.config.ours.get("round robin"))
+        self._round_robin = bool(self.config.own.get("round.robin"))
         self._turns: dict[str, itertools.count[int]] = {}
         self._partitions: dict[str, tuple[int, float]] = {}  # by topic: their number, and until when it holds
 

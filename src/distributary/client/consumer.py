@@ -49,8 +49,8 @@ class Consumer:
         self._callback_errors = CallbackErrors()
         on_commit = self._callback_errors.wrap(self._on_commit)
         self._handle = connect(Handle, self.config, self._background, on_commit=on_commit)
-        self._timeout = float(self.config.ours.get("default.api.timeout.ms", 60_000)) / 1000
-        self._max_poll_records = int(self.config.ours.get("max.poll.records", 500))
+        self._timeout = float(self.config.own.get("default.api.timeout.ms", 60_000)) / 1000
+        self._max_poll_records = int(self.config.own.get("max.poll.records", 500))
         self._auto_commit = self.config.librdkafka.get("enable.auto.commit", "true") == "true"
         self._offsets = OffsetTracker()
         self._starts = StartOffsets(self._handle, self._timeout)

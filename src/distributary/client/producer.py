@@ -32,7 +32,7 @@ class Producer:
     def __init__(self, source: Source) -> None:
         self._core = ConfiguredProducer(source)
         self._router = router_of(self._core.config)
-        self._async = self._core.config.ours.get("producer.type") == "async"
+        self._async = self._core.config.own.get("producer.type") == "async"
         self._failures: list[DistributaryError] = []
         """Errors of queued records that no call has raised yet."""
         self._transaction: Transaction | None = None

@@ -1,4 +1,4 @@
-"""The part ``Topics`` of a producer's configuration: schemas, routes and dead letters, topic by topic."""
+"""The part ``Topics`` of a producer's configuration: schemas, routes and dead letters by topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS = ("Schema", "Routes", "DeadLetters")
 
 
 def router_of(config: Configuration) -> RecordRouter:
-    """The router of a producer. Raises ConfigError with every mistake in the rules."""
+    """The router of a producer. Raises ConfigError with every error in the rules."""
     problems = Problems(config.place)
     rules = {topic: _rules(topic, spec, config.folder, problems) for topic, spec in config.topics.items()}
     problems.finish()
@@ -45,9 +45,9 @@ def _rules(topic: str, spec: Any, folder: Path, problems: Problems) -> TopicRule
             reader = make_reader(spec["Schema"], folder)
         except ValueError as error:
             problems.add(str(error), key=f"{key}.Schema")
-    letters = spec.get("DeadLetters", f"{topic}.dead-letters")
-    _topic(letters, f"{key}.DeadLetters", problems)
-    return TopicRules(reader, _routes(spec.get("Routes", []), key, problems), letters)
+    dead_letters = spec.get("DeadLetters", f"{topic}.dead-letters")
+    _check_topic(dead_letters, f"{key}.DeadLetters", problems)
+    return TopicRules(reader, _routes(spec.get("Routes", []), key, problems), dead_letters)
 
 
 def _routes(spec: Any, key: str, problems: Problems) -> tuple[tuple[Test, str], ...]:
@@ -56,19 +56,19 @@ def _routes(spec: Any, key: str, problems: Problems) -> tuple[tuple[Test, str], 
         return ()
     routes = []
     for number, one in enumerate(spec):
-        place = f"{key}.Routes.{number}"
+        route_key = f"{key}.Routes.{number}"
         if set(one) != {"Where", "Topic"}:
-            problems.add("expected Where and Topic", key=place)
+            problems.add("expected Where and Topic", key=route_key)
             continue
-        _topic(one["Topic"], f"{place}.Topic", problems)
+        _check_topic(one["Topic"], f"{route_key}.Topic", problems)
         try:
             routes.append((compile_route(str(one["Where"])), one["Topic"]))
         except BadQuery as error:
-            problems.add(str(error), key=f"{place}.Where")
+            problems.add(str(error), key=f"{route_key}.Where")
     return tuple(routes)
 
 
-def _topic(name: Any, key: str, problems: Problems) -> None:
+def _check_topic(name: Any, key: str, problems: Problems) -> None:
     try:
         value_checks.topic(name if isinstance(name, str) else "")
     except ValueError as error:

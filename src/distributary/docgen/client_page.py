@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.kafka.client_properties import PROPERTIES, How, Property
+from distributary.kafka.client_properties import PROPERTIES, Handling, Property
 
 _INTRO = """\
 # Properties of Kafka clients
@@ -18,30 +18,30 @@ with it, `linger.ms=0`, `delivery.timeout.ms=120000`, partitions by murmur2), ex
 `isolation.level`, which is `read_committed`.
 """
 
-_TITLES: dict[How, str] = {
-    "same": "Passed on",
-    "renamed": "Passed on under another name",
-    "translated": "Translated",
-    "ours": "Implemented by this client",
-    "ignored": "Ignored, with a message in the log",
+_TITLES = {
+    Handling.SAME: "Passed on",
+    Handling.RENAMED: "Passed on under another name",
+    Handling.TRANSLATED: "Translated",
+    Handling.OWN: "Implemented by this client",
+    Handling.IGNORED: "Ignored, with a message in the log",
 }
 
 
 def page() -> str:
     """The whole page."""
     parts = [_INTRO]
-    for how, title in _TITLES.items():
-        rows = [row for row in PROPERTIES.values() if row.how == how]
-        third = {"same": "", "renamed": " librdkafka's name |"}.get(how, " what happens |")
+    for handling, title in _TITLES.items():
+        rows = [row for row in PROPERTIES.values() if row.handling is handling]
+        third = {Handling.SAME: "", Handling.RENAMED: " librdkafka's name |"}.get(handling, " what happens |")
         parts.append(
             f"\n## {title}\n\n| property | for | type |{third}\n|---|---|---|{'---|' if third else ''}\n"
         )
         parts += [_row(row) for row in rows]
-    names = ", ".join(f"`{row.name}`" for row in PROPERTIES.values() if row.how == "librdkafka")
+    names = ", ".join(f"`{row.name}`" for row in PROPERTIES.values() if row.handling is Handling.LIBRDKAFKA)
     parts.append(f"\n## Only librdkafka's\n\nThe Java client ignores them: {names}.\n")
     return "".join(parts)
 
 
 def _row(row: Property) -> str:
-    last = f" `{row.to}` |" if row.how == "renamed" else f" {row.about} |" if row.about else ""
+    last = f" `{row.to}` |" if row.handling is Handling.RENAMED else f" {row.about} |" if row.about else ""
     return f"| `{row.name}` | {row.side} | {row.kind} |{last}\n"

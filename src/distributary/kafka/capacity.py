@@ -1,4 +1,4 @@
-"""How many partitions and brokers a topic needs: plain arithmetic, each step with its reason. Pure."""
+"""Estimates how many partitions and brokers a topic needs: arithmetic, each step with its reason. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from distributary.errors import UsageError
 
 @dataclass(frozen=True)
 class Load:
-    """What is to be carried, and what a partition, a consumer and a broker can. Sizes in bytes, times in s.
+    """The load, and what a partition, a consumer and a broker can carry. Sizes in bytes, times in s.
 
-    The defaults are careful figures for ordinary machines; measure yours (`make bench`) and give them.
+    The defaults are conservative figures for ordinary machines; measure yours (`make bench`) and pass them.
     """
 
     rate: float
@@ -39,8 +39,8 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What is needed, and how that was reckoned."""
+class Estimate:
+    """What is needed, and how that was calculated."""
 
     partitions: int
     brokers: int
@@ -48,8 +48,8 @@ class Answer:
     steps: tuple[Step, ...]
 
 
-def plan(load: Load) -> Answer:
-    """Reckon; raises UsageError for a load that makes no sense."""
+def estimate_capacity(load: Load) -> Estimate:
+    """Estimate partitions, brokers and disk; raises UsageError for invalid figures."""
     _check(load)
     steps: list[Step] = []
 
@@ -73,7 +73,7 @@ def plan(load: Load) -> Answer:
 
     disk = incoming * load.retention * load.replication
     how = f"{size(incoming)}/s x {duration(load.retention)} x {load.replication} replicas"
-    step("kept", how, size(disk))
+    step("stored", how, size(disk))
     by_disk = _up(disk / (load.broker_disk * load.disk_fill))
     step(
         "brokers for the disks",
@@ -96,11 +96,11 @@ def plan(load: Load) -> Answer:
     step("brokers for the replicas", "each on another broker", str(load.replication))
     brokers = max(by_disk, by_net, by_count, load.replication)
     step("brokers", "the largest", str(brokers))
-    return Answer(partitions, brokers, disk, tuple(steps))
+    return Estimate(partitions, brokers, disk, tuple(steps))
 
 
 def size(value: float) -> str:
-    """Write bytes for people, in powers of 1024."""
+    """Format bytes for people, in powers of 1024."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if value < 1024:
             return f"{value:,.4g} {unit}"
@@ -109,7 +109,7 @@ def size(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time for people, in the largest unit that it is whole in."""
+    """Format a time for people, in the largest unit in which it is a whole number."""
     for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= length and seconds % length == 0:
             return f"{seconds / length:,g} {unit}"
@@ -117,7 +117,7 @@ def duration(seconds: float) -> str:
 
 
 def _up(value: float) -> int:
-    # A hair over a whole number is rounding, not need.
+    # A tiny bit over a whole number is a rounding error.
     return max(1, math.ceil(value - 1e-9))
 
 
@@ -133,10 +133,10 @@ def _check(load: Load) -> None:
     }
     for name, value in least.items():
         if not 0 < value < float("inf"):
-            raise UsageError(f"the {name} is {value:g}", hint="Give a number above 0")
+            raise UsageError(f"the {name} is {value:g}", hint="It must be greater than 0")
     if load.replication < 1 or load.broker_partitions < 1 or load.readers < 0:
-        raise UsageError("replicas and partitions are at least one, readers at least none")
+        raise UsageError("replicas and partitions must be at least 1, readers at least 0")
     if load.headroom < 1:
-        raise UsageError(f"a headroom of {load.headroom:g} is below what comes", hint="Give 1 or more")
+        raise UsageError(f"a headroom of {load.headroom:g} is less than the load", hint="Give 1 or more")
     if not 0 < load.disk_fill <= 1:
-        raise UsageError(f"disks cannot be {load.disk_fill:g} full", hint="Give a share of 1, as in 0.7")
+        raise UsageError(f"the disk fill is {load.disk_fill:g}", hint="Give a fraction of 1, such as 0.7")

@@ -1,4 +1,4 @@
-"""Which record keys a topic had between two places: read again, for whoever needs to know what changed."""
+"""The keys of a topic's records between two positions: what has changed, read again from Kafka."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LIMIT = 10.0
-"""Seconds after which reading is given up."""
-AT_ONCE = 2
+"""Seconds after which reading gives up."""
+CONCURRENT_READS = 2
 _BATCH = 10_000
 
 
-class TouchedKeys:
-    """Reads topics again, in threads, a few at a time."""
+class ChangedKeys:
+    """Reads spans of topics again, in threads, a few at a time."""
 
     def __init__(self, kafka: Kafka, *, limit: float = LIMIT) -> None:
         self._kafka = kafka
         self._limit = limit
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(CONCURRENT_READS)
 
     async def __call__(
         self, topic: str, id: str, start: Mapping[int, Mark], end: Mapping[int, Mark], most: int
     ) -> set[str] | None:
-        """Name the key of every record from ``start`` on, before ``end``, of the topic with this id.
+        """The key of every record from ``start`` up to ``end`` of the topic with this id.
 
-        None when some may be missing: another topic, records that retention or compaction took, a Kafka that
-        does not answer in time; and when there are more than ``most``.
+        None if some may be missing (the topic was replaced, retention or compaction removed records, Kafka
+        does not answer in time), or if there are more than ``most``.
         """
         spans = {
             partition: (start[partition].offset, mark.offset + (mark.part > 0))
@@ -53,40 +53,40 @@ class TouchedKeys:
             return set()
         try:
             async with asyncio.timeout(self._limit), self._slots:
-                return await _aside(lambda: self._read(topic, id, spans, most))
+                return await _in_thread(lambda: self._read(topic, id, spans, most))
         except TimeoutError:
-            log.warning("topic %s was not read again within %g s", topic, self._limit)
+            log.warning("reading topic %s again took more than %g s", topic, self._limit)
         except (DistributaryError, KafkaException) as error:
-            log.warning("topic %s cannot be read again (%s)", topic, error)
+            log.warning("cannot read topic %s again: %s", topic, error)
         return None
 
     def _read(self, topic: str, id: str, spans: Mapping[int, tuple[int, int]], most: int) -> set[str] | None:
         admin = librdkafka.admin(self._kafka)
-        # A compacted topic forgets that a row was removed.
+        # Compaction removes the records that delete rows.
         if topic_config(admin, topic).get("cleanup.policy") != "delete":
             return None
         consumer = librdkafka.consumer(
             self._kafka,
             "distributary.replay",
-            auto_offset_reset="error",  # retention took it
+            auto_offset_reset="error",  # if retention has removed it
             enable_partition_eof=True,
         )
         try:
-            places = [TopicPartition(topic, partition, span[0]) for partition, span in spans.items()]
-            consumer.assign(places)
+            offsets = [TopicPartition(topic, partition, span[0]) for partition, span in spans.items()]
+            consumer.assign(offsets)
             found = _keys(consumer, {p: span[1] for p, span in spans.items()}, most, self._limit)
         finally:
             consumer.close()
-        # Asked last: it was this topic all the while, since an id does not come back.
+        # Checked last: then it was this topic all the time, since an id is not reused.
         return found if get_topic(admin, topic).id == id else None
 
 
-async def _aside(work: Callable[[], T]) -> T:
-    """Do blocking work in a thread that nobody waits for: one that is stuck must not keep a process alive."""
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Do blocking work in a daemon thread: one that is stuck must not keep the process alive."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def settle(result: T | None, error: Exception | None) -> None:
+    def complete(result: T | None, error: Exception | None) -> None:
         if done.done():
             return
         if error is not None:
@@ -98,17 +98,17 @@ async def _aside(work: Callable[[], T]) -> T:
         found, error = None, None
         try:
             found = work()
-        except Exception as trouble:
-            error = trouble
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
-            loop.call_soon_threadsafe(settle, found, error)
+        except Exception as raised:
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(complete, found, error)
 
     threading.Thread(target=run, name="replay", daemon=True).start()
     return await done
 
 
 def _keys(consumer: Consumer, ends: dict[int, int], most: int, limit: float) -> set[str] | None:
-    """Read every partition up to its end; raises KafkaException when a record is gone."""
+    """Read every partition up to its end; raises KafkaException if a record is gone."""
     deadline = time.monotonic() + limit
     found: set[bytes] = set()
     while ends:
@@ -122,7 +122,7 @@ def _keys(consumer: Consumer, ends: dict[int, int], most: int, limit: float) -> 
                 continue
             if error is None and offset < ends[partition]:
                 key = message.key()
-                if key is not None:  # without one it is a dead letter
+                if key is not None:  # a record without a key is a dead letter
                     found.add(key if isinstance(key, bytes) else key.encode())
             if error is not None or offset >= ends[partition] - 1:
                 del ends[partition]

@@ -1,37 +1,52 @@
-"""Every property that a Kafka client may be given, and what becomes of it here: one table.
+"""One table of every property that a Kafka client can be given, and how it is handled here.
 
-Names are the Java client's; those that only librdkafka knows, and those that are ours, stand beside them.
-``tests/integration/client/test_java.py`` holds the table against the Java client itself,
+Names are the Java client's, with those that only librdkafka knows and those of our own client.
+``tests/integration/client/test_java.py`` checks the table against the Java client itself,
 ``tests/unit/kafka/test_client_properties.py`` against librdkafka.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
 Side = Literal["producer", "consumer", "both"]
-Kind = Literal["text", "integer", "number", "boolean", "list", "any"]
-How = Literal["same", "renamed", "translated", "ours", "ignored", "librdkafka"]
+Kind = Literal["string", "integer", "number", "boolean", "list", "any"]
+
+
+class Handling(enum.StrEnum):
+    """What becomes of a property."""
+
+    SAME = enum.auto()
+    """It is passed to librdkafka as it is."""
+    RENAMED = enum.auto()
+    """It is passed to librdkafka under another name."""
+    TRANSLATED = enum.auto()
+    """It is passed to librdkafka with another value or as several properties."""
+    OWN = enum.auto()
+    """Our own client implements it."""
+    IGNORED = enum.auto()
+    """There is no equivalent here."""
+    LIBRDKAFKA = enum.auto()
+    """Only librdkafka knows it, not the Java client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
     """One property.
 
-    ``how`` says what becomes of it: ``same`` and ``renamed`` go to librdkafka as they are, under ``to``;
-    ``translated`` ones with another value or under several names; ``ours`` is done by our own client;
-    ``ignored`` has no like here; ``librdkafka`` is one that the Java client does not know. ``about`` is the
-    reason, or what happens, in words. An integer outside ``low`` to ``high``, what librdkafka takes, but
-    good for Java is brought to the nearer of them; one below ``least`` is good for neither.
+    ``to`` is its name in librdkafka if it is passed on unchanged; ``about`` is the reason, or what happens.
+    An integer that is valid for Java but outside ``low`` to ``high``, librdkafka's limits, is set to the
+    nearer limit; one below ``least`` is valid for neither.
     """
 
     name: str
     side: Side
     kind: Kind
-    how: How
+    handling: Handling
     to: str = ""
     about: str = ""
     low: int | None = None
@@ -57,7 +72,7 @@ _INTEGERS: Mapping[str, tuple[Side, int, int, str]] = {
     "max.partition.fetch.bytes": ("consumer", 1, 1_000_000_000, ""),
     "max.poll.interval.ms": ("consumer", 1, _DAY, ""),
     "max.request.size": ("producer", 1000, 1_000_000_000, "message.max.bytes"),
-    # librdkafka's property of that name is how long an unused answer is kept.
+    # librdkafka's property of that name is how long unused metadata are cached.
     "metadata.max.age.ms": ("both", 10, 3_600_000, "topic.metadata.refresh.interval.ms"),
     "receive.buffer.bytes": ("both", 0, 100_000_000, "socket.receive.buffer.bytes"),
     "reconnect.backoff.max.ms": ("both", 0, 3_600_000, ""),
@@ -72,17 +87,17 @@ _INTEGERS: Mapping[str, tuple[Side, int, int, str]] = {
     "transaction.timeout.ms": ("producer", 1000, _INT, ""),
 }
 _OR_MINUS_ONE = ("connections.max.idle.ms", "receive.buffer.bytes", "send.buffer.bytes")
-"""Java writes -1 where librdkafka writes 0: the system's default, or never."""
+"""-1 in Java is 0 in librdkafka: the system's default, or never."""
 
 _SAME: Mapping[tuple[Side, Kind], str] = {
-    ("both", "text"): """bootstrap.servers client.dns.lookup client.id metadata.recovery.strategy
+    ("both", "string"): """bootstrap.servers client.dns.lookup client.id metadata.recovery.strategy
         sasl.kerberos.kinit.cmd sasl.kerberos.service.name sasl.mechanism sasl.oauthbearer.sub.claim.name
         sasl.oauthbearer.token.endpoint.url security.protocol ssl.key.password ssl.keystore.password""",
     ("both", "list"): "ssl.cipher.suites",
     ("both", "boolean"): "enable.metrics.push",
-    ("producer", "text"): "compression.type transactional.id",
+    ("producer", "string"): "compression.type transactional.id",
     ("producer", "boolean"): "enable.idempotence",
-    ("consumer", "text"): """client.rack group.id group.instance.id group.protocol group.remote.assignor
+    ("consumer", "string"): """client.rack group.id group.instance.id group.protocol group.remote.assignor
         isolation.level""",
     ("consumer", "boolean"): "allow.auto.create.topics check.crcs enable.auto.commit",
 }
@@ -92,8 +107,8 @@ _RENAMED: Mapping[str, str] = {
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
 _TRANSLATED: Mapping[str, tuple[Side, Kind, str]] = {
-    "acks": ("producer", "text", "`all`, or a number"),
-    "auto.offset.reset": ("consumer", "text", "`none` is librdkafka's `error`"),
+    "acks": ("producer", "string", "`all`, or a number"),
+    "auto.offset.reset": ("consumer", "string", "`none` is librdkafka's `error`"),
     "buffer.memory": ("producer", "integer", "`queue.buffering.max.kbytes`, in units of 1024 bytes"),
     "compression.gzip.level": (
         "producer",
@@ -109,43 +124,47 @@ _TRANSLATED: Mapping[str, tuple[Side, Kind, str]] = {
     "partition.assignment.strategy": (
         "consumer",
         "list",
-        "class names become `range`, `roundrobin` and `cooperative-sticky`; an eager and a cooperative one "
-        "cannot be mixed, so those that fit the first are kept",
+        "class names become `range`, `roundrobin` and `cooperative-sticky`; eager and cooperative ones "
+        "cannot be mixed, so only those that go with the first are used",
     ),
     "partitioner.class": (
         "producer",
-        "text",
-        "`RoundRobinPartitioner` is done here; others are ignored: records go by the murmur2 of their key, "
+        "string",
+        "`RoundRobinPartitioner` is implemented here; others are ignored: keys choose partitions by murmur2, "
         "as in Java",
     ),
     "partitioner.ignore.keys": ("producer", "boolean", "true: `partitioner` is `random`"),
     "request.timeout.ms": ("both", "integer", "for a consumer: `socket.timeout.ms`"),
     "sasl.jaas.config": (
         "both",
-        "text",
+        "string",
         "its user name and password become `sasl.username` and `sasl.password`; a client id and secret "
         "those of `sasl.oauthbearer`, method oidc",
     ),
-    "ssl.endpoint.identification.algorithm": ("both", "text", "empty is librdkafka's `none`"),
+    "ssl.endpoint.identification.algorithm": ("both", "string", "empty is librdkafka's `none`"),
     "ssl.keystore.location": (
         "both",
-        "text",
+        "string",
         "PKCS12 as it is; PEM as `ssl.certificate.location` and `ssl.key.location`; JKS cannot be read",
     ),
-    "ssl.truststore.location": ("both", "text", "PEM: `ssl.ca.location`; JKS and PKCS12 cannot be read"),
+    "ssl.truststore.location": ("both", "string", "PEM: `ssl.ca.location`; JKS and PKCS12 cannot be read"),
 }
-_OURS: Mapping[str, tuple[Side, Kind, str]] = {
-    "default.api.timeout.ms": ("consumer", "integer", "how long a call of the consumer may take: 60000"),
-    "max.block.ms": ("producer", "integer", "how long `send` waits for a topic or for room: 60000"),
-    "max.poll.records": ("consumer", "integer", "the most records that one `poll` gives: 500"),
-    "producer.type": ("producer", "text", "`sync` (`send` returns when acknowledged) or `async`"),
+_OWN: Mapping[str, tuple[Side, Kind, str]] = {
+    "default.api.timeout.ms": (
+        "consumer",
+        "integer",
+        "how long a call of the consumer may take (default: 60000)",
+    ),
+    "max.block.ms": ("producer", "integer", "how long `send` waits for a topic or for room (default: 60000)"),
+    "max.poll.records": ("consumer", "integer", "how many records one `poll` returns at most (default: 500)"),
+    "producer.type": ("producer", "string", "`sync` (`send` returns when acknowledged) or `async`"),
 }
-_NOT_JAVA = "the class is one of Java's"
+_NOT_JAVA = "it names a Java class"
 _BYTES = "keys and values are bytes here"
-_JVM = "a matter of the Java client's own"
+_JVM = "internal to the Java client"
 _IGNORED: Mapping[str, tuple[Side, Kind, str]] = {
-    **dict.fromkeys(("key.serializer", "value.serializer"), ("producer", "text", _BYTES)),
-    **dict.fromkeys(("key.deserializer", "value.deserializer"), ("consumer", "text", _BYTES)),
+    **dict.fromkeys(("key.serializer", "value.serializer"), ("producer", "string", _BYTES)),
+    **dict.fromkeys(("key.deserializer", "value.deserializer"), ("consumer", "string", _BYTES)),
     **dict.fromkeys(("interceptor.classes", "metric.reporters"), ("both", "list", _NOT_JAVA)),
     **dict.fromkeys(
         (
@@ -154,18 +173,26 @@ _IGNORED: Mapping[str, tuple[Side, Kind, str]] = {
             "sasl.login.class",
             "ssl.engine.factory.class",
         ),
-        ("both", "text", _NOT_JAVA),
+        ("both", "string", _NOT_JAVA),
     ),
     **dict.fromkeys(("metrics.num.samples", "metrics.sample.window.ms"), ("both", "integer", _JVM)),
-    "metrics.recording.level": ("both", "text", _JVM),
+    "metrics.recording.level": ("both", "string", _JVM),
     "auto.include.jmx.reporter": ("both", "boolean", "there is no JMX here"),
-    "exclude.internal.topics": ("consumer", "boolean", "a pattern matches the topics that it says"),
+    "exclude.internal.topics": (
+        "consumer",
+        "boolean",
+        "a pattern matches whatever it says, internal topics too",
+    ),
     "internal.leave.group.on.close": ("consumer", "boolean", _JVM),
     "internal.throw.on.fetch.stable.offset.unsupported": ("consumer", "boolean", _JVM),
-    "metadata.max.idle.ms": ("producer", "integer", "librdkafka keeps what it knows of a topic"),
-    "partitioner.adaptive.partitioning.enable": ("producer", "boolean", "librdkafka does not weigh brokers"),
-    "partitioner.availability.timeout.ms": ("producer", "integer", "librdkafka does not weigh brokers"),
-    "socket.connection.setup.timeout.max.ms": ("both", "integer", "librdkafka tries with one time-out"),
+    "metadata.max.idle.ms": ("producer", "integer", "librdkafka does not expire a topic's metadata"),
+    "partitioner.adaptive.partitioning.enable": (
+        "producer",
+        "boolean",
+        "librdkafka does not prefer fast brokers",
+    ),
+    "partitioner.availability.timeout.ms": ("producer", "integer", "librdkafka does not prefer fast brokers"),
+    "socket.connection.setup.timeout.max.ms": ("both", "integer", "librdkafka has one connection timeout"),
     **dict.fromkeys(
         (
             "ssl.keymanager.algorithm",
@@ -178,9 +205,9 @@ _IGNORED: Mapping[str, tuple[Side, Kind, str]] = {
             "ssl.truststore.type",
             "security.providers",
         ),
-        ("both", "text", "OpenSSL needs no telling"),
+        ("both", "string", "OpenSSL needs no such setting"),
     ),
-    "ssl.enabled.protocols": ("both", "list", "OpenSSL chooses the newest that both sides know"),
+    "ssl.enabled.protocols": ("both", "list", "OpenSSL chooses the newest that both sides support"),
     **dict.fromkeys(
         (
             "sasl.kerberos.ticket.renew.jitter",
@@ -188,7 +215,7 @@ _IGNORED: Mapping[str, tuple[Side, Kind, str]] = {
             "sasl.login.refresh.window.factor",
             "sasl.login.refresh.window.jitter",
         ),
-        ("both", "number", "librdkafka renews by its own clock"),
+        ("both", "number", "librdkafka has its own renewal schedule"),
     ),
     **dict.fromkeys(
         (
@@ -199,7 +226,7 @@ _IGNORED: Mapping[str, tuple[Side, Kind, str]] = {
             "sasl.login.retry.backoff.max.ms",
             "sasl.login.retry.backoff.ms",
         ),
-        ("both", "integer", "librdkafka renews by its own clock"),
+        ("both", "integer", "librdkafka has its own renewal schedule"),
     ),
     **dict.fromkeys(
         (
@@ -208,7 +235,7 @@ _IGNORED: Mapping[str, tuple[Side, Kind, str]] = {
             "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
             "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         ),
-        ("both", "integer", "only brokers check tokens"),
+        ("both", "integer", "only brokers validate tokens"),
     ),
     **dict.fromkeys(
         (
@@ -216,12 +243,12 @@ _IGNORED: Mapping[str, tuple[Side, Kind, str]] = {
             "sasl.oauthbearer.jwks.endpoint.url",
             "sasl.oauthbearer.scope.claim.name",
         ),
-        ("both", "text", "only brokers check tokens"),
+        ("both", "string", "only brokers validate tokens"),
     ),
-    "sasl.oauthbearer.expected.audience": ("both", "list", "only brokers check tokens"),
-    "sasl.oauthbearer.header.urlencode": ("both", "boolean", "librdkafka encodes by its own rule"),
+    "sasl.oauthbearer.expected.audience": ("both", "list", "only brokers validate tokens"),
+    "sasl.oauthbearer.header.urlencode": ("both", "boolean", "librdkafka has its own encoding"),
     "enable.auto.offset.store": ("consumer", "boolean", "a record counts as read at the poll after it"),
-    "enable.partition.eof": ("consumer", "boolean", "an empty poll says as much"),
+    "enable.partition.eof": ("consumer", "boolean", "an empty poll means the same"),
     "delivery.report.only.error": ("producer", "boolean", "`send` waits for each acknowledgement"),
 }
 _LIBRDKAFKA: Mapping[Side, str] = {
@@ -251,24 +278,33 @@ _LIBRDKAFKA: Mapping[Side, str] = {
 def _rows() -> Iterator[Property]:
     for name, (side, low, high, to) in _INTEGERS.items():
         least = -1 if name in _OR_MINUS_ONE else 0
-        how: How = "renamed" if to else "same"
-        yield Property(name, side, "integer", how, to or name, "", low, high, least)
+        handling = Handling.RENAMED if to else Handling.SAME
+        yield Property(
+            name=name,
+            side=side,
+            kind="integer",
+            handling=handling,
+            to=to or name,
+            low=low,
+            high=high,
+            least=least,
+        )
     for (side, kind), names in _SAME.items():
-        yield from (Property(name, side, kind, "same", name) for name in names.split())
+        yield from (Property(name, side, kind, Handling.SAME, name) for name in names.split())
     for name, to in _RENAMED.items():
-        yield Property(name, "both", "text", "renamed", to)
-    told: tuple[tuple[How, Mapping[str, tuple[Side, Kind, str]]], ...] = (
-        ("translated", _TRANSLATED),
-        ("ours", _OURS),
-        ("ignored", _IGNORED),
+        yield Property(name, "both", "string", Handling.RENAMED, to)
+    explained: tuple[tuple[Handling, Mapping[str, tuple[Side, Kind, str]]], ...] = (
+        (Handling.TRANSLATED, _TRANSLATED),
+        (Handling.OWN, _OWN),
+        (Handling.IGNORED, _IGNORED),
     )
-    for how, rows in told:
+    for handling, rows in explained:
         for name, (side, kind, about) in rows.items():
-            # Java's own lowest level of compression stands for "fast", and for the codec's default.
+            # Java's lowest compression level means "fast", or the codec's default.
             least = -131_072 if name.startswith("compression.") else 0
-            yield Property(name, side, kind, how, "", about, least=least)
+            yield Property(name, side, kind, handling, "", about, least=least)
     for side, names in _LIBRDKAFKA.items():
-        yield from (Property(name, side, "any", "librdkafka", name) for name in names.split())
+        yield from (Property(name, side, "any", Handling.LIBRDKAFKA, name) for name in names.split())
 
 
 PROPERTIES: Mapping[str, Property] = MappingProxyType(
@@ -279,4 +315,4 @@ PROPERTIES: Mapping[str, Property] = MappingProxyType(
 BEYOND_JAVA = frozenset(
     ("producer.type", "enable.auto.offset.store", "enable.partition.eof", "delivery.report.only.error")
 )
-"""Names that are neither Java's nor passed on to librdkafka."""
+"""Names that neither Java nor librdkafka is given."""

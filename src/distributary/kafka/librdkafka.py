@@ -1,8 +1,8 @@
-"""Make librdkafka clients from the configuration, whose properties bear the names of the Java client.
+"""librdkafka's clients, created from the configuration, whose properties have the Java client's names.
 
-A name that only the Java client knows is translated where there is a like one, else ignored with a reason
-in the log; it never stops a client from being made. librdkafka itself writes nothing to standard error:
-what it has to say goes to the logger ``distributary.librdkafka``, at level DEBUG.
+A name that only the Java client knows is translated if librdkafka has an equivalent, else ignored with a
+reason in the log; it never stops a client from being created. librdkafka itself writes nothing to standard
+error: its messages go to the logger ``distributary.librdkafka``, at level DEBUG.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from distributary.config.coerce import Faults
 from distributary.config.problems import Problems
 from distributary.config.sections import Kafka
-from distributary.kafka.property_translation import translate as translated
+from distributary.kafka.property_translation import translate
 
 log = logging.getLogger(__name__)
 librdkafka = logging.getLogger("distributary.librdkafka")
@@ -35,63 +35,63 @@ _UNKNOWN = re.compile(r'No such configuration property: "([^"]+)"')
 
 def properties(kafka: Kafka, **more: Any) -> Properties:
     """The librdkafka properties of the configured cluster; ``more`` has ``_`` for ``.`` and wins."""
-    chosen = translate(kafka.properties)
+    chosen = translate_properties(kafka.properties)
     chosen["bootstrap.servers"] = kafka.bootstrap_servers
     chosen.update({name.replace("_", "."): value for name, value in more.items()})
     return chosen
 
 
-def translate(java: Mapping[str, str]) -> Properties:
-    """Turn the Java client's properties into librdkafka's; log what is left out and why."""
+def translate_properties(java: Mapping[str, str]) -> Properties:
+    """Translate the Java client's properties into librdkafka's; log what is left out and why."""
     try:
-        found = translated(java)
+        found = translate(java)
     except Faults as faults:
         problems = Problems()
         for name, message in faults.entries:
             problems.add(message, key=f"kafka.properties.{name}")
         problems.finish()
         raise  # not reached: there is a fault
-    for level, line in found.said:
+    for level, line in found.messages:
         log.log(level, line)
     return dict(found.librdkafka)
 
 
 def admin(kafka: Kafka, on_error: Callable[[KafkaError], None] | None = None) -> AdminClient:
-    """A client for topics and offsets. ``on_error`` hears why brokers cannot be reached."""
-    return make(AdminClient, properties(kafka), on_error)
+    """A client for topics and offsets. ``on_error`` receives why brokers cannot be reached."""
+    return create(AdminClient, properties(kafka), on_error)
 
 
 def producer(kafka: Kafka, **more: Any) -> Producer:
-    """A producer that repeats nothing and loses nothing that it acknowledged."""
-    return make(Producer, properties(kafka, acks="all", enable_idempotence=True, **more))
+    """A producer that duplicates nothing and loses nothing that was acknowledged."""
+    return create(Producer, properties(kafka, acks="all", enable_idempotence=True, **more))
 
 
 def consumer(kafka: Kafka, group: str, **more: Any) -> Consumer:
     """A consumer of committed records that commits nothing by itself."""
     fixed = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
-    return make(Consumer, {**properties(kafka, **more), **fixed})
+    return create(Consumer, {**properties(kafka, **more), **fixed})
 
 
-def reader_of_all(kafka: Kafka, group: str, **more: Any) -> Consumer:
-    """A consumer of all that is in the log, to tell what is there from what is not; never to fold it."""
+def uncommitted_consumer(kafka: Kafka, group: str, **more: Any) -> Consumer:
+    """A consumer of the whole log, uncommitted records included, to see what exists; never to fold it."""
     fixed = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
-    return make(Consumer, {**properties(kafka, **more), **fixed})
+    return create(Consumer, {**properties(kafka, **more), **fixed})
 
 
-def make(
+def create(
     kind: type[Client], chosen: Properties, on_error: Callable[[KafkaError], None] | None = None
 ) -> Client:
-    """Make a client, leaving out (with a warning) the properties that librdkafka does not know."""
+    """Create a client, leaving out (with a warning) the properties that librdkafka does not know."""
     chosen = dict(chosen)
 
-    def heard(error: KafkaError) -> None:
+    def report(error: KafkaError) -> None:
         librdkafka.debug("%s", error)
         if on_error is not None:
             on_error(error)
 
     while True:
         try:
-            final: dict[str, Any] = {**chosen, **quiet(), "error_cb": heard}
+            final: dict[str, Any] = {**chosen, **quiet(), "error_cb": report}
             return kind(final)
         except KafkaException as error:
             unknown = _UNKNOWN.search(str(error))
@@ -102,10 +102,10 @@ def make(
 
 
 def serve(call: Callable[[float], int], seconds: float) -> int:
-    """Poll or flush a client; what ends it for good is raised as a KafkaException.
+    """Poll or flush a client; a fatal error is raised as a KafkaException.
 
-    While it flushes, confluent-kafka goes on calling callbacks with that exception pending, and it is lost:
-    whoever wants its words polls first.
+    While it flushes, confluent-kafka goes on calling callbacks with that exception pending, and its text is
+    lost: poll first to get it.
     """
     try:
         return call(seconds)
@@ -114,9 +114,9 @@ def serve(call: Callable[[float], int], seconds: float) -> int:
 
 
 def quiet() -> Properties:
-    """The properties that keep librdkafka's own words from standard error."""
-    # A logger only hears what poll() brings it, and an unpolled client would pile it up: so nothing is
-    # said at the source unless somebody listens.
+    """The properties that keep librdkafka's messages off standard error."""
+    # Messages for a logger are queued until the client is polled, and an unpolled client would pile them up:
+    # so they are turned off at the source unless the logger is enabled.
     if librdkafka.isEnabledFor(logging.DEBUG):
         return {"logger": librdkafka}
     return {"log_level": 0}

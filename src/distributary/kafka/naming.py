@@ -1,8 +1,8 @@
 """The naming convention for topics and groups, and which application a client belongs to. Pure.
 
 By convention a name is words joined by dots: its owner, then what it is (``sportsbook.odds``). A word is a
-lower-case letter, then lower-case letters, digits and hyphens. Nobody has to follow it: other names get a
-note. ``naming.topics`` and ``naming.groups`` set a convention that is enforced, by regular expression. A
+lower-case letter, then lower-case letters, digits and hyphens. It is not mandatory: other names get a
+warning. ``naming.topics`` and ``naming.groups`` set a convention that is enforced, by regular expression. A
 client's application is the first word of its client id: ``sportsbook-7`` belongs to ``sportsbook``.
 """
 
@@ -14,18 +14,18 @@ from collections.abc import Iterable
 from distributary.errors import NameRefused
 
 CONVENTION = r"[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)+"
-"""What is suggested; enforced if a setting says so."""
+"""The suggested convention, enforced only if a setting names it."""
 ANY = ".*"
-"""The convention that every name follows."""
+"""A convention that every name follows."""
 
 _KAFKA = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 def check_topic(name: str, pattern: str | None = None) -> str:
-    """Check a new topic's name; returns a note for the user, or "".
+    """Check a new topic's name; returns a warning for the user, or "".
 
-    ``pattern`` is ``naming.topics``. None accepts any name, and the note is on one that does not follow the
+    ``pattern`` is ``naming.topics``. None accepts any name, with a warning if it does not follow the
     convention. Raises NameRefused for a name that does not match the pattern, or that Kafka does not accept.
     """
     if not _KAFKA.fullmatch(name) or name in (".", ".."):
@@ -47,7 +47,7 @@ def check_group(name: str, pattern: str | None = None) -> str:
 
 
 def suggestion(name: str) -> str:
-    """A name by the convention that is near to this one; "" when there is none."""
+    """The name by the convention that is nearest to this one; "" if there is none."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
     words = ["-".join(_WORD.findall(part)).lower() for part in spaced.split(".")]
     near = ".".join(word for word in words if word)
@@ -55,12 +55,12 @@ def suggestion(name: str) -> str:
 
 
 def application(client_id: str) -> str:
-    """Whose client it is: the first word of its id."""
+    """The application that a client belongs to: the first word of its id."""
     return re.split(r"[^A-Za-z0-9]", client_id, maxsplit=1)[0].lower()
 
 
 def foreign_client_ids(client_ids: Iterable[str], own: str) -> list[str]:
-    """Those of a group's members that are of another application than ``own``, a client id."""
+    """The client ids in a group that belong to another application than ``own``, a client id."""
     return sorted({one for one in client_ids if application(one) != application(own)})
 
 
@@ -72,7 +72,7 @@ def _check(kind: str, name: str, pattern: str | None) -> str:
         return (
             f"{kind} {name!r} does not follow the naming convention: lower-case words joined by dots, "
             f"such as {near or 'sportsbook.odds'}. To enforce a convention, set naming.{kind}s in "
-            f'distributary.toml; naming.{kind}s = "{ANY}" turns this note off'
+            f'distributary.toml; naming.{kind}s = "{ANY}" turns this warning off'
         )
     call = f"Call it {near!r}" if near and re.fullmatch(pattern, near) else "Choose a name that matches it"
     raise NameRefused(

@@ -1,4 +1,4 @@
-"""The Java client's properties as librdkafka wants them: what `properties` says of each, done."""
+"""Translates the Java client's properties for librdkafka, as `client_properties` says of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from distributary.config.coerce import Faults
 from distributary.config.secrets import is_secret, mask_text
-from distributary.kafka.client_properties import PROPERTIES, Property, Side
+from distributary.kafka.client_properties import PROPERTIES, Handling, Property, Side
 
 Value = str | int | float | bool | list[str]
 
@@ -31,26 +31,26 @@ _PARTITIONERS = "org.apache.kafka.clients.producer."
 _LEVELS = {"gzip": (0, 9), "lz4": (0, 12), "zstd": (0, 12)}
 
 
-class Said(NamedTuple):
-    """Something that a user may want to know: at which level it is logged, and the line."""
+class LogLine(NamedTuple):
+    """Something that a user may need to know: the level at which it is logged, and the line."""
 
     level: int
     line: str
 
 
 class Translated(NamedTuple):
-    """What librdkafka is given (as text), what our own client sees to, and what there is to say of it."""
+    """The properties for librdkafka (as strings), those of our own client, and what to log."""
 
     librdkafka: dict[str, str]
-    ours: dict[str, Any]
-    said: list[Said]
+    own: dict[str, Any]
+    messages: list[LogLine]
 
 
 def translate(java: Mapping[str, Any], side: Side = "both") -> Translated:
-    """Turn the Java client's properties into librdkafka's. Names not in the table pass as they are.
+    """Translate the Java client's properties. Names that are not in the table are passed on unchanged.
 
-    A null counts as not given, as in Java. With ``side`` "both" nothing is left out for being the other
-    side's. Raises `Faults` (a ValueError) with every value that is of the wrong type; secrets are not shown.
+    A null counts as not given, as in Java. With ``side`` "both" no property is ignored for belonging to the
+    other side. Raises `Faults` (a ValueError) with every value of the wrong type; secrets are not shown.
     """
     values: dict[str, Any] = {}
     faults: list[tuple[str, str]] = []
@@ -61,22 +61,22 @@ def translate(java: Mapping[str, Any], side: Side = "both") -> Translated:
             continue
         try:
             if row is None:
-                work.librdkafka[name] = _text(read(Property(name, "both", "any", "same"), raw))
+                work.librdkafka[name] = _text(convert(Property(name, "both", "any", Handling.SAME), raw))
             elif side != "both" and row.side not in (side, "both"):
-                _say(work, logging.INFO, name, f"only a {row.side} has it")
+                _ignore(work, logging.INFO, name, f"only a {row.side} has it")
             else:
-                values[name] = read(row, raw)
+                values[name] = convert(row, raw)
         except ValueError as error:
             faults.append((name, str(error)))
     for name, value in values.items():
         row = PROPERTIES[name]
         try:
-            if row.how == "translated":
-                _WAYS[name](work, values, name, value, side)
-            elif row.how == "ours":
-                work.ours[name] = value
-            elif row.how == "ignored":
-                _say(work, logging.INFO, name, row.about)
+            if row.handling is Handling.TRANSLATED:
+                _TRANSLATIONS[name](work, values, name, value, side)
+            elif row.handling is Handling.OWN:
+                work.own[name] = value
+            elif row.handling is Handling.IGNORED:
+                _ignore(work, logging.INFO, name, row.about)
             else:
                 work.librdkafka[row.to] = _text(_within(work, row, value))
         except ValueError as error:
@@ -86,17 +86,17 @@ def translate(java: Mapping[str, Any], side: Side = "both") -> Translated:
     return work
 
 
-def read(row: Property, raw: Any) -> Value:
-    """Bring a value into its property's kind; texts of a number or a truth will do. Raises ValueError."""
+def convert(row: Property, raw: Any) -> Value:
+    """Convert a value to its property's type; strings of numbers and booleans will do. Raises ValueError."""
     text = raw.strip() if isinstance(raw, str) else None
-    truths: dict[str | None, bool] = {"true": True, "false": False}
+    booleans: dict[str | None, bool] = {"true": True, "false": False}
     if isinstance(raw, list) and row.kind == "list":
         if all(isinstance(item, str) for item in raw):
             return list(raw)
     elif not isinstance(raw, str | int | float):
         pass
     elif row.kind == "boolean":
-        found = raw if isinstance(raw, bool) else truths.get(text and text.lower())
+        found = raw if isinstance(raw, bool) else booleans.get(text and text.lower())
         if found is not None:
             return found
     elif row.kind == "list":
@@ -106,7 +106,7 @@ def read(row: Property, raw: Any) -> Value:
         return raw
     elif isinstance(raw, bool):
         pass
-    elif row.kind == "text":
+    elif row.kind == "string":
         return str(raw)
     elif row.kind == "integer":
         if text is not None and _INTEGER.fullmatch(text):
@@ -120,16 +120,16 @@ def read(row: Property, raw: Any) -> Value:
             return float(raw)
         except ValueError:
             pass
-    raise ValueError(f"expected {_WORDS[row.kind]}{_got(row.name, raw)}")
+    raise ValueError(f"expected {_EXPECTED[row.kind]}{_got(row.name, raw)}")
 
 
-_WORDS = {
-    "text": "a text",
+_EXPECTED = {
+    "string": "a string",
     "integer": "an integer",
     "number": "a number",
     "boolean": "true or false",
-    "list": "a list of texts, or one text with commas",
-    "any": "a text, a number, or true or false",
+    "list": "a list of strings, or one string with commas",
+    "any": "a string, a number, or true or false",
 }
 
 
@@ -139,7 +139,7 @@ def _got(name: str, raw: Any) -> str:
         return f", got {kinds[type(raw)]}"
     if is_secret(name):
         return ""
-    return f', got the text "{mask_text(raw)}"' if isinstance(raw, str) else f", got {raw}"
+    return f', got the string "{mask_text(raw)}"' if isinstance(raw, str) else f", got {raw}"
 
 
 def _text(value: Value) -> str:
@@ -148,24 +148,24 @@ def _text(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _say(work: Translated, level: int, name: str, why: str) -> None:
-    work.said.append(Said(level, f"kafka property {name} is ignored: {why}"))
+def _ignore(work: Translated, level: int, name: str, why: str) -> None:
+    work.messages.append(LogLine(level, f"kafka property {name} is ignored: {why}"))
 
 
 def _within(work: Translated, row: Property, value: Value) -> Value:
     if not isinstance(value, int) or row.low is None or row.high is None:
         return value
-    kept = min(max(value, row.low), row.high)
-    if kept != value and value != -1:
-        limits = f"librdkafka takes {row.low} to {row.high}"
-        line = f"kafka property {row.name} is {kept} instead of {value}: {limits}"
-        work.said.append(Said(logging.INFO, line))
-    return kept
+    limited = min(max(value, row.low), row.high)
+    if limited != value and value != -1:
+        limits = f"librdkafka accepts {row.low} to {row.high}"
+        line = f"kafka property {row.name} is {limited} instead of {value}: {limits}"
+        work.messages.append(LogLine(logging.INFO, line))
+    return limited
 
 
-# --- properties that take more than another name ----------------------------------------------------------
+# --- properties that need more than another name ----------------------------------------------------------
 
-Way = Callable[[Translated, Mapping[str, Any], str, Any, Side], None]
+Translation = Callable[[Translated, Mapping[str, Any], str, Any, Side], None]
 
 
 def _acks(work: Translated, values: Mapping[str, Any], name: str, value: str, side: Side) -> None:
@@ -191,32 +191,32 @@ def _level(work: Translated, values: Mapping[str, Any], name: str, value: int, s
         low, high = _LEVELS[kind]
         work.librdkafka["compression.level"] = str(min(max(value, low), high))
     else:
-        _say(work, logging.INFO, name, f"compression.type is not {kind}")
+        _ignore(work, logging.INFO, name, f"compression.type is not {kind}")
 
 
 def _assignors(work: Translated, values: Mapping[str, Any], name: str, value: list[str], side: Side) -> None:
     found = [_ASSIGNORS.get(one, one) for one in value]
     known = [one for one in found if one in _ASSIGNORS.values()]
-    kept = [one for one in known if (one == "cooperative-sticky") == (known[0] == "cooperative-sticky")]
+    usable = [one for one in known if (one == "cooperative-sticky") == (known[0] == "cooperative-sticky")]
     for one in value:
-        if _ASSIGNORS.get(one, one) not in kept:
+        if _ASSIGNORS.get(one, one) not in usable:
             why = (
-                "does not mix with the first" if _ASSIGNORS.get(one, one) in known else "is not in librdkafka"
+                "cannot be mixed with the first"
+                if _ASSIGNORS.get(one, one) in known
+                else "is unknown to librdkafka"
             )
-            _say(work, logging.WARNING, name, f"{one} {why}")
-    if kept:
-        work.librdkafka[name] = ",".join(kept)
+            _ignore(work, logging.WARNING, name, f"{one} {why}")
+    if usable:
+        work.librdkafka[name] = ",".join(usable)
 
 
 def _partitioner(work: Translated, values: Mapping[str, Any], name: str, value: str, side: Side) -> None:
     if value.removeprefix(_PARTITIONERS) == "RoundRobinPartitioner":
-        work.ours["round robin"] = True
+        work.own["round.robin"] = True
     elif value.removeprefix(_PARTITIONERS) == "UniformStickyPartitioner":
         work.librdkafka["partitioner"] = "random"
     elif value and not value.endswith(".DefaultPartitioner"):
-        _say(
-            work, logging.WARNING, name, "the class is one of Java's; records go by the murmur2 of their key"
-        )
+        _ignore(work, logging.WARNING, name, "it names a Java class; keys choose partitions by murmur2")
 
 
 def _keyless(work: Translated, values: Mapping[str, Any], name: str, value: bool, side: Side) -> None:
@@ -251,17 +251,17 @@ def _keystore(work: Translated, values: Mapping[str, Any], name: str, value: str
     elif kind == "PKCS12":
         work.librdkafka[name] = value
     else:
-        _say(work, logging.WARNING, name, "only PEM and PKCS12 key stores are read here")
+        _ignore(work, logging.WARNING, name, "only PEM and PKCS12 key stores can be read here")
 
 
 def _truststore(work: Translated, values: Mapping[str, Any], name: str, value: str, side: Side) -> None:
     if str(values.get("ssl.truststore.type", "PEM")).upper() == "PEM":
         work.librdkafka["ssl.ca.location"] = value
     else:
-        _say(work, logging.WARNING, name, "only PEM trust stores are read here")
+        _ignore(work, logging.WARNING, name, "only PEM trust stores can be read here")
 
 
-_WAYS: Mapping[str, Way] = {
+_TRANSLATIONS: Mapping[str, Translation] = {
     "acks": _acks,
     "auto.offset.reset": _reset,
     "buffer.memory": _buffer,

@@ -1,4 +1,4 @@
-"""Records as lines of text: how `produce` reads them and `consume` writes them. Pure."""
+"""Records as lines of text: how `produce` parses them and `consume` prints them. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FORMATS = ("text", "json", "hex", "base64")
 _FIELDS = ("key", "value", "headers", "partition", "timestamp")
 
 
-class Record(NamedTuple):
-    """What is written. ``partition`` -1: chosen by the key. ``timestamp`` 0: now, in ms."""
+class ParsedRecord(NamedTuple):
+    """A record to write. ``partition`` -1: chosen by the key. ``timestamp`` 0: now, in ms."""
 
     key: bytes | None
     value: bytes | None
@@ -25,8 +25,8 @@ class Record(NamedTuple):
     timestamp: int = 0
 
 
-class Seen(NamedTuple):
-    """What was read."""
+class ConsumedRecord(NamedTuple):
+    """A record that was read."""
 
     topic: str
     partition: int
@@ -37,37 +37,39 @@ class Seen(NamedTuple):
     headers: Headers = ()
 
 
-# --- reading ----------------------------------------------------------------------------------------------
+# --- parsing ----------------------------------------------------------------------------------------------
 
 
-def plain(line: str, *, null: str | None = None) -> Record:
-    """A line is a value."""
-    return Record(None, _bytes(line, null))
+def plain(line: str, *, null: str | None = None) -> ParsedRecord:
+    """Parse a line that is a value."""
+    return ParsedRecord(None, _bytes(line, null))
 
 
-def keyed(line: str, separator: str, *, null: str | None = None) -> Record:
-    """A line is a key, the separator, and a value. Raises UsageError for one without the separator."""
+def keyed(line: str, separator: str, *, null: str | None = None) -> ParsedRecord:
+    """Parse a line of key, separator and value. Raises UsageError if there is no separator."""
     key, found, value = line.partition(separator)
     if not found:
-        raise UsageError(f"no {separator!r} between key and value", hint="Give --key-separator, or no --keys")
-    return Record(_bytes(key, null), _bytes(value, null))
+        raise UsageError(
+            f"no {separator!r} between key and value", hint="Give --key-separator, or leave --keys out"
+        )
+    return ParsedRecord(_bytes(key, null), _bytes(value, null))
 
 
-def from_json(line: str) -> Record:
-    """A line is an object: key, value, headers, partition, timestamp; what is no text is written as JSON.
+def from_json(line: str) -> ParsedRecord:
+    """Parse a JSON object: key, value, headers, partition, timestamp; all but strings are written as JSON.
 
-    ``{"base64": "…"}`` as a key, a value or a header's value stands for bytes. Reads what `as_json` writes.
+    ``{"base64": "…"}`` as a key, a value or a header's value stands for bytes. Parses what `as_json` prints.
     """
     try:
         given = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"not JSON: {error}") from None
+        raise UsageError(f"not valid JSON: {error}") from None
     if not isinstance(given, dict) or "value" not in given:
         raise UsageError('not an object with a "value"', hint='As in: {"key": "m1", "value": {"price": 2}}')
     known = {*_FIELDS, "topic", "offset"}
-    if strange := set(given) - known:
-        raise UsageError(f"unknown field {min(strange)!r}", hint=f"There are: {', '.join(_FIELDS)}")
-    return Record(
+    if unknown := set(given) - known:
+        raise UsageError(f"unknown field {min(unknown)!r}", hint=f"There are: {', '.join(_FIELDS)}")
+    return ParsedRecord(
         _of_json(given.get("key")),
         _of_json(given["value"]),
         _headers(given.get("headers") or {}),
@@ -85,7 +87,7 @@ def _of_json(value: Any) -> bytes | None:
         try:
             return base64.b64decode(value["base64"], validate=True)
         except (ValueError, TypeError):
-            raise UsageError("what stands under base64 is not base64") from None
+            raise UsageError("the value of base64 is not valid base64") from None
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -94,13 +96,13 @@ def _headers(given: Any) -> Headers:
         return tuple((name, _of_json(value)) for name, value in given.items())
     if isinstance(given, list) and all(isinstance(one, list) and len(one) == 2 for one in given):
         return tuple((str(name), _of_json(value)) for name, value in given)
-    raise UsageError("headers are an object, or a list of [name, value]")
+    raise UsageError("headers must be an object, or a list of [name, value]")
 
 
 def _whole(given: dict[str, Any], name: str, absent: int) -> int:
     value = given.get(name, absent)
     if not isinstance(value, int) or isinstance(value, bool) or (value < 0 and value != absent):
-        raise UsageError(f"{name} is a whole number")
+        raise UsageError(f"{name} must be a whole number")
     return value
 
 
@@ -108,42 +110,47 @@ def _bytes(text: str, null: str | None) -> bytes | None:
     return None if null is not None and text == null else text.encode(errors="surrogateescape")
 
 
-# --- writing ----------------------------------------------------------------------------------------------
+# --- printing ---------------------------------------------------------------------------------------------
 
 
-def as_json(seen: Seen) -> str:
-    """A record as one line of JSON; text as text, JSON within as text too, other bytes as base64."""
+def as_json(record: ConsumedRecord) -> str:
+    """Print a record as one line of JSON; UTF-8 as strings (JSON within, too), other bytes as base64."""
     body = {
-        "topic": seen.topic,
-        "partition": seen.partition,
-        "offset": seen.offset,
-        "timestamp": seen.timestamp,
-        "key": _to_json(seen.key),
-        "value": _to_json(seen.value),
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _to_json(record.key),
+        "value": _to_json(record.value),
     }
-    if seen.headers:
-        body["headers"] = [[name, _to_json(value)] for name, value in seen.headers]
+    if record.headers:
+        body["headers"] = [[name, _to_json(value)] for name, value in record.headers]
     return json.dumps(body, ensure_ascii=False)
 
 
 def as_line(
-    seen: Seen, format: str, parts: Sequence[str] = (), *, separator: str = "\t", null: str = "null"
+    record: ConsumedRecord,
+    format: str,
+    parts: Sequence[str] = (),
+    *,
+    separator: str = "\t",
+    null: str = "null",
 ) -> str:
-    """A record for people: ``parts`` (timestamp, partition, offset, headers, key), then the value."""
+    """Print a record for people: ``parts`` (timestamp, partition, offset, headers, key), then the value."""
     shown = {
-        "timestamp": lambda: str(seen.timestamp),
-        "partition": lambda: str(seen.partition),
-        "offset": lambda: str(seen.offset),
+        "timestamp": lambda: str(record.timestamp),
+        "partition": lambda: str(record.partition),
+        "offset": lambda: str(record.offset),
         "headers": lambda: (
-            ",".join(f"{name}:{text(value, 'text', null)}" for name, value in seen.headers) or "-"
+            ",".join(f"{name}:{text(value, 'text', null)}" for name, value in record.headers) or "-"
         ),
-        "key": lambda: text(seen.key, "text" if format == "json" else format, null),
+        "key": lambda: text(record.key, "text" if format == "json" else format, null),
     }
-    return separator.join([*(shown[part]() for part in parts), text(seen.value, format, null)])
+    return separator.join([*(shown[part]() for part in parts), text(record.value, format, null)])
 
 
 def text(value: bytes | None, format: str, null: str = "null") -> str:
-    """Bytes in a format of FORMATS; what is not UTF-8 is escaped, what is not JSON stays as it is."""
+    """Print bytes in a format of FORMATS; what is not UTF-8 is escaped, what is not JSON stays as it is."""
     if value is None:
         return null
     if format == "hex":

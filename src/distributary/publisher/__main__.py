@@ -9,7 +9,7 @@ from distributary.auth import check_exposure
 from distributary.config import Config, load
 from distributary.errors import DistributaryError
 from distributary.httpd.certificates import reload_on_hangup
-from distributary.kafka.changed_keys import TouchedKeys
+from distributary.kafka.changed_keys import ChangedKeys
 from distributary.kafka.commands_topic import CommandsProducer
 from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
@@ -43,7 +43,7 @@ async def serve(config: Config) -> None:
         ttl=config.store.subscription_ttl,
         announce=commands.send if commands else None,
         inlet=Inlet(config.feeds, store, records.send) if records else None,
-        replay=TouchedKeys(config.kafka) if config.kafka.bootstrap_servers else None,
+        replay=ChangedKeys(config.kafka) if config.kafka.bootstrap_servers else None,
         door=Door(config, store),
     )
     try:

@@ -16,7 +16,7 @@ from distributary.kafka.client_properties import BEYOND_JAVA, PROPERTIES
 pytestmark = pytest.mark.slow
 
 JAVA = sorted(
-    row.name for row in PROPERTIES.values() if row.how != "librdkafka" and row.name not in BEYOND_JAVA
+    row.name for row in PROPERTIES.values() if row.handling != "librdkafka" and row.name not in BEYOND_JAVA
 )
 SAMPLES: dict[str, Any] = {
     "acks": "all",

@@ -11,7 +11,7 @@ from tests.support.wait import eventually
 
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka, topic_offsets
-from distributary.kafka.changed_keys import TouchedKeys
+from distributary.kafka.changed_keys import ChangedKeys
 from distributary.kafka.topics import ensure_topic
 from distributary.model.position import Mark
 
@@ -28,7 +28,7 @@ def produce(kafka: Kafka, topic: str, *records: tuple[int, str | None], **more: 
 async def test_every_key_between_two_marks(kafka: Kafka, admin: AdminClient, name: str) -> None:
     topic = ensure_topic(admin, name, 2, {"cleanup.policy": "delete"})
     produce(kafka, name, *[(0, f"a{n}") for n in range(5)], *[(1, f"b{n}") for n in range(3)], (1, None))
-    read = TouchedKeys(kafka)
+    read = ChangedKeys(kafka)
     ends = {0: Mark(5), 1: Mark(4)}
     assert await read(name, topic.id, {0: Mark(3), 1: Mark(4)}, ends, 99) == {"a3", "a4"}
     assert await read(name, topic.id, {0: Mark(0), 1: Mark(1, 2)}, {0: Mark(2), 1: Mark(2, 1)}, 99) == {
@@ -46,7 +46,7 @@ async def test_where_keys_may_be_missing_there_is_no_answer(
 ) -> None:
     topic = ensure_topic(admin, name, 1, {"cleanup.policy": "delete"})
     produce(kafka, name, *[(0, f"a{n}") for n in range(6)])
-    read = TouchedKeys(kafka)
+    read = ChangedKeys(kafka)
     assert await read(name, "another-id", {0: Mark(2)}, {0: Mark(6)}, 99) is None, (
         "another topic of this name"
     )
@@ -73,9 +73,9 @@ async def test_aborted_records_are_passed_over(kafka: Kafka, admin: AdminClient,
         return topic_offsets.end_offsets(admin, name)[0]
 
     end = await eventually(ends, lambda found: found > 2)  # a marker stands there
-    assert await TouchedKeys(kafka)(name, topic.id, {0: Mark(0)}, {0: Mark(end)}, 99) == {"a"}
+    assert await ChangedKeys(kafka)(name, topic.id, {0: Mark(0)}, {0: Mark(end)}, 99) == {"a"}
 
 
 async def test_a_kafka_that_does_not_answer_is_no_answer() -> None:
     away = Kafka(bootstrap_servers="127.0.0.1:9")
-    assert await TouchedKeys(away, limit=0.5)("t", "id", {0: Mark(0)}, {0: Mark(1)}, 99) is None
+    assert await ChangedKeys(away, limit=0.5)("t", "id", {0: Mark(0)}, {0: Mark(1)}, 99) is None

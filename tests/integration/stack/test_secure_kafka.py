@@ -23,7 +23,7 @@ from distributary.config.sections import Kafka
 from distributary.errors import KafkaRefused, KafkaUnavailable
 from distributary.kafka import librdkafka, quota_admin
 from distributary.kafka.admin import Cluster, wait_for_kafka
-from distributary.kafka.changed_keys import TouchedKeys
+from distributary.kafka.changed_keys import ChangedKeys
 from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
@@ -117,7 +117,7 @@ async def test_the_publisher_writes_what_clients_publish_and_reads_it_again(secu
         await writer.close()
     there = get_topic(librdkafka.admin(kafka), "shop-orders")
     spans = {first.partition: Mark(first.offset)}, {first.partition: Mark(end.offset + 1)}
-    assert await TouchedKeys(kafka)("shop-orders", there.id, *spans, 10) == {"a"}
+    assert await ChangedKeys(kafka)("shop-orders", there.id, *spans, 10) == {"a"}
 
 
 def test_passwords_are_shown_nowhere(secure: RunningStack) -> None:

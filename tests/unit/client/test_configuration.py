@@ -1,4 +1,4 @@
-"""The one configuration: read, checked, and told apart from what is nearly one."""
+"""The client configuration, read and checked."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ EXAMPLE = """
 """
 
 
-def producer(**words: Any) -> dict[str, Any]:
-    names = {name.replace("_", "."): value for name, value in words.items()}
+def producer(**properties: Any) -> dict[str, Any]:
+    names = {name.replace("_", "."): value for name, value in properties.items()}
     return {"Type": "KafkaProducerConfig", "Properties": {"bootstrap.servers": "a:9092", **names}}
 
 
-def test_text_file_and_dict_are_one(tmp_path: Path) -> None:
+def test_string_file_and_dict_give_the_same_configuration(tmp_path: Path) -> None:
     path = tmp_path / "client.json"
     path.write_text(EXAMPLE)
     found = [
@@ -47,11 +47,11 @@ def test_text_file_and_dict_are_one(tmp_path: Path) -> None:
     assert found[1].folder == tmp_path
 
 
-def test_a_property_given_twice_is_a_warning_and_the_last_stands(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_property_is_a_warning_and_the_last_one_is_used(caplog: pytest.LogCaptureFixture) -> None:
     text = EXAMPLE.replace('"linger.ms": 1', '"linger.ms": 1, "linger.ms": 7')
     with caplog.at_level(logging.WARNING):
         assert read_configuration(text, "producer").librdkafka["linger.ms"] == "7"
-    assert "linger.ms is given twice in the configuration: the last stands" in caplog.text
+    assert "linger.ms is given twice in the configuration: the last one is used" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_a_property_given_twice_is_a_warning_and_the_last_stands(caplog: pytest.
         ("queue.buffering.max.message", "queue.buffering.max.messages"),
     ],
 )
-def test_a_slip_is_refused_with_the_nearest_name(written: str, near: str) -> None:
+def test_misspelt_property_is_refused_with_the_nearest_name(written: str, near: str) -> None:
     config = producer()
     config["Properties"][written] = "x"
     with pytest.raises(ConfigError) as caught:
         read_configuration(config, "producer")
-    assert f'Properties.{written}: no Kafka client has such a property (did you mean "{near}"?)' in str(
+    assert f'Properties.{written}: unknown Kafka client property (did you mean "{near}"?)' in str(
         caught.value
     )
 
 
-BAD: list[tuple[Any, str, str]] = [
+INVALID: list[tuple[Any, str, str]] = [
     ("{", "producer", "the configuration:1: not valid JSON"),
     ('{"Type": 1, // this\n}', "producer", "the configuration:1: not valid JSON: comments are not allowed"),
     ('{\n# this\n"Type": 1}', "producer", "the configuration:2: not valid JSON: comments are not allowed"),
@@ -90,31 +90,35 @@ BAD: list[tuple[Any, str, str]] = [
         'bootstrap.servers: expected addresses such as "host:9092"',
     ),
     (producer(bootstrap_servers=None), "producer", "bootstrap.servers: missing"),
-    (producer(linger_ms="soon"), "producer", 'linger.ms: expected an integer, got the text "soon"'),
+    (producer(linger_ms="soon"), "producer", 'linger.ms: expected an integer, got the string "soon"'),
     (producer(producer_type="slow"), "producer", "producer.type: expected sync or async"),
-    (producer(enable_idempotence=True, acks=1), "producer", "acks: enable.idempotence and transactions need"),
+    (
+        producer(enable_idempotence=True, acks=1),
+        "producer",
+        "acks: enable.idempotence and transactions require",
+    ),
     (
         producer(transactional_id="t", retries=0),
         "producer",
-        "retries: enable.idempotence and transactions need",
+        "retries: enable.idempotence and transactions require",
     ),
     (
         {"Type": "KafkaConsumerConfig", "Properties": {"bootstrap.servers": "a:1"}},
         "consumer",
-        "group.id: missing; a consumer reads as one of a group",
+        "group.id: missing; a consumer is a member of a group",
     ),
 ]
 
 
-@pytest.mark.parametrize(("source", "kind", "said"), BAD)
-def test_bad_input_is_named(source: Any, kind: Any, said: str) -> None:
+@pytest.mark.parametrize(("source", "kind", "message"), INVALID)
+def test_invalid_configuration_is_refused_by_name(source: Any, kind: Any, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_configuration(source, kind)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-def test_all_mistakes_come_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         read_configuration({"Type": "X", "Properties": {"a.b": 1, "linger.ms": "x"}}, "producer")
     assert [problem.key for problem in caught.value.problems] == [
@@ -124,8 +128,8 @@ def test_all_mistakes_come_at_once() -> None:
     ]
 
 
-def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
-    with pytest.raises(ConfigMissing, match=r"no client configuration .*none\.json"):
+def test_missing_or_unreadable_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigMissing, match=r"client configuration .*none\.json not found"):
         read_configuration(tmp_path / "none.json", "producer")
     (tmp_path / "bytes").write_bytes(b"{\xff}")
     with pytest.raises(ConfigError, match="not UTF-8"):
@@ -135,22 +139,22 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
         read_configuration(tmp_path / "list.json", "producer")
 
 
-def test_no_secret_is_shown() -> None:
+def test_printed_configuration_shows_no_secret() -> None:
     line = 'org.X required username="me" password="hunter2";'
     found = read_configuration(producer(sasl_jaas_config=line, ssl_key_password="hunter2"), "producer")
     assert found.librdkafka["sasl.password"] == "hunter2"
-    assert "hunter2" not in str(found) + repr(found) + str(found.said)
+    assert "hunter2" not in str(found) + repr(found) + str(found.messages)
 
 
 @pytest.mark.parametrize(
-    ("words", "on"),
+    ("properties", "on"),
     [({}, "true"), ({"acks": 1}, "false"), ({"max.in.flight.requests.per.connection": 6}, "false")],
 )
-def test_idempotence_is_on_unless_something_is_against_it(words: dict[str, Any], on: str) -> None:
-    assert read_configuration(producer(**words), "producer").librdkafka["enable.idempotence"] == on
+def test_idempotence_is_on_unless_a_property_excludes_it(properties: dict[str, Any], on: str) -> None:
+    assert read_configuration(producer(**properties), "producer").librdkafka["enable.idempotence"] == on
 
 
-def test_what_java_allows_and_librdkafka_does_not_is_brought_together() -> None:
+def test_values_that_only_java_allows_are_adjusted() -> None:
     found = read_configuration(producer(transactional_id="t"), "producer")
     assert found.librdkafka["delivery.timeout.ms"] == "60000"
     properties = {"bootstrap.servers": "a:1", "group.id": "g", "fetch.max.bytes": 5}
@@ -170,6 +174,6 @@ JSON = st.recursive(
     st.dictionaries(st.sampled_from(["Type", "Properties", "Topics", "x"]), JSON)
     | st.text().map(lambda t: "{" + t)
 )
-def test_anything_is_read_or_refused_by_name(source: Any) -> None:
+def test_any_other_json_is_refused(source: Any) -> None:
     with pytest.raises(ConfigError):
         read_configuration(source, "producer")

@@ -1,5 +1,3 @@
-"""Where records go by schemas and routes."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -24,19 +22,19 @@ def router(topics: dict[str, Any]) -> RecordRouter:
     )
 
 
-def test_without_rules_a_record_is_as_it_was() -> None:
+def test_record_without_rules_is_unchanged() -> None:
     one = OutgoingRecord("t", b"x", b"k", 3)
     assert router({}).route(one) is one
     assert router({"other": {}}).route(one) is one
 
 
-def test_the_first_route_that_is_true_takes_it() -> None:
+def test_first_matching_route_chooses_the_topic() -> None:
     routes = [
         {"Where": "price > 100", "Topic": "large"},
         {"Where": "price > 10 or kind = 'x'", "Topic": "middle"},
         {"Where": "missing is null and price < 0", "Topic": "odd"},
     ]
-    passes = router({"t": {"Routes": routes}}).route
+    route = router({"t": {"Routes": routes}}).route
     for value, topic in (
         (b'{"price": 101}', "large"),
         (b'{"price": 11}', "middle"),
@@ -47,20 +45,20 @@ def test_the_first_route_that_is_true_takes_it() -> None:
         (b"not JSON", "t"),
         (None, "t"),
     ):
-        found = passes(OutgoingRecord("t", value, partition=2))
+        found = route(OutgoingRecord("t", value, partition=2))
         assert found.topic == topic
         assert found.partition == (2 if topic == "t" else -1)
 
 
-def test_what_does_not_fit_is_a_letter_with_its_reason() -> None:
+def test_record_that_fails_its_schema_becomes_a_dead_letter_with_the_reason() -> None:
     one = OutgoingRecord("t", b'{"price": "x"}', b"k", 2, (("h", b"1"),), 7)
-    letter = router({"t": {"Schema": PRICE, "DeadLetters": "bad"}}).route(one)
-    assert letter.topic == "bad"
-    assert letter.partition == -1
-    assert letter.value == one.value
-    assert "$.price" in letter.reason
-    assert dict(letter.headers) == {
-        "distributary-reason": letter.reason,
+    dead_letter = router({"t": {"Schema": PRICE, "DeadLetters": "bad"}}).route(one)
+    assert dead_letter.topic == "bad"
+    assert dead_letter.partition == -1
+    assert dead_letter.value == one.value
+    assert "$.price" in dead_letter.reason
+    assert dict(dead_letter.headers) == {
+        "distributary-reason": dead_letter.reason,
         "distributary-topic": "t",
         "distributary-key": b"k",
         "distributary-timestamp": "7",
@@ -69,16 +67,16 @@ def test_what_does_not_fit_is_a_letter_with_its_reason() -> None:
     assert router({"t": {"Schema": PRICE}}).route(one).topic == "t.dead-letters"
 
 
-def test_the_other_topics_schema_is_asked_too() -> None:
+def test_schema_of_the_target_topic_applies_too() -> None:
     rules = {"t": {"Routes": [{"Where": "a = 1", "Topic": "u"}]}, "u": {"Schema": PRICE}}
     assert router(rules).route(OutgoingRecord("t", b'{"a": 1, "price": 2}')).topic == "u"
-    letter = router(rules).route(OutgoingRecord("t", b'{"a": 1, "price": "x"}'))
-    assert letter.topic == "u.dead-letters"
-    assert ("distributary-topic", "u") in letter.headers
+    dead_letter = router(rules).route(OutgoingRecord("t", b'{"a": 1, "price": "x"}'))
+    assert dead_letter.topic == "u.dead-letters"
+    assert ("distributary-topic", "u") in dead_letter.headers
 
 
 @pytest.mark.parametrize(
-    ("topics", "said"),
+    ("topics", "message"),
     [
         ({"t": 1}, "Topics.t: expected an object"),
         (
@@ -94,7 +92,7 @@ def test_the_other_topics_schema_is_asked_too() -> None:
         ({"t": {"DeadLetters": 5}}, "Topics.t.DeadLetters: expected a Kafka topic"),
     ],
 )
-def test_rules_that_cannot_be_used_are_named(topics: dict[str, Any], said: str) -> None:
+def test_invalid_rules_are_refused_by_name(topics: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         router(topics)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -117,7 +117,7 @@ def test_metric_is_described_with_its_labels() -> None:
 def test_client_page_lists_every_property() -> None:
     text = page("client")
     for row in PROPERTIES.values():
-        assert f"| `{row.name}` | {row.side} | {row.kind} |" in text or row.how == "librdkafka"
+        assert f"| `{row.name}` | {row.side} | {row.kind} |" in text or row.handling == "librdkafka"
         assert f"`{row.name}`" in text
 
 

@@ -1,11 +1,11 @@
-"""The table of properties, held against librdkafka."""
+"""The table of properties, checked against librdkafka."""
 
 from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from distributary.kafka.client_properties import BEYOND_JAVA, PROPERTIES, Property
+from distributary.kafka.client_properties import BEYOND_JAVA, PROPERTIES, Handling, Property
 
 PASSED = sorted(
     {row.to for row in PROPERTIES.values() if row.to}
@@ -16,8 +16,11 @@ PASSED = sorted(
 )
 
 
+PASSED_UNCHANGED = (Handling.SAME, Handling.RENAMED, Handling.LIBRDKAFKA)
+
+
 def refusal(name: str, value: object) -> str:
-    """What librdkafka has against a property; "" when nothing."""
+    """librdkafka's error for a property; "" for none."""
     try:
         Producer({name: value, "log_level": 0})
     except KafkaException as error:
@@ -26,20 +29,20 @@ def refusal(name: str, value: object) -> str:
 
 
 @pytest.mark.parametrize("name", PASSED)
-def test_librdkafka_knows_what_it_is_given(name: str) -> None:
+def test_librdkafka_knows_every_property_it_is_given(name: str) -> None:
     assert "No such configuration property" not in refusal(name, "\x01")
 
 
 @pytest.mark.parametrize("row", [row for row in PROPERTIES.values() if row.low is not None])
-def test_librdkafka_takes_the_limits(row: Property) -> None:
+def test_librdkafka_accepts_both_limits(row: Property) -> None:
     for value in (row.low, row.high):
-        said = refusal(row.to, value)
-        assert "outside allowed range" not in said
-        assert "Invalid value" not in said
+        error = refusal(row.to, value)
+        assert "outside allowed range" not in error
+        assert "Invalid value" not in error
 
 
-def test_what_is_left_out_has_a_reason() -> None:
+def test_every_property_that_is_not_passed_on_has_a_reason() -> None:
     for row in PROPERTIES.values():
-        assert row.about or row.how in ("same", "renamed", "librdkafka")
-        assert bool(row.to) == (row.how in ("same", "renamed", "librdkafka"))
+        assert row.about or row.handling in PASSED_UNCHANGED
+        assert bool(row.to) == (row.handling in PASSED_UNCHANGED)
     assert set(PROPERTIES) >= BEYOND_JAVA

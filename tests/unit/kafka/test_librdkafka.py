@@ -1,5 +1,3 @@
-"""The Java client's properties, given to librdkafka."""
-
 from __future__ import annotations
 
 import logging
@@ -11,7 +9,7 @@ from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka
 
 
-def test_the_address_comes_from_the_setting_and_further_properties_pass_through() -> None:
+def test_properties_have_the_configured_servers_and_the_callers_own() -> None:
     kafka = Kafka(bootstrap_servers="a:1,b:2", properties={"security.protocol": "SSL", "client.id": "x"})
     assert librdkafka.properties(kafka, linger_ms=0) == {
         "bootstrap.servers": "a:1,b:2",
@@ -33,31 +31,31 @@ def test_the_address_comes_from_the_setting_and_further_properties_pass_through(
         ({"sasl.mechanism": "PLAIN"}, {"sasl.mechanism": "PLAIN"}),
     ],
 )
-def test_names_are_translated_or_left_out(java: dict[str, str], ours: dict[str, str]) -> None:
-    assert librdkafka.translate(java) == ours
+def test_java_names_are_translated_or_ignored(java: dict[str, str], ours: dict[str, str]) -> None:
+    assert librdkafka.translate_properties(java) == ours
 
 
-def test_a_jaas_line_gives_name_and_password() -> None:
+def test_jaas_line_becomes_user_name_and_password() -> None:
     line = r"""org.apache.kafka.X.ScramLoginModule required username='me' password="a\"b;c";"""
-    assert librdkafka.translate({"sasl.jaas.config": line}) == {
+    assert librdkafka.translate_properties({"sasl.jaas.config": line}) == {
         "sasl.username": "me",
         "sasl.password": 'a"b;c',
     }
 
 
-def test_an_unknown_property_is_left_out_with_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_property_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     kafka = Kafka(bootstrap_servers="127.0.0.1:1", properties={"no.such.thing": "1", "linger.ms": "7"})
     with caplog.at_level(logging.WARNING):
         assert librdkafka.producer(kafka) is not None
     assert "no.such.thing is ignored" in caplog.text
 
 
-def test_a_wrong_value_is_not_swallowed() -> None:
+def test_invalid_value_raises() -> None:
     with pytest.raises(KafkaException, match="acks"):
-        librdkafka.make(Producer, {"acks": "perhaps"})
+        librdkafka.create(Producer, {"acks": "perhaps"})
 
 
-def test_nothing_is_written_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
-    made = librdkafka.producer(Kafka(bootstrap_servers="127.0.0.1:1"))
-    made.poll(0.3)
+def test_client_writes_nothing_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
+    producer = librdkafka.producer(Kafka(bootstrap_servers="127.0.0.1:1"))
+    producer.poll(0.3)
     assert capfd.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""The Java client's properties in librdkafka's words."""
+"""The Java client's properties, translated for librdkafka."""
 
 from __future__ import annotations
 
@@ -65,54 +65,54 @@ JAVA = "org.apache.kafka.clients."
         ("producer", {"group.id": "g"}, {}),
     ],
 )
-def test_values_are_translated(side: Side, java: dict[str, Any], ours: dict[str, str]) -> None:
+def test_values_are_translated_for_librdkafka(side: Side, java: dict[str, Any], ours: dict[str, str]) -> None:
     found = translate(java, side).librdkafka
     found.pop("compression.type", None)
     assert found == ours
 
 
-def test_what_is_left_out_is_said_with_the_reason() -> None:
-    given_ones = {
+def test_ignored_properties_are_logged_with_the_reason() -> None:
+    properties = {
         "key.serializer": "x",
         "group.id": "g",
         "partitioner.class": "com.example.Own",
         "max.in.flight.requests.per.connection": 0,
     }
-    lines = [line for _, line in translate(given_ones, "producer").said]
+    lines = [line for _, line in translate(properties, "producer").messages]
     assert any("key.serializer is ignored: keys and values are bytes" in line for line in lines)
     assert any("group.id is ignored: only a consumer has it" in line for line in lines)
     assert any("partitioner.class is ignored" in line and "murmur2" in line for line in lines)
     assert any("is 1 instead of 0" in line for line in lines)
 
 
-def test_round_robin_is_ours() -> None:
+def test_round_robin_partitioner_is_our_own() -> None:
     found = translate({"partitioner.class": f"{JAVA}producer.RoundRobinPartitioner"}, "producer")
-    assert (found.ours, found.librdkafka, found.said) == ({"round robin": True}, {}, [])
+    assert (found.own, found.librdkafka, found.messages) == ({"round.robin": True}, {}, [])
 
 
 @pytest.mark.parametrize(
-    ("java", "said"),
+    ("java", "message"),
     [
-        ({"linger.ms": "soon"}, 'expected an integer, got the text "soon"'),
+        ({"linger.ms": "soon"}, 'expected an integer, got the string "soon"'),
         ({"linger.ms": 1.5}, "expected an integer, got 1.5"),
         ({"linger.ms": True}, "expected an integer, got true"),
         ({"linger.ms": -1}, "expected 0 or more, got -1"),
         ({"enable.idempotence": "maybe"}, "expected true or false"),
-        ({"client.id": {"a": 1}}, "expected a text, got an object"),
-        ({"interceptor.classes": [1]}, "expected a list of texts"),
+        ({"client.id": {"a": 1}}, "expected a string, got an object"),
+        ({"interceptor.classes": [1]}, "expected a list of strings"),
         ({"acks": 2}, 'expected all, 1 or 0, got "2"'),
-        ({"sasl.jaas.config": False}, "expected a text, got false"),
-        ({"debug": []}, "expected a text, a number"),
+        ({"sasl.jaas.config": False}, "expected a string, got false"),
+        ({"debug": []}, "expected a string, a number"),
     ],
 )
-def test_a_wrong_type_is_named(java: dict[str, Any], said: str) -> None:
+def test_value_of_the_wrong_type_is_named(java: dict[str, Any], message: str) -> None:
     with pytest.raises(Faults) as caught:
         translate(java, "producer")
     assert caught.value.entries[0][0] == next(iter(java))
-    assert said in caught.value.entries[0][1]
+    assert message in caught.value.entries[0][1]
 
 
-def test_a_secret_is_not_shown() -> None:
+def test_invalid_secret_is_not_shown() -> None:
     with pytest.raises(Faults) as caught:
         translate({"ssl.key.password": ["hunter2"], "sasl.password": {"x": "hunter2"}})
     assert "hunter2" not in str(caught.value)
@@ -127,7 +127,7 @@ VALUES = st.one_of(
     st.dictionaries(st.sampled_from(sorted(PROPERTIES)), VALUES),
     st.sampled_from(["producer", "consumer", "both"]),
 )
-def test_anything_comes_to_texts_or_to_faults(java: dict[str, Any], side: Side) -> None:
+def test_any_properties_are_translated_to_strings_or_refused(java: dict[str, Any], side: Side) -> None:
     faults: list[tuple[str, str]] = []
     found = Translated({}, {}, [])
     try:
@@ -136,7 +136,7 @@ def test_anything_comes_to_texts_or_to_faults(java: dict[str, Any], side: Side) 
         faults = refused.entries
     assert {name for name, _ in faults} <= set(java)
     assert all(isinstance(value, str) for value in found.librdkafka.values())
-    assert all(level in (logging.INFO, logging.WARNING) for level, _ in found.said)
+    assert all(level in (logging.INFO, logging.WARNING) for level, _ in found.messages)
     for name, value in found.librdkafka.items():
         row = PROPERTIES.get(name)
         if row and row.low is not None and row.high is not None and row.to == name and name in java:

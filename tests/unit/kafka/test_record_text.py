@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from distributary.errors import UsageError
 from distributary.kafka.record_text import (
     FORMATS,
-    Record,
-    Seen,
+    ConsumedRecord,
+    ParsedRecord,
     as_json,
     as_line,
     from_json,
@@ -19,45 +19,45 @@ from distributary.kafka.record_text import (
     text,
 )
 
-some = st.none() | st.binary(max_size=20)
-seen = st.builds(
-    Seen,
+optional_bytes = st.none() | st.binary(max_size=20)
+consumed = st.builds(
+    ConsumedRecord,
     topic=st.just("t"),
     partition=st.integers(0, 99),
     offset=st.integers(0, 1 << 60),
     timestamp=st.integers(0, 1 << 50),
-    key=some,
-    value=some,
-    headers=st.lists(st.tuples(st.text("ab", max_size=3), some), max_size=3).map(tuple),
+    key=optional_bytes,
+    value=optional_bytes,
+    headers=st.lists(st.tuples(st.text("ab", max_size=3), optional_bytes), max_size=3).map(tuple),
 )
 
 
-@given(seen)
-def test_what_is_printed_as_json_is_read_again(one: Seen) -> None:
-    assert from_json(as_json(one)) == Record(
+@given(consumed)
+def test_record_printed_as_json_parses_to_itself(one: ConsumedRecord) -> None:
+    assert from_json(as_json(one)) == ParsedRecord(
         one.key, one.value, one.headers, one.partition, one.timestamp or 0
     )
 
 
-@given(seen, st.sampled_from(FORMATS))
-def test_whatever_is_in_a_record_can_be_shown(one: Seen, format: str) -> None:
+@given(consumed, st.sampled_from(FORMATS))
+def test_any_record_can_be_printed(one: ConsumedRecord, format: str) -> None:
     shown = as_line(one, format, ("timestamp", "partition", "offset", "headers", "key"))
     shown.encode()
 
 
 @given(st.text())
-def test_whatever_line_comes_is_read_or_refused(line: str) -> None:
+def test_any_line_is_parsed_or_refused(line: str) -> None:
     with contextlib.suppress(UsageError):
         from_json(line)
 
 
-def test_lines() -> None:
-    assert plain("a:b") == Record(None, b"a:b")
-    assert keyed("k:a:b", ":") == Record(b"k", b"a:b")
-    assert keyed("k=>", "=>") == Record(b"k", b"")
-    assert keyed("k:-", ":", null="-") == Record(b"k", None)
-    assert plain("\udcff") == Record(None, b"\xff"), "bytes that are no text stay as they are"
-    assert from_json('{"value": {"n": 1.50}, "key": 7}') == Record(b"7", b'{"n":1.5}')
+def test_lines_are_parsed_by_their_format() -> None:
+    assert plain("a:b") == ParsedRecord(None, b"a:b")
+    assert keyed("k:a:b", ":") == ParsedRecord(b"k", b"a:b")
+    assert keyed("k=>", "=>") == ParsedRecord(b"k", b"")
+    assert keyed("k:-", ":", null="-") == ParsedRecord(b"k", None)
+    assert plain("\udcff") == ParsedRecord(None, b"\xff"), "bytes that are not UTF-8 stay as they are"
+    assert from_json('{"value": {"n": 1.50}, "key": 7}') == ParsedRecord(b"7", b'{"n":1.5}')
     for bad in (
         "",
         "7",

@@ -19,11 +19,11 @@ SPEC = WorkerSpec(
 
 def test_at_least_once_reads_one_record_at_a_time() -> None:
     consumer = read_configuration(SPEC.consumer(), "consumer")
-    assert consumer.ours["max.poll.records"] == 1
+    assert consumer.own["max.poll.records"] == 1
     assert consumer.librdkafka["enable.auto.commit"] == "false"
     assert consumer.librdkafka["partition.assignment.strategy"] == "cooperative-sticky"
     assert consumer.librdkafka["client.id"] == "shop-charge-2"
-    assert read_configuration(SPEC.producer(), "producer").ours["producer.type"] == "async"
+    assert read_configuration(SPEC.producer(), "producer").own["producer.type"] == "async"
 
 
 def test_transactional_id_is_that_of_the_slot() -> None:

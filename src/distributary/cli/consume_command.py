@@ -162,7 +162,7 @@ def _consumer(args: Args, cluster: Cluster, group: str) -> Any:
         "isolation.level": "read_uncommitted" if args.uncommitted else "read_committed",
         "enable.partition.eof": True,
     }
-    return librdkafka.make(Consumer, {**librdkafka.properties(cluster.kafka), **fixed})
+    return librdkafka.create(Consumer, {**librdkafka.properties(cluster.kafka), **fixed})
 
 
 def _polled(

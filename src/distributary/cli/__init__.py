@@ -1,1 +1,1 @@
-"""The command line: one module a command, each imported only when it is used."""
+"""The command line: `commands.py` lists the commands, whose modules are imported when they are used."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from tests.support.servers import free_port
 from tests.support.threaded_api import ThreadedApi
-from tests.unit.cli.control_fixture import control as control
 
 from distributary.cli.main import main
 from distributary.stack.processes import birth

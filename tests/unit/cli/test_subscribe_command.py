@@ -15,7 +15,6 @@ import pytest
 from tests.support.clock import LIMIT
 from tests.support.signed_tokens import SECRET
 from tests.support.threaded_api import ThreadedApi
-from tests.unit.cli.control_fixture import control as control
 from tests.unit.subscriber.server import TinyPublisher
 
 from distributary.auth import Authenticator

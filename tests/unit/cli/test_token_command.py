@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from tests.support.threaded_api import ThreadedApi
-from tests.unit.cli.control_fixture import control as control
 
 from distributary.auth import Operator
 from distributary.auth.api_keys import ApiKeys

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from tests.support.threaded_api import ThreadedApi
-from tests.unit.cli.control_fixture import control as control
 from tests.unit.control.conftest import FEED, VIEW
 
 from distributary.cli.main import main

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distributary.kafka.admin import Cluster
     from distributary.kafka.topic_offsets import Deletion
 
-Plan = dict[str, dict[int, list[int]]]
+Assignments = dict[str, dict[int, list[int]]]
 """The replicas of each partition, by topic."""
 
 Row = TypeVar("Row")
@@ -64,7 +64,7 @@ def reassign_command(args: Args) -> int:
     return _move(args, cluster, current, plan)
 
 
-def _move(args: Args, cluster: Cluster, current: Plan, plan: Plan) -> int:
+def _move(args: Args, cluster: Cluster, current: Assignments, plan: Assignments) -> int:
     from distributary.kafka import reassignment
 
     moves = {
@@ -117,7 +117,7 @@ def _cancel(args: Args) -> int:
     return 0
 
 
-def _current(cluster: Cluster, topics: list[str]) -> Plan:
+def _current(cluster: Cluster, topics: list[str]) -> Assignments:
     from distributary.kafka import topic_admin
 
     return {
@@ -126,7 +126,7 @@ def _current(cluster: Cluster, topics: list[str]) -> Plan:
     }
 
 
-def _spread(current: Plan, brokers: list[int], replication: int | None) -> Plan:
+def _spread(current: Assignments, brokers: list[int], replication: int | None) -> Assignments:
     from distributary.kafka.reassignment import spread
 
     return {
@@ -135,7 +135,7 @@ def _spread(current: Plan, brokers: list[int], replication: int | None) -> Plan:
     }
 
 
-def _check(cluster: Cluster, current: Plan, plan: Plan) -> None:
+def _check(cluster: Cluster, current: Assignments, plan: Assignments) -> None:
     for topic, partitions in plan.items():
         for number in partitions:
             if number not in current[topic]:
@@ -154,18 +154,18 @@ def _check_brokers(cluster: Cluster, brokers: list[int]) -> None:
         raise UsageError(f"no such broker: {min(missing)}", hint=f"There are: {brokers_text}")
 
 
-def _read_moves(path: Path) -> Plan:
+def _read_moves(path: Path) -> Assignments:
     def read(row: Any) -> tuple[str, int, list[int]]:
         return str(row["topic"]), int(row["partition"]), [int(broker) for broker in row["replicas"]]
 
-    moves: Plan = {}
+    moves: Assignments = {}
     example = '{"topic": "t", "partition": 0, "replicas": [1, 2]}'
     for topic, partition, replicas in _read_partitions(path, read, example):
         moves.setdefault(topic, {})[partition] = replicas
     return moves
 
 
-def plan_json(plan: Plan) -> dict[str, object]:
+def plan_json(plan: Assignments) -> dict[str, object]:
     """The moves in the format of Kafka's own tool, which ours reads too."""
     rows = [
         {"topic": topic, "partition": number, "replicas": to}

@@ -183,13 +183,13 @@ def revoke_tokens(args: Args) -> int:
     if (args.user is None) == (args.id is None):
         raise UsageError("name a user, or a token by --id", hint="Give one of them")
     path = f"/v1/tokens/{quote(args.id, safe='')}" if args.id else f"/v1/users/{quote(args.user, safe='')}"
-    reply = connect(args.config).call("POST", f"{path}/revoke")
+    response = connect(args.config).call("POST", f"{path}/revoke")
     if args.json:
-        print_json(reply)
+        print_json(response)
     elif args.id:
         print(f"token {args.id}: revoked")
     else:
-        print(f"{args.user}: tokens issued before {_time(reply['revoked_before'] / 1000)} are revoked")
+        print(f"{args.user}: tokens issued before {_time(response['revoked_before'] / 1000)} are revoked")
     return 0
 
 

@@ -113,13 +113,13 @@ def apply_views(args: Args) -> int:
     building: list[tuple[str, str]] = []
     for body in _definitions(client, args):
         name = body["view"]["name"]
-        reply = client.call("PUT", view_path(name), body)
-        if not reply["changed"]:
-            _print_progress(f"view {name}: unchanged ({reply['state']})")
+        response = client.call("PUT", view_path(name), body)
+        if not response["changed"]:
+            _print_progress(f"view {name}: unchanged ({response['state']})")
         elif args.no_wait:
             _print_progress(f"view {name}: accepted, being built")
-        if not args.no_wait and reply["state"] != "live":
-            building.append((name, reply["build"]))
+        if not args.no_wait and response["state"] != "live":
+            building.append((name, response["build"]))
     done = [wait_for(client, name, build) for name, build in building]
     if args.json:
         print_json([client.get(status_path(name)) for name, _ in building])

@@ -141,7 +141,7 @@ def test_record_of_the_produce_command_is_checked_and_routed(
     assert printed == [
         f"topic {feeding.topic}: 1 records written",
         f"topic {feeding.topic}-large: 1 records written by a route",
-        f"topic {feeding.topic}.dead-letters: 1 records that do not fit; first {lines}:2: "
+        f"topic {feeding.topic}.dead-letters: 1 dead letters; the first is {lines}:2: "
         "$.stake: 'much' is not of type 'number'",
     ]
     check(stack, feeding.topic)

@@ -30,7 +30,7 @@ from distributary.config.embedded_defaults import new_password
 from distributary.model.build import Build, Definition
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
-from distributary.reducers.reducer import Reducer
+from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.setup import store_server
 from distributary.stack.ports import Ports
 from distributary.store.embedded_server import Server
@@ -157,7 +157,13 @@ def _reducer(config: Config, store: RedisWriter) -> Reducer:
     store.define(view.name, made.id, definition.text)
     claimed = store.claim(made, "bench", 1)
     store.go_live(made)
-    reducer = Reducer(store, made, 0, claimed.claim, view, rule_of(view), _no_dead_letters)
+    reducer = Reducer(
+        store,
+        made,
+        0,
+        claimed.claim,
+        ReducerOptions(view=view, rule=rule_of(view), write_dead_letters=_no_dead_letters),
+    )
     reducer.open()
     return reducer
 

@@ -9,7 +9,7 @@ from typing import Any
 from distributary.model.build import Build, Definition
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
-from distributary.reducers.reducer import Reducer
+from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.store.redis_writer import RedisWriter
 
 
@@ -26,7 +26,13 @@ class ReducerHarness:
     def _claim(self) -> None:
         claim = self.store.claim(self.build, "topic-id", 1).claim
         view = self._definition.view
-        self._reducer = Reducer(self.store, self.build, 0, claim, view, rule_of(view), lambda letters: None)
+        self._reducer = Reducer(
+            self.store,
+            self.build,
+            0,
+            claim,
+            ReducerOptions(view=view, rule=rule_of(view), write_dead_letters=lambda letters: None),
+        )
         self._reducer.open()
 
     def fold(self, **rows: dict[str, Any] | None) -> None:

@@ -19,6 +19,7 @@ from distributary.model.build import Build, Engine, JobState
 from distributary.model.partition_state import folded_offset, source_offsets
 from distributary.model.position import Fingerprint, Mark
 from distributary.reducers import engine
+from distributary.reducers.failures import Failure, FailureCode, TaskFailed, read_report
 from distributary.reducers.start_offsets import events_lag
 from distributary.reducers.topic_identity import Leaders, fingerprints_at
 from distributary.store.contract import WriterStore
@@ -27,18 +28,14 @@ from distributary.store.store_types import BuildInfo, Claim
 
 log = logging.getLogger(__name__)
 
-SILENCE = 8.0
+TASK_SILENT = 8.0
 """Seconds after which a task without a heartbeat is taken for dead."""
 
-HANGS = 60.0
+TASK_HUNG = 60.0
 """Seconds after which a task is taken for hung whose loop does not turn, though its process lives."""
 
-DRIVER = secrets.token_hex(8)
+DRIVER_ID = secrets.token_hex(8)
 """This process, among all that may claim a build."""
-
-
-class ReducerFailed(Exception):
-    """A reducer said why it ended, before Spark could."""
 
 
 @dataclass
@@ -75,7 +72,7 @@ class Progress:
     def check_generation(self, info: BuildInfo) -> None:
         """Raise Superseded when another driver has claimed the build since."""
         # Nobody's name: the build was begun anew. Our own: a claim whose answer was lost.
-        if info.generation > self.claim.generation and info.driver not in ("", DRIVER):
+        if info.generation > self.claim.generation and info.driver not in ("", DRIVER_ID):
             raise Superseded(f"view {self.build.view}: another driver has taken over")
 
     def advance(
@@ -122,7 +119,9 @@ class Progress:
             if info is None:
                 raise BuildGone("the build is gone")
             self.check_generation(info)
-            raise ReducerFailed("the store restarted, failed over or was claimed anew")
+            raise TaskFailed(
+                Failure(FailureCode.OTHER, "the store restarted, failed over or was claimed again")
+            )
 
     def silent(self, tasks: int) -> str:
         """Say which of so many tasks of this claim gives no sign of life; empty when all do."""
@@ -131,12 +130,12 @@ class Progress:
         for beat in self._store.heartbeats():
             if beat.component == "reducer" and beat.id.startswith(prefix):
                 said = json.loads(beat.stats)
-                if said["generation"] == self.claim.generation and beat.age_ms < SILENCE * 1000:
+                if said["generation"] == self.claim.generation and beat.age_ms < TASK_SILENT * 1000:
                     heard[beat.id.removeprefix(prefix)] = said["loop_age"]
         missing = [str(task) for task in range(tasks) if str(task) not in heard]
         if missing:
-            return f"no sign of life for {SILENCE:g} s from the task(s) {', '.join(missing)} of {tasks}"
-        hung = {task: age for task, age in heard.items() if age > HANGS}
+            return f"no sign of life for {TASK_SILENT:g} s from the task(s) {', '.join(missing)} of {tasks}"
+        hung = {task: age for task, age in heard.items() if age > TASK_HUNG}
         return "; ".join(
             f"task {task} hangs: its loop has not turned for {hung[task]:.0f} s" for task in hung
         )
@@ -158,8 +157,8 @@ class Progress:
         if info is None:
             raise BuildGone("the build is gone")
         self.check_generation(info)
-        if info.fault.startswith(f"{self.claim.generation} "):
-            raise ReducerFailed(info.fault.partition(" ")[2])
+        if failure := read_report(info.fault, self.claim.generation):
+            raise TaskFailed(failure)
         if self.facts.rekeyed:
             reached = source_offsets(info.partition_states, info.rekey_offsets, starts)
         else:

@@ -18,15 +18,15 @@ from distributary.kafka import librdkafka
 from distributary.kafka.outgoing_record import OutgoingRecord, dead_letter_headers
 from distributary.kafka.record_lookup import RecordLookup
 from distributary.kafka.record_producer import Delivered, RecordProducer
-from distributary.reducers.reducer import DeadLetter
+from distributary.reducers.record_fold import DeadLetter
 
 log = logging.getLogger(__name__)
 
 WAIT = 30.0
 
 
-class DeadLetters:
-    """Buries records of one topic; connects only when there is something to bury."""
+class DeadLetterWriter:
+    """Writes records of one topic to its dead-letter topic; connects only when there are any."""
 
     def __init__(self, kafka: Kafka, topic: str, target: str, view: str) -> None:
         self._kafka = kafka
@@ -37,13 +37,13 @@ class DeadLetters:
         self._lookup = RecordLookup(kafka, topic)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._lookup.close()
 
-    def bury(self, letters: Sequence[DeadLetter]) -> None:
-        """Send letters with the records' original bytes; return when all are acknowledged.
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        """Write dead letters with the records' original bytes; return when all are acknowledged.
 
-        Waits for Kafka as long as it takes: to go on without would lose them.
+        Waits for Kafka as long as it takes: to continue without it would lose them.
         """
         while True:
             try:

@@ -169,7 +169,15 @@ class Driver:
         for build, definition in wanted.items():
             if build not in self._jobs:
                 own = RedisWriter(address, log_length=self._config.store.log_length)
-                job = Job(self._spark, self._config, build, definition, own, self._slots, self._give_up)
+                job = Job(
+                    spark=self._spark,
+                    config=self._config,
+                    build=build,
+                    definition=definition,
+                    store=own,
+                    slots=self._slots,
+                    on_superseded=self._give_up,
+                )
                 self._jobs[build] = job
                 job.start()
 

@@ -13,20 +13,19 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka
 from distributary.model.feed import Feed
-from distributary.reducers.event_fold import Happening
+from distributary.reducers.event_fold import FeedEvent
 from distributary.reducers.topic_identity import Leaders
 
 log = logging.getLogger(__name__)
 
 AHEAD_EVENTS, AHEAD_BYTES = 1_000, 4_000_000
-"""How much may wait to be folded before reading stops."""
+"""How much may wait to be folded before reading pauses."""
 
-
-_PASSING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+_TRANSIENT = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 
 
 class EventsLost(Exception):
-    """The event feed cannot be read on from where it was."""
+    """The event feed cannot be read from where the view stands."""
 
 
 class EventFeed(NamedTuple):
@@ -40,18 +39,18 @@ class EventFeed(NamedTuple):
 
 
 class EventReader:
-    """Gives the committed records of a topic of one partition, from an offset on, in a thread.
+    """Reads the committed records of a topic of one partition, from an offset on, in a thread.
 
-    ``heard`` is called when there is something new to know. Broken connections heal by themselves; what
-    does not (records that retention took before they were read, a topic that is gone or barred) is raised
-    by the next look at what waits, so that the task fails and its driver decides.
+    ``notify`` is called when there is something new. librdkafka restores lost connections by itself; other
+    failures (records that retention removed before they were read, a topic that is gone or not authorized)
+    are raised by the next call that reads, so that the task fails and its driver decides.
     """
 
-    def __init__(self, kafka: Kafka, topic: str, start: int, heard: Callable[[], None]) -> None:
+    def __init__(self, kafka: Kafka, topic: str, start: int, notify: Callable[[], None]) -> None:
         self._kafka = kafka
-        self._place = TopicPartition(topic, 0, start)
-        self._heard = heard
-        self._waiting: deque[Happening] = deque()
+        self._start = TopicPartition(topic, 0, start)
+        self._notify = notify
+        self._waiting: deque[FeedEvent] = deque()
         self._bytes = 0
         self._room = threading.Condition()
         self._at_end = False
@@ -60,22 +59,22 @@ class EventReader:
         self._thread = threading.Thread(target=self._run, name="event-reader", daemon=True)
 
     def start(self) -> EventReader:
-        """Begin; return at once."""
+        """Start reading."""
         self._thread.start()
         return self
 
-    def waiting(self) -> list[Happening]:
-        """What was read and not said to be done, in order."""
+    def waiting(self) -> list[FeedEvent]:
+        """What was read and is not done yet, in order."""
         with self._room:
             self._check()
             return list(self._waiting)
 
-    def some(self) -> bool:
-        """Whether something waits, be it a failure."""
+    def has_some(self) -> bool:
+        """Whether events, or a failure, are waiting."""
         return bool(self._waiting) or self._failure is not None
 
-    def known(self) -> bool:
-        """Whether something waits, or it is known that nothing does: the topic was read to its end once."""
+    def is_known(self) -> bool:
+        """Whether events are waiting, or none can be: the topic was read to its end once."""
         with self._room:
             self._check()
             return bool(self._waiting) or self._at_end
@@ -92,7 +91,7 @@ class EventReader:
             self._room.notify_all()
 
     def close(self) -> None:
-        """End, and wait for the thread."""
+        """Stop, and wait for the thread."""
         with self._room:
             self._closing = True
             self._room.notify_all()
@@ -100,19 +99,19 @@ class EventReader:
             self._thread.join()
 
     def _run(self) -> None:
-        # The group's name is asked for by the library and used for nothing: assign() joins no group.
+        # librdkafka requires a group's name and does not use it: assign() joins no group.
         reader = librdkafka.consumer(
             self._kafka, "distributary-events", auto_offset_reset="error", enable_partition_eof="true"
         )
         try:
-            reader.assign([self._place])
+            reader.assign([self._start])
             while not self._closing:
                 message = reader.poll(0.2)
                 if message is not None and self._take(message):
-                    self._heard()
+                    self._notify()
         except Exception as error:
             self._failure = error
-            self._heard()
+            self._notify()
         finally:
             reader.close()
 
@@ -120,11 +119,9 @@ class EventReader:
         error = message.error()
         if error is not None:
             if error.code() != KafkaError._PARTITION_EOF:
-                if not error.retriable() and error.code() not in _PASSING:
-                    raise EventsLost(
-                        f"the event feed's topic {message.topic()} cannot be read: {error.str()}"
-                    )
-                log.debug("reading the events: %s", error)  # librdkafka connects again by itself
+                if not error.retriable() and error.code() not in _TRANSIENT:
+                    raise EventsLost(f"cannot read the event feed's topic {message.topic()}: {error.str()}")
+                log.debug("reading the events: %s", error)  # librdkafka reconnects by itself
                 return False
             first, self._at_end = not self._at_end, True
             return first
@@ -133,6 +130,6 @@ class EventReader:
         with self._room:
             while not self._closing and (len(self._waiting) >= AHEAD_EVENTS or self._bytes >= AHEAD_BYTES):
                 self._room.wait()
-            self._waiting.append(Happening(offset, message.timestamp()[1], value))
+            self._waiting.append(FeedEvent(offset, message.timestamp()[1], value))
             self._bytes += len(value or b"")
         return True

@@ -29,8 +29,10 @@ def internal_topic(build: Build) -> str:
     return f"distributary.rekeyed.{build.view}.{build.id}"
 
 
-EVERY = 60.0
-"""Seconds between two looks: a record is deleted that long after it was folded, at least."""
+CLEARING_SECONDS = 60.0
+"""How long after it was folded a re-keyed record is deleted, at least."""
+INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Of the topic of re-keyed records: Kafka deletes nothing by itself, what is folded is deleted by the job."""
 
 
 class Clearing:
@@ -46,7 +48,7 @@ class Clearing:
         ``read`` gives the marks that the store has now. Of a partition that went back meanwhile nothing is
         deleted that it may need.
         """
-        if now - self._looked < EVERY:
+        if now - self._looked < CLEARING_SECONDS:
             return {}
         before, marks = self._marks, read()
         self._marks, self._looked = marks, now

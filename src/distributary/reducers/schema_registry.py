@@ -94,16 +94,16 @@ class SchemaBook:
         self._view = view
         self._subject = f"{topic}-value"
         self._versions: set[int] = set()
-        self._wanted: set[int] = set()
+        self._requested: set[int] = set()
         self._missing: set[int] = set()
         self._schemas: dict[int, Any] = {}
         self._unusable: dict[int, str] = {}
 
-    def want(self, ids: Iterable[int]) -> None:
+    def request(self, ids: Iterable[int]) -> None:
         """Have ``read`` ask for these ids, unless they are known."""
-        self._wanted |= set(ids) - self._schemas.keys() - self._unusable.keys()
+        self._requested |= set(ids) - self._schemas.keys() - self._unusable.keys()
 
-    def come(self) -> bool:
+    def refreshed(self) -> bool:
         """Whether a schema is there now that was missing; its records are dead letters until ``read``."""
         try:
             # Ids are given in order: where the first is missing, so are the others.
@@ -119,11 +119,11 @@ class SchemaBook:
                 if found is not None:
                     self._take(int(found["id"]), found)
                     self._versions.add(number)
-        if self.come():
-            self._wanted |= self._missing
-        for id in sorted(self._wanted):
+        if self.refreshed():
+            self._requested |= self._missing
+        for id in sorted(self._requested):
             self._take(id, self._registry.schema(id))
-            self._wanted.discard(id)
+            self._requested.discard(id)
         return Known(dict(self._schemas), dict(self._unusable))
 
     def _take(self, id: int, found: dict[str, Any] | None) -> None:

@@ -1,4 +1,4 @@
-"""A group while it is made: what changes, and the rows as they will be."""
+"""A group before it is written: how many records it takes, its changes, and the rows after them. Pure."""
 
 from __future__ import annotations
 
@@ -7,28 +7,55 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from distributary.model.filter import canonical
-from distributary.reducers.event_fold import EventRule
 from distributary.reducers.record_codec import Packed
-from distributary.reducers.reduce_rules import Record
-from distributary.reducers.row_json import Fields, describe_change
+from distributary.reducers.row_json import Fields, write_object
 from distributary.store.row_index import entry
 
-Held = tuple[Fields | None, bytes, int]
-"""A row, its rule's state, and when it expires; a plain tuple, for one is made of each record."""
-NOTHING: Held = (None, b"", 0)
+CachedRow = tuple[Fields | None, bytes, int]
+"""A row, its rule's state, and when it expires; a plain tuple, as one is created for each record."""
+NO_ROW: CachedRow = (None, b"", 0)
+
+StoredRows = dict[str, tuple[int, bytes | None, int, bool]]
+"""The rows of a group as ``Group.rows`` has them."""
 
 GROUP_BYTES = 4_000_000
-"""How much one group may read, write or tell, about; a single record may be larger."""
+"""About how much one group reads, writes or reports as changed; a single record may be larger."""
+MAX_RECORDS, FIRST_RECORDS = 5_000, 64
+FOLD_SECONDS = 0.5
+"""How long it should take to fold one group, at most."""
 
 
 class GroupTooLarge(Exception):
     """What would be written is too large for one group: fold fewer records at once."""
 
 
-def portion(records: Sequence[Packed], start: int, most: int) -> list[Packed]:
-    """Take records from ``start`` on: at most so many, at most about ``GROUP_BYTES``, at least one."""
+class GroupSize:
+    """How many records to fold as one group.
+
+    It doubles while groups are quick, and shrinks at once when one was slow or too large.
+    """
+
+    def __init__(self, max_records: int = MAX_RECORDS) -> None:
+        self._max = max_records
+        self.records = min(FIRST_RECORDS, max_records)
+
+    def took(self, records: int, seconds: float) -> None:
+        """Take note of how long a group of so many records took."""
+        if records <= 0:
+            return
+        in_time = int(min(self._max, records * FOLD_SECONDS / max(seconds, 1e-6)))
+        target = min(in_time, self.records * 2 if records >= self.records else self.records)
+        self.records = max(1, min(self._max, target))
+
+    def too_large(self, records: int) -> None:
+        """Take note that a group of so many records, more than one, was too large to be written."""
+        self.records = max(1, records // 2)
+
+
+def portion(records: Sequence[Packed], start: int, limit: int) -> list[Packed]:
+    """Take records from ``start`` on: at most ``limit``, at most about ``GROUP_BYTES``, at least one."""
     size, taken = 0, []
-    for one in islice(records, start, start + most):
+    for one in islice(records, start, start + limit):
         taken.append(one)
         size += len(one.value or b"")
         if size >= GROUP_BYTES:
@@ -38,7 +65,7 @@ def portion(records: Sequence[Packed], start: int, most: int) -> list[Packed]:
 
 @dataclass(slots=True)
 class Step:
-    """One change within a group, kept until the group is written, to match again if asked.
+    """One change within a group. It is matched again if queries came before the group is written.
 
     ``until`` is set where only time passes: the row is the same, the clock is not.
     """
@@ -52,95 +79,71 @@ class Step:
     until: int = 0
 
 
-@dataclass(slots=True)
-class Making:
-    """A group that is being made: rows as they will be, the index of each one's last step, and all steps."""
-
-    rows: dict[str, Held] = field(default_factory=dict)
-    last: dict[str, int] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
-    dead: int = 0
-    changed: int = 0
-    size: int = 0
-
-    def happen(
-        self, rule: EventRule, event: Record, keys: Sequence[str], cache: Mapping[str, Held], *, quiet: bool
-    ) -> str:
-        """Fold one event into some rows; say what the function raised for the first of those it raised for.
-
-        Those rows stay as they are. An event does not make a row live longer.
-        """
-        failed: list[str] = []
-        for key in keys:
-            old, state, expires = self.rows.get(key) or cache[key]
-            if old is None:
-                continue
-            try:
-                row = rule.fold(key, old, event)
-                fields = describe_change(old, row) if row is not None else b""
-            except Exception as error:  # a user's function may raise anything (R14)
-                failed.append(f"row {key!r}: {type(error).__name__}: {error}")
-                continue
-            if row is not None and not fields:
-                continue
-            self.rows[key] = (row, state, expires) if row is not None else NOTHING
-            self.changed += 1
-            self.size += len(fields) + sum(map(len, row.values())) if row is not None else len(key)
-            if not quiet:
-                self.last[key] = len(self.steps)
-                self.steps.append(Step(key, event.time, old, row, fields, b""))
-        more = f" (and {len(failed) - 1} more rows)" if len(failed) > 1 else ""
-        return failed[0] + more if failed else ""
-
-
-MOST = 5_000
-FIRST = 64
-SECONDS = 0.5
-"""What folding one group should take at most."""
-
-
-class GroupSize:
-    """Grows by doubling while groups are quick, and shrinks at once when one was slow or too large."""
-
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self.records = min(FIRST, most)
-
-    def took(self, records: int, seconds: float) -> None:
-        """Note how long a group of so many records took."""
-        if records <= 0:
-            return
-        within = int(min(self._most, records * SECONDS / max(seconds, 1e-6)))
-        wish = min(within, self.records * 2 if records >= self.records else self.records)
-        self.records = max(1, min(self._most, wish))
-
-    def too_large(self, records: int) -> None:
-        """Note that a group of so many records, more than one, was too large to be written."""
-        self.records = max(1, records // 2)
-
-
-class Moves:
-    """Entries that come and go with a group."""
+class IndexDelta:
+    """Entries that a group adds to and removes from the index of rows by the values of some fields."""
 
     def __init__(self, fields: Sequence[str]) -> None:
-        self.found: list[str] = []
-        self.lost: list[str] = []
+        self.added: list[str] = []
+        self.removed: list[str] = []
         self._fields = fields
 
-    def note(self, key: str, old: Fields | None, new: Fields | None) -> None:
-        """Compare a row before and after the group."""
+    def update(self, key: str, old: Fields | None, new: Fields | None) -> None:
+        """Add the difference between a row before and after the group."""
         for name in self._fields:
-            before, after = _value(old, name), _value(new, name)
+            before, after = _index_value(old, name), _index_value(new, name)
             if before != after:
                 if before is not None:
-                    self.lost.append(entry(name, before, key))
+                    self.removed.append(entry(name, before, key))
                 if after is not None:
-                    self.found.append(entry(name, after, key))
+                    self.added.append(entry(name, after, key))
 
 
-def _value(row: Fields | None, name: str) -> str | None:
+def _index_value(row: Fields | None, name: str) -> str | None:
     """What a row is indexed under; None for no row, and for values that equal nothing."""
     if row is None:
         return None
     raw = row.get(name)
     return canonical(raw) if raw is not None else "null"
+
+
+@dataclass(slots=True)
+class PendingBatch:
+    """A group under construction."""
+
+    steps: list[Step] = field(default_factory=list)
+    rows: dict[str, CachedRow] = field(default_factory=dict)
+    """The rows as they will be."""
+    last: dict[str, int] = field(default_factory=dict)
+    """By row key: the index of its last step."""
+    records: int = 0
+    dead: int = 0
+
+    def stored_rows(self, before: Mapping[str, CachedRow], limit: int | None) -> StoredRows:
+        """Lay out the rows for the store: each once, as it is after its last change.
+
+        Raises GroupTooLarge when they have more than ``limit`` bytes; None: no limit.
+        """
+        out: StoredRows = {}
+        size = 0
+        for key, (row, state, expires) in self.rows.items():
+            index = self.last.get(key, -1)  # no change of its own: true as of the count before this group
+            new = before[key][0] is None
+            if row is None:
+                if not new:
+                    out[key] = (index, None, 0, False)
+                continue
+            json = self.steps[index].json if key in self.last else b""
+            json = json or write_object(row)
+            out[key] = (index, json + b"\n" + state if state else json, expires, new)
+            size += len(json) + len(state)
+            if limit is not None and size > limit:
+                raise GroupTooLarge
+        return out
+
+    def index_delta(self, fields: Sequence[str], before: Mapping[str, CachedRow]) -> IndexDelta:
+        """Return what the rows change in the index of these fields."""
+        delta = IndexDelta(fields)
+        if fields:
+            for key, cached in self.rows.items():
+                delta.update(key, before[key][0], cached[0])
+        return delta

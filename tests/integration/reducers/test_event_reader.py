@@ -51,8 +51,8 @@ async def test_events_that_retention_took_are_an_error(feeding: Feeding, readers
     admin.delete_records([place])[place].result(20 * LIMIT)
     reader, heard = read(feeding, readers, 4)
     assert heard.wait(20 * LIMIT)
-    assert reader.some(), "whoever waits for events is woken"
+    assert reader.has_some(), "whoever waits for events is woken"
     with pytest.raises(EventsLost, match=feeding.topic):
         reader.waiting()
     with pytest.raises(EventsLost):
-        reader.known()
+        reader.is_known()

@@ -20,12 +20,14 @@ from tests.support.wait import eventually
 
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.topics import ensure_topic
-from distributary.model.build import Build
+from distributary.model.build import Build, Engine
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.reducers import spark_task
 from distributary.reducers.record_codec import Projection
+from distributary.reducers.record_queue import PENDING_BYTES
+from distributary.reducers.spark_task import WriterThread
+from distributary.reducers.task_contract import Task
 from distributary.reducers.topic_identity import LeaderChanged, Leaders
 from distributary.store.consistent_read import read_registered
 from distributary.store.redis_reader import RedisReader
@@ -54,23 +56,32 @@ class Tasks:
         self._kafka = stack.config.kafka
         self.url = database.url
         self.store = RedisWriter(database.url)
-        self._started: list[spark_task.Pump] = []
+        self._started: list[WriterThread] = []
 
-    def claim(self, view: View, partitions: int = 1, **words: Any) -> spark_task.Task:
+    def claim(self, view: View, partitions: int = 1, **words: Any) -> Task:
         self.store.define("v", "b", "{}")
         self.claimed = self.store.claim(B, "t", partitions).claim
         self.store.go_live(B)
         feed = Feed("f", "t")
         words = {"leaders": Leaders("t", {}), **words}
-        return spark_task.Task(
-            view, feed, B, self.claimed, self.url, 100, self._kafka, "t", Projection(), **words
+        return Task(
+            view=view,
+            feed=feed,
+            build=B,
+            claim=self.claimed,
+            store_url=self.url,
+            log_length=100,
+            kafka=self._kafka,
+            topic="t",
+            projection=Projection(),
+            **words,
         )
 
-    def start(self, task: spark_task.Task, number: int = 0) -> spark_task.Pump:
-        pump = spark_task.Pump(task, number)
-        pump.start()
-        self._started.append(pump)
-        return pump
+    def start(self, task: Task, number: int = 0) -> WriterThread:
+        writer = WriterThread(task, number)
+        writer.start()
+        self._started.append(writer)
+        return writer
 
     def keys(self) -> set[str]:
         return {key for key, _ in self.store.scan(B, 0, 1_000)[1]}
@@ -81,8 +92,8 @@ class Tasks:
         }
 
     def close(self) -> None:
-        for pump in self._started:
-            pump.abandon()
+        for writer in self._started:
+            writer.abandon()
         self.store.close()
 
 
@@ -104,9 +115,9 @@ async def until(ready: Callable[[], bool], limit: float = 10.0) -> None:
 
 async def test_a_query_with_now_moves_though_no_command_was_heard(tasks: Tasks) -> None:
     """The registry alone says that it is there, and no record comes after it."""
-    pump = tasks.start(tasks.claim(View("v", "f")))
+    writer = tasks.start(tasks.claim(View("v", "f")))
     starts = int(time.time() * 1000 + 3_000 * LIMIT)
-    pump.put([record(0, b"match", b'{"starts":%d}' % starts)])
+    writer.put([record(0, b"match", b'{"starts":%d}' % starts)])
     await until(lambda: tasks.keys() == {"match"})
     reader = RedisReader(tasks.url)
     query = Query.parse("v", "starts > now()")
@@ -127,27 +138,27 @@ async def test_a_query_with_now_moves_though_no_command_was_heard(tasks: Tasks) 
 
 async def test_a_task_opens_the_partition_that_the_driver_says(tasks: Tasks) -> None:
     task = tasks.claim(View("v", "f", ttl=2.0), partitions=2)
-    pumps = [tasks.start(task, number) for number in (0, 1)]
-    pumps[0].put([record(0, b"row-of-1", b'{"n":1}', partition=1)])
-    pumps[1].put([record(0, b"row-of-0", b'{"n":1}', partition=0)])
+    writers = [tasks.start(task, number) for number in (0, 1)]
+    writers[0].put([record(0, b"row-of-1", b'{"n":1}', partition=1)])
+    writers[1].put([record(0, b"row-of-0", b'{"n":1}', partition=0)])
     await until(lambda: tasks.keys() == {"row-of-0", "row-of-1"})
-    for pump in pumps:
-        pump.finish()
+    for writer in writers:
+        writer.finish()
     # The next batch of the same query: no record comes, and each task takes care of its own partition.
     tasks.store.assign(B, tasks.claimed, [1, 0])
-    pumps = [tasks.start(task, number) for number in (0, 1)]
+    writers = [tasks.start(task, number) for number in (0, 1)]
     await until(lambda: tasks.keys() == set())
     await until(lambda: {said.get("partition") for said in tasks.heartbeats().values()} == {0, 1})
     assert {id: said["partition"] for id, said in tasks.heartbeats().items()} == {"v/b/0": 1, "v/b/1": 0}
-    pumps[0].put([record(1, b"more", b'{"n":1}', partition=1)])
+    writers[0].put([record(1, b"more", b'{"n":1}', partition=1)])
     await until(lambda: tasks.keys() == {"more"})
     await until(lambda: tasks.keys() == set())
-    for pump in pumps:
-        pump.finish()
+    for writer in writers:
+        writer.finish()
 
 
 async def test_a_batchs_task_takes_no_partition_without_records(tasks: Tasks) -> None:
-    task = tasks.claim(View("v", "f", ttl=2.0), partitions=2, live=False)
+    task = tasks.claim(View("v", "f", ttl=2.0), partitions=2, engine=Engine.MICRO_BATCH)
     tasks.store.assign(B, tasks.claimed, [1, 0])
     tasks.start(task, 0).finish()
     build = tasks.store.build(B)
@@ -159,9 +170,9 @@ async def test_a_batchs_task_takes_no_partition_without_records(tasks: Tasks) ->
 
 async def test_a_task_that_folds_for_long_says_so(tasks: Tasks) -> None:
     RELEASE.clear()
-    pump = tasks.start(tasks.claim(View("v", "f", reduce=f"{__name__}:slow")))
+    writer = tasks.start(tasks.claim(View("v", "f", reduce=f"{__name__}:slow")))
     await until(lambda: "v/b/0" in tasks.heartbeats())
-    pump.put([record(0, b"a", b'{"n":1}')])
+    writer.put([record(0, b"a", b'{"n":1}')])
     try:
         await until(lambda: tasks.heartbeats()["v/b/0"]["loop_age"] > 2.5)
         (beat,) = [beat for beat in tasks.store.heartbeats() if beat.id == "v/b/0"]
@@ -170,30 +181,30 @@ async def test_a_task_that_folds_for_long_says_so(tasks: Tasks) -> None:
         RELEASE.set()
     await until(lambda: tasks.keys() == {"a"})
     await until(lambda: tasks.heartbeats()["v/b/0"]["loop_age"] < 2.0)
-    pump.finish()
+    writer.finish()
 
 
 async def test_what_waits_is_bounded_in_bytes(tasks: Tasks) -> None:
-    pump = spark_task.Pump(tasks.claim(View("v", "f")), 0)  # not started: nobody takes anything
+    writer = WriterThread(tasks.claim(View("v", "f")), 0)  # not started: nobody takes anything
     handed = 0
 
     def hand_on() -> None:
         nonlocal handed
         for offset in range(100):
-            pump.put([record(offset, b"a", b'{"text":"%s"}' % (b"x" * 1_000_000))])
+            writer.put([record(offset, b"a", b'{"text":"%s"}' % (b"x" * 1_000_000))])
             handed += 1
 
     thread = threading.Thread(target=hand_on, daemon=True)
     thread.start()
-    await until(lambda: handed * 1_000_000 >= spark_task.PENDING_BYTES)
+    await until(lambda: handed * 1_000_000 >= PENDING_BYTES)
     await asyncio.sleep(0.2)
-    assert handed * 1_000_000 <= spark_task.PENDING_BYTES + 2_000_000
-    pump.start()
+    assert handed * 1_000_000 <= PENDING_BYTES + 2_000_000
+    writer.start()
     await until(lambda: not thread.is_alive(), 30)
-    pump.abandon()
+    writer.abandon()
 
 
-@pytest.mark.parametrize("of", ["leaders", "hop_leaders"])
+@pytest.mark.parametrize("of", ["leaders", "source_leaders"])
 async def test_a_task_writes_nothing_after_an_election(tasks: Tasks, stack: RunningStack, of: str) -> None:
     """The epochs are asked for after the records came and before they are written."""
     admin = librdkafka.admin(stack.config.kafka)
@@ -202,14 +213,14 @@ async def test_a_task_writes_nothing_after_an_election(tasks: Tasks, stack: Runn
     for known, writes in ((epoch, True), (epoch - 1, False)):
         words: dict[str, Any] = {of: Leaders(topic, {0: known})}
         task = replace(tasks.claim(View("v", "f")), **words)
-        pump = tasks.start(task)
-        pump.put([record(0 if writes else 1, b"k" if writes else b"l", b"{}")])
+        writer = tasks.start(task)
+        writer.put([record(0 if writes else 1, b"k" if writes else b"l", b"{}")])
         if writes:
-            await asyncio.to_thread(pump.finish)
+            await asyncio.to_thread(writer.finish)
         else:
             with pytest.raises(LeaderChanged, match=f"partition 0 of {topic} has a new leader"):
-                await asyncio.to_thread(pump.finish)
+                await asyncio.to_thread(writer.finish)
     assert tasks.keys() == {"k"}
     build = tasks.store.build(B)
     assert build is not None
-    assert build.fault.startswith(f"{task.claim.generation} LeaderChanged: ")
+    assert build.fault.startswith(f"{task.claim.generation} leader-changed partition 0 of ")

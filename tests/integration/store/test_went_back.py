@@ -17,7 +17,7 @@ from distributary.model.build import Build
 from distributary.model.view import View
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
-from distributary.reducers.reducer import Reducer
+from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.setup.store_server import bundled
 from distributary.store.errors import Fenced
 from distributary.store.redis_reader import RedisReader
@@ -41,7 +41,13 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreServ
 
 
 def reducer(writer: RedisWriter, claimed: Claimed) -> Reducer:
-    return Reducer(writer, B, 0, claimed.claim, SUM, rule_of(SUM), lambda letters: None)
+    return Reducer(
+        writer,
+        B,
+        0,
+        claimed.claim,
+        ReducerOptions(view=SUM, rule=rule_of(SUM), write_dead_letters=lambda letters: None),
+    )
 
 
 async def first(tail: Any) -> Attached:

@@ -15,17 +15,18 @@ from distributary.model.build import Build
 from distributary.model.partition_state import EventProgress
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.reducers import reducer as reducers
-from distributary.reducers.event_fold import EventRule, Happening, World, event_rule_of, in_turn
+from distributary.reducers import event_fold
+from distributary.reducers.event_fold import EventFold, EventRule, FeedEvent, event_rule_of, in_order
 from distributary.reducers.record_codec import Packed
+from distributary.reducers.record_fold import DeadLetter
 from distributary.reducers.reduce_rules import Function
-from distributary.reducers.reducer import DeadLetter, Reducer, StoreWentBack
+from distributary.reducers.reducer import Reducer, ReducerOptions, StoreWentBack
 from distributary.reducers.row_json import Unreadable
 from distributary.store.errors import Fenced
 from distributary.store.memory_store import MemoryStore
 
 B = Build("v", "b")
-VIEW = View("v", "f", reduce="m:act", events="e", reduce_events="m:happen")
+VIEW = View("v", "f", reduce="m:act", events="e", reduce_events="m:on_event")
 
 
 def act(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
@@ -35,7 +36,7 @@ def act(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
     return {"n": (row["n"] if row else 1) * 3 + event["n"]}
 
 
-def happen(row: dict[str, Any], event: Any) -> dict[str, Any] | None:
+def on_event(row: dict[str, Any], event: Any) -> dict[str, Any] | None:
     if event["e"] == row["n"] % 10:
         return None
     return {"n": row["n"] * 5 + event["e"]} if event["e"] else row
@@ -46,37 +47,39 @@ def packed(offset: int, key: str, value: Any, time: int = 1000) -> Packed:
     return Packed(0, offset, time, time, key.encode(), body, False)
 
 
-def happening(offset: int, value: Any, time: int = 1000) -> Happening:
-    return Happening(
+def feed_event(offset: int, value: Any, time: int = 1000) -> FeedEvent:
+    return FeedEvent(
         offset, time, value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
     )
 
 
 class Setup:
-    def __init__(self, start: int = 0, **words: Any) -> None:
+    def __init__(self, start: int = 0, **options: Any) -> None:
         self.store = MemoryStore()
-        self.words = words
+        self.options = options
         self.start = start
-        self.buried: list[DeadLetter] = []
-        self.view = words.pop("view", VIEW)
-        self.event = words.pop("event", happen)
+        self.dead: list[DeadLetter] = []
+        self.view = options.pop("view", VIEW)
+        self.event = options.pop("event", on_event)
         self.store.writer.define("v", "b", "{}")
         self.claim = self.store.writer.claim(B, "t", 2).claim
         self.reducer = self.again()
 
     def again(self, store: Any = None, partition: int = 0) -> Reducer:
-        self.world = World("id", self.start, EventRule(self.event))
+        self.events = EventFold("id", self.start, EventRule(self.event))
         self.reducer = Reducer(
             store or self.store.writer,
             B,
             partition,
             self.claim,
-            self.view,
-            Function(act),
-            lambda letters: None,
-            world=self.world,
-            bury_events=self.buried.extend,
-            **self.words,
+            ReducerOptions(
+                view=self.view,
+                rule=Function(act),
+                write_dead_letters=lambda letters: None,
+                write_dead_events=self.dead.extend,
+                **self.options,
+            ),
+            self.events,
         )
         self.reducer.open()
         return self.reducer
@@ -99,7 +102,7 @@ def simulate(ops: Sequence[Op]) -> dict[str, int]:
         given_ = Given(e=n, n=n)
         given_.tombstone = n == 0
         for name in [key] if key else list(rows):
-            after = act(rows.get(name), given_) if key else happen(rows[name], given_)
+            after = act(rows.get(name), given_) if key else on_event(rows[name], given_)
             rows.pop(name, None)
             if after is not None:
                 rows[name] = after
@@ -123,9 +126,9 @@ def drive(one: Setup, store: Any, ops: Sequence[Op], sizes: Sequence[int], ways:
                     [packed(acts.index(i), ops[i][0], {"n": ops[i][1]} if ops[i][1] else None) for i in run]
                 )
             else:
-                some = [happening(events.index(i), {"e": ops[i][1]}) for i in run]
-                while one.world.fresh(some):
-                    reducer.happen(some)
+                some = [feed_event(events.index(i), {"e": ops[i][1]}) for i in run]
+                while one.events.unfolded(some):
+                    reducer.fold_events(some)
             at = run[-1] + 1
         except (ConnectionError, Fenced):
             if way == "server restarts":
@@ -135,7 +138,7 @@ def drive(one: Setup, store: Any, ops: Sequence[Op], sizes: Sequence[int], ways:
                 reducer.open()
                 continue
             reducer = one.again(store)
-            told = one.world.reached
+            told = one.events.reached
             done = reducer.mark.offset + (1 if reducer.mark.part else 0) if reducer.mark else 0
             at = next(
                 (
@@ -160,8 +163,8 @@ def test_both_feeds_are_folded_exactly_once_and_in_order(
     ops: list[Op], breaks: list[str], sizes: list[int], ways: list[str], rows: int, quiet: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reducers, "EVENT_CHANGES", rows)
-        patch.setattr(reducers, "EVENT_SLICE", 1)
+        patch.setattr(event_fold, "EVENT_CHANGES", rows)
+        patch.setattr(event_fold, "EVENT_SLICE", 1)
         one = Setup(quiet=quiet)
         drive(one, Flaky(one.store.writer, list(breaks)), ops, sizes, ways)
         assert one.rows() == simulate(ops)
@@ -170,44 +173,44 @@ def test_both_feeds_are_folded_exactly_once_and_in_order(
 
 
 def test_a_long_event_goes_on_within_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reducers, "EVENT_CHANGES", 2)
-    monkeypatch.setattr(reducers, "EVENT_SLICE", 1)
+    monkeypatch.setattr(event_fold, "EVENT_CHANGES", 2)
+    monkeypatch.setattr(event_fold, "EVENT_SLICE", 1)
     one = Setup()
     one.reducer.fold([packed(i, key, {"n": 1}) for i, key in enumerate("dbeca")])
-    one.reducer.happen([happening(7, {"e": 1})])
-    assert one.world.reached[:3] == ("id", 7, "b")
+    one.reducer.fold_events([feed_event(7, {"e": 1})])
+    assert one.events.reached[:3] == ("id", 7, "b")
     with pytest.raises(RuntimeError):
         one.reducer.fold([packed(5, "x", {"n": 1})])
     reducer = one.again()
-    assert one.world.under_way
-    while one.world.fresh([happening(7, {"e": 1})]):
-        reducer.happen([happening(7, {"e": 1})])
+    assert one.events.under_way
+    while one.events.unfolded([feed_event(7, {"e": 1})]):
+        reducer.fold_events([feed_event(7, {"e": 1})])
     assert one.rows() == dict.fromkeys("abcde", 21)
-    assert one.world.reached[:3] == ("id", 8, None)
+    assert one.events.reached[:3] == ("id", 8, None)
 
 
 def test_an_event_that_is_gone_from_its_topic_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reducers, "EVENT_CHANGES", 1)
-    monkeypatch.setattr(reducers, "EVENT_SLICE", 1)
+    monkeypatch.setattr(event_fold, "EVENT_CHANGES", 1)
+    monkeypatch.setattr(event_fold, "EVENT_SLICE", 1)
     one = Setup()
     one.reducer.fold([packed(0, "a", {"n": 1}), packed(1, "b", {"n": 1})])
-    one.reducer.happen([happening(0, {"e": 1})])
-    one.world.give_up()
+    one.reducer.fold_events([feed_event(0, {"e": 1})])
+    one.events.give_up()
     one.reducer.fold([packed(2, "a", {"n": 1})])
     assert one.rows() == {"a": 64, "b": 4}
     one.again()
-    assert one.world.reached == EventProgress("id", 1)
-    late = World("id", 0, EventRule(happen), earliest=9)
+    assert one.events.reached == EventProgress("id", 1)
+    late = EventFold("id", 0, EventRule(on_event), earliest=9)
     assert late.open(EventProgress("id", 3, "k"))
     assert late.reached == EventProgress("id", 9)
 
 
 def test_events_before_the_first_row_change_nothing_and_are_not_folded_into_it() -> None:
     one = Setup(start=3)
-    one.reducer.happen([happening(3, {"e": 1}), happening(4, {"e": 2})])
+    one.reducer.fold_events([feed_event(3, {"e": 1}), feed_event(4, {"e": 2})])
     one.reducer.open()  # a broken link
     one.reducer.fold([packed(0, "a", {"n": 1})])
-    one.again().happen([happening(4, {"e": 2}), happening(5, {"e": 1})])
+    one.again().fold_events([feed_event(4, {"e": 2}), feed_event(5, {"e": 1})])
     assert one.rows() == {"a": 21}
 
 
@@ -215,11 +218,11 @@ def test_a_store_that_lost_events_is_not_written_on() -> None:
     one = Setup()
     one.reducer.fold([packed(0, "a", {"n": 1})])
     before = one.reducer._opened
-    one.reducer.happen([happening(0, {"e": 1})])
+    one.reducer.fold_events([feed_event(0, {"e": 1})])
     assert before is not None
-    assert one.world.open(EventProgress("id", 1))
-    assert not one.world.open(EventProgress("id", 0))
-    assert not one.world.open(None)
+    assert one.events.open(EventProgress("id", 1))
+    assert not one.events.open(EventProgress("id", 0))
+    assert not one.events.open(None)
     one.store.writer.rebuild(B, one.claim.generation)
     one.reducer.claim = one.store.writer.claim(B, "t", 2).claim
     one.reducer._mark = None
@@ -232,9 +235,9 @@ def test_only_rows_of_the_partition_are_changed() -> None:
     one.reducer.fold([packed(0, "a", {"n": 1})])
     other = one.again(partition=1)
     other.fold([packed(0, "b", {"n": 1})._replace(partition=1)])
-    one.again(partition=1).happen([happening(0, {"e": 1})])
+    one.again(partition=1).fold_events([feed_event(0, {"e": 1})])
     assert one.rows() == {"a": 4, "b": 21}
-    one.again(partition=0).happen([happening(0, {"e": 1})])
+    one.again(partition=0).fold_events([feed_event(0, {"e": 1})])
     assert one.rows() == {"a": 21, "b": 21}
 
 
@@ -246,22 +249,22 @@ def test_a_function_that_raises_leaves_its_row_and_one_letter_tells() -> None:
 
     one = Setup(event=strict)
     one.reducer.fold([packed(i, key, {"n": 1}) for i, key in enumerate("abc")])
-    one.reducer.happen([happening(0, {"bad": "ac"}), happening(1, b"{"), happening(2, {"bad": ""})])
+    one.reducer.fold_events([feed_event(0, {"bad": "ac"}), feed_event(1, b"{"), feed_event(2, {"bad": ""})])
     assert one.rows() == {"a": 5, "b": 6, "c": 5}
-    assert [letter.offset for letter in one.buried] == [0, 1]
-    assert one.buried[0].reason == "row 'a': ValueError: not for me (and 1 more rows)"
-    assert one.buried[1].reason.startswith("not JSON")
+    assert [letter.offset for letter in one.dead] == [0, 1]
+    assert one.dead[0].reason == "row 'a': ValueError: not for me (and 1 more rows)"
+    assert one.dead[1].reason.startswith("not JSON")
     assert one.reducer.dead == 2
 
 
 async def test_subscribers_are_told_and_an_event_does_not_keep_a_row_alive() -> None:
-    one = Setup(view=View("v", "f", reduce="m:act", events="e", reduce_events="m:happen", ttl=60.0))
+    one = Setup(view=View("v", "f", reduce="m:act", events="e", reduce_events="m:on_event", ttl=60.0))
     query = Query.parse("v", "n > 20")
     await one.store.reader.register("v", query.id, query.text, "s", 60_000, True)
     one.reducer.refresh()
     one.reducer.fold([packed(0, "a", {"n": 1}, time=1000)])
     (before,) = one.store.writer.rows(B, ["a"])
-    assert one.reducer.happen([happening(0, {"e": 1}, time=9000)]) == 1
+    assert one.reducer.fold_events([feed_event(0, {"e": 1}, time=9000)]) == 1
     (after,) = one.store.writer.rows(B, ["a"])
     assert before is not None
     assert after is not None
@@ -281,7 +284,7 @@ def test_values_are_read_by_the_feeds_format() -> None:
 
     def read(format: Any, value: bytes | None) -> Any:
         rule = EventRule(seen, format)
-        folded = rule.fold("k", {}, rule.read(Happening(1, 5, value)))
+        folded = rule.fold("k", {}, rule.read(FeedEvent(1, 5, value)))
         assert folded is not None
         return json.loads(bytes(folded["value"])), bytes(folded["gone"])
 
@@ -312,9 +315,9 @@ def test_what_waits_together_is_folded_oldest_first(
 ) -> None:
     """``seen``: at most so many events are visible at a time, as with a reader that is a little ahead."""
     records = [packed(i, "k", {}, time) for i, time in enumerate(sorted(times))]
-    queue = [happening(i, {}, time) for i, time in enumerate(sorted(events))]
+    queue = [feed_event(i, {}, time) for i, time in enumerate(sorted(events))]
     out: list[tuple[int, int]] = []
-    for some, happened in in_turn(records, lambda: queue[:seen], hold=hold):
+    for some, happened in in_order(records, lambda: queue[:seen], hold_newer=hold):
         assert bool(some) != bool(happened)
         out += [(one.time, 1) for one in some] + [(one.time, 0) for one in happened]
         assert list(happened) == queue[: len(happened)]

@@ -9,11 +9,11 @@ import pytest
 from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.reducers import reducer
-from distributary.reducers.idle_ticker import Timekeeper
+from distributary.reducers import live_queries
+from distributary.reducers.idle_ticker import IdleTicker
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
-from distributary.reducers.reducer import Reducer
+from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.store.errors import Fenced
 from distributary.store.memory_store import MemoryStore
 
@@ -26,17 +26,23 @@ class Quiet:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000_000
-        monkeypatch.setattr(reducer, "_local", lambda: self.now)
+        monkeypatch.setattr(live_queries, "_local_clock", lambda: self.now)
         self.store = MemoryStore(clock=lambda: self.now / 1000)
         self.store.writer.define("v", "b", "{}")
         self.store.writer.go_live(B)
         self.claim = self.store.writer.claim(B, "t", 2).claim
         self.made: list[int] = []
-        self.keeper = Timekeeper(self.store.writer, B, VIEW, 2, self.make)
+        self.keeper = IdleTicker(self.store.writer, B, VIEW, 2, self.make)
 
     def make(self, partition: int) -> Reducer:
         self.made.append(partition)
-        return Reducer(self.store.writer, B, partition, self.claim, VIEW, rule_of(VIEW), lambda letters: None)
+        return Reducer(
+            self.store.writer,
+            B,
+            partition,
+            self.claim,
+            ReducerOptions(view=VIEW, rule=rule_of(VIEW), write_dead_letters=lambda letters: None),
+        )
 
     def task(self, partition: int) -> Reducer:
         found = self.make(partition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,10 +18,11 @@ from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.reducers import reducer as reducer_module
+from distributary.reducers import row_cache
 from distributary.reducers.record_codec import Packed, Pick, Projection
+from distributary.reducers.record_fold import DeadLetter
 from distributary.reducers.reduce_rules import rule_of
-from distributary.reducers.reducer import DeadLetter, Reducer, StoreWentBack
+from distributary.reducers.reducer import Reducer, ReducerOptions, StoreWentBack
 from distributary.reducers.write_batch import GROUP_BYTES, GroupTooLarge, portion
 from distributary.store.errors import Fenced
 from distributary.store.memory_store import MemoryStore
@@ -38,11 +40,11 @@ def packed(
 
 
 class Setup:
-    def __init__(self, view: View = MERGE, **words: Any) -> None:
+    def __init__(self, view: View = MERGE, **options: Any) -> None:
         self.store = MemoryStore()
         self.view = view
-        self.words = words
-        self.buried: list[DeadLetter] = []
+        self.options = options
+        self.dead: list[DeadLetter] = []
         self.store.writer.define("v", "b", "{}")
         self.claim = self.store.writer.claim(B, "t", 2).claim
         self.reducer = self.again()
@@ -53,10 +55,12 @@ class Setup:
             B,
             partition,
             self.claim,
-            self.view,
-            rule_of(self.view),
-            self.buried.extend,
-            **self.words,
+            ReducerOptions(
+                view=self.view,
+                rule=rule_of(self.view),
+                write_dead_letters=self.dead.extend,
+                **self.options,
+            ),
         )
         reducer.open()
         self.reducer = reducer
@@ -212,7 +216,7 @@ def test_what_cannot_be_folded_is_buried_with_its_reason_and_the_stream_goes_on(
     one = Setup()
     one.reducer.fold([packed(0, "a", {"n": 1}), bad, packed(2, "a", {"m": 2})])
     assert one.row("a") == {"n": 1, "m": 2}
-    assert [(d.offset, why in d.reason) for d in one.buried] == [(1, True)]
+    assert [(d.offset, why in d.reason) for d in one.dead] == [(1, True)]
     info = one.store.writer.build(B)
     assert info is not None
     assert (info.dead, info.records, info.marks[0]) == (1, 3, Mark(2, 1))
@@ -225,7 +229,7 @@ def raising(row: Any, event: Any) -> Any:
 def test_a_fold_that_raises_is_a_dead_letter() -> None:
     one = Setup(View("v", "f", reduce=f"{__name__}:raising"))
     one.reducer.fold([packed(0, "a", {"n": 0}), packed(1, "a", {"n": 1})])
-    assert [d.reason for d in one.buried] == ["ZeroDivisionError: division by zero"]
+    assert [d.reason for d in one.dead] == ["ZeroDivisionError: division by zero"]
     assert one.row("a") == {"ok": 1}
 
 
@@ -233,12 +237,12 @@ def test_letters_are_buried_before_the_mark_that_skips_them() -> None:
     one = Setup()
     seen: list[Any] = []
 
-    def bury(letters: Sequence[DeadLetter]) -> None:
+    def write(letters: Sequence[DeadLetter]) -> None:
         info = one.store.writer.build(B)
         assert info is not None
         seen.append(dict(info.marks))
 
-    one.reducer._bury = bury
+    one.reducer._options = replace(one.reducer._options, write_dead_letters=write)
     one.reducer.fold([packed(0, "a", b"{")])
     assert seen == [{}]
     assert one.reducer.mark == Mark(0, 1)
@@ -306,20 +310,20 @@ def test_rows_expire_as_fast_as_they_come() -> None:
     for second in range(20):
         now, first = int(clock[0] * 1000), second * 2_000
         one.reducer.fold([packed(first + n, f"k{first + n}", {"n": 1}, time=now) for n in range(2_000)])
-        while one.reducer.expire() and one.reducer.waits() == 0.0:
+        while one.reducer.expire() and one.reducer.wait() == 0.0:
             pass
         clock[0] += 1
     assert len(one.store.find(B).rows) <= 12_000
-    assert one.reducer.waits() is None
+    assert one.reducer.wait() is None
 
 
 def test_rows_that_only_expire_do_not_stay_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reducer_module, "CACHE_ROWS", 10)
+    monkeypatch.setattr(row_cache, "CACHE_ROWS", 10)
     one = Setup(View("v", "f", ttl=5.0))
     one.reducer.fold([packed(n, f"k{n}", {"n": 1}, time=1) for n in range(100)])
     one.again().expire()
     assert one.store.find(B).rows == {}
-    assert len(one.reducer._cache) <= 10
+    assert len(one.reducer._cache.rows) <= 10
 
 
 def patch(row: Any, event: Any) -> Any:
@@ -379,11 +383,11 @@ def test_late_records_and_far_futures_are_refused_in_windows() -> None:
         return Packed(0, offset, 100 * minute, event, b"a", b"{}", False)
 
     one.reducer.fold([at(0, 100 * minute), at(1, 99 * minute + 1), at(2, 98 * minute), at(3, 10**15)])
-    assert [(d.offset, d.reason.split(":")[0][:4]) for d in one.buried] == [(2, "late"), (3, "the ")]
+    assert [(d.offset, d.reason.split(":")[0][:4]) for d in one.dead] == [(2, "late"), (3, "the ")]
     assert one.row(f"a@{99 * minute}") == {"n": 1, "window_start": 99 * minute, "window_end": 100 * minute}
     # The watermark is stored with the mark: a new task refuses the same.
     one.again().fold([at(4, 97 * minute)])
-    assert len(one.buried) == 3
+    assert len(one.dead) == 3
 
 
 def test_a_projection_keeps_the_digits_of_what_it_picks() -> None:

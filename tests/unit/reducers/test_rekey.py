@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.model.build import Build
-from distributary.reducers.rekey import EVERY, Clearing, internal_topic
+from distributary.reducers.rekey import CLEARING_SECONDS, Clearing, internal_topic
 
 
 def test_every_build_has_a_topic_of_its_own() -> None:
@@ -17,17 +17,17 @@ def test_every_build_has_a_topic_of_its_own() -> None:
 
 def test_records_are_deleted_a_while_after_they_were_folded() -> None:
     clearing = Clearing(0.0)
-    assert clearing.due(EVERY - 1, lambda: {0: 10}) == {}
-    assert clearing.due(EVERY, lambda: {0: 10}) == {}, "nobody knows since when they are folded"
-    assert clearing.due(EVERY + 1, lambda: {0: 20}) == {}
-    assert clearing.due(2 * EVERY, lambda: {0: 20, 1: 5}) == {0: 10}
-    assert clearing.due(3 * EVERY, lambda: {0: 20, 1: 5}) == {0: 20, 1: 5}
+    assert clearing.due(CLEARING_SECONDS - 1, lambda: {0: 10}) == {}
+    assert clearing.due(CLEARING_SECONDS, lambda: {0: 10}) == {}, "nobody knows since when they are folded"
+    assert clearing.due(CLEARING_SECONDS + 1, lambda: {0: 20}) == {}
+    assert clearing.due(2 * CLEARING_SECONDS, lambda: {0: 20, 1: 5}) == {0: 10}
+    assert clearing.due(3 * CLEARING_SECONDS, lambda: {0: 20, 1: 5}) == {0: 20, 1: 5}
 
 
 def test_partition_that_went_back_keeps_what_it_needs() -> None:
     clearing = Clearing(0.0)
-    clearing.due(EVERY, lambda: {0: 10, 1: 10})
-    assert clearing.due(2 * EVERY, lambda: {0: 4}) == {0: 4}
+    clearing.due(CLEARING_SECONDS, lambda: {0: 10, 1: 10})
+    assert clearing.due(2 * CLEARING_SECONDS, lambda: {0: 4}) == {0: 4}
 
 
 steps = st.lists(st.tuples(st.floats(0.1, 200), st.integers(-5, 20)), max_size=30)
@@ -44,6 +44,6 @@ def test_nothing_is_deleted_that_a_store_which_lost_its_last_minute_needs(
         now, mark = now + passed, max(0, mark + folded)
         seen.append((now, mark))
         for before in clearing.due(now, partial(dict[int, int], {0: mark})).values():
-            then = [at for when, at in seen if when <= now - EVERY]
+            then = [at for when, at in seen if when <= now - CLEARING_SECONDS]
             assert before <= max(then, default=0)
             assert before <= mark

@@ -86,25 +86,25 @@ def test_a_version_is_asked_for_once_and_a_new_one_is_found(answers: Answers) ->
 
 def test_what_records_name_is_asked_for_until_it_is_there(answers: Answers) -> None:
     book = answers.book()
-    book.want([7])
+    book.request([7])
     known = book.read()
     assert known.schemas == {}
     assert known.unusable == {7: "the schema registry has no schema 7"}
     answers.known["/schemas/ids/7"] = {"schema": TEXT, "schemaType": "AVRO"}
-    assert book.come()
+    assert book.refreshed()
     known = book.read()
     assert known.schemas == {7: BET}
     assert known.unusable == {}
-    assert not book.come()
+    assert not book.refreshed()
 
 
 def test_what_is_missing_costs_one_question(answers: Answers) -> None:
     book = answers.book()
-    book.want(range(5, 105))
+    book.request(range(5, 105))
     assert len(book.read().unusable) == 100
     answers.asked.clear()
-    assert not book.come()
-    book.want([5, 6])
+    assert not book.refreshed()
+    book.request([5, 6])
     book.read()
     assert answers.asked.count("/schemas/ids/5") == len(answers.asked) - 1 == 2
     answers.known["/schemas/ids/5"] = answers.known["/schemas/ids/6"] = {"schema": TEXT}
@@ -122,14 +122,14 @@ def test_what_is_missing_costs_one_question(answers: Answers) -> None:
 def test_a_schema_of_another_kind_cannot_be_used(answers: Answers, found: dict[str, str], why: str) -> None:
     answers.known["/schemas/ids/7"] = found
     book = answers.book()
-    book.want([7])
+    book.request([7])
     assert book.read().unusable == {7: why}
 
 
 def test_a_schema_that_refers_to_others_stops_the_view(answers: Answers) -> None:
     answers.known["/schemas/ids/7"] = {"schema": TEXT, "references": [{"name": "a"}]}
     book = answers.book()
-    book.want([7])
+    book.request([7])
     with pytest.raises(BadView, match="view bets: the schema 7 refers to others"):
         book.read()
 

@@ -13,10 +13,10 @@ from distributary.model import query as queries
 from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.reducers import reducer
+from distributary.reducers import live_queries
 from distributary.reducers.record_codec import Packed
 from distributary.reducers.reduce_rules import rule_of
-from distributary.reducers.reducer import Reducer
+from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.reducers.row_json import read_object
 from distributary.store.memory_store import MemoryStore
 
@@ -35,7 +35,7 @@ FILTERS = (
 @pytest.fixture(autouse=True)
 def _served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "NOW_IS_SERVED", True)
-    monkeypatch.setattr(reducer, "_local", lambda: CLOCK["now"])
+    monkeypatch.setattr(live_queries, "_local_clock", lambda: CLOCK["now"])
 
 
 CLOCK = {"now": 0}
@@ -64,7 +64,13 @@ class World:
         CLOCK["now"] += ms
 
     def open(self) -> None:
-        self.reducer = Reducer(self.store.writer, B, 0, self.claim, VIEW, rule_of(VIEW), lambda letters: None)
+        self.reducer = Reducer(
+            self.store.writer,
+            B,
+            0,
+            self.claim,
+            ReducerOptions(view=VIEW, rule=rule_of(VIEW), write_dead_letters=lambda letters: None),
+        )
         self.reducer.open()
 
     def fold(self, key: str, value: dict[str, Any] | None) -> None:
@@ -74,7 +80,7 @@ class World:
 
     def tick(self) -> None:
         self.reducer.tick()
-        while self.reducer.waits() == 0.0:
+        while self.reducer.wait() == 0.0:
             self.reducer.tick()
 
     async def rows(self, query: Query) -> set[str]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distributary.model import query as queries
 from distributary.model.query import Query
 from distributary.reducers.row_json import Fields, read_object
-from distributary.reducers.timed_queries import Moments
+from distributary.reducers.timed_queries import TimedQueries
 
 
 @pytest.fixture(autouse=True)
@@ -50,17 +50,17 @@ rows = st.fixed_dictionaries(
 def test_no_row_is_overlooked(
     texts: list[str], writes: list[tuple[str, dict[str, Any] | None]], stops: list[int], limit: int
 ) -> None:
-    moments = Moments()
+    moments = TimedQueries()
     asked = {n: Query.parse("v", text) for n, text in enumerate(texts)}
     for number, query in asked.items():
-        moments.watch(number, query)
+        moments.add(number, query)
     held: dict[str, Fields] = {}
     for key, row in writes:
         if row is None:
             held.pop(key, None)
         else:
             held[key] = fields(row)
-        moments.note(key, held.get(key))
+        moments.update(key, held.get(key))
     clock = -5
     for stop in sorted(stops):
         while clock < stop:
@@ -70,28 +70,28 @@ def test_no_row_is_overlooked(
                 for query in asked.values():
                     if query.matches(key, row, clock) != query.matches(key, row, reached):
                         assert key in keys
-            following = moments.next(clock)
+            following = moments.next_due(clock)
             if keys:
                 assert following is not None
                 assert following <= reached
             clock = reached
     for number in asked:
-        moments.drop(number)
+        moments.remove(number)
     assert not moments
     assert len(moments) == 0
 
 
 def test_a_new_field_asks_for_all_rows_once() -> None:
-    moments = Moments()
-    assert moments.watch(1, Query.parse("v", "t < now()"))
-    assert not moments.watch(2, Query.parse("v", "t < now() + 1h"))
-    assert moments.watch(3, Query.parse("v", "u < now()"))
-    assert not moments.watch(4, Query.parse("v", "n = 1"))
-    moments.note("a", fields({"t": 5, "u": 6}))
+    moments = TimedQueries()
+    assert moments.add(1, Query.parse("v", "t < now()"))
+    assert not moments.add(2, Query.parse("v", "t < now() + 1h"))
+    assert moments.add(3, Query.parse("v", "u < now()"))
+    assert not moments.add(4, Query.parse("v", "n = 1"))
+    moments.update("a", fields({"t": 5, "u": 6}))
     assert len(moments) == 2
-    moments.drop(3)
+    moments.remove(3)
     assert len(moments) == 1
-    moments.drop(1)
-    moments.drop(2)
-    moments.drop(2)
+    moments.remove(1)
+    moments.remove(2)
+    moments.remove(2)
     assert not moments

@@ -187,7 +187,7 @@ TARGETS = (
         (
             *tuple(
                 f"model.filter.{name}"
-                for name in ("parse", "tokens", "lexer", "times", "like", "compile", "scalars", "row_view")
+                for name in ("parse", "lexer", "times", "like", "compile", "scalars", "row_view")
             ),
             "model.query",
         ),

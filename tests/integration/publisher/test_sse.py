@@ -328,7 +328,7 @@ async def test_the_rest_of_the_port() -> None:
             assert (said["subscribers"], said["views"][VIEW]["published"]) == (1, 1)
             async with session.get("/metrics") as reply:
                 text = await reply.text()
-            assert f'distributary_publisher_deliveries_total{{process="{os.getpid()}"}} 1\n' in text
+            assert f'distributary_publisher_deliveries_total{{process="{os.getpid()}"}} 1.0\n' in text
             labels = f'process="{os.getpid()}",view="{VIEW}"'
             assert f"distributary_publisher_delay_ms_count{{{labels}}} 1.0\n" in text
         for path in ("/../server.py", "/__init__.py", "/nothing.html", "/%2e%2e%2f__init__.py"):

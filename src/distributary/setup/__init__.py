@@ -1,1 +1,1 @@
-"""What the machine needs before the stack runs: Java, the jars of Kafka and Spark, a store server."""
+"""What a machine requires before a stack runs: Java, the jars of Kafka and Spark, a store server."""

@@ -1,8 +1,8 @@
-"""A class archive for Spark's JVM: with it, half of the time until a view's first record is saved.
+"""A class archive for Spark's JVM, which halves the time until the first record of a view.
 
-Spark loads and verifies some twenty thousand classes before it does anything. Java can keep them as they are
-in memory once that is done (class data sharing). The archive is a matter of speed only: Java checks it
-against the jars and goes on without it when it does not fit.
+Spark loads and verifies some twenty thousand classes before it does anything. Java can store them in the form
+that they then have in memory (class data sharing). The archive only affects speed: Java checks it against the
+jars, and ignores it when it does not match.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from distributary.setup.jars import cache_root, jar_set
 from distributary.setup.java import Java
 
 LIMIT = 300.0
-"""Seconds that making an archive may take."""
+"""Seconds that creating an archive may take."""
 
 
-def file(java: Java) -> Path:
-    """Where the archive for this Java, this PySpark and these jars is, or would be."""
+def archive_file(java: Java) -> Path:
+    """The file of the archive for this Java, this PySpark and these jars, whether it exists or not."""
     facts = json.dumps(_facts(java), sort_keys=True)
     return cache_root() / "archives" / f"spark-{hashlib.sha256(facts.encode()).hexdigest()[:16]}.jsa"
 
 
 def options(java: Java) -> str:
-    """What to tell Java so that it starts from the archive; empty when there is none."""
-    path = file(java)
-    # Whatever does not fit is not worth a line in a log: it only takes longer.
+    """The options with which Java starts from the archive; empty when there is none."""
+    path = archive_file(java)
+    # A mismatch is not worth a line in a log: it only takes longer.
     return (
         f"-XX:SharedArchiveFile={path} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
         if path.exists()
@@ -40,12 +40,12 @@ def options(java: Java) -> str:
     )
 
 
-def ensure(java: Java, say: Callable[[str], None]) -> Path | None:
-    """Make the archive unless it is there; None, and a line that says why, when it cannot be made."""
-    path = file(java)
+def ensure(java: Java, report: Callable[[str], None]) -> Path | None:
+    """Create the archive unless it exists; None, after reporting why, when that fails."""
+    path = archive_file(java)
     if path.exists():
         return path
-    say("class archive: starting Spark once, so that it starts faster from now on")
+    report("class archive: starting Spark once, so that it starts faster from now on")
     fresh = path.with_suffix(f".{os.getpid()}")
     log = path.with_suffix(".log")
     try:
@@ -65,7 +65,7 @@ def ensure(java: Java, say: Callable[[str], None]) -> Path | None:
         path.with_suffix(".json").write_text(json.dumps(_facts(java)))
         fresh.replace(path)
     except (OSError, subprocess.SubprocessError) as error:
-        say(f"class archive: not made, Spark will start more slowly ({error}; see {log})")
+        report(f"class archive: not created, Spark will start more slowly ({error}; see {log})")
         return None
     finally:
         fresh.unlink(missing_ok=True)
@@ -88,22 +88,22 @@ def spark_home() -> Path:
 def _stamp(spark: Path) -> str:
     """Names, sizes and times of all jars: Java refuses an archive when one of them has another time.
 
-    A virtual environment that was made anew in the same place has the same jars, at another time.
+    A virtual environment that was recreated in the same folder has the same jars, with other times.
     """
-    ours = cache_root() / "jars" / f"spark-{jar_set('spark').digest}"
+    own = cache_root() / "jars" / f"spark-{jar_set('spark').digest}"
     facts = [
         (str(jar), jar.stat().st_size, int(jar.stat().st_mtime))
-        for folder in (spark, ours)
+        for folder in (spark, own)
         for jar in sorted(folder.glob("*.jar"))
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _prune(folder: Path) -> None:
-    """Remove archives that no environment would start from any more: it is gone, or has other jars now."""
-    for note in folder.glob("*.json"):
-        facts = json.loads(note.read_text())
+    """Remove archives that no environment can use any more: it is gone, or has other jars."""
+    for file in folder.glob("*.json"):
+        facts = json.loads(file.read_text())
         spark = Path(facts["spark"])
         if not spark.exists() or facts.get("jars") != _stamp(spark / "jars"):
-            note.with_suffix(".jsa").unlink(missing_ok=True)
-            note.unlink()
+            file.with_suffix(".jsa").unlink(missing_ok=True)
+            file.unlink()

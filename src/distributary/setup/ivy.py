@@ -104,7 +104,7 @@ def resolve(jars: Sequence[Jar], into: Path, work: Path, progress: DownloadProgr
     module.write_text(_module(jars), encoding="utf-8")
     sizes = {jar.coordinate: jar.size for jar in jars}
 
-    def heard(line: str) -> None:
+    def take_line(line: str) -> None:
         if line.startswith("found "):
             progress.looked_up()
         elif arrived := re.match(r"\[SUCCESSFUL ] ([^#]+)#([^;]+);([^!]+)!", line):
@@ -112,20 +112,20 @@ def resolve(jars: Sequence[Jar], into: Path, work: Path, progress: DownloadProgr
 
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            run(["-ivy", str(module)], f"{into}/[artifact]-[revision].[ext]", work, heard)
+            run(["-ivy", str(module)], f"{into}/[artifact]-[revision].[ext]", work, take_line)
             return
         except JarFetchFailed as error:
             if attempt == ATTEMPTS:
                 raise
-            progress.note(f"{error.message}; trying again")
+            progress.note(f"{error.message}; retrying")
             progress.restart()
             time.sleep(attempt)
 
 
-def run(what: Sequence[str], pattern: str, work: Path, heard: Callable[[str], None]) -> None:
-    """Run Ivy once for ``what``, retrieving by ``pattern``; ``heard`` gets each line it prints, stripped.
+def run(what: Sequence[str], pattern: str, work: Path, take_line: Callable[[str], None]) -> None:
+    """Run Ivy once for ``what``, retrieving by ``pattern``; ``take_line`` gets each line it prints, stripped.
 
-    Raises `JarFetchFailed` when Ivy fails or says nothing for `IDLE_SECONDS`; never leaves Ivy running.
+    Raises `JarFetchFailed` when Ivy fails or prints nothing for `IDLE_SECONDS`; never leaves Ivy running.
     """
     settings = os.environ.get(SETTINGS)
     command = [
@@ -144,7 +144,7 @@ def run(what: Sequence[str], pattern: str, work: Path, heard: Callable[[str], No
     def listen(line: str) -> None:
         if found := re.match(r":: (\S+#\S+: .+)|\[FAILED +] (\S+)", line):
             problems.append(found[1] or f"{found[2]} failed to download")
-        heard(line)
+        take_line(line)
 
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0
@@ -159,18 +159,18 @@ def run(what: Sequence[str], pattern: str, work: Path, heard: Callable[[str], No
         if process.stdout:
             process.stdout.close()
     if code != 0 or problems:
-        why = problems[0] if problems else f"{tail or 'it said nothing'} (exit code {code})"
+        why = problems[0] if problems else f"{tail or 'no output'} (exit code {code})"
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         raise JarFetchFailed(f"Ivy could not fetch the jars: {why}{more}", hint=HINT)
 
 
-def _read_all(process: subprocess.Popen[bytes], heard: Callable[[str], None]) -> str:
-    """Give every line to ``heard`` until the output ends; return the last line that was not blank."""
+def _read_all(process: subprocess.Popen[bytes], take_line: Callable[[str], None]) -> str:
+    """Pass every line to ``take_line`` until the output ends; return the last line that was not blank."""
     assert process.stdout is not None
     pipe, rest, last = process.stdout.fileno(), b"", ""
     while True:
         if not select.select([pipe], [], [], IDLE_SECONDS)[0]:
-            raise JarFetchFailed(f"Ivy heard nothing for {IDLE_SECONDS:.0f} s", hint=HINT)
+            raise JarFetchFailed(f"Ivy received nothing for {IDLE_SECONDS:.0f} s", hint=HINT)
         chunk = os.read(pipe, 65536)
         *lines, rest = (rest + chunk).split(b"\n")
         if not chunk and rest:
@@ -178,7 +178,7 @@ def _read_all(process: subprocess.Popen[bytes], heard: Callable[[str], None]) ->
         for line in lines:
             text = line.decode("utf-8", "replace").strip()
             last = text or last
-            heard(text)
+            take_line(text)
         if not chunk:
             return last
 

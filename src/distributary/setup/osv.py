@@ -1,4 +1,4 @@
-"""Asks a service that speaks as osv.dev does which advisories there are of packages.
+"""Looks up the advisories of packages in a service that speaks the protocol of osv.dev.
 
 See https://google.github.io/osv.dev/post-v1-querybatch/.
 """
@@ -28,7 +28,7 @@ MAX_PAGES = 1000
 
 
 class Osv:
-    """A client of one service; every call raises AdvisoriesUnavailable unless all was asked and answered."""
+    """A client of one service; every call raises AdvisoriesUnavailable unless all was looked up."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class Osv:
         """Give the ids of the advisories of each package, sorted; [] for one that has none."""
         found: dict[str, set[str]] = {purl: set() for purl in purls}
         todo: list[tuple[str, str]] = [(purl, "") for purl in found]
-        asked: set[tuple[str, str]] = set()
+        requested: set[tuple[str, str]] = set()
         while todo:
             now, todo = todo[: self._batch], todo[self._batch :]
             for (purl, _), result in zip(now, self._ask(now), strict=True):
                 ids, more = self._read(result)
                 found[purl] |= ids
                 if more:
-                    if (purl, more) in asked or len(asked) >= MAX_PAGES * len(found):
-                        raise self._strange("gives the same page again")
-                    asked.add((purl, more))
+                    if (purl, more) in requested or len(requested) >= MAX_PAGES * len(found):
+                        raise self._invalid("gives the same page again")
+                    requested.add((purl, more))
                     todo.append((purl, more))
         return {purl: sorted(ids) for purl, ids in found.items()}
 
@@ -71,20 +71,20 @@ class Osv:
         try:
             results = json.loads(reply)["results"]
         except (ValueError, RecursionError, KeyError, TypeError):
-            raise self._strange("does not answer as OSV does") from None
+            raise self._invalid("did not send an OSV response") from None
         if not isinstance(results, list) or len(results) != len(queries):
-            raise self._strange("did not answer every query")
+            raise self._invalid("did not respond to every query")
         return results
 
     def _read(self, result: Any) -> tuple[set[str], str]:
         if not isinstance(result, dict):
-            raise self._strange("does not answer as OSV does")
+            raise self._invalid("did not send an OSV response")
         vulns, more = result.get("vulns") or [], result.get("next_page_token") or ""
         if not isinstance(vulns, list) or not isinstance(more, str):
-            raise self._strange("does not answer as OSV does")
+            raise self._invalid("did not send an OSV response")
         ids = {one.get("id") if isinstance(one, dict) else None for one in vulns}
         if not all(isinstance(id, str) and id for id in ids):
-            raise self._strange("names an advisory without an id")
+            raise self._invalid("names an advisory without an id")
         return {str(id) for id in ids}, more
 
     def _post(self, body: bytes) -> bytes:
@@ -95,15 +95,15 @@ class Osv:
                 with urllib.request.urlopen(request, timeout=self._limit) as reply:
                     text: bytes = reply.read(MAX_BYTES + 1)
                 if len(text) > MAX_BYTES:
-                    raise self._strange(f"answers with more than {MAX_BYTES} bytes")
+                    raise self._invalid(f"sent more than {MAX_BYTES} bytes")
                 return text
             except urllib.error.HTTPError as error:
                 error.close()
-                why = f"answers with HTTP {error.code}"
+                why = f"responded with HTTP {error.code}"
                 if error.code < 500 and error.code != 429:
                     break
             except (OSError, HTTPException) as error:  # a URLError is an OSError
-                why = f"does not answer: {getattr(error, 'reason', None) or error or type(error).__name__}"
+                why = f"is not responding: {getattr(error, 'reason', None) or error or type(error).__name__}"
             if left:
                 self._sleep(2.0 ** (TRIES - left - 1))
         raise AdvisoriesUnavailable(
@@ -111,7 +111,7 @@ class Osv:
             hint="Run it where the service can be reached, or name a mirror: --osv URL",
         )
 
-    def _strange(self, what: str) -> AdvisoriesUnavailable:
+    def _invalid(self, what: str) -> AdvisoriesUnavailable:
         return AdvisoriesUnavailable(
             f"the service at {self._shown} {what}, so the audit is not complete",
             hint="Is it an OSV service? See https://osv.dev",

@@ -38,16 +38,16 @@ _SCALA = re.compile(r"_(2\.1[0-9](\.[0-9]+)?|3)$")
 
 @functools.cache
 def known_groups() -> dict[str, str]:
-    """The Maven groups of jars that do not say theirs, by the name of the artifact."""
+    """The Maven groups of jars that do not contain theirs, by the name of the artifact."""
     listed = tomllib.loads(GROUPS.read_text(encoding="utf-8"))
     return {name: group for group, names in listed.items() for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One thing of one version. ``places`` say where it is, ``wheels`` in which wheels.
+    """One package or jar of one version. ``locations`` are the files that contain it, in ``wheels``.
 
-    ``group`` is the Maven group of a jar; with None it is not known, and no advisory can be asked for.
+    ``group`` is the Maven group of a jar; with None it is unknown, and its advisories cannot be looked up.
     """
 
     kind: str
@@ -55,12 +55,12 @@ class Component:
     name: str
     version: str
     hashes: frozenset[str] = frozenset()
-    places: frozenset[str] = frozenset()
+    locations: frozenset[str] = frozenset()
     wheels: frozenset[str] = frozenset()
 
     @property
     def purl(self) -> str:
-        """The package URL; '' where the coordinates are not known."""
+        """The package URL; '' where the coordinates are unknown."""
         version = quote(self.version, safe="")
         if self.kind == "pypi":
             return f"pkg:pypi/{self.name.lower().replace('_', '-')}@{version}"
@@ -77,12 +77,12 @@ class Component:
 
 
 def of_requirements(file: Path) -> Iterator[Component]:
-    """Read the locked Python packages; raises SetupError for a file that has none."""
+    """Read the locked Python packages; raises SetupError for a file without any."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(
-            f"the lock {file} cannot be read: {getattr(error, 'strerror', None) or error}",
+            f"cannot read the lock {file}: {getattr(error, 'strerror', None) or error}",
             hint="Run this in Distributary's source folder, or name the file with --requirements",
         ) from None
     found = 0
@@ -94,7 +94,7 @@ def of_requirements(file: Path) -> Iterator[Component]:
         hashes = frozenset(_HASH.findall(block))
         yield Component("pypi", None, pinned[1], pinned[2], hashes, frozenset((file.name,)))
     if not found:
-        raise SetupError(f"the lock {file} names no package", hint="Make it again: make lock")
+        raise SetupError(f"the lock {file} contains no package", hint="Create it again: make lock")
 
 
 def of_jars(lock: Path = lockfile.LOCK) -> Iterator[Component]:
@@ -102,46 +102,46 @@ def of_jars(lock: Path = lockfile.LOCK) -> Iterator[Component]:
     for jars in lockfile.read(lock).values():
         for jar in jars.jars:
             group, name, version = jar.coordinate.split(":")
-            place = frozenset((f"{lock.name}: {jars.name}",))
-            yield Component("maven", group, name, version, frozenset((jar.sha256,)), place)
+            location = frozenset((f"{lock.name}: {jars.name}",))
+            yield Component("maven", group, name, version, frozenset((jar.sha256,)), location)
 
 
 def of_wheels(installed: Iterable[Distribution] | None = None) -> Iterator[Component]:
-    """Look into every installed wheel for jars, and into those for what was shaded into them."""
+    """Find the jars in every installed wheel, and what was shaded into them."""
     for wheel in distributions() if installed is None else installed:
         for file in wheel.files or ():
             if file.name.endswith(".jar"):
                 label = f"{wheel.metadata['Name']} {wheel.version}"
-                place = f"{wheel.metadata['Name']}-{wheel.version}: {file}"
-                yield from of_jar(Path(str(wheel.locate_file(file))), place, label)
+                location = f"{wheel.metadata['Name']}-{wheel.version}: {file}"
+                yield from of_jar(Path(str(wheel.locate_file(file))), location, label)
 
 
-def of_jar(file: Path, place: str, wheel: str) -> Iterator[Component]:
-    """Name a jar and what was shaded into it; the jar itself comes first."""
+def of_jar(file: Path, location: str, wheel: str) -> Iterator[Component]:
+    """Identify a jar and what was shaded into it; the jar itself comes first."""
     try:
         with zipfile.ZipFile(file) as archive:
             poms = [one for name in archive.namelist() if (one := _POM.fullmatch(name))]
-            said = [(pom[1], pom[2], _version(archive.read(pom[0]))) for pom in poms]
+            found = [(pom[1], pom[2], _version(archive.read(pom[0]))) for pom in poms]
     except (OSError, zipfile.BadZipFile) as error:
         raise SetupError(
-            f"the jar {file} cannot be read: {error}", hint="Remove the virtualenv and run: make setup"
+            f"cannot read the jar {file}: {error}", hint="Remove the virtualenv and run: make setup"
         ) from None
-    coordinates = sorted({(group, name, version) for group, name, version in said if version})
+    coordinates = sorted({(group, name, version) for group, name, version in found if version})
     own = [one for one in coordinates if file.name.startswith(f"{one[1]}-{one[2]}")]
     itself = max(own, key=lambda one: len(one[1]), default=None) or _by_file(file.name, coordinates)
     group, name, version = itself
     in_wheel = frozenset((wheel,))
     hashes = frozenset((lockfile.sha256_of(file),))
-    yield Component("maven", group, name, version, hashes, frozenset((place,)), in_wheel)
+    yield Component("maven", group, name, version, hashes, frozenset((location,)), in_wheel)
     for group, name, version in coordinates:
         if (group, name, version) != itself:
             yield Component(
-                "maven", group, name, version, frozenset(), frozenset((f"{place} (shaded)",)), in_wheel
+                "maven", group, name, version, frozenset(), frozenset((f"{location} (shaded)",)), in_wheel
             )
 
 
 def merged(components: Iterable[Component]) -> list[Component]:
-    """Make one of those that are the same thing in several places; sorted."""
+    """Merge components that are in several locations; sorted."""
     found: dict[tuple[str, str, str, str], Component] = {}
     for one in components:
         key = (one.kind, one.group or "", one.name, one.version)
@@ -149,18 +149,18 @@ def merged(components: Iterable[Component]) -> list[Component]:
         found[key] = replace(
             known,
             hashes=known.hashes | one.hashes,
-            places=known.places | one.places,
+            locations=known.locations | one.locations,
             wheels=known.wheels | one.wheels,
         )
     return [found[key] for key in sorted(found)]
 
 
 def _by_file(name: str, coordinates: list[tuple[str, str, str]]) -> tuple[str | None, str, str]:
-    """Name a jar by its file's name, whose group is in the table or that of what it says it is."""
+    """Identify a jar by its file name; its group is that of the coordinates in it, or of the table."""
     match = next(filter(None, (pattern.fullmatch(name) for pattern in _FILES)), None)
     artifact, version = (match["name"], match["version"]) if match else (name.removesuffix(".jar"), "0")
-    for group, said, _ in coordinates:
-        if said == artifact:
+    for group, name_in_pom, _ in coordinates:
+        if name_in_pom == artifact:
             return group, artifact, version
     return known_groups().get(_SCALA.sub("", artifact)), artifact, version
 
@@ -212,5 +212,5 @@ def _component(one: Component) -> dict[str, Any]:
         found["purl"] = one.purl
     if one.wheels:
         found["properties"] = [{"name": "distributary:wheel", "value": wheel} for wheel in sorted(one.wheels)]
-    found["evidence"] = {"occurrences": [{"location": place} for place in sorted(one.places)]}
+    found["evidence"] = {"occurrences": [{"location": location} for location in sorted(one.locations)]}
     return found

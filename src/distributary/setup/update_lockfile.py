@@ -1,6 +1,6 @@
 """Regenerate ``jars.lock``: ``python -m distributary.setup.update_lockfile``.
 
-Needs the network. Look at the difference before you commit it: the lock is what everyone will trust.
+Requires the network. Check the difference before you commit it: every installation trusts the lock.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ def update_lock(
     *,
     roots: Mapping[str, Sequence[Root]] = ROOTS,
     fetch: Fetch = fetch,
-    say: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
 ) -> None:
-    """Fetch every root afresh and write what came to the lock at ``path``; on failure leave it alone."""
+    """Download every root, and write the lock at ``path``; on failure it is unchanged."""
     sets: dict[str, list[Jar]] = {}
     for name, members in roots.items():
         with tempfile.TemporaryDirectory(prefix="distributary-lock-") as scratch:
             for root in members:
-                say(f"{name}: resolving {root.coordinate}")
+                report(f"{name}: resolving {root.coordinate}")
                 fetch(root, Path(scratch))
             sets[name] = [_jar(file, Path(scratch)) for file in Path(scratch).rglob("*.jar")]
         modules = [jar.coordinate.rpartition(":")[0] for jar in sets[name]]
         if twice := sorted({module for module in modules if modules.count(module) > 1}):
             raise JarFetchFailed(
-                f"{name} would hold two revisions of {', '.join(twice)}",
+                f"{name} would contain two revisions of {', '.join(twice)}",
                 hint="Align the revisions in ROOTS of update_lockfile.py",
             )
-        say(f"{name}: {len(sets[name])} jars, {sum(jar.size for jar in sets[name]) / 1e6:.1f} MB")
+        report(f"{name}: {len(sets[name])} jars, {sum(jar.size for jar in sets[name]) / 1e6:.1f} MB")
     lockfile.write(sets, path)
 
 

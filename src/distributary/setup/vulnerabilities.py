@@ -1,4 +1,4 @@
-"""``make audit`` (``python -m distributary.setup.vulnerabilities``): write the SBOM, ask for advisories."""
+"""``make audit`` (``python -m distributary.setup.vulnerabilities``): write the SBOM, look up advisories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from distributary.errors import AdvisoriesUnavailable, ConfigError, Distributary
 from distributary.setup import osv, sbom
 from distributary.setup.sbom import Component
 
-NONE_FOUND, FOUND, USAGE, NOT_ASKED = 0, 1, 2, 3
+NONE_FOUND, FOUND, USAGE, INCOMPLETE = 0, 1, 2, 3
 URL = "DISTRIBUTARY_OSV_URL"
 OUTPUT = Path("build/sbom.cdx.json")
 IGNORE_FILE = "audit-ignore.toml"
@@ -83,7 +83,7 @@ def _entry(entry: Any, where: str) -> Ignore:
 class Report:
     """What an audit found: ``found`` by component, without the ids that are ignored.
 
-    ``unknown`` are components that could not be asked for, since their coordinates are not known.
+    ``unknown`` are components that could not be looked up, since their coordinates are unknown.
     """
 
     found: Mapping[Component, Sequence[str]]
@@ -91,25 +91,25 @@ class Report:
     expired: Sequence[Ignore] = ()
     unused: Sequence[Ignore] = ()
     unknown: Sequence[Component] = field(default_factory=list)
-    asked: int = 0
+    looked_up: int = 0
 
     @property
     def status(self) -> int:
-        """The exit status. What was not looked at does not count as clean."""
-        return FOUND if self.found else NOT_ASKED if self.unknown or not self.asked else NONE_FOUND
+        """The exit status. What was not looked up is not clean."""
+        return FOUND if self.found else INCOMPLETE if self.unknown or not self.looked_up else NONE_FOUND
 
 
 def audit(parts: Sequence[Component], service: osv.Osv, listed: Sequence[Ignore], today: date) -> Report:
-    """Ask for the advisories of all components; raises AdvisoriesUnavailable."""
+    """Look up the advisories of all components; raises AdvisoriesUnavailable."""
     known = {one.purl: one for one in parts if one.purl}
     advisories = service.advisories(list(known))
     expired = [one for one in listed if one.expired(today)]
-    counting = {one.id for one in listed} - {one.id for one in expired}
+    active = {one.id for one in listed} - {one.id for one in expired}
     every = set(chain.from_iterable(advisories.values()))
-    left = {purl: [id for id in ids if id not in counting] for purl, ids in advisories.items()}
+    left = {purl: [id for id in ids if id not in active] for purl, ids in advisories.items()}
     return Report(
         {known[purl]: ids for purl, ids in left.items() if ids},
-        [one for one in listed if one.id in counting & every],
+        [one for one in listed if one.id in active & every],
         [one for one in expired if one.id in every],
         [one for one in listed if one.id not in every],
         [one for one in parts if not one.purl],
@@ -118,7 +118,7 @@ def audit(parts: Sequence[Component], service: osv.Osv, listed: Sequence[Ignore]
 
 
 def table(report: Report) -> str:
-    """Write a report for people."""
+    """Format a report for people."""
     rows = [(one.title, one.version, ", ".join(ids)) for one, ids in report.found.items()]
     lines = []
     if rows:
@@ -129,31 +129,31 @@ def table(report: Report) -> str:
     for one in report.ignored:
         lines.append(f"ignored until {one.until}: {one.id} ({one.reason})")
     for one in report.expired:
-        lines.append(f"no longer ignored, since its time is over ({one.until}): {one.id} ({one.reason})")
+        lines.append(f"no longer ignored, expired on {one.until}: {one.id} ({one.reason})")
     for one in report.unused:
-        lines.append(f"not needed any more in the ignore list: {one.id}")
+        lines.append(f"no longer needed in the ignore list: {one.id}")
     for part in report.unknown:
-        lines.append(f"not looked up, since its Maven group is not known: {part.name} {part.version}")
+        lines.append(f"not looked up, unknown Maven group: {part.name} {part.version}")
     if report.unknown:
         lines.append(f"Add their groups to {sbom.GROUPS}")
     count = sum(map(len, report.found.values()))
-    said = f"{count} advisories of {len(report.found)} components" if count else "no advisory"
-    lines.append(f"{said}; {report.asked} components were looked up")
+    summary = f"{count} advisories of {len(report.found)} components" if count else "no advisory"
+    lines.append(f"{summary}; {report.looked_up} components were looked up")
     return "\n".join(lines)
 
 
 def as_json(report: Report, service: str) -> dict[str, Any]:
-    """Write a report for programs."""
+    """A report for programs."""
 
     def entry(one: Ignore) -> dict[str, str]:
         return {"id": one.id, "reason": one.reason, "until": one.until.isoformat()}
 
     return {
         "osv": service,
-        "asked": report.asked,
+        "looked_up": report.looked_up,
         "found": [
             {"component": one.title, "version": one.version, "purl": one.purl, "advisories": list(ids)}
-            | {"places": sorted(one.places)}
+            | {"locations": sorted(one.locations)}
             for one, ids in report.found.items()
         ],
         "ignored": [entry(one) for one in report.ignored],
@@ -164,7 +164,7 @@ def as_json(report: Report, service: str) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.environ) -> int:
-    """The command; exit status 0 none found, 1 found, 2 a mistake in what it was given, 3 not (all) asked."""
+    """The command; exit status 0 none found, 1 found, 2 invalid arguments, 3 not all looked up."""
     options = _parser(env).parse_args(arguments)
     try:
         listed = read_ignores(options.ignore)
@@ -180,20 +180,20 @@ def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.env
         return _failed(error, options.json)
     except KeyboardInterrupt:
         return 130
-    # The SBOM may be on standard output: then what was found is not.
+    # If the SBOM is on standard output, the report is not.
     out = sys.stderr if str(options.output) == "-" else sys.stdout
-    said = json.dumps(as_json(report, options.osv), indent=2) if options.json else table(report)
-    print(said, file=out)
+    text = json.dumps(as_json(report, options.osv), indent=2) if options.json else table(report)
+    print(text, file=out)
     return report.status
 
 
 def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m distributary.setup.vulnerabilities",
-        description="Write a CycloneDX SBOM of all that Distributary is made of, and ask an OSV service for "
-        "its advisories.",
-        epilog="Exit status: 0 no advisory, 1 some, 2 a mistake in the ignore list or the options, 3 it "
-        f"could not be asked. Environment: {URL} (the service).",
+        description="Write a CycloneDX SBOM of all components of Distributary, and look up their advisories "
+        "in an OSV service.",
+        epilog="Exit status: 0 no advisory, 1 some, 2 invalid ignore list or options, 3 the "
+        f"advisories could not be looked up. Environment: {URL} (the service).",
     )
     parser.add_argument(
         "--requirements", type=Path, default=Path("requirements.lock"), help="the Python lock"
@@ -208,7 +208,7 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         "--ignore", type=Path, default=Path(IGNORE_FILE), help=f"accepted advisories ({IGNORE_FILE})"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.add_argument("--sbom-only", action="store_true", help="write the SBOM and ask nobody")
+    parser.add_argument("--sbom-only", action="store_true", help="write the SBOM and look up nothing")
     return parser
 
 
@@ -221,7 +221,7 @@ def _write(text: str, output: Path) -> None:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SetupError(
-            f"the SBOM {output} cannot be written: {error.strerror}", hint="Name another file with --output"
+            f"cannot write the SBOM {output}: {error.strerror}", hint="Choose another file with --output"
         ) from None
 
 
@@ -230,7 +230,7 @@ def _failed(error: DistributaryError, json_too: bool) -> int:
         about = {"code": error.code, "message": error.message, "hint": error.hint, "retry": error.retry}
         print(json.dumps({"error": about}))
     print(f"error: {error}", file=sys.stderr)
-    return USAGE if isinstance(error, ConfigError) else NOT_ASKED
+    return USAGE if isinstance(error, ConfigError) else INCOMPLETE
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Running the stack: its data folder, its parts, and the supervisor that starts, watches and stops them."""
+"""Running a stack: its data folder, its components, and the supervisor that keeps them running."""

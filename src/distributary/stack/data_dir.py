@@ -1,14 +1,14 @@
-"""The data folder: what a stack keeps between runs, and the lock that one `up` holds on it.
+"""The data folder: the files that a stack has between runs, and the lock of the running `up`.
 
 version       the layout of the folder
 stack.id      the name of the stack, in the environment of each of its processes
-lock          held by the running `up`, with its pid
-stack.json    what runs now (see state.py)
+lock          locked by the running `up`, with its pid
+stack.json    what runs now (see stack_file.py)
 ports.json    which ports were chosen
-secrets/      passwords that the stack made for itself (0600)
-kafka/ store/ logs/   what the parts keep
+secrets/      passwords that the stack created for itself (0600)
+kafka/ store/ logs/   the data of the components
 
-The folder is 0700: rows, logs and passwords are in it.
+Its mode is 0700, since it contains rows, logs and passwords.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ VERSION = 3
 Migration = Callable[[Path], None]
 
 
-def _build_anew(path: Path) -> None:
-    """Rows are stored in another form: clear the embedded store, and let the views be built from Kafka."""
+def _clear_store(path: Path) -> None:
+    """Clear the embedded store, whose rows have another format: the views are then rebuilt from Kafka."""
     shutil.rmtree(path / "store", ignore_errors=True)
 
 
-MIGRATIONS: Mapping[int, Migration] = {1: _build_anew, 2: _build_anew}
-"""By the version a folder has: what makes it the next version. Each must bear being run twice."""
+MIGRATIONS: Mapping[int, Migration] = {1: _clear_store, 2: _clear_store}
+"""By version: what brings a folder from it to the next version. Each must be idempotent."""
 
 
 class DataDir:
-    """An opened data folder. Nobody else opens it until `close`, or until this process is gone."""
+    """An open data folder. No other process can open it until `close`, or until this process has ended."""
 
     def __init__(self, path: Path, lock: TextIO) -> None:
         self.path = path
@@ -53,9 +53,9 @@ class DataDir:
     def open(
         cls, path: Path, *, version: int = VERSION, migrations: Mapping[int, Migration] = MIGRATIONS
     ) -> DataDir:
-        """Make or open the folder, bring it to this version, and lock it.
+        """Create or open the folder, bring it to this version, and lock it.
 
-        Raises `DataFolderBusy` with the other's pid, `DataFolderNewer`, or `DataFolderError`.
+        Raises `DataFolderBusy` with the pid of the other process, `DataFolderNewer`, or `DataFolderError`.
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -69,39 +69,39 @@ class DataDir:
                 raise
         except OSError as error:
             raise DataFolderError(
-                f"the data folder {path} cannot be used: {error.strerror or error}",
-                hint="Set data_dir (or DISTRIBUTARY_DATA_DIR) to a folder that you may write to",
+                f"cannot use the data folder {path}: {error.strerror or error}",
+                hint="Set data_dir (or DISTRIBUTARY_DATA_DIR) to a folder that you can write to",
             ) from error
 
     @property
     def logs(self) -> Path:
-        """Where each part has its log."""
+        """The folder of the components' logs."""
         return self.path / "logs"
 
     @property
     def shared(self) -> bool:
-        """Whether others can look into it all the same, since it is another user's."""
+        """Whether other users can read it, since it belongs to another user."""
         return bool(self.path.stat().st_mode & 0o077)
 
     def close(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         self._lock.close()
 
 
 def _tighten(path: Path) -> None:
-    """Shut others out of the folder, if it is ours: a volume's root, say, may be the system's."""
+    """Make the folder private, if it belongs to this user: the root of a volume may belong to the system."""
     found = path.stat()
     if found.st_mode & stat.S_ISVTX:
         raise DataFolderError(
             f"the data folder {path} is shared by all users",
-            hint=f"Name a folder of your own in data_dir, such as {path / 'distributary'}",
+            hint=f"Set data_dir to a folder of your own, such as {path / 'distributary'}",
         )
     if found.st_mode & 0o077 and found.st_uid == os.geteuid():
         path.chmod(0o700)
 
 
 def _lock(path: Path) -> TextIO:
-    # The system frees it when the process ends, however it ends; a mere pid file would stay behind.
+    # The system releases it when the process ends, however it ends; a pid file would remain.
     lock = (path / "lock").open("a+", encoding="ascii")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,14 +117,14 @@ def _lock(path: Path) -> TextIO:
 
 
 def _busy(path: Path, pid: str) -> DataFolderBusy:
-    said = f"another `distributary up` (pid {pid}) runs in {path}"
+    message = f"another `distributary up` (pid {pid}) runs in {path}"
     if _suspended(pid):  # by Ctrl-Z: it would not react to Ctrl-C either
         return DataFolderBusy(
-            f"{said}, but is suspended",
+            f"{message}, but is suspended",
             hint=f"Resume it with: kill -CONT {pid}, or end it with: kill -KILL {pid}; "
             "the next `up` ends what it leaves behind",
         )
-    return DataFolderBusy(said, hint="Stop that one first, or give this one a data_dir of its own")
+    return DataFolderBusy(message, hint="Stop that one first, or set another data_dir")
 
 
 def _suspended(pid: str) -> bool:
@@ -145,20 +145,20 @@ def _bring_to(path: Path, version: int, migrations: Mapping[int, Migration]) -> 
     text = file.read_text(encoding="utf-8").strip()
     if not text.isdecimal():
         raise DataFolderError(
-            f"{file} should hold a number, but holds {text[:40]!r}",
-            hint="Restore it, or name another folder in data_dir",
+            f"{file} must contain a number, but contains {text[:40]!r}",
+            hint="Restore it, or set another data_dir",
         )
     found = int(text)
     if found > version:
         raise DataFolderNewer(
-            f"the data folder {path} has version {found}; this Distributary knows none above {version}",
-            hint="Use the newer Distributary that made it, or name another folder in data_dir",
+            f"the data folder {path} has version {found}, and this Distributary supports up to {version}",
+            hint="Use the newer Distributary that created it, or set another data_dir",
         )
     while found < version:
         if found not in migrations:
             raise DataFolderError(
-                f"the data folder {path} has version {found}, from which there is no way to {version}",
-                hint="Name another folder in data_dir, and let the views be built anew there",
+                f"the data folder {path} has version {found}, which cannot be migrated to {version}",
+                hint="Set another data_dir; the views are then rebuilt there",
             )
         migrations[found](path)
         found += 1
@@ -170,9 +170,9 @@ def _stack_id(file: Path) -> str:
         known = file.read_text(encoding="utf-8").strip()
         if known:
             return known
-    made = secrets.token_hex(8)
-    replace_file(file, f"{made}\n")
-    return made
+    created = secrets.token_hex(8)
+    replace_file(file, f"{created}\n")
+    return created
 
 
 def replace_file(path: Path, text: str) -> None:

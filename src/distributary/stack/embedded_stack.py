@@ -84,8 +84,8 @@ class Stack:
             folder = DataDir.open(self._given.data_dir)
             self._exit.callback(folder.close)
             create_stack_token(folder.path)
-            running_stacks.enter(folder.id, folder.path)
-            self._exit.callback(running_stacks.leave, folder.id)
+            running_stacks.register(folder.id, folder.path)
+            self._exit.callback(running_stacks.unregister, folder.id)
             if folder.shared:
                 self._note(f"other users can read {folder.path}, and you cannot change that")
             if warning := self._given.exposed_warning():

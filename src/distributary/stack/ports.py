@@ -79,8 +79,8 @@ class Ports:
         that a change of the configuration takes effect.
         """
         before = self._chosen.get(name, {})
-        wanted = [before.get("port", 0)] if before.get("usual") == usual else []
-        for port in (*wanted, usual):
+        preferred = [before.get("port", 0)] if before.get("usual") == usual else []
+        for port in (*preferred, usual):
             if port and is_free(host, port) and self._lock(port):
                 return self._remember(name, usual, port)
         return self._remember(name, usual, self.any_free(host))

@@ -1,4 +1,4 @@
-"""What the machine must have for a stack, looked for (and fetched) before anything starts."""
+"""What a stack requires of the machine: found, or downloaded, before anything starts."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class ServerTools:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found; None where the stack starts no such part."""
+    """What was found; None where the stack starts no such component."""
 
     broker: BrokerTools | None
     server: ServerTools | None
     java_home: Path | None
 
 
-def check(config: Config, services: Sequence[Service], say: Callable[[str], None]) -> Found:
-    """Find all that the stack needs, fetching jars that are not there yet; `SetupError` when it cannot be."""
+def check(config: Config, services: Sequence[Service], report: Callable[[str], None]) -> Found:
+    """Find all that the stack requires, downloading missing jars; raises SetupError."""
     sets = {name for service in services for name in service.jars}
     own_kafka = not config.kafka.bootstrap_servers
-    runtime = java.ensure(say) if own_kafka or sets else None
+    runtime = java.ensure(report) if own_kafka or sets else None
     for name in sorted(sets):
         jars.ensure(name)
     broker = BrokerTools(runtime.path, jars.ensure("kafka")) if runtime and own_kafka else None

@@ -65,6 +65,8 @@ def chosen_settings(config: Config, component: str, *, secure: bool) -> dict[str
     if secure:
         login = component_login(config.data_dir, component, tls=bool(config.kafka.tls_certificate))
         chosen["kafka.properties"] = json.dumps({**config.kafka.properties, **login})
+    if config.publisher.static_dir:
+        chosen["publisher.static_dir"] = config.publisher.static_dir  # the demo serves its page with it
     if config.path is not None:
         chosen["config"] = str(Path(config.path).absolute())
     return {PREFIX + key.replace(".", "_").upper(): value for key, value in chosen.items()}

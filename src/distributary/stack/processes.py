@@ -44,7 +44,7 @@ def birth(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except FileNotFoundError:  # not Linux, or not there: elsewhere the kernel keeps the time itself
+    except FileNotFoundError:  # not Linux, where the kernel records the time itself, or gone
         return str(psutil.Process(pid).create_time())
     ticks = stat.rpartition(")")[2].split()[19]  # since the machine was started
     return f"{boot}:{ticks}"
@@ -104,7 +104,7 @@ def _living(processes: Iterable[psutil.Process]) -> Iterator[psutil.Process]:
 
 def _signal(processes: Iterable[psutil.Process], *, kill: bool) -> None:
     for process in processes:
-        with contextlib.suppress(psutil.Error):  # psutil makes sure that the pid is still the same process
+        with contextlib.suppress(psutil.Error):  # psutil checks that the pid is still the same process
             if kill:
                 process.kill()
             else:

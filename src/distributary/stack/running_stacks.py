@@ -1,4 +1,4 @@
-"""Which stacks of this user run on this machine: so that a command finds one that it was not told of."""
+"""Which stacks of this user run on this machine, so that commands find them without configuration."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ _PREFIX = "stack-"
 
 
 def folder() -> Path:
-    """Where the stacks of this user leave notes for each other."""
+    """The folder in which the stacks of this user register."""
     return Path(tempfile.gettempdir()) / f"distributary-{os.getuid()}"
 
 
-def enter(stack: str, data_dir: Path) -> None:
-    """Note that a stack runs; a folder that cannot be written to is no reason not to."""
+def register(stack: str, data_dir: Path) -> None:
+    """Register a running stack; an error in writing is ignored, since the stack runs without it."""
     with contextlib.suppress(OSError):
         if private_folder(folder()):
             write_private(folder() / f"{_PREFIX}{stack}", str(data_dir.absolute()))
 
 
-def leave(stack: str) -> None:
-    """Take the note back."""
+def unregister(stack: str) -> None:
+    """Remove the entry of a stack."""
     with contextlib.suppress(OSError):
         (folder() / f"{_PREFIX}{stack}").unlink(missing_ok=True)
 
 
 def running() -> list[Path]:
-    """The data folders of the stacks that run now; notes of others are cleared."""
+    """The data folders of the stacks that run now; entries of others are removed."""
     found = []
     try:
-        notes = sorted(folder().glob(f"{_PREFIX}*")) if private_folder(folder()) else []
+        entries = sorted(folder().glob(f"{_PREFIX}*")) if private_folder(folder()) else []
     except OSError:
         return []
-    for note in notes:
+    for entry in entries:
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            data_dir = Path(note.read_text(encoding="utf-8"))
+            data_dir = Path(entry.read_text(encoding="utf-8"))
             if stack_file.running(data_dir) is not None:
                 found.append(data_dir)
             else:
-                note.unlink(missing_ok=True)
+                entry.unlink(missing_ok=True)
     return found

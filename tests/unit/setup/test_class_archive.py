@@ -39,7 +39,7 @@ def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_java_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert class_archive.file(JAVA) != class_archive.file(Java(JAVA.path, "21.0.1"))
+    assert class_archive.archive_file(JAVA) != class_archive.archive_file(Java(JAVA.path, "21.0.1"))
 
 
 def test_an_environment_made_anew_in_the_same_place_has_another(
@@ -55,7 +55,7 @@ def test_an_environment_made_anew_in_the_same_place_has_another(
     os.utime(jar, (2_000, 2_000))
     second = class_archive.ensure(JAVA, lambda line: None)
     assert second != first
-    assert list(class_archive.file(JAVA).parent.glob("*.jsa")) == [second]
+    assert list(class_archive.archive_file(JAVA).parent.glob("*.jsa")) == [second]
 
 
 def test_one_that_cannot_be_made_is_said_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_one_that_cannot_be_made_is_said_and_leaves_nothing(monkeypatch: pytest.
     assert class_archive.ensure(JAVA, said.append) is None
     assert "Spark will start more slowly" in said[-1]
     assert class_archive.options(JAVA) == ""
-    assert [one.suffix for one in class_archive.file(JAVA).parent.iterdir()] == [".log"]
+    assert [one.suffix for one in class_archive.archive_file(JAVA).parent.iterdir()] == [".log"]
 
 
 def test_archives_of_environments_that_are_gone_go(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_a_failure_is_tried_again_then_told_in_one_line(
 
 def test_a_second_attempt_may_succeed(fake_java: Callable[[str], Path], tmp_path: Path) -> None:
     fake_java(f"[ $(wc -l < {tmp_path}/runs) -gt 1 ] || {{ echo 'Connection reset'; exit 1; }}")
-    assert "Connection reset (exit code 1); trying again" in resolve(tmp_path)
+    assert "Connection reset (exit code 1); retrying" in resolve(tmp_path)
 
 
 def test_a_silent_ivy_is_stopped(
@@ -66,7 +66,7 @@ def test_a_silent_ivy_is_stopped(
     fake_java("exec sleep 60")
     monkeypatch.setattr(ivy, "IDLE_SECONDS", 0.2)
     monkeypatch.setattr(ivy, "ATTEMPTS", 1)
-    with pytest.raises(JarFetchFailed, match="heard nothing for"):
+    with pytest.raises(JarFetchFailed, match="received nothing for"):
         resolve(tmp_path)
 
 

@@ -46,7 +46,7 @@ def test_refusal_is_an_error_and_not_an_empty_result(status: int, tries: int) ->
 
 
 def test_nobody_there_is_an_error_with_what_to_do() -> None:
-    with pytest.raises(AdvisoriesUnavailable, match="does not answer") as caught:
+    with pytest.raises(AdvisoriesUnavailable, match="is not responding") as caught:
         Osv(f"http://user:hunter2@127.0.0.1:{free_port()}", sleep=no_wait).advisories([CLEAN])
     assert "--osv" in caught.value.hint
     assert "hunter2" not in str(caught.value)

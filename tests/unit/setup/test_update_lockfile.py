@@ -21,7 +21,7 @@ def test_the_lock_round_trips(tmp_path: Path) -> None:
     path = tmp_path / "jars.lock"
     said: list[str] = []
     update_lockfile.update_lock(
-        path, roots={"s": [Root("o:m:1", transitive=True)]}, fetch=fake_fetch, say=said.append
+        path, roots={"s": [Root("o:m:1", transitive=True)]}, fetch=fake_fetch, report=said.append
     )
     jars = lockfile.read(path)["s"].jars
     assert [(jar.coordinate, jar.file, jar.size) for jar in jars] == [
@@ -36,7 +36,7 @@ def test_two_revisions_of_a_module_are_refused_and_the_lock_stays(tmp_path: Path
     path.write_text("as it was")
     with pytest.raises(JarFetchFailed, match="two revisions of o:m"):
         update_lockfile.update_lock(
-            path, roots={"s": [Root("o:m:1"), Root("o:m:2")]}, fetch=fake_fetch, say=lambda line: None
+            path, roots={"s": [Root("o:m:1"), Root("o:m:2")]}, fetch=fake_fetch, report=lambda line: None
         )
     assert path.read_text() == "as it was"
 

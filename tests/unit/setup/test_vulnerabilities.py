@@ -67,10 +67,10 @@ def test_json_has_all_of_it(server: OsvServer, capsys: Captured) -> None:
             "version": "5.0",
             "purl": BAD,
             "advisories": ["PYSEC-1"],
-            "places": ["requirements.lock"],
+            "locations": ["requirements.lock"],
         }
     ]
-    assert said["asked"] == len(set(server.asked))
+    assert said["looked_up"] == len(set(server.asked))
 
 
 def test_not_asked_is_status_3_and_never_clean(capsys: Captured) -> None:
@@ -87,7 +87,7 @@ def test_component_that_cannot_be_asked_for_is_named_and_not_clean(
 ) -> None:
     monkeypatch.setattr(sbom, "of_wheels", lambda: iter([Component("maven", None, "odd", "7")]))
     assert main(["--osv", server.url], {}) == 3
-    assert "not looked up, since its Maven group is not known: odd 7" in capsys.readouterr().out
+    assert "not looked up, unknown Maven group: odd 7" in capsys.readouterr().out
     server.known = {BAD: ["PYSEC-1"]}
     assert main(["--osv", server.url], {}) == 1
 
@@ -102,10 +102,10 @@ def test_ignored_advisory_is_said_with_its_reason_and_counts_until_its_end(
     assert "ignored until 9999-01-01: PYSEC-1 (not reached)" in capsys.readouterr().out
     Path("audit-ignore.toml").write_text(entry.format("2020-01-01"))
     assert main(["--osv", server.url], {}) == 1
-    assert "no longer ignored, since its time is over (2020-01-01): PYSEC-1" in capsys.readouterr().out
+    assert "no longer ignored, expired on 2020-01-01: PYSEC-1" in capsys.readouterr().out
     server.known = {}
     assert main(["--osv", server.url], {}) == 0
-    assert "not needed any more in the ignore list: PYSEC-1" in capsys.readouterr().out
+    assert "no longer needed in the ignore list: PYSEC-1" in capsys.readouterr().out
 
 
 def test_bad_ignore_list_is_status_2_before_anybody_is_asked(server: OsvServer, capsys: Captured) -> None:

@@ -89,13 +89,13 @@ def test_an_older_version_is_migrated_step_by_step(tmp_path: Path) -> None:
 
 def test_an_older_version_without_a_way_is_refused(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("1\n")
-    with pytest.raises(DataFolderError, match="no way to 3"):
+    with pytest.raises(DataFolderError, match="cannot be migrated to 3"):
         DataDir.open(tmp_path, version=3, migrations={2: lambda path: None})
 
 
 def test_a_damaged_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("one\n")
-    with pytest.raises(DataFolderError, match="should hold a number"):
+    with pytest.raises(DataFolderError, match="must contain a number"):
         DataDir.open(tmp_path)
 
 

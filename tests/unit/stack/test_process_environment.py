@@ -18,7 +18,7 @@ from distributary.stack import embedded_stack, prerequisites, stack_components
 from distributary.stack.child_process import Child
 from distributary.stack.component import Launch
 from distributary.stack.embedded_stack import Stack
-from distributary.stack.process_environment import server_environment, service_environment
+from distributary.stack.process_environment import chosen_settings, server_environment, service_environment
 from distributary.stack.stack_components import Service
 from distributary.store.embedded_server import Server
 
@@ -123,3 +123,18 @@ async def test_what_is_started_gets_no_planted_secret(
         assert ours_of == {"DISTRIBUTARY_STACK", "DISTRIBUTARY_COMPONENT"}
         assert given[server]["DISTRIBUTARY_STACK"] == mark
     assert all(env["PATH"] == os.environ["PATH"] for env in given.values())
+
+
+def test_chosen_settings_cover_every_listening_port_and_the_static_files() -> None:
+    config = Config()
+    config = replace(config, publisher=replace(config.publisher, static_dir="/page"))
+    chosen = chosen_settings(config, "publisher", secure=False)
+    ports = {name for name in chosen if name.endswith("PORT")}
+    assert ports == {
+        "DISTRIBUTARY_CONTROL_PORT",
+        "DISTRIBUTARY_GATEWAY_PORT",
+        "DISTRIBUTARY_PUBLISHER_PORT",
+        "DISTRIBUTARY_PUBLISHER_HTTP_PORT",
+        "DISTRIBUTARY_SOCKETIO_PORT",
+    }
+    assert chosen["DISTRIBUTARY_PUBLISHER_STATIC_DIR"] == "/page"

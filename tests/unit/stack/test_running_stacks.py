@@ -30,7 +30,7 @@ def run(folder: Path, name: str) -> Path:
     folder.mkdir(parents=True)
     control = ComponentState("control", Phase.READY, 1, addresses={"http": f"http://{name}"})
     stack_file.write(folder, StackState(name, os.getpid(), birth(os.getpid()), Phase.READY, [control]))
-    running_stacks.enter(name, folder)
+    running_stacks.register(name, folder)
     return folder
 
 
@@ -67,7 +67,7 @@ def test_notes_of_stacks_that_are_gone_are_cleared(tmp_path: Path) -> None:
     assert running_stacks.running() == []
     assert list(running_stacks.folder().iterdir()) == []
     run(tmp_path / "left", "left")
-    running_stacks.leave("left")
+    running_stacks.unregister("left")
     assert running_stacks.running() == []
 
 

@@ -140,7 +140,7 @@ def _avro(data: bytes) -> bool:
     """Read a schema, a zero byte after it, and the rest as a value by it."""
     text, _, value = data.partition(b"\0")
     try:
-        found = avro.read(json.loads(text))
+        found = avro.parse_schema(json.loads(text))
     except (ValueError, RecursionError):
         return False
     try:
@@ -192,7 +192,7 @@ def _json_schema(data: bytes) -> bool:
     text, _, value = data.partition(b"\0")
     try:
         document = json.loads(text)
-        json_schema.check(document)
+        json_schema.check_schema(document)
         read = json_reader(document)
     except (ValueError, RecursionError):
         return False

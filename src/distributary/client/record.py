@@ -1,4 +1,4 @@
-"""What goes through a client: a record that was read, and where one that was sent has come to."""
+"""What goes through a client: records that are sent, where they end up, and records that are read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from distributary.kafka.outgoing_record import OutgoingRecord
 from distributary.kafka.record_producer import Delivered
 
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
-"""A name may come several times in a sequence."""
+"""In a sequence a name may occur several times."""
 
 
 class Record(NamedTuple):
-    """One record as it was read. ``timestamp`` is in milliseconds since 1970, -1 where there is none."""
+    """A record that was read. ``timestamp`` is in milliseconds since 1970, -1 for none."""
 
     topic: str
     partition: int
@@ -28,16 +28,16 @@ class Record(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value as UTF-8 text, "" where there is none. Raises UnicodeDecodeError."""
+        """The value decoded as UTF-8, "" for none. Raises UnicodeDecodeError."""
         return (self.value or b"").decode()
 
     def header(self, name: str) -> bytes | None:
-        """The last header of that name."""
+        """The value of the last header of that name."""
         return next((value for one, value in reversed(self.headers) if one == name), None)
 
 
 class Sent(NamedTuple):
-    """Where an acknowledged record is. ``reason`` is not "" where it is a dead letter, and says why."""
+    """Where an acknowledged record is. ``reason`` is not "" if it is a dead letter, and says why."""
 
     topic: str
     partition: int
@@ -53,21 +53,21 @@ def outgoing_record(
     headers: Headers | None = None,
     timestamp: int | datetime | None = None,
 ) -> OutgoingRecord:
-    """Check and shape what a caller wants to send. Raises TypeError and ValueError as Python's own do."""
+    """Check and convert what a caller sends. Raises TypeError and ValueError as Python's own functions do."""
     if value is not None and not isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError(f"a value is bytes, not {type(value).__name__}; use send_string for text")
+        raise TypeError(f"a value must be bytes, not {type(value).__name__}; use send_string for strings")
     pairs: Iterable[tuple[str, Any]] = headers.items() if isinstance(headers, Mapping) else headers or ()
     at = timestamp
     if isinstance(at, datetime):
         at = round(at.timestamp() * 1000)
     if partition is not None and partition < 0:
-        raise ValueError(f"a partition is 0 or more, not {partition}")
+        raise ValueError(f"a partition must be 0 or more, not {partition}")
     return OutgoingRecord(
         topic,
         None if value is None else bytes(value),
         key.encode() if isinstance(key, str) else key,
         -1 if partition is None else partition,
-        tuple((name, held) for name, held in pairs),
+        tuple((name, content) for name, content in pairs),
         at or 0,
     )
 
@@ -78,7 +78,7 @@ def sent(delivered: Delivered) -> Sent:
 
 
 def record_of(message: Message) -> Record:
-    """A message of librdkafka's as a record."""
+    """Convert a message of librdkafka."""
     headers: Any = message.headers() or ()
     return Record(
         str(message.topic()),

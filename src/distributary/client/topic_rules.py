@@ -10,7 +10,7 @@ from distributary.client.configuration import Configuration
 from distributary.config.problems import Problems, nearest
 from distributary.errors import BadQuery
 from distributary.kafka.record_router import RecordRouter, TopicRules, compile_route
-from distributary.kafka.value_schema import Reader, any_value, make_reader
+from distributary.kafka.value_schema import Reader, any_value, create_reader
 from distributary.model import value_checks
 from distributary.model.filter import Test
 
@@ -42,7 +42,7 @@ def _rules(topic: str, spec: Any, folder: Path, problems: Problems) -> TopicRule
         try:
             if not isinstance(spec["Schema"], Mapping):
                 raise ValueError("expected an object with Type and Definition or File")
-            reader = make_reader(spec["Schema"], folder)
+            reader = create_reader(spec["Schema"], folder)
         except ValueError as error:
             problems.add(str(error), key=f"{key}.Schema")
     dead_letters = spec.get("DeadLetters", f"{topic}.dead-letters")

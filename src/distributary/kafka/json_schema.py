@@ -1,7 +1,7 @@
-"""JSON Schemas as validators that fetch nothing: all that a schema refers to is in it, or is a dialect's own.
+"""JSON Schemas as validators that fetch nothing: a schema may refer only to itself and to its dialect.
 
-Left to itself, the library opens whatever address a ``$ref`` names, files of this machine too, and repeats
-what it found there in its errors.
+By default the library opens any URL that a ``$ref`` names, local files too, and quotes what it found there
+in its errors.
 """
 
 from __future__ import annotations
@@ -16,79 +16,82 @@ from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
-_REASON = 300
-"""Characters of a reason: errors repeat the value, which may be long."""
+_MAX_REASON = 300
+"""Characters of a reason: errors quote the value, which may be long."""
 
 
 Dialect = type[Validator]
-"""The validators of one version of JSON Schema."""
+"""The validator class of one version of JSON Schema."""
 
 
 def dialect(document: Any, default: Dialect = Draft7Validator) -> Dialect:
-    """Give the dialect of a schema: ``default`` unless ``$schema`` names another that is known."""
+    """The dialect of a schema: ``default`` unless ``$schema`` names another known one."""
     found: Dialect = validator_for(document, default=default)
     return found
 
 
-def check(document: Any, default: Dialect = Draft7Validator) -> None:
-    """Raise ValueError unless a document is a schema of its dialect, and refers to nothing outside it."""
+def check_schema(document: Any, default: Dialect = Draft7Validator) -> None:
+    """Raise ValueError unless a document is a schema of its dialect that refers to nothing outside it."""
     if not isinstance(document, dict | bool):
-        raise ValueError("a JSON Schema is an object, true or false")
+        raise ValueError("a JSON Schema must be an object, true or false")
     if isinstance(document, dict) and not isinstance(document.get("$schema", ""), str):
-        raise ValueError("$schema is no text")
+        raise ValueError("$schema must be a string")
     try:
         kind = dialect(document, default)
         kind.check_schema(document)
         _check_references(document, kind)
     except SchemaError as error:
-        raise ValueError(f"{error.json_path}: {error.message}"[:_REASON]) from None
+        raise ValueError(f"{error.json_path}: {error.message}"[:_MAX_REASON]) from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except Unresolvable as error:
         raise ValueError(
-            f"the reference {str(error.ref)[:100]!r} leads nowhere in the schema; nothing else is looked up"
+            f"the reference {str(error.ref)[:100]!r} is not in the schema, "
+            "and references to other documents are not followed"
         ) from None
 
 
-def make_validator(document: Any, default: Dialect = Draft7Validator, *, formats: bool = False) -> Validator:
-    """Make the validator of a schema that passed `check`; ``formats``: it looks at ``format``, too."""
+def create_validator(
+    document: Any, default: Dialect = Draft7Validator, *, formats: bool = False
+) -> Validator:
+    """The validator of a schema that passed `check_schema`; with ``formats`` it checks ``format``, too."""
     kind: Any = dialect(document, default)
     checker = kind.FORMAT_CHECKER if formats else None
-    found: Validator = _mended(kind)(document, registry=REGISTRY, format_checker=checker)
+    found: Validator = _fixed(kind)(document, registry=REGISTRY, format_checker=checker)
     return found
 
 
 @lru_cache
-def _mended(kind: Any) -> Any:
-    """Give a dialect whose ``additionalItems`` does not raise where ``items`` is true or false."""
-    theirs = kind.VALIDATORS.get("additionalItems")
-    if theirs is None:
+def _fixed(kind: Any) -> Any:
+    """A dialect whose ``additionalItems`` does not raise if ``items`` is true or false."""
+    original = kind.VALIDATORS.get("additionalItems")
+    if original is None:
         return kind
 
     def additional_items(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        # It says something only of what comes after a list of schemas.
+        # It applies only to the items after a list of schemas.
         if isinstance(schema.get("items"), list):
-            yield from theirs(validator, value, instance, schema)
+            yield from original(validator, value, instance, schema)
 
     return extend(kind, {"additionalItems": additional_items})
 
 
-def reason(validator: Validator, value: Any) -> str:
-    """Say why a value does not fit; "" when it does."""
+def mismatch(validator: Validator, value: Any) -> str:
+    """Why a value does not match; "" if it does."""
     try:
         error = best_match(validator.iter_errors(value))
     except RecursionError:
         return "it is nested too deeply"
     except Unresolvable as problem:
-        return f"the schema's reference {problem.ref} leads nowhere"[:_REASON]
-    return f"{error.json_path}: {error.message}"[:_REASON] if error is not None else ""
+        return f"the schema's reference {problem.ref} is not in it"[:_MAX_REASON]
+    return f"{error.json_path}: {error.message}"[:_MAX_REASON] if error is not None else ""
 
 
 def _check_references(document: Any, kind: Dialect) -> None:
     if isinstance(document, bool):
         return
-    words = specification_with(str(kind.META_SCHEMA["$schema"]))
-    root = words.create_resource(document)
+    specification = specification_with(str(kind.META_SCHEMA["$schema"]))
+    root = specification.create_resource(document)
     waiting = [(root, REGISTRY.resolver_with_root(root))]
     while waiting:
         resource, resolver = waiting.pop()

@@ -1,4 +1,4 @@
-"""Schemas of values: JSON Schema or Avro. Each says why a value does not fit, or shows its fields."""
+"""Schemas of values: JSON Schema or Avro. Each returns a value's fields, or says why it does not match."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from distributary.kafka import schema_cost
 
 Fields = Mapping[str, msgspec.Raw]
 Reader = Callable[[bytes], Fields]
-"""Gives the fields of a value (none where it is no object), or raises `SchemaMismatch`."""
+"""Returns the fields of a value (none if it is not an object), or raises `SchemaMismatch`."""
 
 NO_FIELDS: Fields = {}
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _anything = msgspec.json.Decoder()
-_REASON = 300
+_MAX_REASON = 300
 
 FRAME = 5
-"""Bytes before a value that name its schema in a registry: a zero, and the schema's number."""
+"""Bytes before a value that name its schema in a registry: a zero, and the schema's id."""
 
 
 class SchemaMismatch(ValueError):
-    """A value does not fit its schema; the message is the reason."""
+    """A value does not match its schema; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaReader:
-    """The reader of a schema: ``kind`` JSON or AVRO, its ``text``, the ``skip`` bytes of a frame.
+    """The reader of a schema: ``kind`` is JSON or AVRO, ``skip`` the bytes of a frame before each value.
 
-    ``cost`` is that of the schema (`schema_cost`): None where values may take long.
+    ``cost`` is that of the schema (`schema_cost`): None if values may take long.
     """
 
     kind: str
@@ -45,17 +45,17 @@ class SchemaReader:
     read: Reader
 
     def __call__(self, value: bytes) -> Fields:
-        """Give the fields of a value, or raise `SchemaMismatch`; it may take as long as the value pleases."""
+        """Read a value's fields, or raise `SchemaMismatch`; how long that takes depends on the value."""
         return self.read(value)
 
     def is_cheap(self, value: bytes) -> bool:
-        """Say whether the value may be read without a deadline."""
+        """Whether the value may be read without a deadline."""
         return schema_cost.is_cheap(self.cost, value)
 
 
 def read_value(kind: str, text: str, skip: int, value: bytes) -> dict[str, bytes]:
-    """Read a value by what a `SchemaReader` says of its schema; for a process with a deadline."""
-    return {name: bytes(held) for name, held in _reader(kind, text, skip)(value).items()}
+    """Read a value by the fields of a `SchemaReader`; for a process with a deadline."""
+    return {name: bytes(raw) for name, raw in _reader(kind, text, skip)(value).items()}
 
 
 @functools.lru_cache(64)
@@ -64,21 +64,21 @@ def _reader(kind: str, text: str, skip: int) -> Reader:
 
 
 def any_value(value: bytes) -> Fields:
-    """The reader of a topic without a schema: everything fits."""
+    """The reader of a topic without a schema: everything matches."""
     try:
         return _object.decode(value)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return NO_FIELDS
 
 
-def make_reader(spec: Mapping[str, Any], folder: Path) -> Reader:
-    """Make a reader from ``{"Type": "JSON" or "AVRO", "Definition": …}``, or with a ``File`` in ``folder``.
+def create_reader(spec: Mapping[str, Any], folder: Path) -> Reader:
+    """Create a reader from ``{"Type": "JSON" or "AVRO", "Definition": …}``, or with a ``File`` in ``folder``.
 
-    Values may be ``Framed``: five bytes before them name their schema in a registry. Raises ValueError.
+    ``Framed`` values have five bytes before them that name their schema in a registry. Raises ValueError.
     """
     unknown = set(spec) - {"Type", "Definition", "File", "Framed"}
     if unknown:
-        raise ValueError(f"unknown: {', '.join(sorted(unknown))} (there are Type, Definition, File, Framed)")
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))} (expected Type, Definition, File, Framed)")
     if ("Definition" in spec) == ("File" in spec):
         raise ValueError("expected either a Definition or a File")
     definition = spec["Definition"] if "Definition" in spec else read_definition(folder / str(spec["File"]))
@@ -93,35 +93,35 @@ def make_reader(spec: Mapping[str, Any], folder: Path) -> Reader:
 
 
 def read_definition(path: Path) -> Any:
-    """Read a schema's file. Raises ValueError that names it."""
+    """Read a schema file. Raises ValueError that names it."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
 
 
 def json_reader(definition: Any, skip: int = 0) -> SchemaReader:
-    """Make the reader of a JSON Schema; ``skip`` bytes before each value are a frame. Raises ValueError."""
-    # It takes a while to import, and most producers do not use it.
+    """The reader of a JSON Schema; ``skip`` bytes before each value are a frame. Raises ValueError."""
+    # It is slow to import, and most producers do not use it.
     from jsonschema.validators import Draft202012Validator as Newest
 
     from distributary.kafka import json_schema
 
     try:
-        json_schema.check(definition, Newest)
+        json_schema.check_schema(definition, Newest)
     except ValueError as error:
-        raise ValueError(f"not a JSON Schema: {error}"[:_REASON]) from None
-    checker = json_schema.make_validator(definition, Newest, formats=True)
+        raise ValueError(f"not a JSON Schema: {error}"[:_MAX_REASON]) from None
+    validator = json_schema.create_validator(definition, Newest, formats=True)
 
     def read(value: bytes) -> Fields:
         value = _unframed(value, skip)
         try:
             found = _anything.decode(value)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise SchemaMismatch(f"not JSON: {error}"[:_REASON]) from None
-        if wrong := json_schema.reason(checker, found):
+            raise SchemaMismatch(f"not valid JSON: {error}"[:_MAX_REASON]) from None
+        if wrong := json_schema.mismatch(validator, found):
             raise SchemaMismatch(wrong)
         return _object.decode(value) if isinstance(found, dict) else NO_FIELDS
 
@@ -129,13 +129,13 @@ def json_reader(definition: Any, skip: int = 0) -> SchemaReader:
 
 
 def avro_reader(definition: Any, skip: int = 0) -> SchemaReader:
-    """Make the reader of an Avro schema; ``skip`` bytes before each value are a frame. Raises ValueError."""
+    """The reader of an Avro schema; ``skip`` bytes before each value are a frame. Raises ValueError."""
     from distributary.kafka import avro
 
     try:
-        known = avro.read(definition)
+        known = avro.parse_schema(definition)
     except ValueError as error:
-        raise ValueError(f"not an Avro schema: {error}"[:_REASON]) from None
+        raise ValueError(f"not an Avro schema: {error}"[:_MAX_REASON]) from None
 
     def read(value: bytes) -> Fields:
         try:
@@ -143,10 +143,10 @@ def avro_reader(definition: Any, skip: int = 0) -> SchemaReader:
         except SchemaMismatch:
             raise
         except ValueError as error:
-            raise SchemaMismatch(f"not Avro of this schema: {error}"[:_REASON]) from None
+            raise SchemaMismatch(f"not valid Avro for this schema: {error}"[:_MAX_REASON]) from None
         if not isinstance(found, dict):
             return NO_FIELDS
-        return {name: msgspec.Raw(msgspec.json.encode(held)) for name, held in found.items()}
+        return {name: msgspec.Raw(msgspec.json.encode(field)) for name, field in found.items()}
 
     return SchemaReader("AVRO", json.dumps(definition), skip, schema_cost.avro_cost(known), read)
 

@@ -1,5 +1,3 @@
-"""What was handled is remembered, through restarts, and not without end."""
-
 from __future__ import annotations
 
 import subprocess
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.clock import LIMIT
 
-from distributary.client.deduplication import Seen
+from distributary.client.deduplication import Deduplicator
 from distributary.client.record import Record
 from distributary.errors import KafkaClientError
 
@@ -20,10 +18,10 @@ def record(offset: int, name: bytes | None = None) -> Record:
     return Record("t", 0, offset, None, b"", () if name is None else (("id", name),))
 
 
-def test_a_record_is_handled_once_also_after_a_restart(tmp_path: Path) -> None:
+def test_record_is_handled_once_also_after_a_restart(tmp_path: Path) -> None:
     handled = []
     for _ in range(2):
-        with Seen(tmp_path / "seen") as seen:
+        with Deduplicator(tmp_path / "seen") as seen:
             for offset in (1, 2, 1):
                 with seen.once(record(offset)) as new:
                     if new:
@@ -31,8 +29,8 @@ def test_a_record_is_handled_once_also_after_a_restart(tmp_path: Path) -> None:
     assert handled == [1, 2]
 
 
-def test_what_failed_is_not_seen(tmp_path: Path) -> None:
-    with Seen(tmp_path / "seen") as seen:
+def test_failed_record_is_not_remembered(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen") as seen:
 
         def fail() -> None:
             with seen.once(record(1)):
@@ -43,48 +41,48 @@ def test_what_failed_is_not_seen(tmp_path: Path) -> None:
         assert record(1) not in seen
 
 
-def test_by_a_header_a_message_is_the_same_wherever_it_is(tmp_path: Path) -> None:
-    with Seen(tmp_path / "seen", by="id") as seen:
+def test_message_is_identified_by_its_header_wherever_it_is(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "seen", by="id") as seen:
         seen.add(record(1, b"a"))
         assert record(2, b"a") in seen
         assert record(1, b"b") not in seen
-        assert record(1) not in seen  # without the header it is known by its place
+        assert record(1) not in seen  # without the header its position identifies it
 
 
-def test_a_killed_process_leaves_what_it_noted(tmp_path: Path) -> None:
+def test_killed_process_leaves_what_it_remembered(tmp_path: Path) -> None:
     path = tmp_path / "seen"
     code = (
         "import os, sys\n"
         "from distributary.client.record import Record\n"
-        "from distributary.client.deduplication import Seen\n"
-        "seen = Seen(sys.argv[1])\n"
+        "from distributary.client.deduplication import Deduplicator\n"
+        "seen = Deduplicator(sys.argv[1])\n"
         "seen.add(Record('t', 0, 7, None, b''))\n"
         "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], timeout=60 * LIMIT)
     assert done.returncode == -9
-    with Seen(path) as seen:
+    with Deduplicator(path) as seen:
         assert record(7) in seen
         assert record(8) not in seen
 
 
-def test_a_file_that_cannot_be_is_named(tmp_path: Path) -> None:
+def test_unusable_file_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is no database, whatever it may be called " * 50)
     for path in (tmp_path, tmp_path / "text", tmp_path / "none" / "seen"):
-        with pytest.raises(KafkaClientError, match="cannot be kept"):
-            Seen(path)
+        with pytest.raises(KafkaClientError, match="cannot store"):
+            Deduplicator(path)
     with pytest.raises(ValueError, match="1 or more"):
-        Seen(tmp_path / "seen", keep=0)
+        Deduplicator(tmp_path / "seen", size=0)
 
 
 @given(st.lists(st.integers(0, 20), max_size=60), st.integers(1, 8))
-def test_the_last_ones_are_kept_and_no_more(offsets: list[int], keep: int) -> None:
-    with Seen(":memory:", keep=keep) as seen:
+def test_only_the_last_messages_are_remembered(offsets: list[int], size: int) -> None:
+    with Deduplicator(":memory:", size=size) as seen:
         order: list[int] = []
         for offset in offsets:
             seen.add(record(offset))
             if offset not in order:
-                order = [*order, offset][-keep:]
+                order = [*order, offset][-size:]
             assert len(seen) == len(order)
         for offset in range(21):
             assert (record(offset) in seen) == (offset in order)

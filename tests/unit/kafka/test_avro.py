@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from distributary.kafka import avro
-from distributary.kafka.avro import read
+from distributary.kafka.avro import parse_schema
 
 X = {"name": "x", "type": "int"}
 
@@ -31,17 +31,17 @@ X = {"name": "x", "type": "int"}
         [["int"]],
     ],
 )
-def test_what_is_no_schema_is_refused(schema: Any) -> None:
+def test_invalid_schema_is_refused(schema: Any) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        read(schema)
+        parse_schema(schema)
 
 
-def test_depth_has_an_end() -> None:
+def test_schema_that_is_nested_too_deeply_is_refused() -> None:
     schema: Any = "int"
     for _ in range(20_000):
         schema = {"type": "array", "items": schema}
     with pytest.raises(ValueError, match="deep"):
-        read(schema)
+        parse_schema(schema)
 
 
 EMPTY = {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}
@@ -67,22 +67,22 @@ EMPTY = {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}
 )
 def test_array_of_items_that_take_no_bytes_is_refused(items: Any, around: Callable[[Any], Any]) -> None:
     """Five bytes could be thirty million of them."""
-    schema = avro.read(around({"type": "array", "items": items})).schema
+    schema = avro.parse_schema(around({"type": "array", "items": items})).schema
     for data in (b"\x80\x80\x80\x20\x00", b"\x02\x80\x80\x80\x20\x00"):
         with pytest.raises(ValueError, match="take no bytes"):
             avro.decode(data, schema)
 
 
-def test_array_of_a_name_that_is_explained_before_is_looked_up() -> None:
+def test_array_of_a_type_that_is_defined_before_is_resolved() -> None:
     fields = [{"name": "one", "type": EMPTY}, {"name": "many", "type": {"type": "array", "items": "E"}}]
     with pytest.raises(ValueError, match="take no bytes"):
-        avro.decode(b"\x00", avro.read({"type": "record", "name": "R", "fields": fields}).schema)
+        avro.decode(b"\x00", avro.parse_schema({"type": "record", "name": "R", "fields": fields}).schema)
 
 
-def test_array_of_records_that_hold_themselves_is_read() -> None:
+def test_array_of_recursive_records_is_decoded() -> None:
     tree = {
         "type": "record",
         "name": "T",
         "fields": [{"name": "below", "type": {"type": "array", "items": "T"}}],
     }
-    assert avro.decode(b"\x02\x00\x00", avro.read(tree).schema) == {"below": [{"below": []}]}
+    assert avro.decode(b"\x02\x00\x00", avro.parse_schema(tree).schema) == {"below": [{"below": []}]}

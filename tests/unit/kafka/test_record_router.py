@@ -52,7 +52,9 @@ def router(folder: Path, text: str = FILE) -> RecordRouter:
         ("other", b"{", "other"),
     ],
 )
-def test_where_a_record_goes(tmp_path: Path, topic: str, value: bytes | None, target: str) -> None:
+def test_record_goes_where_its_topics_rules_say(
+    tmp_path: Path, topic: str, value: bytes | None, target: str
+) -> None:
     found = router(tmp_path).route(OutgoingRecord(topic, value, b"k", 1))
     assert found.topic == target
     assert bool(found.reason) == (target in ("bets.dead-letters", "failed"))
@@ -75,7 +77,7 @@ def test_where_a_record_goes(tmp_path: Path, topic: str, value: bytes | None, ta
         ),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_rules_are_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         router(tmp_path, text)
     assert said in str(caught.value)

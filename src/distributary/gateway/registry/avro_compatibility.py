@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from distributary.kafka.avro import NAMED, Avro
+from distributary.kafka.avro import NAMED, AvroSchema
 
 _PROMOTIONS = {
     "int": ("long", "float", "double"),
@@ -37,7 +37,7 @@ class TooManySteps(Exception):
 # --- compatibility ---
 
 
-def unreadable(reader: Avro, writer: Avro, max_steps: int = MAX_STEPS) -> list[str]:
+def unreadable(reader: AvroSchema, writer: AvroSchema, max_steps: int = MAX_STEPS) -> list[str]:
     """List why data of ``writer`` cannot always be read with ``reader``; empty if it can.
 
     Raises TooManySteps if ``max_steps`` is below the default and is not enough.
@@ -48,7 +48,7 @@ def unreadable(reader: Avro, writer: Avro, max_steps: int = MAX_STEPS) -> list[s
         return ["/: the schemas are too large or nested too deeply to be compared"]
 
 
-def check_namespaces(schema: Avro) -> None:
+def check_namespaces(schema: AvroSchema) -> None:
     """Raise ValueError for a namespace that other readers do not accept.
 
     Only new schemas are checked: old ones that another registry accepted must stay readable.

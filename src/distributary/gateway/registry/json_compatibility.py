@@ -15,7 +15,7 @@ from referencing.exceptions import Unresolvable
 
 from distributary.gateway.registry.avro_compatibility import TooManySteps
 from distributary.kafka import json_schema
-from distributary.kafka.json_schema import dialect, make_validator
+from distributary.kafka.json_schema import create_validator, dialect
 
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
@@ -45,13 +45,13 @@ MAX_STEPS = 20_000
 
 def read(document: Any) -> Any:
     """Check a schema by its dialect (``$schema``, draft 7 by default); raises ValueError."""
-    json_schema.check(document)
+    json_schema.check_schema(document)
     return document
 
 
 def invalid(schema: Any, value: Any) -> str:
     """Return why a value does not match a schema; "" if it does."""
-    return json_schema.reason(make_validator(schema), value)
+    return json_schema.mismatch(create_validator(schema), value)
 
 
 def uncovered(reader: Any, writer: Any, max_steps: int = MAX_STEPS) -> list[str]:
@@ -131,7 +131,7 @@ class _Comparison:
     def _check_values(self, reader: Any, writer: Any, path: str) -> list[str]:
         """Check a writer that lists its values: the reader must accept each of them."""
         values = [writer["const"]] if "const" in writer else writer["enum"]
-        validator = make_validator(self._reader)
+        validator = create_validator(self._reader)
         try:
             rejected = [value for value in values if next(validator.descend(value, reader), None) is not None]
         except Unresolvable as error:

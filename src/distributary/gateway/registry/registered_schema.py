@@ -58,7 +58,7 @@ class Schema:
         """What checking a value by it, or comparing it, may cost (`schema_cost`); None: it may be slow."""
         return _cost(self.kind, self.text)
 
-    def avro(self) -> avro.Avro:
+    def avro(self) -> avro.AvroSchema:
         """Return it as a parsed Avro schema (cached)."""
         return _avro(self.text)
 
@@ -151,8 +151,8 @@ def _references(foreign: str) -> tuple[tuple[str, int], ...]:
 
 
 @functools.lru_cache(1024)
-def _avro(text: str) -> avro.Avro:
-    return avro.read(_load(text))
+def _avro(text: str) -> avro.AvroSchema:
+    return avro.parse_schema(_load(text))
 
 
 @functools.lru_cache(1024)

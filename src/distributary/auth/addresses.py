@@ -1,4 +1,4 @@
-"""An open stack listens on this machine only, and to no page of any site."""
+"""Network addresses: where a server may listen without authorization, and how clients are counted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from distributary.errors import ConfigError
 
 
 def check_exposure(config: Config) -> None:
-    """Raise ConfigError when a stack without permission would be open to others.
+    """Raise ConfigError if a stack without authorization would be open to others.
 
-    These are who reaches an address of the network, and the pages of every site that somebody here looks at.
+    Others are machines that reach an address of the network, and the pages of every site that a user of this
+    machine visits.
     """
     if config.auth.on:
         return
@@ -26,14 +27,14 @@ def check_exposure(config: Config) -> None:
     exposed = [f'{name}.host = "{it.host}"' for name, it in listening.items() if not is_loopback(it.host)]
     if exposed:
         raise ConfigError(
-            f"{' and '.join(exposed)}: everybody who reaches this address could read and change all views",
+            f"{' and '.join(exposed)}: anyone who can reach this address could read and change all views",
             hint="Set auth.hmac_secret, auth.public_keys, auth.jwks_url or auth.keys, "
             'or listen on "127.0.0.1"',
         )
     public = [f'{name}.origins has "*"' for name, it in listening.items() if "*" in it.origins]
     if public:
         raise ConfigError(
-            f"{' and '.join(public)}: the pages of every site could read all views",
+            f"{' and '.join(public)}: pages of any site could read all views",
             hint="Name the origins of your pages, or set auth.hmac_secret, auth.public_keys, "
             "auth.jwks_url or auth.keys",
         )
@@ -46,7 +47,7 @@ _IPV6_PREFIX = 64
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches what listens on an address; a name may mean any but localhost."""
+    """True if only this machine can reach an address; of names, only localhost is known to be local."""
     if host == "localhost":
         return True
     try:
@@ -57,7 +58,7 @@ def is_loopback(host: str) -> bool:
 
 
 def client_name(peer: str, *, exempt_loopback: bool = True) -> str:
-    """Name what is counted of an address; "" when nothing is: this machine's own are not counted."""
+    """Return the name under which the client at an address is counted; "" for this machine, which is not."""
     address = parse_address(peer)
     if address is None:
         return peer
@@ -69,7 +70,7 @@ def client_name(peer: str, *, exempt_loopback: bool = True) -> str:
 
 
 def parse_address(text: str) -> Address | None:
-    """Read an address; some proxies write a port after it. One of IPv4 may be written as one of IPv6."""
+    """Parse an address, with or without a port; an IPv4-mapped IPv6 address is returned as IPv4."""
     bare = text[1:].partition("]")[0] if text.startswith("[") else text
     if bare.count(":") == 1:
         bare = bare.partition(":")[0]

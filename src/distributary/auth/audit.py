@@ -1,7 +1,7 @@
-"""The audit log: who tried to change or to see what, from where, and what came of it. JSON lines.
+"""The audit log: who tried to change or to read what, from where, and with which result. JSON lines.
 
-Written are definitions, revocations, administrative calls, and every refusal. A line never has a secret in
-it: no token, no key, no body of a request. Several processes append to one file, each line in one write.
+It has definitions, revocations, administrative calls, and every refusal. A line never contains a secret: no
+token, no key, no body of a request. Several processes append to one file, each line in one write.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ log = logging.getLogger(__name__)
 
 FILE = "audit.log"
 MAX_BYTES = 64 << 20
-"""Of one file; the one before it is kept as ``audit.log.1``."""
+"""Maximum size of the file; then it is renamed to ``audit.log.1``, in place of an older one."""
 MAX_TEXT = 200
-"""Characters of a name that a stranger chose."""
+"""Characters of a name that was chosen by a client."""
 BURST, WINDOW = 20, 1.0
-"""Refusals of one user at one address that are written in so many seconds; the rest is counted."""
+"""So many refusals of one user at one address are written in a window (s); the others are counted."""
 _MAX_SOURCES = 10_000
 
 _CREDENTIAL = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]*|\b(?:dk|ds)_[\w-]{20,}")
-"""A token or key, where somebody wrote one in the place of a name."""
+"""A token or key that a client sent in place of a name."""
 
 Result = Literal["ok", "refused", "failed"]
 
 
-class Audit:
-    """The log of one part. Writing never fails a request: a full disk is said in the part's own log."""
+class AuditLog:
+    """The log of one component. Writing never fails a request: its errors are in the component's log."""
 
     def __init__(
         self,
@@ -58,22 +58,22 @@ class Audit:
         self._refusals: dict[tuple[str, str], tuple[float, int]] = {}
 
     @classmethod
-    def of(cls, part: str, config: Config) -> Audit:
-        """Make the one that the configuration wants."""
+    def of(cls, part: str, config: Config) -> AuditLog:
+        """Create the one of the configuration."""
         name = config.auth.audit_log
         if name == "-":
             return cls(part, None)
         folder = config.path.parent if config.path else Path()
         return cls(part, folder / Path(name).expanduser() if name else config.data_dir / FILE)
 
-    def note(
+    def write(
         self, action: str, result: Result, *, user: str, address: str, target: str = "", reason: str = ""
     ) -> None:
-        """Write one line; a flood of refusals is cut to `BURST` in a `WINDOW`, and the rest counted."""
+        """Write one line; of many refusals only `BURST` per `WINDOW` are written, and the others counted."""
         suppressed = 0
         if result == "refused":
-            passes, suppressed = self._passes(user, address)
-            if not passes:
+            allowed, suppressed = self._rate_limit(user, address)
+            if not allowed:
                 return
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds"),
@@ -86,10 +86,10 @@ class Audit:
         }
         line |= {"reason": reason[:MAX_TEXT]} if reason else {}
         line |= {"suppressed": suppressed} if suppressed else {}
-        self._write(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+        self._append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
 
-    def _passes(self, user: str, address: str) -> tuple[bool, int]:
-        """Say whether a refusal is written, and how many were not since the last one that was."""
+    def _rate_limit(self, user: str, address: str) -> tuple[bool, int]:
+        """Return whether a refusal is to be written, and how many were suppressed since the last one."""
         now, source = self._clock(), (user, address)
         began, count = self._refusals.get(source, (now, 0))
         suppressed = 0
@@ -100,25 +100,25 @@ class Audit:
         self._refusals[source] = (began, count + 1)
         return count < BURST, suppressed
 
-    def _write(self, line: bytes) -> None:
+    def _append(self, line: bytes) -> None:
         if self._path is None:
             sys.stderr.buffer.write(line)
             sys.stderr.buffer.flush()
             return
         try:
-            # Opened anew each time: another process may have set the file aside. There are few lines.
+            # Opened for each line: another process may have rotated the file. There are few lines.
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 os.write(file, line)
                 if os.fstat(file).st_size > MAX_BYTES:
-                    self._set_aside(file)
+                    self._rotate(file)
             finally:
                 os.close(file)
         except OSError as error:
-            log.error("the audit log %s cannot be written: %s", self._path, error.strerror or error)
+            log.error("cannot write the audit log %s: %s", self._path, error.strerror or error)
 
-    def _set_aside(self, file: int) -> None:
-        """Begin a new file; of several processes that find it full one does so."""
+    def _rotate(self, file: int) -> None:
+        """Start a new file; only one of several processes that find it full does so."""
         assert self._path is not None
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""From what a caller shows to what it may do: the one thing that servers ask."""
+"""From the credentials of a caller to its grant: what servers check callers with."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from distributary.config import Config
 from distributary.errors import ConfigError, CredentialsMissing, TokenRefused
 
 _OF_KEYS = ("algorithm", "unknown-key", "signature")
-"""Reasons that other keys may change."""
+"""Reasons for a refusal that other keys may change."""
 
-REMEMBERED = 1.0
-"""Seconds for which a verified token is not verified again; a withdrawn key counts that much longer."""
-MAX_REMEMBERED = 1_000
+CACHE_SECONDS = 1.0
+"""For which a verified token is not verified again; a withdrawn key is accepted that much longer."""
+MAX_CACHED = 1_000
 
 
 class Authenticator:
     """Checks tokens and API keys by the settings of ``[auth]``.
 
-    Where nothing is set there (``on`` is false) everybody is `OPEN`. Whoever shows the stack's own token is
-    `STACK` either way. All calls raise errors of the branch AccessError, or StoreUnavailable; nobody is let
-    in because something could not be asked.
+    If nothing is set there (``on`` is false), every caller is `OPEN`. A caller with the stack's own token is
+    `STACK` in any case. All methods raise AccessError or StoreUnavailable; no caller is accepted because a
+    check could not be made.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Authenticator:
     ) -> None:
         """Read the keys; raises ConfigError for those that cannot be used.
 
-        ``revoked`` is ``ReaderStore.revoked``; ``keys`` takes the place of those at ``auth.jwks_url``.
+        ``revoked`` is ``ReaderStore.revoked``; ``keys`` replace those at ``auth.jwks_url``.
         """
         auth = config.auth
         self.on = auth.on
@@ -61,27 +61,25 @@ class Authenticator:
         self._verified: OrderedDict[str, tuple[float, Grant]] = OrderedDict()  # by token: when
 
     async def by_token(self, token: str | None, *, channel: str = "") -> Grant:
-        """Say what a token allows; None or "" is no token. One that names a channel is for that alone."""
-        if token and self._stack.is_it(token):
+        """Return what a token allows; None or "" is no token. Some are valid for one channel only."""
+        if token and self._stack.matches(token):
             return STACK
         if not self.on:
             return OPEN
         if not token:
             raise _missing()
-        grant = self._remembered(token)
+        grant = self._find_cached(token)
         if grant is None:
             claims = await self._verify(token)
             grant = of_token(claims, claim=self._auth.claim, default_views=self._auth.default_views)
-            self._remember(token, grant)
+            self._cache(token, grant)
         await self._check_revoked(grant)
         if grant.channel and grant.channel != channel:
-            raise refuse(
-                "claims", "the token is for one channel, and not for this", "get one without channel"
-            )
+            raise refuse("claims", "the token is for one channel only", "get a token without channel")
         return grant
 
     async def by_key(self, key: str) -> Grant:
-        """Say what an API key allows."""
+        """Return what an API key allows."""
         if not self.on:
             return OPEN
         grant = self._api_keys.find(key)
@@ -114,47 +112,47 @@ class Authenticator:
                 return await (self.by_key if is_key(password) else self.by_token)(password)
         if not self.on:
             return OPEN
-        raise refuse("malformed", "Authorization has another scheme", "write Bearer TOKEN or ApiKey KEY")
+        raise refuse("malformed", "Authorization has an unknown scheme", "send Bearer TOKEN or ApiKey KEY")
 
     def seconds_left(self, grant: Grant) -> int:
-        """Say in how many seconds a grant ends, at least 1; 0 when it has no end."""
+        """Return in how many seconds a grant expires, at least 1; 0 if it never does."""
         if grant.expires_at is None:
             return 0
         return max(1, math.ceil(grant.expires_at / 1000 - self._clock()))
 
     def find_expired(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
-        """Say which of these grants are beyond their time and its grace; asks nobody."""
+        """Return which of these grants have expired, the leeway included; needs no store."""
         now = int(self._clock() * 1000)
         return [(grant, _expired()) for grant in grants if grant.is_expired(now, self._rules.leeway)]
 
     async def find_ended(self, grants: Iterable[Grant]) -> list[tuple[Grant, TokenRefused]]:
-        """Say which of these grants no longer count, and why; for connections that stay open."""
-        held = list(grants) if self.on else []
-        over = self.find_expired(held)
-        over += [(grant, unknown_key()) for grant in held if not self._api_keys.is_current(grant)]
-        names = {name for grant in held if grant.revocable for name in names_of(grant)}
-        moments = await self._revocations.read(sorted(names)) if names else {}
-        return over + [(grant, _revoked()) for grant in held if is_revoked(grant, moments)]
+        """Return which of these grants are no longer valid, and why; for connections that stay open."""
+        checked = list(grants) if self.on else []
+        ended = self.find_expired(checked)
+        ended += [(grant, unknown_key()) for grant in checked if not self._api_keys.is_current(grant)]
+        names = {name for grant in checked if grant.revocable for name in names_of(grant)}
+        times = await self._revocations.read(sorted(names)) if names else {}
+        return ended + [(grant, _revoked()) for grant in checked if is_revoked(grant, times)]
 
     async def _check_revoked(self, grant: Grant) -> None:
         if is_revoked(grant, {name: await self._revocations.revoked_at(name) for name in names_of(grant)}):
             raise _revoked()
 
-    def _remembered(self, token: str) -> Grant | None:
-        """Give what a token was found to allow a moment ago, unless its time is over since."""
+    def _find_cached(self, token: str) -> Grant | None:
+        """Return what a token was found to allow shortly before, unless it has expired since."""
         found = self._verified.get(token)
         if found is None:
             return None
         since, grant = found
         now = self._clock()
-        if not 0 <= now - since < REMEMBERED or grant.is_expired(int(now * 1000), self._rules.leeway):
+        if not 0 <= now - since < CACHE_SECONDS or grant.is_expired(int(now * 1000), self._rules.leeway):
             del self._verified[token]
             return None
         return grant
 
-    def _remember(self, token: str, grant: Grant) -> None:
+    def _cache(self, token: str, grant: Grant) -> None:
         self._verified[token] = (self._clock(), grant)
-        while len(self._verified) > MAX_REMEMBERED:
+        while len(self._verified) > MAX_CACHED:
             self._verified.popitem(last=False)
 
     async def _verify(self, token: str) -> dict[str, Any]:
@@ -168,13 +166,13 @@ class Authenticator:
         try:
             return verify(token, keys, self._rules, self._clock())
         except TokenRefused as error:
-            if error.reason not in _OF_KEYS or _named(header, keys) or not await self._set.newer():
+            if error.reason not in _OF_KEYS or _has_key(keys, header) or not await self._set.refresh():
                 raise
         return verify(token, await self._set.keys(), self._rules, self._clock())
 
 
 def own_keys(config: Config) -> tuple[VerifyingKey, ...]:
-    """Read the keys that need no fetching; raises ConfigError with the file that cannot be used."""
+    """Read the keys that are in the configuration; raises ConfigError with the file that cannot be used."""
     auth = config.auth
     folder = config.path.parent if config.path else Path()
     keys = [of_secret(secret) for secret in (auth.hmac_secret, *auth.previous_hmac_secrets) if secret]
@@ -192,22 +190,24 @@ def own_keys(config: Config) -> tuple[VerifyingKey, ...]:
     return tuple(keys)
 
 
-def _named(header: Header, keys: Iterable[VerifyingKey]) -> bool:
-    """Say whether the set has the very key that a token names: then fetching again finds no other."""
+def _has_key(keys: Iterable[VerifyingKey], header: Header) -> bool:
+    """True if a key set has the key that a token names: then fetching it again is of no use."""
     return header.kid is not None and any(key.kid == header.kid for key in keys)
 
 
 def _password(value: str) -> str:
-    """Read the password of a ``Basic`` header; the user in it says nothing."""
+    """Read the password of a ``Basic`` header; the user in it is ignored."""
     try:
         return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
     except (ValueError, UnicodeDecodeError):
-        raise refuse("malformed", "Authorization is not Basic with a user and password") from None
+        raise refuse(
+            "malformed", "Authorization is not valid: Basic must have a user and a password"
+        ) from None
 
 
 def _missing() -> CredentialsMissing:
     return CredentialsMissing(
-        "a token or an API key is needed",
+        "a token or an API key is required",
         hint="send Authorization: Bearer TOKEN, or X-API-Key: KEY; for commands, set DISTRIBUTARY_TOKEN",
     )
 
@@ -217,4 +217,4 @@ def _revoked() -> TokenRefused:
 
 
 def _expired() -> TokenRefused:
-    return refuse("expired", "the token's time is over", "get a new token")
+    return refuse("expired", "the token has expired", "get a new token")

@@ -1,4 +1,4 @@
-"""The reading of claims: from what a token or the settings of an API key say to a `Grant`. Pure."""
+"""From the claims of a token, or the settings of an API key, to a `Grant`. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from distributary.auth.grant import OF_KEYS, Grant, Limits, Operator
+from distributary.auth.grant import API_KEY_PREFIX, Grant, Limits, Operator
 from distributary.auth.jwt_checks import refuse
 from distributary.errors import BadQuery, TokenRefused
 from distributary.model.field_mask import Fields, parse_fields
@@ -21,7 +21,7 @@ MAX_ID = 256
 _VIEWS = re.compile(r"[a-z0-9_*-]{1,63}")
 _TOPICS = re.compile(r"[A-Za-z0-9._*-]{1,249}")
 _ANY = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
-"""Names of groups and subjects are texts."""
+"""Names of groups and subjects are any printable strings."""
 
 PATTERNS: Mapping[str, re.Pattern[str]] = {
     "views": _VIEWS,
@@ -33,38 +33,38 @@ PATTERNS: Mapping[str, re.Pattern[str]] = {
     "subjects": _ANY,
     "register": _ANY,
 }
-"""The claims that are lists of names, with what such a name may have in it."""
+"""The claims that are lists of names, and what such a name may look like."""
 
 CLAIMS = (*PATTERNS, "rows", "columns", "limits", "operator")
-"""The names that are ours, in a token and under ``[auth.keys]``."""
+"""The claims that are specific to Distributary, in a token and under ``[auth.keys]``."""
 
 
 def of_token(claims: Mapping[str, Any], *, claim: str = "", default_views: str = "none") -> Grant:
-    """Read the claims of a verified token; raises TokenRefused when any of it cannot be read.
+    """Parse the claims of a verified token; raises TokenRefused if any of them is invalid.
 
     ``claim`` and ``default_views`` are the settings of these names.
     """
     user = claims.get("sub")
     if not isinstance(user, str) or not user or len(user) > MAX_USER or not user.isprintable():
-        raise _unclear("sub", f"a text of 1 to {MAX_USER} characters that names the user")
-    if user.startswith(OF_KEYS):
-        raise _unclear("sub", f"the name of a user; {OF_KEYS} begins those of API keys")
-    ours = claims.get(claim, {}) if claim else claims
-    if not isinstance(ours, dict):
-        raise _unclear(claim, "an object")
+        raise _invalid("sub", f"a string of 1 to {MAX_USER} characters: the name of the user")
+    if user.startswith(API_KEY_PREFIX):
+        raise _invalid("sub", f"the name of a user; {API_KEY_PREFIX} is the prefix of API keys")
+    own = claims.get(claim, {}) if claim else claims
+    if not isinstance(own, dict):
+        raise _invalid(claim, "an object")
     channel, id = claims.get("channel", ""), claims.get("jti", "")
     if not isinstance(channel, str):
-        raise _unclear("channel", "the name of the one channel that the token is for")
+        raise _invalid("channel", "the name of the one channel that the token is for")
     if not isinstance(id, str) or len(id) > MAX_ID:
-        raise _unclear("jti", f"a text of at most {MAX_ID} characters")
-    grant = of_claims(user, ours, default_views=default_views)
+        raise _invalid("jti", f"a string of at most {MAX_ID} characters")
+    grant = of_claims(user, own, default_views=default_views)
     return replace(
         grant, expires_at=_ms(claims.get("exp")), issued_at=_ms(claims.get("iat")), channel=channel, id=id
     )
 
 
 def of_claims(user: str, claims: Mapping[str, Any], *, default_views: str = "none") -> Grant:
-    """Read what is allowed (`CLAIMS`); raises TokenRefused (claims, rows)."""
+    """Parse what is allowed (`CLAIMS`); raises TokenRefused (claims, rows)."""
     named: dict[str, Any] = {name: _patterns(claims.get(name), name) for name in PATTERNS}
     if claims.get("views") is None and default_views == "all":
         named["views"] = ("*",)
@@ -79,20 +79,20 @@ def of_claims(user: str, claims: Mapping[str, Any], *, default_views: str = "non
 
 
 def _rows(value: Any, views: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Read the filters; one that is empty, cannot be read or fits no view would be an open door."""
+    """Parse the row filters; to ignore one that is empty, invalid or for no view would be unsafe."""
     by_view = {"*": value} if isinstance(value, str) else _by_view(value, "rows", "filters", views)
     for pattern, where in by_view.items():
         if not isinstance(where, str) or not where.strip():
-            raise refuse("rows", f'the filter of rows for "{pattern}" is empty or no text')
+            raise refuse("rows", f'the row filter for "{pattern}" must be a string that is not empty')
         try:
             Query.parse("rows", where)
         except BadQuery as error:
-            raise refuse("rows", f'the filter of rows for "{pattern}" cannot be read', error.hint) from None
+            raise refuse("rows", f'the row filter for "{pattern}" is invalid', error.hint) from None
     return tuple(sorted(by_view.items()))
 
 
 def _columns(value: Any, views: Sequence[str]) -> tuple[tuple[str, Fields], ...]:
-    """Read the only fields of views that are shown."""
+    """Parse which fields of views are visible."""
     whole = isinstance(value, list | str)
     by_view = {"*": value} if whole else _by_view(value, "columns", "lists of fields", views)
     return tuple((pattern, _fields(pattern, one)) for pattern, one in sorted(by_view.items()))
@@ -101,32 +101,32 @@ def _columns(value: Any, views: Sequence[str]) -> tuple[tuple[str, Fields], ...]
 def _fields(pattern: str, value: Any) -> Fields:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
-        raise _unclear("columns", f'a list of fields for "{pattern}", such as ["price", "score.home"]')
+        raise _invalid("columns", f'a list of fields for "{pattern}", such as ["price", "score.home"]')
     try:
         return parse_fields(",".join(names))
     except BadQuery as error:
-        raise refuse("claims", f'the columns of "{pattern}" cannot be read', error.message) from None
+        raise refuse("claims", f'the columns of "{pattern}" are invalid', error.message) from None
 
 
 def _by_view(value: Any, name: str, what: str, views: Sequence[str]) -> dict[str, Any]:
-    """Read an object by view; ``true`` stands for all of a view, and is left out.
+    """Parse an object by view; ``true`` means all of a view, and is left out of the result.
 
-    A view that was forgotten would be open, so every one that is allowed must be named.
+    A view that was forgotten would be unrestricted, so every allowed view must be named.
     """
     if value is None:
         return {}
     if not isinstance(value, dict) or len(value) > MAX_NAMES or not all(map(_VIEWS.fullmatch, value)):
-        raise _unclear(name, f"an object of {what} by view, whose names may be patterns such as odds-*")
+        raise _invalid(name, f"an object of {what} by view, or by pattern such as odds-*")
     reason = "rows" if name == "rows" else "claims"
     for pattern in value:
         if not any(fnmatchcase(view, pattern) or fnmatchcase(pattern, view) for view in views):
-            raise refuse(reason, f'{name} are given for "{pattern}", but that view is not allowed')
+            raise refuse(reason, f'{name} has "{pattern}", but that view is not allowed')
     for view in views:
         if not any(fnmatchcase(view, pattern) for pattern in value):
             raise refuse(
                 reason,
-                f'{name} are not given for the view "{view}", but for others',
-                f'name it in {name}; "{view}": true allows all of it',
+                f'{name} lacks the view "{view}"',
+                f'add it to {name}; "{view}": true allows all of it',
             )
     return {pattern: one for pattern, one in value.items() if one is not True}
 
@@ -136,11 +136,11 @@ def _patterns(value: Any, name: str) -> tuple[str, ...]:
         return ()
     found = ["*"] if value is True else [value] if isinstance(value, str) else value
     if not isinstance(found, list) or len(found) > MAX_NAMES:
-        raise _unclear(name, f"a list of at most {MAX_NAMES} names or patterns")
+        raise _invalid(name, f"a list of at most {MAX_NAMES} names or patterns")
     for one in found:
         if not isinstance(one, str) or not PATTERNS[name].fullmatch(one):
-            raise _unclear(name, "names, or patterns such as odds-*")
-    # Only * stands for something; a bracket or question mark in a name is itself.
+            raise _invalid(name, "names, or patterns such as odds-*")
+    # Only * is a wildcard; a bracket or question mark in a name is literal.
     return tuple("".join(f"[{char}]" if char in "?[" else char for char in one) for one in found)
 
 
@@ -153,7 +153,7 @@ def _limits(value: Any) -> Limits:
         for name, number in value.items()
     )
     if not good:
-        raise _unclear("limits", f"an object of whole numbers for {', '.join(names)}")
+        raise _invalid("limits", f"an object of whole numbers for {', '.join(names)}")
     return Limits(**value)
 
 
@@ -162,7 +162,7 @@ def _operator(value: Any) -> Operator:
     if value is None or value is False:
         return Operator.NONE
     if not isinstance(value, str) or value not in levels:
-        raise _unclear("operator", f"one of {', '.join(levels)}")
+        raise _invalid("operator", f"one of {', '.join(levels)}")
     return levels[value]
 
 
@@ -170,5 +170,5 @@ def _ms(seconds: Any) -> int | None:
     return None if seconds is None else int(seconds * 1000)
 
 
-def _unclear(name: str, wanted: str) -> TokenRefused:
-    return refuse("claims", f'"{name}" cannot be read', f"it must be {wanted}")
+def _invalid(name: str, expected: str) -> TokenRefused:
+    return refuse("claims", f'"{name}" is invalid', f"it must be {expected}")

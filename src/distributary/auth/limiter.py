@@ -1,6 +1,6 @@
-"""What users may have and do, by the configuration and by their tokens: the one thing that servers ask.
+"""The limits of users, from the configuration and from their tokens: what servers check requests against.
 
-Callers without a user (programs of an open stack) and the stack's own token are not counted.
+Callers without a user (programs of an open stack) and the stack's own token are not limited.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from distributary.auth import reservations
 from distributary.auth.addresses import client_name
 from distributary.auth.grant import STACK, Grant
 from distributary.auth.metering import REQUEST, metered
-from distributary.auth.rate_budgets import PATIENCE, RateBudgets
+from distributary.auth.rate_budgets import MAX_WAIT, RateBudgets
 from distributary.auth.rate_budgets import Store as Budgets
 from distributary.auth.reservations import Reservation, Reservations
 from distributary.config import Config
@@ -24,30 +24,30 @@ _ADDRESS, _ALL = "\x1faddress:", "\x1fall"
 
 
 class Store(reservations.Store, Budgets, Protocol):
-    """What is asked of the store."""
+    """What is needed of the store."""
 
 
 class Limiter:
-    """For one process; its `usage` must be running."""
+    """The limits that one process applies; its `reservations` must be running."""
 
-    def __init__(self, config: Config, store: Store, *, patience: float = PATIENCE) -> None:
+    def __init__(self, config: Config, store: Store, *, max_wait: float = MAX_WAIT) -> None:
         self._limits = config.limits
         self._on = config.auth.on
         self.reservations = Reservations(store)
-        self._requests = RateBudgets(store, "requests", "requests", patience=patience)
-        self._bytes = RateBudgets(store, "bytes", "bytes", patience=patience)
-        said = "milliseconds of processor time"
-        self._cpu = RateBudgets(store, "cpu", said, patience=patience)
-        self._address_requests = RateBudgets(store, "requests", "requests of one address", patience=patience)
-        self._address_bytes = RateBudgets(store, "bytes", "bytes of one address", patience=patience)
-        self._all_requests = RateBudgets(store, "requests", "requests of all", patience=patience)
-        self._all_bytes = RateBudgets(store, "bytes", "bytes of all", patience=patience)
+        self._requests = RateBudgets(store, "requests", "requests", max_wait=max_wait)
+        self._bytes = RateBudgets(store, "bytes", "bytes", max_wait=max_wait)
+        self._cpu = RateBudgets(store, "cpu", "milliseconds of processor time", max_wait=max_wait)
+        self._address_requests = RateBudgets(store, "requests", "requests of one address", max_wait=max_wait)
+        self._address_bytes = RateBudgets(store, "bytes", "bytes of one address", max_wait=max_wait)
+        self._all_requests = RateBudgets(store, "requests", "requests of all", max_wait=max_wait)
+        self._all_bytes = RateBudgets(store, "bytes", "bytes of all", max_wait=max_wait)
 
     async def count_arrival(self, address: str, size: int = 0) -> None:
-        """Count a request and its bytes for its address and for all, whoever it is from.
+        """Count a request and its bytes for its address and for all callers.
 
-        Before its token is looked at, so wrong ones count too. Raises TooManyRequests. A store that does not
-        answer refuses nobody here: no token counts then, and what needs none goes on.
+        This is done before the token is checked, so invalid ones count too. Raises TooManyRequests. If the
+        store does not respond, nothing is refused here: no token can be accepted then, and requests that
+        need none are served.
         """
         if not self._on:
             return
@@ -62,36 +62,36 @@ class Limiter:
                 await self._all_bytes.spend(_ALL, size, limits.bytes)
 
     async def count_request(self, grant: Grant, size: int = 0) -> None:
-        """Count a request, and the bytes that come with it; raises TooManyRequests or StoreUnavailable.
+        """Count a request and its bytes for its user; raises TooManyRequests or StoreUnavailable.
 
-        It waits for a moment where its user has done too much.
+        It waits for a short time if the user is over its budget.
         """
-        if not _counted(grant):
+        if not _is_limited(grant):
             return
         own = grant.limits.requests
-        most = self._limits.requests_per_user if own is None else own
+        limit = self._limits.requests_per_user if own is None else own
         await self._cpu.spend(grant.user, REQUEST * 1000, self._cpu_rate(grant))
-        await self._requests.spend(grant.user, 1, most)
+        await self._requests.spend(grant.user, 1, limit)
         if size:
             await self._bytes.spend(grant.user, size, self._limits.bytes_per_user)
 
     def charge(self, grant: Grant, seconds: float) -> None:
-        """Count processor time that was taken for a user, whose next request waits for it."""
-        if _counted(grant):
+        """Charge a user for processor time that was used; its next request waits until it is paid for."""
+        if _is_limited(grant):
             self._cpu.charge(grant.user, seconds * 1000, self._cpu_rate(grant))
 
     def metered(self, grant: Grant) -> AbstractContextManager[None]:
-        """Charge to a user what turns out in a block to cost something."""
-        if not _counted(grant):
+        """Charge a user for everything that is charged in a block."""
+        if not _is_limited(grant):
             return nullcontext()
         return metered(lambda seconds: self.charge(grant, seconds))
 
     def is_in_debt(self, grant: Grant) -> bool:
-        """Say whether a user has taken more processor time than it may, and is to wait."""
-        return _counted(grant) and self._cpu.is_in_debt(grant.user, self._cpu_rate(grant))
+        """True if a user has used more processor time than it may, and has to wait."""
+        return _is_limited(grant) and self._cpu.is_in_debt(grant.user, self._cpu_rate(grant))
 
     async def wait_until_paid(self, grant: Grant) -> None:
-        """Wait until a user owes nothing. Raises StoreUnavailable."""
+        """Wait until a user is not in debt. Raises StoreUnavailable."""
         await self._cpu.wait_until_paid(grant.user, self._cpu_rate(grant))
 
     def _cpu_rate(self, grant: Grant) -> float:
@@ -99,50 +99,53 @@ class Limiter:
         return self._limits.cpu_ms_per_user if own is None else own
 
     def connection_reservations(self, grant: Grant, address: str) -> list[Reservation]:
-        """List what a connection takes."""
-        if not _counted(grant):
+        """List what a connection reserves."""
+        if not _is_limited(grant):
             return []
         limits, own = self._limits, grant.limits.connections
-        most = limits.connections_per_user if own is None else own
-        shares = [
-            _share("connections:all", 1, limits.connections, "connections of all"),
-            _share(f"connections:user:{grant.user}", 1, most, "connections of one user", exact=own),
+        limit = limits.connections_per_user if own is None else own
+        reservations = [
+            _reservation("connections:all", 1, limits.connections, "connections of all"),
+            _reservation(f"connections:user:{grant.user}", 1, limit, "connections of one user", exact=own),
         ]
         if name := client_name(address):
             each = limits.connections_per_address
-            shares.append(_share(f"connections:address:{name}", 1, each, "connections of one address"))
-        return shares
+            reservations.append(
+                _reservation(f"connections:address:{name}", 1, each, "connections of one address")
+            )
+        return reservations
 
     def consumer_reservations(self, grant: Grant) -> list[Reservation]:
-        """List what a consumer instance or a stream of a topic takes."""
-        if not _counted(grant):
+        """List what a consumer instance or a topic stream reserves."""
+        if not _is_limited(grant):
             return []
         own = grant.limits.consumers
-        most = self._limits.consumers_per_user if own is None else own
-        said = "consumer instances and topic streams of one user"
-        return [_share(f"consumers:user:{grant.user}", 1, most, said, exact=own)]
+        limit = self._limits.consumers_per_user if own is None else own
+        unit = "consumer instances and topic streams of one user"
+        return [_reservation(f"consumers:user:{grant.user}", 1, limit, unit, exact=own)]
 
     def query_reservations(self, grant: Grant, address: str, *, expensive: bool) -> list[Reservation]:
-        """List what a subscription takes, its user's share first; ``expensive``: no index can help it."""
-        if not _counted(grant):
+        """List what a subscription reserves, first for its user; ``expensive``: no index can help it."""
+        if not _is_limited(grant):
             return []
         own = grant.limits.queries
-        most = self._limits.queries_per_user if own is None else own
+        limit = self._limits.queries_per_user if own is None else own
         cost = self._limits.expensive_query_cost if expensive else 1
-        said = "at a time" + (f", of which one without an index counts as {cost}" if expensive else "")
-        user = f"queries of one user {said}"
-        shares = [_share(f"queries:user:{grant.user}", cost, most, user, exact=own)]
+        note = "at a time" + (f", of which one without an index counts as {cost}" if expensive else "")
+        user = f"queries of one user {note}"
+        reservations = [_reservation(f"queries:user:{grant.user}", cost, limit, user, exact=own)]
         if name := client_name(address):
             each = self._limits.queries_per_address
-            shares.append(_share(f"queries:address:{name}", cost, each, f"queries of one address {said}"))
-        return shares
+            reservations.append(
+                _reservation(f"queries:address:{name}", cost, each, f"queries of one address {note}")
+            )
+        return reservations
 
 
-def _counted(grant: Grant) -> bool:
+def _is_limited(grant: Grant) -> bool:
     return bool(grant.user) and grant is not STACK
 
 
-def _share(name: str, amount: int, most: int, said: str, *, exact: int | None = None) -> Reservation:
-    """Make a share; 0 in the configuration is no limit, in a token it is none at all."""
-    limit = most if most or exact is not None else None
-    return Reservation(name, amount, limit, f"{most:,} {said}")
+def _reservation(name: str, amount: int, limit: int, unit: str, *, exact: int | None = None) -> Reservation:
+    """Create a reservation; a limit of 0 is no limit in the configuration, but allows nothing in a token."""
+    return Reservation(name, amount, limit if limit or exact is not None else None, f"{limit:,} {unit}")

@@ -1,7 +1,7 @@
-"""What users cost in processor time, and who pays for it.
+"""Processor time: how much is used, and which user is charged for it.
 
-A task is measured step by step, between one ``await`` and the next, so a user pays for what was done for it
-and for nothing that ran meanwhile. What is done elsewhere, by reducers or by the store, has a price instead.
+A task is measured step by step, between one ``await`` and the next, so a user is charged for what was done
+for it and for nothing that ran meanwhile. Work elsewhere, by reducers or by the store, has a fixed price.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 REQUEST = 0.0006
-"""Seconds: the part of a request before its user is known, and its reply."""
+"""Seconds: the part of a request before its user is known, and its response."""
 CONNECT = 0.0025
 """Seconds: a connection, its handshake, and its token or key."""
 NEW_QUERY = 0.005
-"""Seconds: all reducers of a view learn of a query that nobody had asked before."""
+"""Seconds: all reducers of a view are sent a query that is new to them."""
 KAFKA_CLIENT = 0.01
-"""Seconds: a consumer is made, connects to the brokers, and ends."""
+"""Seconds: a consumer is created, connects to the brokers, and is closed."""
 RECORD = 30e-6
-"""Seconds: a record is handed to Kafka and acknowledged."""
+"""Seconds: a record is sent to Kafka and acknowledged."""
 ROW = 5e-6
 """Seconds: the store reads a row, or a change of one."""
 
@@ -43,32 +43,32 @@ def metered(payer: Callable[[float], None]) -> Iterator[None]:
 
 
 def charge(seconds: float) -> None:
-    """Charge a cost; where nobody pays it is nothing."""
+    """Charge a cost; outside of a `metered` block this does nothing."""
     payer = _payer.get()
     if payer is not None and seconds > 0:
         payer(seconds)
 
 
 def charge_records(count: int) -> None:
-    """Charge for records that are produced."""
+    """Charge for producing records."""
     charge(count * RECORD)
 
 
 def charge_rows(count: int) -> None:
-    """Charge for rows, or changes of rows, that the store read."""
+    """Charge for rows, or changes of rows, that were read from the store."""
     charge(count * ROW)
 
 
 async def measured(work: Awaitable[T]) -> T:
-    """Await something, and charge the processor time of each of its steps."""
+    """Await something, and charge the processor time of each step."""
     payer = _payer.get()
     return await (work if payer is None else _stepped(work, payer))
 
 
 def measured_task(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Begin something as a task of its own that is `measured`."""
+    """Start a task that is `measured`."""
     task = asyncio.get_running_loop().create_task(measured(work))
-    # A task that is cancelled before its first step never comes to what is within it.
+    # A task that is cancelled before its first step never runs, and so never closes its coroutine.
     task.add_done_callback(lambda _: work.close())
     return task
 
@@ -88,7 +88,7 @@ def _stepped(work: Awaitable[T], payer: Callable[[float], None]) -> Generator[An
             payer(time.thread_time() - began)
         try:
             value = yield waiting
-        except BaseException as error:  # a cancellation, above all: it is the work's, not ours
+        except BaseException as error:  # most often a cancellation, which is for the work to handle
             step = _thrown(steps, error)
         else:
             step = _sent(steps, value)

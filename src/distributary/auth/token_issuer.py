@@ -1,4 +1,8 @@
-"""Tokens that we sign ourselves, by HS256: for trying, and for our own commands."""
+"""Tokens that are issued here: signed by HS256, for tests and our own commands, and the stack's own token.
+
+The stack's own token is random and allows everything. It is in a file of the data folder, so our own commands
+need no settings, and a program or page that cannot read the folder cannot change the stack.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +28,18 @@ _OWN_SECONDS = 60.0
 def sign_token(
     auth: Auth, user: str, allowed: Mapping[str, Any], seconds: float, now: float | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """Sign a token with the configured secret; gives it and its claims.
+    """Sign a token with the configured secret; returns it and its claims.
 
-    ``allowed`` has names of `distributary.auth.claims.CLAIMS`. Raises UsageError when there is no secret,
-    and TokenRefused for claims that would be refused.
+    ``allowed`` has names of `distributary.auth.claims.CLAIMS`. Raises UsageError if there is no secret, and
+    TokenRefused for claims that would be refused.
     """
     if not auth.hmac_secret:
         raise UsageError(
-            "auth.hmac_secret is not set, so no token can be made here",
-            hint="Set it (DISTRIBUTARY_AUTH_HMAC_SECRET), or get one where your tokens are signed",
+            "auth.hmac_secret is not set, so no token can be signed here",
+            hint="Set it (DISTRIBUTARY_AUTH_HMAC_SECRET), or get a token from the service that signs yours",
         )
-    moment = int(time.time() if now is None else now)
-    claims: dict[str, Any] = {"sub": user, "iat": moment, "exp": moment + int(seconds)}
+    issued = int(time.time() if now is None else now)
+    claims: dict[str, Any] = {"sub": user, "iat": issued, "exp": issued + int(seconds)}
     claims |= {"aud": auth.audience} if auth.audience else {}
     claims |= {"iss": auth.issuer} if auth.issuer else {}
     claims |= {auth.claim: dict(allowed)} if auth.claim else dict(allowed)
@@ -44,10 +48,10 @@ def sign_token(
 
 
 def own_headers(env: Mapping[str, str], config: Config | None = None) -> dict[str, str]:
-    """Say with which header our own commands call a server.
+    """Return the headers with which our own commands call a server.
 
-    A token or API key of the environment; else, where ``config`` is of the stack that is called, its
-    `own_token`. Else none.
+    A token or API key of the environment; else, if ``config`` is that of the stack which is called, its
+    `own_token`; else none.
     """
     token, key = environment_credentials(env)
     if key:
@@ -58,9 +62,9 @@ def own_headers(env: Mapping[str, str], config: Config | None = None) -> dict[st
 
 
 def own_token(config: Config) -> str:
-    """Give a token that allows everything: the stack's own; '' where there is none.
+    """Return a token that allows everything: the stack's own; "" if there is none.
 
-    Where its folder has none, one is signed with its secret for a minute: whoever has that may do everything.
+    If its folder has none, one is signed with its secret, for a minute: who has that may do everything.
     """
     own = StackToken(config.data_dir).read()
     if own or not config.auth.hmac_secret:
@@ -76,41 +80,41 @@ _PREFIX = "ds_"
 
 
 class StackToken:
-    """The token of one data folder; there is none until `create_stack_token` was called for it."""
+    """The token of one data folder; it exists once `create_stack_token` was called."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
         self._known = ""
 
     def read(self) -> str:
-        """Give the token; '' where there is none. Raises SecretFileError for a file that others can read."""
+        """Return the token; "" if there is none. Raises SecretFileError for a file that others can read."""
         if not self._known:
             self._known = read_secret(self._file) or ""
         return self._known
 
-    def is_it(self, token: str) -> bool:
-        """Say whether this is the token; where its file cannot be trusted, none is."""
-        if not token.startswith(_PREFIX):  # not worth a look at the file
+    def matches(self, token: str) -> bool:
+        """True if this is the token; if its file is not private, no token is."""
+        if not token.startswith(_PREFIX):  # no need to read the file
             return False
         try:
             known = self.read()
         except SecretFileError as error:
-            log.error("the stack's token does not count: %s", error)
+            log.error("the stack's token is not accepted: %s", error)
             return False
         return bool(known) and hmac.compare_digest(known.encode(), token.encode("utf-8", "surrogatepass"))
 
 
 def create_stack_token(folder: Path) -> str:
-    """Give the token of a data folder, made now if it has none; raises SecretFileError."""
+    """Return the token of a data folder, and create it if it does not exist; raises SecretFileError."""
     return secret_file(folder / FILE, lambda: f"{_PREFIX}{secrets.token_urlsafe(32)}")
 
 
 def ensure_token(folder: Path) -> None:
-    """Have a token for administrative calls; a stack has one already, a server by itself may not.
+    """Create the token for administrative calls if it does not exist; a stack has one already.
 
-    Where none can be kept, that is said in the log: then only those of ``[auth]`` count.
+    A folder that cannot have one is logged: then only the tokens of ``[auth]`` are accepted.
     """
     try:
         create_stack_token(folder)
     except SecretFileError as error:
-        log.warning("there is no token for administrative calls but those of [auth]: %s", error)
+        log.warning("administrative calls need a token of [auth]: %s", error)

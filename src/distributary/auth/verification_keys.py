@@ -1,7 +1,7 @@
-"""The keys that tokens are checked with: of a secret, of PEM files, of a key set (JWKS). No I/O here.
+"""The keys that tokens are verified with: a secret, PEM files, or a key set (JWKS) that is fetched.
 
-Each key is bound to the algorithms of its kind by what it is, never by what a token says: so a token that
-claims HS256 is not checked against an RSA key, whose public half everybody knows.
+Each key is bound to the algorithms of its own type, never to what a token says: so a token that claims HS256
+is not checked against an RSA key, whose public half is known to all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OF_EDWARDS = ("EdDSA",)
 ALGORITHMS = (*_OF_SECRET, *_OF_RSA, *_OF_CURVE.values(), *_OF_EDWARDS)
 MIN_RSA_BITS = 2048
 MAX_KEYS = 100
-"""Keys of a key set that are looked at: each may cost a check of a signature."""
+"""Keys of a key set that are used: each may cost a check of a signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,58 +50,58 @@ class VerifyingKey:
     kid: str | None = None
 
     def fits(self, algorithm: str, kid: str | None) -> bool:
-        """Say whether a token with these words in its header may be checked with it."""
+        """True if a token with this header may be checked with it."""
         return algorithm in self.algorithms and (self.kid is None or kid is None or self.kid == kid)
 
 
 def of_secret(secret: str) -> VerifyingKey:
-    """Make the key of HS256, and of HS384 and HS512 where the secret is long enough for them."""
+    """Create the key of HS256, and of HS384 and HS512 if the secret is long enough for them."""
     material = secret.encode()
     return VerifyingKey(tuple(name for name, least in _OF_SECRET.items() if len(material) >= least), material)
 
 
 def of_pem(text: bytes) -> VerifyingKey:
-    """Read a public key; raises ValueError with what is wrong with it."""
+    """Parse a public key; raises ValueError with the reason."""
     try:
         key = load_pem_public_key(text)
     except (ValueError, UnsupportedAlgorithm):
-        raise ValueError("it is not the PEM text of a public key") from None
+        raise ValueError("it is not a public key in PEM format") from None
     return _bound(key, None)
 
 
 def of_jwks(text: bytes) -> tuple[VerifyingKey, ...]:
-    """Read a key set; keys that are of no use for tokens are left out. Raises ValueError when it is none."""
+    """Parse a key set; keys that cannot verify tokens are left out. Raises ValueError for anything else."""
     try:
         document = json.loads(text)
         found = document["keys"]
     except (ValueError, RecursionError, KeyError, TypeError):
         raise ValueError('it is not a key set: {"keys": […]}') from None
     if not isinstance(found, list):
-        raise ValueError('it is not a key set: "keys" is no list')
+        raise ValueError('it is not a key set: "keys" must be a list')
     keys = []
-    for place, jwk in enumerate(found[:MAX_KEYS]):
+    for number, jwk in enumerate(found[:MAX_KEYS], 1):
         try:
             keys.append(_of_jwk(jwk))
         except (ValueError, TypeError, PyJWTError, UnsupportedAlgorithm) as error:
-            log.info("key %d of the key set is left out: %s", place + 1, error)
+            log.info("ignoring key %d of the key set: %s", number, error)
     return tuple(keys)
 
 
 def _of_jwk(jwk: Any) -> VerifyingKey:
     if not isinstance(jwk, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     if "d" in jwk:
-        raise ValueError("it holds a private key, which everybody can read there")
+        raise ValueError("it contains a private key, which is public there")
     if jwk.get("use", "sig") != "sig" or "verify" not in jwk.get("key_ops", ("verify",)):
         raise ValueError("it is not for signatures")
     kid = jwk.get("kid")
     if kid is not None and not isinstance(kid, str):
-        raise ValueError("its kid is no text")
+        raise ValueError("its kid is not a string")
     key = _bound(_material(jwk), kid)
     if "alg" not in jwk:
         return key
     if jwk["alg"] not in key.algorithms:
-        raise ValueError(f"it is for {str(jwk['alg'])[:40]!r}, and can be for {', '.join(key.algorithms)}")
+        raise ValueError(f"its alg is {str(jwk['alg'])[:40]!r}, not one of {', '.join(key.algorithms)}")
     return replace(key, algorithms=(jwk["alg"],))
 
 
@@ -114,12 +114,12 @@ def _material(jwk: Mapping[str, Any]) -> Any:
         case "OKP":
             return OKPAlgorithm.from_jwk(dict(jwk))
         case _:
-            # A shared secret ("oct") has no place where everybody can read it.
-            raise ValueError("its type is none of RSA, EC and OKP")
+            # A shared secret ("oct") must not be in a public key set.
+            raise ValueError("its type must be RSA, EC or OKP")
 
 
 def _bound(key: Any, kid: str | None) -> VerifyingKey:
-    """Bind a public key to the algorithms that it is for."""
+    """Bind a public key to the algorithms of its type."""
     if isinstance(key, RSAPublicKey):
         if key.key_size < MIN_RSA_BITS:
             raise ValueError(f"an RSA key of {key.key_size} bits is too short: at least {MIN_RSA_BITS}")
@@ -137,18 +137,17 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 1 << 20
 RETRY = 2.0
-"""Seconds until the first fetch is tried again while there are no keys at all."""
+"""Seconds until a fetch is retried while there are no keys at all."""
 
 Fetch = Callable[[], Awaitable[bytes]]
 
 
 class KeySet:
-    """The keys of a JWKS address.
+    """The keys at a JWKS URL: fetched when they are needed, and kept while the URL does not respond.
 
-    ``ttl`` is how long they count before they are fetched again; ``refetch`` the least time between two
-    fetches, so that tokens with made-up key names cause no load elsewhere; ``max_age`` how long they count
-    while they cannot be fetched, since one of them may have been withdrawn. Whoever needs the keys while they
-    are fetched waits for the same fetch.
+    They are fetched again after ``ttl`` seconds, but not within ``refetch`` seconds of the last fetch, so
+    that tokens with made-up key names cause no load elsewhere. ``max_age`` is how long they are used while
+    they cannot be fetched, since one may have been withdrawn. Concurrent callers wait for the same fetch.
     """
 
     def __init__(
@@ -171,7 +170,7 @@ class KeySet:
 
     @classmethod
     def of(cls, auth: Auth) -> KeySet:
-        """Make the one of the configuration."""
+        """Create the one of the configuration."""
         return cls(
             lambda: fetch(auth.jwks_url, auth.jwks_timeout),
             ttl=auth.jwks_ttl,
@@ -180,22 +179,22 @@ class KeySet:
         )
 
     async def keys(self) -> tuple[VerifyingKey, ...]:
-        """Give the keys; raises KeysUnavailable when none were ever fetched, or too long ago."""
+        """Return the keys; raises KeysUnavailable if they were never fetched, or too long ago."""
         if self._clock() - self._fetched >= self._ttl:
             await self._try()
         if self._keys is None:
             raise KeysUnavailable(
-                "the keys to check tokens with cannot be fetched", hint="is auth.jwks_url right?"
+                "cannot fetch the keys that tokens are verified with", hint="check auth.jwks_url"
             )
         if self._clock() - self._fetched >= self._max_age:
             raise KeysUnavailable(
-                "the keys to check tokens with could not be fetched for too long",
-                hint="does the address of auth.jwks_url answer? See auth.jwks_max_age",
+                "the keys that tokens are verified with are too old, and cannot be fetched",
+                hint="check that auth.jwks_url responds; see auth.jwks_max_age",
             )
         return self._keys
 
-    async def newer(self) -> bool:
-        """Fetch again, since a token names a key that is not there; False when it is too soon for that."""
+    async def refresh(self) -> bool:
+        """Fetch again because a token names an unknown key; False if the last fetch was too recent."""
         return await self._try()
 
     async def _try(self) -> bool:
@@ -206,7 +205,7 @@ class KeySet:
             self._tried = self._clock()
             self._task = asyncio.create_task(self._read())
             self._task.add_done_callback(self._done)
-        # Shielded: one caller that goes away must not end the fetch of the others.
+        # Shielded: a caller that is cancelled must not cancel the fetch of the others.
         await asyncio.shield(self._task)
         return True
 
@@ -215,17 +214,17 @@ class KeySet:
             self._keys = of_jwks(await self._fetch())
             self._fetched = self._clock()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            kept = "the old ones are kept" if self._keys is not None else "there are none yet"
-            log.warning("the key set cannot be fetched (%s); %s", _said(error), kept)
+            fallback = "using the old keys" if self._keys is not None else "there are no keys yet"
+            log.warning("cannot fetch the key set (%s); %s", _describe(error), fallback)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
 
 
 async def fetch(url: str, timeout: float) -> bytes:
-    """Get the text at an address; raises aiohttp.ClientError, TimeoutError or ValueError.
+    """Fetch a URL; raises aiohttp.ClientError, TimeoutError or ValueError.
 
-    Redirects are not followed: whoever can send us elsewhere could sign tokens.
+    Redirects are not followed: who can redirect could sign tokens.
     """
     limit, headers = aiohttp.ClientTimeout(total=timeout), {"Accept": "application/json"}
     async with (
@@ -242,6 +241,6 @@ async def fetch(url: str, timeout: float) -> bytes:
         return text
 
 
-def _said(error: Exception) -> str:
-    """Say what went wrong without the address, which may hold a password."""
+def _describe(error: Exception) -> str:
+    """Describe an error without the URL, which may contain a password."""
     return str(error) if type(error) is ValueError else type(error).__name__

@@ -98,9 +98,9 @@ def create_key(args: Args) -> int:
 
     It is shown once; the configuration has only its hash.
     """
-    from distributary.auth.api_keys import ApiKeys, make_key
+    from distributary.auth.api_keys import ApiKeys, create_key
 
-    key, hash = make_key()
+    key, hash = create_key()
     settings = {"hash": hash, "issued": datetime.now(UTC).isoformat(timespec="seconds")}
     settings |= {"expires": args.expires} if args.expires else {}
     settings |= claims_of(args)

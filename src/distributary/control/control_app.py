@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from distributary.auth import Authenticator
-from distributary.auth.audit import Audit
+from distributary.auth.audit import AuditLog
 from distributary.auth.limiter import Limiter
 from distributary.control import (
     revocation_routes,
@@ -137,7 +137,7 @@ def make_app(context: Context) -> web.Application:
     )
     app = web.Application(
         middlewares=[
-            audit_middleware(Audit.of("control", config), authorization.attempt),
+            audit_middleware(AuditLog.of("control", config), authorization.attempt),
             _count_requests,
             ERRORS.middleware,
             cors.middleware,

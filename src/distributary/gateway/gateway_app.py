@@ -12,7 +12,7 @@ from aiohttp import web
 
 from distributary import __version__
 from distributary.auth import Authenticator, metering
-from distributary.auth.audit import Audit
+from distributary.auth.audit import AuditLog
 from distributary.auth.limiter import Limiter
 from distributary.config import Config
 from distributary.deadline import DeadlinePool
@@ -77,7 +77,7 @@ def make_app(config: Config, store: Store) -> web.Application:
     )
     app = web.Application(
         middlewares=[
-            audit_middleware(Audit.of("gateway", config), authorization.attempt),
+            audit_middleware(AuditLog.of("gateway", config), authorization.attempt),
             ERRORS.middleware,
             cors.middleware,
             authorization.middleware,

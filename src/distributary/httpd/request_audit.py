@@ -9,7 +9,7 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from distributary.auth.audit import Audit
+from distributary.auth.audit import AuditLog
 from distributary.httpd.listener import client_of
 
 REFUSED = (401, 403, 421)
@@ -24,7 +24,7 @@ class Attempt(NamedTuple):
     changes: bool
 
 
-def audit_middleware(audit: Audit, attempt: Callable[[web.Request], Attempt]) -> Middleware:
+def audit_middleware(audit: AuditLog, attempt: Callable[[web.Request], Attempt]) -> Middleware:
     """Create the middleware that logs what was refused, and what changed the stack or tried to.
 
     Errors must be responses by the time they get here; ``attempt`` is called after that.
@@ -36,7 +36,7 @@ def audit_middleware(audit: Audit, attempt: Callable[[web.Request], Attempt]) ->
         tried = attempt(request)
         refused = response.status in REFUSED
         if refused or tried.changes:
-            audit.note(
+            audit.write(
                 tried.action,
                 "refused" if refused else "ok" if response.status < 400 else "failed",
                 user=tried.user,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from distributary.auth import Authenticator, Grant, GrantSet
-from distributary.auth.audit import Audit
+from distributary.auth.audit import AuditLog
 from distributary.auth.limiter import Limiter
 from distributary.auth.reservations import Reservation
 from distributary.config import Config
@@ -95,7 +95,7 @@ class Door:
         self.roll = Roll(self.gate, every=every)
         self.limits = config.limits
         self.limiter = Limiter(config, store)
-        self.audit = Audit.of("publisher", config)
+        self.audit = AuditLog.of("publisher", config)
 
 
 async def counted(limiter: Limiter, grant: Grant, query: Query, address: str) -> list[Reservation]:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
 
-from distributary.auth.audit import Audit
+from distributary.auth.audit import AuditLog
 from distributary.auth.token_issuer import create_stack_token
 from distributary.config import Config
 from distributary.config.embedded_defaults import HOST, embedded_kafka, store_url
@@ -250,11 +250,11 @@ def apply(config: Config) -> list[str]:
     """Write the configuration's views into the store, and return what was done, in words."""
     writer = open_writer(config.store.addresses, log_length=config.store.log_length)
     try:
-        audit = Audit.of("up", config)
+        audit = AuditLog.of("up", config)
         user = f"uid {os.getuid()}"
 
         def defined(view: str) -> None:
-            audit.note("define", "ok", user=user, address="", target=view, reason="configuration file")
+            audit.write("define", "ok", user=user, address="", target=view, reason="configuration file")
 
         return define_views(config, writer, defined)
     finally:

@@ -19,7 +19,7 @@ from tests.support.signed_tokens import SECRET, sign
 from tests.support.wire_formats import WIRES
 
 from distributary.auth import Grant, owned_id
-from distributary.auth.api_keys import make_key
+from distributary.auth.api_keys import create_key
 from distributary.config import Auth
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
@@ -28,7 +28,7 @@ from distributary.publisher.metrics import describe
 from distributary.publisher.publisher_server import Publisher
 from distributary.publisher.websocket.client_publish import Inlet
 
-KEY, HASH = make_key()
+KEY, HASH = create_key()
 ENTRY = {"hash": HASH, "views": [VIEW], "rows": "c = 'DE'"}
 AUTH = Auth(hmac_secret=SECRET, keys={"reports": json.dumps(ENTRY)}, leeway=0.0, revocation_delay=0.0)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.support.signed_tokens import claims, sign
 
 from distributary.auth import audit
-from distributary.auth.api_keys import make_key
-from distributary.auth.audit import BURST, WINDOW, Audit
+from distributary.auth.api_keys import create_key
+from distributary.auth.audit import BURST, WINDOW, AuditLog
 from distributary.config import Auth, Config
 
 
@@ -22,14 +22,14 @@ class Written:
     def __init__(self, folder: Path) -> None:
         self.now = 0.0
         self.path = folder / "audit.log"
-        self.audit = Audit("control", self.path, wall=lambda: 1_800_000_000.5, clock=lambda: self.now)
+        self.audit = AuditLog("control", self.path, wall=lambda: 1_800_000_000.5, clock=lambda: self.now)
 
     @property
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.path.read_text().splitlines()]
 
     def refuse(self, user: str = "ann", address: str = "10.0.0.1") -> None:
-        self.audit.note("GET /v1/status", "refused", user=user, address=address, reason="forbidden")
+        self.audit.write("GET /v1/status", "refused", user=user, address=address, reason="forbidden")
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def written(tmp_path: Path) -> Written:
 
 
 def test_line_says_when_who_from_where_what_and_what_came_of_it(written: Written) -> None:
-    written.audit.note("PUT /v1/views/{name}", "ok", user="ann", address="10.0.0.1", target="odds")
+    written.audit.write("PUT /v1/views/{name}", "ok", user="ann", address="10.0.0.1", target="odds")
     assert written.lines == [
         {
             "time": "2027-01-15T08:00:00.500+00:00",
@@ -58,9 +58,9 @@ def test_names_that_a_stranger_chose_make_one_line_of_bounded_length(
     user: str, target: str, why: str
 ) -> None:
     lines: list[bytes] = []
-    one = Audit("control", Path("/nowhere"))
-    one._write = lines.append  # type: ignore[assignment]
-    one.note("x", "ok", user=user, address="::1", target=target, reason=why)
+    one = AuditLog("control", Path("/nowhere"))
+    one._append = lines.append  # type: ignore[assignment]
+    one.write("x", "ok", user=user, address="::1", target=target, reason=why)
     (line,) = lines
     assert line.count(b"\n") == 1
     assert len(line) < 16_384
@@ -83,7 +83,7 @@ def test_flood_of_refusals_is_counted_and_not_written(written: Written) -> None:
 
 def test_what_was_done_is_always_written(written: Written) -> None:
     for _ in range(1000):
-        written.audit.note("DELETE /v1/views/{name}", "ok", user="ann", address="::1")
+        written.audit.write("DELETE /v1/views/{name}", "ok", user="ann", address="::1")
     assert len(written.lines) == 1000
 
 
@@ -99,7 +99,7 @@ def test_many_users_that_are_refused_take_no_memory(
 def test_file_that_is_full_is_set_aside(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "MAX_BYTES", 2000)
     for n in range(100):
-        written.audit.note("x", "ok", user=str(n), address="::1")
+        written.audit.write("x", "ok", user=str(n), address="::1")
     older = written.path.with_name("audit.log.1")
     kept = [json.loads(line)["user"] for line in (older.read_text() + written.path.read_text()).splitlines()]
     assert kept[-1] == "99"
@@ -108,9 +108,9 @@ def test_file_that_is_full_is_set_aside(written: Written, monkeypatch: pytest.Mo
 
 
 def _write_many(path: Path, name: str) -> None:
-    one = Audit(name, path)
+    one = AuditLog(name, path)
     for n in range(500):
-        one.note("x" * 100, "ok", user=str(n), address="::1")
+        one.write("x" * 100, "ok", user=str(n), address="::1")
 
 
 def test_several_processes_write_whole_lines(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_several_processes_write_whole_lines(tmp_path: Path) -> None:
 
 def test_disk_that_takes_nothing_fails_no_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "audit.log").mkdir()
-    Audit("control", tmp_path / "audit.log").note("x", "ok", user="ann", address="::1")
-    assert "cannot be written" in caplog.text
+    AuditLog("control", tmp_path / "audit.log").write("x", "ok", user="ann", address="::1")
+    assert "cannot write" in caplog.text
 
 
 def test_log_is_where_the_configuration_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -142,15 +142,15 @@ def test_log_is_where_the_configuration_says(tmp_path: Path, capfd: pytest.Captu
     ):
         auth = Auth(audit_log=name)
         config = Config(data_dir=tmp_path / "data", path=tmp_path / "d.toml", auth=auth)
-        Audit.of("gateway", config).note("x", "ok", user="ann", address="::1")
+        AuditLog.of("gateway", config).write("x", "ok", user="ann", address="::1")
         assert json.loads(path.read_text())["part"] == "gateway"
-    Audit.of("gateway", Config(auth=Auth(audit_log="-"))).note("x", "ok", user="ann", address="::1")
+    AuditLog.of("gateway", Config(auth=Auth(audit_log="-"))).write("x", "ok", user="ann", address="::1")
     assert json.loads(capfd.readouterr().err)["user"] == "ann"
 
 
 def test_token_in_the_place_of_a_name_is_masked(written: Written) -> None:
-    for secret in (sign(claims()), make_key()[0], f"ds_{'x' * 43}"):
-        written.audit.note("POST /v1/tokens/{id}/revoke", "ok", user="eve", address="::1", target=secret)
+    for secret in (sign(claims()), create_key()[0], f"ds_{'x' * 43}"):
+        written.audit.write("POST /v1/tokens/{id}/revoke", "ok", user="eve", address="::1", target=secret)
         assert written.lines[-1]["target"] == "***"
-    written.audit.note("POST /v1/tokens/{id}/revoke", "ok", user="eve", address="::1", target="4f1c-dk_1")
+    written.audit.write("POST /v1/tokens/{id}/revoke", "ok", user="eve", address="::1", target="4f1c-dk_1")
     assert written.lines[-1]["target"] == "4f1c-dk_1"

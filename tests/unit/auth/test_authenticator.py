@@ -12,8 +12,8 @@ from tests.support.signed_tokens import NOW, SECRET, claims, ec_key, jwk, jwks, 
 
 from distributary.auth import OPEN, STACK, Authenticator, Grant
 from distributary.auth import authenticator as gate_module
-from distributary.auth.api_keys import LOOK, make_key
-from distributary.auth.authenticator import MAX_REMEMBERED
+from distributary.auth.api_keys import CHECK_SECONDS, create_key
+from distributary.auth.authenticator import MAX_CACHED
 from distributary.auth.jwt_checks import verify
 from distributary.auth.revocations import token_name
 from distributary.auth.token_issuer import create_stack_token
@@ -29,7 +29,7 @@ from distributary.errors import (
 )
 from distributary.store.memory_store import MemoryStore
 
-KEY, HASH = make_key()
+KEY, HASH = create_key()
 
 
 def basic(password: str) -> str:
@@ -118,7 +118,7 @@ async def test_files_of_public_keys(tmp_path: Path) -> None:
     assert await case.reason(sign(claims())) == "algorithm"
 
 
-@pytest.mark.parametrize(("text", "said"), [(None, "No such file"), (b"x", "not the PEM text")])
+@pytest.mark.parametrize(("text", "said"), [(None, "No such file"), (b"x", "not a public key in PEM format")])
 def test_files_that_cannot_be_used_are_told(tmp_path: Path, text: bytes | None, said: str) -> None:
     if text is not None:
         (tmp_path / "a.pem").write_bytes(text)
@@ -350,7 +350,7 @@ async def test_api_key_that_is_gone_from_the_file_ends_what_it_let_in(tmp_path: 
     grant = await gate.by_key(KEY)
     assert await gate.find_ended([grant]) == []
     file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
-    gate._api_keys._looked -= LOOK
+    gate._api_keys._checked -= CHECK_SECONDS
     assert [error.reason for _, error in await gate.find_ended([grant])] == ["api-key"]
     with pytest.raises(TokenRefused):
         await gate.by_key(KEY)
@@ -408,6 +408,6 @@ async def test_token_that_was_refused_is_not_remembered() -> None:
 
 async def test_remembered_tokens_are_bounded() -> None:
     case = with_secret()
-    for number in range(MAX_REMEMBERED + 10):
+    for number in range(MAX_CACHED + 10):
         await case.gate.by_token(sign(claims(sub=f"user {number}")))
-    assert len(case.gate._verified) == MAX_REMEMBERED
+    assert len(case.gate._verified) == MAX_CACHED

@@ -14,7 +14,7 @@ ANN = Grant("ann")
 
 def limiter(store: MemoryStore | None = None, **settings: float) -> Limiter:
     config = Config(limits=Settings(**settings), auth=Auth(hmac_secret="x" * 40))  # type: ignore[arg-type]
-    return Limiter(config, (store or MemoryStore()).reader, patience=0)
+    return Limiter(config, (store or MemoryStore()).reader, max_wait=0)
 
 
 async def count_queries(
@@ -87,10 +87,10 @@ async def test_requests_and_bytes_of_one_user_are_bounded() -> None:
     one = limiter(requests_per_user=1, bytes_per_user=100)
     for _ in range(10):
         await one.count_request(ANN)
-    with pytest.raises(TooManyRequests, match="too many requests: 1 in a second"):
+    with pytest.raises(TooManyRequests, match="too many requests: at most 1 per second"):
         await one.count_request(ANN)
     await one.count_request(Grant("bob"), 999)
-    with pytest.raises(TooManyRequests, match="too many bytes: 100 in a second"):
+    with pytest.raises(TooManyRequests, match="too many bytes: at most 100 per second"):
         await one.count_request(Grant("bob"), 2)
     await one.count_request(Grant("cid", limits=Limits(requests=1000)))
 
@@ -100,7 +100,9 @@ async def test_processor_time_of_one_user_is_bounded() -> None:
     await one.count_request(ANN)
     one.charge(ANN, 0.2)
     assert one.is_in_debt(ANN)
-    with pytest.raises(TooManyRequests, match="too many milliseconds of processor time: 10 in a second"):
+    with pytest.raises(
+        TooManyRequests, match="too many milliseconds of processor time: at most 10 per second"
+    ):
         await one.count_request(ANN)
     assert not one.is_in_debt(Grant("bob"))
     await one.count_request(Grant("bob"))
@@ -138,7 +140,7 @@ async def test_requests_and_bytes_of_one_address_are_bounded_whoever_sends_them(
     assert await arrivals(one, "10.0.0.1") == 20
     assert await arrivals(one, "10.0.0.2", 100) == 3
     assert await arrivals(one, "127.0.0.1", 100) == 100, "this machine's own is not counted"
-    with pytest.raises(TooManyRequests, match="too many requests of one address: 2 in a second"):
+    with pytest.raises(TooManyRequests, match="too many requests of one address: at most 2 per second"):
         await one.count_arrival("10.0.0.1")
 
 
@@ -165,7 +167,7 @@ async def test_requests_and_bytes_of_all_are_bounded_over_all_processes() -> Non
 
 async def test_arrivals_are_not_counted_where_permission_is_off_or_nobody_can_count() -> None:
     settings = Settings(requests_per_address=1, requests=1)
-    one = Limiter(Config(limits=settings), MemoryStore().reader, patience=0)
+    one = Limiter(Config(limits=settings), MemoryStore().reader, max_wait=0)
     assert await arrivals(one, "10.0.0.1") == 100
 
     class Dead:
@@ -173,4 +175,4 @@ async def test_arrivals_are_not_counted_where_permission_is_off_or_nobody_can_co
             raise ConnectionError
 
     config = Config(limits=settings, auth=Auth(hmac_secret="x" * 40))
-    assert await arrivals(Limiter(config, Dead(), patience=0), "10.0.0.1") == 100  # type: ignore[arg-type]
+    assert await arrivals(Limiter(config, Dead(), max_wait=0), "10.0.0.1") == 100  # type: ignore[arg-type]

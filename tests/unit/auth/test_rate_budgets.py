@@ -18,14 +18,14 @@ from distributary.store.memory_store import MemoryStore
 class Clocked:
     """Processes that spend of the budgets of one store, under a clock that a test moves."""
 
-    def __init__(self, processes: int = 1, patience: float = 0.0) -> None:
+    def __init__(self, processes: int = 1, max_wait: float = 0.0) -> None:
         self.now = 1000.0
         self.asked = 0
         self.down = False
         self.store = MemoryStore(clock=lambda: self.now)
-        clock = time.monotonic if patience else lambda: self.now
+        clock = time.monotonic if max_wait else lambda: self.now
         self.processes = [
-            RateBudgets(self, "requests", "requests", patience=patience, clock=clock)
+            RateBudgets(self, "requests", "requests", max_wait=max_wait, clock=clock)
             for _ in range(processes)
         ]
 
@@ -119,7 +119,7 @@ async def test_request_over_the_budget_waits_for_its_turn() -> None:
 
 
 async def test_requests_that_wait_in_vain_are_refused_late_and_ask_nobody() -> None:
-    case = Clocked(patience=0.2)
+    case = Clocked(max_wait=0.2)
     await case.processes[0].spend("ann", 10, 1)
     asked, began = case.asked, asyncio.get_running_loop().time()
     found = await asyncio.gather(
@@ -131,7 +131,7 @@ async def test_requests_that_wait_in_vain_are_refused_late_and_ask_nobody() -> N
 
 
 async def test_many_who_wait_are_refused_later_still() -> None:
-    case = Clocked(patience=0.01)
+    case = Clocked(max_wait=0.01)
     await case.processes[0].spend("ann", 10, 1)
     count = 3 * REFUSALS // 10
     began = asyncio.get_running_loop().time()

@@ -110,7 +110,7 @@ async def test_store_that_does_not_answer_counts_nothing_and_is_put_right_later(
     with pytest.raises(StoreUnavailable):
         await usage.take([share("q")])
     usage.release([share("q")])
-    await until(lambda: "cannot be noted" in caplog.text)
+    await until(lambda: "cannot store what users have reserved" in caplog.text)
     store.down = False
     await until(lambda: store.together("q") == 1)
     assert usage.count_of("q") == 1

@@ -58,7 +58,7 @@ def test_invalid_token_is_shown_with_the_reason(capsys: Capture, monkeypatch: py
     monkeypatch.setattr("sys.stdin", io.StringIO(token + "\n"))
     assert main(["token", "show", "-"]) == 1
     printed = capsys.readouterr().out
-    assert "no, signature: the token's signature is not right" in printed
+    assert "no, signature: the token's signature is invalid" in printed
     assert 'claims.sub  "ann"' in printed
     assert main(["token", "show", "abracadabra", "--json"]) == 1
     shown = json.loads(capsys.readouterr().out)
@@ -78,13 +78,13 @@ def test_show_accepts_any_string(capsys: Capture, text: str) -> None:
         (
             ["create", "--user", "ann", "--rows", "a ="],
             2,
-            "a server would refuse this token: the filter of rows",
+            "a server would refuse this token: the row filter",
         ),
         (["create", "--user", "ann", "--views", "Odds!"], 2, 'a server would refuse this token: "views"'),
         (["create", "--user", "ann", "--for", "soon"], 2, "--for soon: expected a duration"),
         (["create", "--user", "ann", "--for", "0"], 2, "--for 0: too short"),
-        (["key", "Reports!"], 2, "auth.keys.Reports!: not a name"),
-        (["key", "a", "--rows", "a ="], 2, "auth.keys.a: the filter of rows"),
+        (["key", "Reports!"], 2, "auth.keys.Reports!: invalid name"),
+        (["key", "a", "--rows", "a ="], 2, "auth.keys.a: the row filter"),
         ([], 2, "ACTION"),
     ],
 )

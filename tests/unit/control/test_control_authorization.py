@@ -12,7 +12,7 @@ from tests.support.app_routes import route_names
 from tests.support.store_groups import change, group
 from tests.unit.control.conftest import FEED, Announced, Api, check
 
-from distributary.auth.api_keys import make_key
+from distributary.auth.api_keys import create_key
 from distributary.auth.token_issuer import sign_token
 from distributary.config import Auth, Config
 from distributary.control.app_context import Context
@@ -24,7 +24,7 @@ from distributary.model.view import View
 from distributary.store.memory_reader import MemoryReader
 from distributary.store.memory_store import MemoryStore
 
-KEY, HASH = make_key()
+KEY, HASH = create_key()
 AUTH = Auth(
     hmac_secret="a secret of the tests, long enough for HS256",
     keys={"reports": json.dumps({"hash": HASH, "views": ["odds"], "operator": "read"})},

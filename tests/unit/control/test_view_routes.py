@@ -210,7 +210,7 @@ def test_null_means_the_default() -> None:
 
 def test_a_view_and_a_feed_that_do_not_meet() -> None:
     body = {"view": {"feed": "other"}, "feed": {"name": "odds", "topic": "t"}}
-    with pytest.raises(BadDefinition, match='there is no feed "other"'):
+    with pytest.raises(BadDefinition, match='unknown feed "other"'):
         read_definition("odds", body, [])
 
 
@@ -223,5 +223,5 @@ def test_an_event_feed_comes_by_name_or_in_full() -> None:
     assert read_definition("odds", json.loads(known.text), []) == known
     assert load_definition(known.text) == known
     assert known.build != known._replace(events=Feed("ticks", "another")).build
-    with pytest.raises(BadDefinition, match='there is no feed "ticks"'):
+    with pytest.raises(BadDefinition, match='unknown feed "ticks"'):
         read_definition("odds", {"feed": "odds", "events": "ticks", **rules}, [FEED])

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from distributary.auth.audit import Audit
+from distributary.auth.audit import AuditLog
 from distributary.httpd.request_audit import Attempt, audit_middleware
 
 
@@ -34,7 +34,7 @@ async def test_what_changes_the_stack_and_what_is_refused_is_written(
 
     path = tmp_path / "audit.log"
     attempt = Attempt("GET /x/{name}", "ann", changes)
-    app = web.Application(middlewares=[audit_middleware(Audit("control", path), lambda request: attempt)])
+    app = web.Application(middlewares=[audit_middleware(AuditLog("control", path), lambda request: attempt)])
     app.add_routes([web.get("/x/{name}", handle)])
     async with TestClient(TestServer(app)) as client:
         assert (await client.get("/x/odds%0A?secret=hunter2")).status == status

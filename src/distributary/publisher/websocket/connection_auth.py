@@ -145,7 +145,7 @@ class Visitor:
         """Count a refusal, and write it down."""
         self._connection.stats.refused_access += 1
         user, address = self.grant.user, self._connection.address
-        self.door.audit.note(action, "refused", user=user, address=address, target=target, reason=reason)
+        self.door.audit.write(action, "refused", user=user, address=address, target=target, reason=reason)
 
     def _refused(self, action: str, error: DistributaryError) -> None:
         self.refused(action, "", getattr(error, "reason", "") or error.code)

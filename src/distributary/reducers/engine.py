@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from distributary.config import Config
+from distributary.errors import BadView
 from distributary.model.build import Engine
 from distributary.model.partition_state import FILTERED_MARK_EVERY
 from distributary.reducers.record_codec import FILTERED_SQL, rekey_sql
@@ -72,6 +73,21 @@ def prepare(records: Any, plan: Plan, engine: Engine) -> Any:
     records = records.select(*[F.expr(text) for text in plan.select], *filtered)
     packed = f"IF(record_passes, {plan.packed}, {FILTERED_SQL})" if filtered else plan.packed
     return records.select("row_key", F.expr(f"{packed} AS packed"))
+
+
+def analyse(spark: Any, config: Config, plan: Plan, topic: str, starts: Mapping[int, int], view: str) -> None:
+    """Have Spark analyse a plan's SQL without running it; raises BadView with Spark's message."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        prepare(read(spark, config, topic, starts, Engine.CATCH_UP), plan, Engine.CATCH_UP)
+    except PySparkException as error:
+        message = str(error).split("\n'", 1)[0].split(";\n", 1)[0].strip()
+        raise BadView(f"view {view}: {message}") from None
+    except Py4JJavaError as error:  # for an Avro schema
+        message = " ".join(str(error.java_exception.getMessage()).split())
+        raise BadView(f"view {view}: {message[:300]}") from None
 
 
 def to_python(records: Any, packed: str, config: Config, engine: Engine) -> Any:

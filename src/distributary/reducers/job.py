@@ -14,27 +14,22 @@ from redis.exceptions import RedisError
 from distributary.config import Config
 from distributary.errors import BadView, DistributaryError, Superseded
 from distributary.kafka import librdkafka
-from distributary.kafka.topics import Topic, delete_topic, ensure_topic, get_topic
+from distributary.kafka.topics import delete_topic, ensure_topic, get_topic
 from distributary.model.build import Build, BuildStatus, Definition, Engine, JobState
-from distributary.model.partition_state import source_fingerprints
 from distributary.reducers import engine
 from distributary.reducers.build_progress import DRIVER_ID, Progress
 from distributary.reducers.confluent_framing import NOTHING
-from distributary.reducers.event_fold import event_rule_of
-from distributary.reducers.event_reader import EventFeed
 from distributary.reducers.failures import Failure, FailureCode, failure_of, read_report
-from distributary.reducers.reduce_rules import rule_of
-from distributary.reducers.rekey import Topics, internal_topic
+from distributary.reducers.rekey import internal_topic
 from distributary.reducers.schema_registry import Registry, SchemaBook, schemas_ahead
 from distributary.reducers.spark_session import SlotPool
-from distributary.reducers.start_offsets import StartOffsets, Truncated, marks_of
-from distributary.reducers.start_planner import StartPlanner
-from distributary.reducers.topic_identity import Leaders
-from distributary.reducers.view_compiler import Compiler, Plan
+from distributary.reducers.start_offsets import StartOffsets, StartPlanner
+from distributary.reducers.topic_identity import Truncated
+from distributary.reducers.view_compiler import Compiler, Plan, check_definition
 from distributary.reducers.view_run import JobContext, Run, ViewRun, choose_engine
 from distributary.store.contract import WriterStore
 from distributary.store.errors import BuildGone, TopicReplaced
-from distributary.store.store_types import BuildInfo, Claimed
+from distributary.store.store_types import Claimed
 
 log = logging.getLogger(__name__)
 
@@ -232,8 +227,9 @@ class Job(threading.Thread):
         """From claim to the end of one run."""
         began = time.monotonic()
         view, feed, events = self.definition
+        planner = self._context.starts
         # 1. Check what can be checked without Kafka.
-        self._check_definition()
+        check_definition(self._config, self.definition)
         if self._book is not None:
             self._known = self._book.read()
         plan = self._plan()
@@ -242,19 +238,19 @@ class Job(threading.Thread):
             ensure_topic(self._admin, feed.topic, feed.partitions)
         ensure_topic(self._admin, feed.dead_letter_topic, 1)
         source = get_topic(self._admin, feed.topic)
-        event_topic = self._context.starts.event_topic(events) if events is not None else None
+        event_topic = planner.event_topic(events) if events is not None else None
         before = self._store.build(self.build)
         forced = before is not None and before.rekey
-        self.facts.rekeyed = view.needs_rekey(feed, source.partitions, forced=forced)
+        rekeyed = self.facts.rekeyed = view.needs_rekey(feed, source.partitions, forced=forced)
         # 3. Claim the build, which fences whoever had it, and decide where to start.
         generation = before.generation if before is not None else 0
         try:
-            topics = self._topics(source, before)
+            topics = planner.topics(source, before, rekeyed=rekeyed)
             claimed = self._store.claim(self.build, source.id, source.partitions, DRIVER_ID)
             self._progress.claim = claimed.claim
             generation = claimed.claim.generation
-            starts, rekey_starts = self._starts(topics, claimed, before)
-            event_feed, events_lost = self._event_feed(event_topic, claimed)
+            starts, rekey_starts = planner.starts(topics, claimed, before, rekeyed=rekeyed)
+            event_feed, events_lost = planner.events(events, event_topic, begun=bool(claimed.marks))
         except (TopicReplaced, Truncated) as error:
             self._replace_topic(error, generation)
             return
@@ -270,13 +266,11 @@ class Job(threading.Thread):
         lost = rekey_starts.incomplete or starts.incomplete or events_lost
         self._store.update_build(self.build, reason="", **({"incomplete": "1"} if lost else {}))
         # 6. Let Spark analyse the SQL now: an error then is the view's, and not that of a query.
-        self._analyse(source.name, rekey_starts.starts, plan)
+        engine.analyse(self._spark, self._config, plan, source.name, rekey_starts.starts, view.name)
         log.info("view %s: compiled %.1f s after its job began", view.name, time.monotonic() - began)
         # 7. Run it: first a backlog that waits for re-keying, then everything.
-        only_rekey = (
-            self.facts.rekeyed
-            and choose_engine(self._context, rekey_starts.waiting, live=live) is Engine.CATCH_UP
-        )
+        backlog = choose_engine(self._context, rekey_starts.waiting, live=live) is Engine.CATCH_UP
+        only_rekey = rekeyed and backlog
         kind = Engine.CATCH_UP if only_rekey else choose_engine(self._context, starts.waiting, live=live)
         if kind is not Engine.CATCH_UP and not live and not starts.waiting:
             self._context.go_live()
@@ -284,7 +278,7 @@ class Job(threading.Thread):
         if not only_rekey:
             self._missing_slots = 0
         if kind is Engine.REAL_TIME:
-            kind = self._take_slots(topics.read.partitions * (2 if self.facts.rekeyed else 1))
+            kind = self._take_slots(topics.read.partitions * (2 if rekeyed else 1))
         run = ViewRun(
             self._context,
             Run(
@@ -294,7 +288,7 @@ class Job(threading.Thread):
                 rekey_starts=rekey_starts,
                 engine=kind,
                 live=live,
-                rekeyed=self.facts.rekeyed,
+                rekeyed=rekeyed,
                 only_rekey=only_rekey,
                 event_topic=event_topic,
                 events=event_feed,
@@ -309,58 +303,8 @@ class Job(threading.Thread):
             self._warm = self._warm or run.heard
             self._slots.release(self.build)
 
-    def _check_definition(self) -> None:
-        """Raise BadView for functions that are not allowed or not there, and formats that cannot be used."""
-        view, _, events = self.definition
-        for name in self._config.unlisted_functions(view):
-            raise BadView(
-                f"view {view.name}: the function {name} is not allowed",
-                hint="Name it in auth.functions, or put the view into the configuration file",
-            )
-        try:
-            rule_of(view)
-            if events is not None:
-                event_rule_of(view)
-        except ValueError as error:
-            raise BadView(f"view {view.name}: {error}") from None
-        if events is not None and events.named_schemas:
-            raise BadView(f"view {view.name}: an event feed cannot be of format avro, or framed")
-
     def _plan(self) -> Plan:
         return Compiler(self._spark).compile(self.definition.view, self.definition.feed, self._known)
-
-    def _topics(self, source: Topic, before: BuildInfo | None) -> Topics:
-        """Find the topic to read, and the epochs of the leaders.
-
-        The epochs are read before the records at the marks are recognised: they show an election after that.
-        """
-        read = source
-        if self.facts.rekeyed:
-            read = self._context.starts.internal_topic(before, source.partitions)
-        leaders = Leaders.read(self._admin, source.name)
-        read_leaders = Leaders.read(self._admin, read.name) if read is not source else leaders
-        return Topics(source=source, read=read, source_leaders=leaders, read_leaders=read_leaders)
-
-    def _starts(
-        self, topics: Topics, claimed: Claimed, before: BuildInfo | None
-    ) -> tuple[StartOffsets, StartOffsets]:
-        """Decide where reducers start, and where the source is read from."""
-        known, planner = claimed.fingerprints, self._context.starts
-        if not self.facts.rekeyed:
-            starts = planner.topic(topics.source, claimed.marks, known.read.items())
-            return starts, starts
-        states = before.partition_states.values() if before is not None else ()
-        folded = (*known.source.items(), *source_fingerprints(states).items())
-        rekey_starts = planner.topic(topics.source, marks_of(claimed.rekey_offsets), folded)
-        copied = (*known.read.items(), *known.copied.items())
-        return planner.topic(topics.read, claimed.marks, copied, internal=True), rekey_starts
-
-    def _event_feed(self, topic: Topic | None, claimed: Claimed) -> tuple[EventFeed | None, bool]:
-        """Decide where the event feed starts; also returns whether events that are needed are gone."""
-        feed = self.definition.events
-        if topic is None or feed is None:
-            return None, False
-        return self._context.starts.events(feed, topic, begun=bool(claimed.marks))
 
     def _pin(self, starts: StartOffsets, claimed: Claimed) -> None:
         """Store where a view began: "now" would be another offset when its query restarts."""
@@ -368,20 +312,6 @@ class Job(threading.Thread):
         new = {partition: at for partition, at in starts.starts.items() if partition not in known}
         if new and self.definition.view.start != "earliest":
             self._progress.move(new, rekey=self.facts.rekeyed)
-
-    def _analyse(self, topic: str, starts: dict[int, int], plan: Plan) -> None:
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors import PySparkException
-
-        try:
-            records = engine.read(self._spark, self._config, topic, starts, Engine.CATCH_UP)
-            engine.prepare(records, plan, Engine.CATCH_UP)
-        except PySparkException as error:
-            message = str(error).split("\n'", 1)[0].split(";\n", 1)[0].strip()
-            raise BadView(f"view {self.build.view}: {message}") from None
-        except Py4JJavaError as error:  # for an Avro schema
-            message = " ".join(str(error.java_exception.getMessage()).split())
-            raise BadView(f"view {self.build.view}: {message[:300]}") from None
 
     def _take_slots(self, needed: int) -> Engine:
         """Real-Time Mode needs a slot for every partition, for good; without them it is micro-batches."""

@@ -14,7 +14,10 @@ from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.record_lookup import RecordLookup
 from distributary.model.position import Fingerprint, checksum
-from distributary.reducers.start_offsets import Truncated
+
+
+class Truncated(Exception):
+    """The topic ends before where the build stands: it is not the same topic any more (R8)."""
 
 
 class LeaderChanged(Exception):

@@ -12,14 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from distributary.config import Config
 from distributary.config.aggregates import parse_aggregate
 from distributary.errors import BadView
+from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.position import CHECKSUM_SQL
 from distributary.model.view import View
 from distributary.reducers.column_types import RECORD, Made, attribute, column, kind_of, replacements, span
 from distributary.reducers.confluent_framing import NOTHING, Known, decode_sql
+from distributary.reducers.event_fold import event_rule_of
 from distributary.reducers.record_codec import Pick, Projection, pack_sql
+from distributary.reducers.reduce_rules import rule_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,24 @@ class Plan:
     projection: Projection
     decode: tuple[str, ...] = ()
     """Columns before all others, for values that name their schema."""
+
+
+def check_definition(config: Config, definition: Definition) -> None:
+    """Raise BadView for functions that are not allowed or do not exist, and for an unusable format."""
+    view, _, events = definition
+    for name in config.unlisted_functions(view):
+        raise BadView(
+            f"view {view.name}: the function {name} is not allowed",
+            hint="Name it in auth.functions, or put the view into the configuration file",
+        )
+    try:
+        rule_of(view)
+        if events is not None:
+            event_rule_of(view)
+    except ValueError as error:
+        raise BadView(f"view {view.name}: {error}") from None
+    if events is not None and events.named_schemas:
+        raise BadView(f"view {view.name}: an event feed cannot have the format avro, or be framed")
 
 
 class Compiler:

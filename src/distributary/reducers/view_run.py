@@ -24,8 +24,7 @@ from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.reducers.rekey import Clearing, Topics
 from distributary.reducers.spark_task import Worker
-from distributary.reducers.start_offsets import StartOffsets
-from distributary.reducers.start_planner import StartPlanner
+from distributary.reducers.start_offsets import StartOffsets, StartPlanner
 from distributary.reducers.task_contract import Task
 from distributary.reducers.view_compiler import Plan
 from distributary.store.contract import WriterStore

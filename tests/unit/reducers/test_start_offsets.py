@@ -9,11 +9,11 @@ from distributary.model.position import Mark
 from distributary.model.view import View
 from distributary.reducers.start_offsets import (
     StartOffsets,
-    Truncated,
     event_start_offsets,
     events_lag,
     start_offsets,
 )
+from distributary.reducers.topic_identity import Truncated
 
 VIEW = View("v", "f")
 

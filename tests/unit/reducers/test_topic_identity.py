@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.model.position import Fingerprint
-from distributary.reducers.start_offsets import Truncated
-from distributary.reducers.topic_identity import LeaderChanged, Leaders, judge, to_look_at
+from distributary.reducers.topic_identity import LeaderChanged, Leaders, Truncated, judge, to_look_at
 
 EPOCHS = st.dictionaries(st.integers(0, 5), st.integers(-1, 9))
 

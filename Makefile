@@ -55,7 +55,7 @@ bench: setup ## Measure throughput and latency (ARGS: for `python -m bench`)
 faults: setup test-deps ## Kill parts of the stack on purpose and check that it recovers (ARGS: for pytest)
 	$(PY) -m pytest -m faults --capture=no $(ARGS)
 
-fuzz: $(STAMP) ## Try a million random and changed inputs on every parser that strangers reach (ARGS: see --help)
+fuzz: $(STAMP) ## Try a million random and mutated inputs on every parser of untrusted data (ARGS: see --help)
 	$(PY) -m tests.fuzz $(ARGS)
 
 audit: $(STAMP) ## Write an SBOM to build/ and look all components up in a database of advisories (ARGS: see --help)

@@ -1,4 +1,4 @@
-"""``make fuzz`` (``python -m tests.fuzz``): random and changed inputs for parsers that strangers reach."""
+"""``make fuzz`` (``python -m tests.fuzz``): random and mutated inputs for parsers of untrusted data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = Path("build/fuzz")
 
 
 def main(arguments: Sequence[str] | None = None, targets: Sequence[Target] = TARGETS) -> int:
-    """The command; exit status 0 when nothing was found, 1 when something was, 2 for wrong options."""
+    """Run the command; exit status 0 if nothing was found, 1 if something was, 2 for invalid options."""
     options = _parser(targets).parse_args(arguments)
     by_name = {target.name: target for target in targets}
     if options.replay is not None:
@@ -26,10 +26,10 @@ def main(arguments: Sequence[str] | None = None, targets: Sequence[Target] = TAR
     chosen = [by_name[name] for name in options.target or by_name]
     seed = secrets.randbelow(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}, {options.inputs} inputs, {len(chosen)} targets", flush=True)
-    whole = sum(target.share for target in chosen)
+    total_share = sum(target.share for target in chosen)
     results = []
     for target in chosen:
-        inputs = max(len(target.corpus) + 1, math.ceil(options.inputs * target.share / whole))
+        inputs = max(len(target.corpus) + 1, math.ceil(options.inputs * target.share / total_share))
         result = fuzz(target, inputs, seed, options.seconds / len(chosen))
         results.append(result)
         rate = result.inputs / max(result.seconds, 0.001)
@@ -37,31 +37,31 @@ def main(arguments: Sequence[str] | None = None, targets: Sequence[Target] = TAR
             f"{target.name}: {result.inputs} inputs, {rate:.0f}/s {'FAILED' if result.failure else ''}",
             flush=True,
         )
-    print(f"\n{table(results)}\n{sum(result.inputs for result in results)} inputs in all")
+    print(f"\n{table(results)}\n{sum(result.inputs for result in results)} inputs in total")
     return max([_report(result, options.crashes) for result in results], default=0)
 
 
 def table(results: Sequence[Result]) -> str:
-    """Lay the results out."""
-    heads = ("TARGET", "INPUTS", "ACCEPTED", "REFUSED", "SLOWEST MS", "GROWTH MB")
+    """Format the results as a table."""
+    headings = ("TARGET", "INPUTS", "ACCEPTED", "REJECTED", "SLOWEST MS", "GROWTH MB")
     rows = [
         (
             one.target,
             str(one.inputs),
             str(one.accepted),
-            str(one.refused),
+            str(one.rejected),
             f"{one.slowest * 1000:.1f}",
             f"{one.growth / (1 << 20):.1f}",
         )
         for one in results
     ]
-    widths = [max(len(row[at]) for row in (heads, *rows)) for at in range(len(heads))]
+    widths = [max(len(row[at]) for row in (headings, *rows)) for at in range(len(headings))]
     return "\n".join(
         "  ".join(
             cell.ljust(wide) if at == 0 else cell.rjust(wide)
             for at, (cell, wide) in enumerate(zip(row, widths, strict=True))
         )
-        for row in (heads, *rows)
+        for row in (headings, *rows)
     )
 
 
@@ -76,7 +76,7 @@ def _report(result: Result, folder: Path) -> int:
         file = folder / f"{result.target}-{hashlib.sha256(result.crash).hexdigest()[:12]}"
         file.write_bytes(result.target.encode() + b"\n" + result.crash)
         print(f"smallest input ({len(result.crash)} bytes): {result.crash[:200]!r}", file=sys.stderr)
-        print(f"again: python -m tests.fuzz --replay {file}", file=sys.stderr)
+        print(f"repeat it: python -m tests.fuzz --replay {file}", file=sys.stderr)
     return 1
 
 
@@ -85,10 +85,10 @@ def _replay(by_name: dict[str, Target], file: Path) -> int:
     name, _, data = file.read_bytes().partition(b"\n")
     target = by_name.get(name.decode("utf-8", "replace"))
     if target is None:
-        print(f"error: {file} names no target", file=sys.stderr)
+        print(f"error: {file} does not name a target", file=sys.stderr)
         return 2
     with target.open() as run:
-        print("accepted" if run(data) else "refused")
+        print("accepted" if run(data) else "rejected")
     return 0
 
 
@@ -96,18 +96,16 @@ def _parser(targets: Sequence[Target]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=(__doc__ or "").split(": ", 1)[1]
     )
-    parser.add_argument("--inputs", type=int, default=1_000_000, help="inputs in all (1000000)")
-    parser.add_argument("--seconds", type=float, default=0.0, help="end sooner, after so many seconds in all")
+    parser.add_argument("--inputs", type=int, default=1_000_000, help="inputs in total (1000000)")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after this many seconds in total")
     parser.add_argument(
         "--target",
         action="append",
         choices=[target.name for target in targets],
-        help="this one only; may be repeated",
+        help="only this target; can be repeated",
     )
-    parser.add_argument("--seed", type=int, help="repeat a run")
-    parser.add_argument(
-        "--replay", type=Path, metavar="FILE", help="run one saved input, and show what it does"
-    )
+    parser.add_argument("--seed", type=int, help="the seed of a run to repeat")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="run one saved input and show its result")
     parser.add_argument(
         "--crashes", type=Path, default=FOLDER, help=f"where inputs that crash are saved ({FOLDER})"
     )

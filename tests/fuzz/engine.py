@@ -1,4 +1,4 @@
-"""Runs targets: counts what they accept and refuse, and finds crashes, slow inputs and growth."""
+"""Runs targets: counts what they accept and reject, and finds crashes, slow inputs and memory growth."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from types import FrameType
 
 import psutil
 
-from tests.fuzz.mutate import Make, maker
+from tests.fuzz.mutations import Make, maker
 
 SLOW = 1.0
-"""Seconds of this process's own time that one input may take."""
+"""Seconds of processor time that one input may take."""
 HUNG = 20.0
-"""Seconds by the clock after which an input is broken off."""
+"""Elapsed seconds after which an input is aborted."""
 GROWTH = 64 << 20
 WARM = 0.2
-"""Part of the inputs before memory is first measured: caches fill, modules are imported."""
+"""Fraction of the inputs before memory is first measured: caches fill, modules are imported."""
 
 Run = Callable[[bytes], bool]
-"""Takes an input; true when it was accepted, false when it was refused. Whatever it raises is a crash."""
+"""Parses an input; true if it was accepted, false if it was rejected. An exception is a crash."""
 
 
 @dataclass(frozen=True)
 class Target:
     """One parser, or several that read the same bytes.
 
-    ``reads`` names the modules that it covers, ``corpus`` has examples that are accepted, ``make`` makes
-    inputs by structure. ``share`` is its part of all inputs: what is slow has less.
+    ``reads`` names the modules that it covers, ``corpus`` has examples that are accepted, ``make`` creates
+    structured inputs. ``share`` is its part of all inputs: slow targets have less.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Target:
 
 @dataclass
 class Result:
-    """What became of a target's inputs."""
+    """The outcome of a target's inputs."""
 
     target: str
     inputs: int = 0
     accepted: int = 0
-    refused: int = 0
+    rejected: int = 0
     slowest: float = 0.0
     slowest_input: bytes = b""
     growth: int = 0
@@ -62,16 +62,16 @@ class Result:
 
 
 class Hung(BaseException):
-    """An input did not end. Not an Exception, so that no parser takes it for its own."""
+    """An input took too long. Not an Exception, so that no parser catches it."""
 
 
-def simply(run: Run) -> Callable[[], AbstractContextManager[Run]]:
-    """A target that needs nothing around it."""
+def without_resources(run: Run) -> Callable[[], AbstractContextManager[Run]]:
+    """Open a target that needs no resources."""
     return lambda: contextlib.nullcontext(run)
 
 
 def fuzz(target: Target, inputs: int, seed: int, seconds: float = 0.0) -> Result:
-    """Run a target; ``seconds`` ends it sooner. Ends at the first failure, with its smallest input."""
+    """Run a target, for at most ``seconds``. Stops at the first failure, and shrinks its input."""
     random = Random(f"{seed} {target.name}")
     make = maker(target.corpus, target.make)
     result = Result(target.name)
@@ -84,7 +84,7 @@ def fuzz(target: Target, inputs: int, seed: int, seconds: float = 0.0) -> Result
                 result.failure = f"example of the corpus: {result.failure}"
                 return result
         while result.inputs < inputs and not (seconds and time.monotonic() - began > seconds):
-            # Warm-up is counted by inputs, or by time where that ends it.
+            # Warm-up is a fraction of the inputs, or of the time if that is limited.
             part = max(result.inputs / inputs, (time.monotonic() - began) / seconds if seconds else 0.0)
             if not before and part >= WARM:
                 gc.collect()
@@ -115,7 +115,7 @@ def _one(run: Run, data: bytes, result: Result) -> None:
         return
     took = time.process_time() - began
     result.accepted += accepted
-    result.refused += not accepted
+    result.rejected += not accepted
     if took > result.slowest:
         result.slowest, result.slowest_input = took, data
     if took > SLOW:
@@ -123,7 +123,7 @@ def _one(run: Run, data: bytes, result: Result) -> None:
 
 
 def shrink(run: Run, data: bytes, failed: Result, tries: int = 2_000) -> bytes:
-    """Cut pieces out, large ones first, as long as the same kind of failure stays."""
+    """Remove pieces, large ones first, as long as the same kind of failure remains."""
     kind = _kind(failed.failure)
     budget = 60.0
     began = time.monotonic()

@@ -1,7 +1,7 @@
-"""Targets: whole HTTP requests, to the control API, the gateway and the publisher, as bytes.
+"""Targets: whole HTTP requests to the control API, the gateway and the publisher, as bytes.
 
-An input is a request in short: ``METHOD PATH``, headers, an empty line, the body. Kafka is not there: what
-would ask it is refused at once, as when no broker answers.
+An input is a request: ``METHOD PATH``, headers, an empty line, the body. There is no Kafka: calls to it fail
+at once, as when no broker responds.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from distributary.publisher.hub.hub import Hub
 from distributary.publisher.metrics import Stats
 from distributary.store.memory_store import MemoryStore
 from tests.fuzz.engine import Run, Target
-from tests.fuzz.mutate import any_json, any_text
+from tests.fuzz.mutations import any_json, any_text
 from tests.support.inline_registry import InlineSchemaLog
 
 FEED, VIEW = Feed("odds", "odds"), View("odds", "odds", key="market_id")
-LATE = 10.0
-"""Seconds after which a stream that goes on is left."""
+STREAM_TIMEOUT = 10.0
+"""Seconds after which an endless response is abandoned."""
 
 
 class NoKafka:
-    """Takes the place of whatever talks to Kafka: it is not there."""
+    """Replaces everything that connects to Kafka: no broker responds."""
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: object, **more: object) -> Any:
-            raise KafkaUnavailable("no broker answers")
+            raise KafkaUnavailable("no broker responds")
 
         return call
 
@@ -80,8 +80,8 @@ class BoundedSchemaLog(InlineSchemaLog):
             super().write(records)
 
 
-class Silent:
-    """Takes commands and forgets them."""
+class NoCommands:
+    """Discards commands."""
 
     async def send(self, command: object) -> None: ...
 
@@ -93,7 +93,7 @@ def _control(folder: Path) -> web.Application:
     store.writer.define("odds", definition.build, definition.text)
     store.writer.go_live(Build("odds", definition.build))
     monitor = Monitor(config, store.reader, fresh=3600.0)
-    return control_app(Context(config, store.reader, store.writer, Silent(), monitor))
+    return control_app(Context(config, store.reader, store.writer, NoCommands(), monitor))
 
 
 def _gateway(folder: Path) -> web.Application:
@@ -116,12 +116,12 @@ def _publisher(folder: Path) -> web.Application:
 
 
 def served(make: Callable[[Path], web.Application]) -> Callable[[], contextlib.AbstractContextManager[Run]]:
-    """Serve an application in this process; a reply of 500 is a crash, whatever is in it."""
+    """Serve an application in this process; a response with status 500 is a crash."""
 
     @contextlib.contextmanager
     def opened() -> Iterator[Run]:
         caught: list[BaseException] = []
-        handler = _Catch(caught)
+        handler = _ErrorCollector(caught)
         logging.getLogger().addHandler(handler)
         loop = asyncio.new_event_loop()
         with tempfile.TemporaryDirectory() as name:
@@ -155,8 +155,8 @@ def served(make: Callable[[Path], web.Application]) -> Callable[[], contextlib.A
     return opened
 
 
-class _Catch(logging.Handler):
-    """Keeps what servers log of requests that failed, instead of printing it."""
+class _ErrorCollector(logging.Handler):
+    """Collects the exceptions that servers log, instead of printing them."""
 
     def __init__(self, caught: list[BaseException]) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class _Catch(logging.Handler):
 
 
 async def _ask(http: aiohttp.ClientSession, server: TestServer, own: str, data: bytes) -> int:
-    """Send a request; 0 where it cannot be written as one, or is broken off by the server's parser."""
+    """Send a request; returns 0 if it cannot be encoded, or the server's parser closes the connection."""
     head, _, body = data.partition(b"\n\n")
     first, *lines = head.decode("utf-8", "replace").split("\n")
     method, _, path = first.partition(" ")
@@ -193,9 +193,9 @@ async def _ask(http: aiohttp.ClientSession, server: TestServer, own: str, data: 
             data=body or None,
             headers=headers,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(LATE),
+            timeout=aiohttp.ClientTimeout(STREAM_TIMEOUT),
         ) as reply:
-            # A stream goes on for ever: its first bytes are enough.
+            # A stream never ends: its first bytes are enough.
             if reply.content_type in ("text/event-stream", "application/x-ndjson"):
                 return reply.status
             text = await reply.read()

@@ -1,4 +1,4 @@
-"""Targets: configuration, definitions of views, schemas, bodies of the gateway, values by a schema."""
+"""Targets: configuration, view definitions, schemas, request bodies of the gateway, values by a schema."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from distributary.gateway.rest_proxy.produce_requests import JsonSplitter, parse
 from distributary.kafka import avro, json_schema
 from distributary.kafka.value_schema import SchemaMismatch, any_value, avro_reader, json_reader
 from distributary.model.feed import Feed
-from tests.fuzz.engine import Run, Target, simply
-from tests.fuzz.mutate import any_json, any_text
+from tests.fuzz.engine import Run, Target, without_resources
+from tests.fuzz.mutations import any_json, any_text
 from tests.support.inline_registry import incompatibilities, register
 
 AVRO = (
@@ -86,14 +86,14 @@ def _config() -> Iterator[Run]:
 
         def run(data: bytes) -> bool:
             file.write_bytes(data)
-            taken = False
+            accepted = False
             with contextlib.suppress(DistributaryError):
                 load(file, {}).effective()
-                taken = True
+                accepted = True
             with contextlib.suppress(DistributaryError):
                 parse_views(data.decode("utf-8", "replace"))
-                taken = True
-            return taken
+                accepted = True
+            return accepted
 
         yield run
 
@@ -137,7 +137,7 @@ def _definition(data: bytes) -> bool:
 
 
 def _avro(data: bytes) -> bool:
-    """Read a schema, a zero byte after it, and the rest as a value by it."""
+    """Parse a schema, then, after a zero byte, a value by it."""
     text, _, value = data.partition(b"\0")
     try:
         found = avro.parse_schema(json.loads(text))
@@ -166,20 +166,20 @@ def _nested(words: tuple[str, ...], random: Random) -> str:
 
 
 def _schema(data: bytes) -> bool:
-    """Read schemas of both kinds as the registry does, and compare them with another."""
+    """Parse schemas of both kinds as the registry does, and compare them with another."""
     text = data.decode("utf-8", "surrogateescape")
-    taken = False
+    accepted = False
     for kind, known in _KNOWN.items():
         try:
             new = parse_schema(text, kind)
             for level in ("FULL", "BACKWARD_TRANSITIVE"):
                 incompatibilities(level, new, known)
                 incompatibilities(level, known[0], [new])
-            taken = bool(new.canonical().identity)
+            accepted = bool(new.canonical().identity)
             register(SchemaCatalog(), "s-value", new)
         except DistributaryError:
             continue
-    return taken
+    return accepted
 
 
 _KNOWN: dict[str, list[Schema]] = {
@@ -204,16 +204,16 @@ def _json_schema(data: bytes) -> bool:
 
 
 def _value(data: bytes) -> bool:
-    taken = bool(any_value(data))
+    accepted = bool(any_value(data))
     for read in _READERS:
         with contextlib.suppress(SchemaMismatch):
             read(data)
-            taken = True
+            accepted = True
     for format in ("binary", "json", "avro", "jsonschema"):
         with contextlib.suppress(DistributaryError):
             serialization.decode(format, data, _find, "value")
-            taken = True
-    return taken
+            accepted = True
+    return accepted
 
 
 def _find(number: int) -> Schema | None:
@@ -226,11 +226,11 @@ _READERS = [avro_reader(json.loads(text), skip) for text in AVRO for skip in (0,
 
 
 def _body(data: bytes) -> bool:
-    taken = False
+    accepted = False
     for read in (parse_request, parse_record):
         with contextlib.suppress(DistributaryError):
             read(data)
-            taken = True
+            accepted = True
     with contextlib.suppress(DistributaryError):
         splitter = JsonSplitter(65_536)
         for at in range(0, len(data), 997):
@@ -241,7 +241,7 @@ def _body(data: bytes) -> bool:
         if isinstance(body, dict):
             with contextlib.suppress(DistributaryError):
                 parse_offsets(body, "offsets", OFFSET_FIELDS)
-    return taken
+    return accepted
 
 
 _BODIES = (
@@ -278,14 +278,14 @@ TARGETS = (
     ),
     Target(
         "variable",
-        simply(_variable),
+        without_resources(_variable),
         [f"{one.key}={one.info.example}".encode() for one in SETTINGS if one.info.example]
         + [b'kafka.properties={"a":"b"}', b"kafka.properties=a=b,c='d,e'"],
         ("config.coerce", "config.validators"),
     ),
     Target(
         "definition",
-        simply(_definition),
+        without_resources(_definition),
         [
             json.dumps(_VIEW).encode(),
             json.dumps({"view": _VIEW, "feed": {"name": "odds", "topic": "odds"}}).encode(),
@@ -298,7 +298,7 @@ TARGETS = (
     ),
     Target(
         "avro",
-        simply(_avro),
+        without_resources(_avro),
         [text.encode() + b"\0" + value for text, value in zip(AVRO, VALUES, strict=True)],
         ("kafka.avro",),
         lambda random: (
@@ -307,7 +307,7 @@ TARGETS = (
     ),
     Target(
         "registry-schema",
-        simply(_schema),
+        without_resources(_schema),
         [text.encode() for text in AVRO + JSON_SCHEMAS],
         (
             "gateway.registry.registered_schema",
@@ -320,7 +320,7 @@ TARGETS = (
     ),
     Target(
         "json-schema",
-        simply(_json_schema),
+        without_resources(_json_schema),
         [
             JSON_SCHEMAS[0].encode() + b'\0{"a":1,"b":"aa"}',
             JSON_SCHEMAS[1].encode() + b"\0[1,2]",
@@ -332,7 +332,7 @@ TARGETS = (
     ),
     Target(
         "value",
-        simply(_value),
+        without_resources(_value),
         [
             *VALUES,
             *(b"\0\0\0\0" + bytes((n,)) + value for n, value in enumerate(VALUES)),
@@ -345,5 +345,5 @@ TARGETS = (
         ),
         0.5,
     ),
-    Target("gateway-body", simply(_body), _BODIES, ("gateway.rest_proxy.produce_requests",)),
+    Target("gateway-body", without_resources(_body), _BODIES, ("gateway.rest_proxy.produce_requests",)),
 )

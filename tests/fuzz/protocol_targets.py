@@ -23,8 +23,8 @@ from distributary.publisher.websocket.session_actions import Close, Publish
 from distributary.publisher.websocket.websocket_server import agree
 from distributary.socketio_gateway.publisher_session import Upstream
 from distributary.socketio_gateway.socketio_transport import Packet
-from tests.fuzz.engine import Run, Target, simply
-from tests.fuzz.mutate import any_json, any_text
+from tests.fuzz.engine import Run, Target, without_resources
+from tests.fuzz.mutations import any_json, any_text
 from tests.support.fake_view import FakeView
 from tests.support.wire_formats import WIRES, write
 
@@ -62,12 +62,12 @@ COMMANDS: tuple[dict[str, object], ...] = (
     {"send": {"data": {}}},
     {},
 )
-"""One of every command at least."""
+"""At least one of every command."""
 FEED = Feed("odds", "odds", publish=True, publish_key="player")
 
 
 def _session(wire: Wire, data: bytes) -> bool:
-    """Take messages, two zero bytes between them, in a new and in a connected session; the second counts."""
+    """Receive messages, separated by two zero bytes, in a new and in a connected session."""
     closed = False
     for start in ((), ({"id": 1, "connect": {}},)):
         session = Session("c", version="1", ping=25, max_channels=5, wire=wire)
@@ -80,7 +80,7 @@ def _session(wire: Wire, data: bytes) -> bool:
                     with contextlib.suppress(Refused):
                         record(FEED, bytes(action.data))
                 closed |= isinstance(action, Close)
-        assert session.channels <= 5, "more channels are held than are allowed"
+        assert session.channels <= 5, "more channels than the limit"
     return not closed
 
 
@@ -129,7 +129,7 @@ def _channel(data: bytes) -> bool:
 
 
 def _record(data: bytes) -> bool:
-    taken = False
+    accepted = False
     for feed in (
         FEED,
         Feed("t", "t", format="text", publish=True),
@@ -137,10 +137,10 @@ def _record(data: bytes) -> bool:
     ):
         try:
             record(feed, data)
-            taken = True
+            accepted = True
         except Refused:
             pass
-    return taken
+    return accepted
 
 
 @contextlib.contextmanager
@@ -198,7 +198,7 @@ _OFFERS = (
 TARGETS = (
     Target(
         "session-json",
-        simply(lambda data: _session(JSON, data)),
+        without_resources(lambda data: _session(JSON, data)),
         _frames(JSON),
         (
             "publisher.codec.client_commands",
@@ -210,20 +210,22 @@ TARGETS = (
     ),
     Target(
         "session-protobuf",
-        simply(lambda data: _session(next(w for w in WIRES if w.binary), data)),
+        without_resources(lambda data: _session(next(w for w in WIRES if w.binary), data)),
         _frames(next(w for w in WIRES if w.binary)),
         ("publisher.codec.protobuf_encoding", "publisher.codec.protobuf_codec"),
     ),
     Target(
         "inflate",
-        simply(_inflate),
+        without_resources(_inflate),
         [deflated(0x81, b"x" * 500)[4:], b"\x00"],
         ("publisher.codec.websocket_frames",),
     ),
-    Target("handshake", simply(_agree), [_OFFERS, b"\n\n"], ("publisher.websocket.websocket_server",)),
+    Target(
+        "handshake", without_resources(_agree), [_OFFERS, b"\n\n"], ("publisher.websocket.websocket_server",)
+    ),
     Target(
         "channel",
-        simply(_channel),
+        without_resources(_channel),
         [channel.encode() for channel in CHANNELS],
         ("model.channel_name", "model.query_params", "model.query"),
         lambda random: (random.choice(CHANNELS) + "?&"[random.randrange(2)] + any_text(random)).encode(
@@ -232,7 +234,7 @@ TARGETS = (
     ),
     Target(
         "published-record",
-        simply(_record),
+        without_resources(_record),
         [b'{"player": "ann", "n": 1.50}', b'{"player": 7}', b'"text"', b"\xff"],
         ("publisher.websocket.client_publish",),
         lambda random: json.dumps({"player": _plain(any_json(random)), any_text(random): 1}).encode(),
@@ -246,7 +248,7 @@ TARGETS = (
     ),
     Target(
         "socketio-packet",
-        simply(_packet),
+        without_resources(_packet),
         [f"2{json.dumps(event)}".encode() for event in EVENTS] + [b'0{"token":"t"}', b"1", b'31["a"]'],
         (
             "socketio_gateway.socketio_transport",

@@ -24,8 +24,8 @@ from distributary.auth.verification_keys import of_jwks, of_pem, of_secret
 from distributary.config import Auth, Config
 from distributary.errors import DistributaryError
 from distributary.store.memory_store import MemoryStore
-from tests.fuzz.engine import Run, Target, simply
-from tests.fuzz.mutate import any_json
+from tests.fuzz.engine import Run, Target, without_resources
+from tests.fuzz.mutations import any_json
 
 SECRET = "a secret of the tests, long enough for HS256"
 NOW = 1_800_000_000.0
@@ -63,7 +63,7 @@ def _segment(data: bytes) -> bytes:
 
 
 def signed(header: bytes, body: bytes) -> bytes:
-    """A token that is well signed, whatever it says."""
+    """Return a token with a valid signature, whatever its contents."""
     text = _segment(header) + b"." + _segment(body)
     return text + b"." + _segment(hmac.new(SECRET.encode(), text, hashlib.sha256).digest())
 
@@ -77,7 +77,7 @@ def _token(data: bytes) -> bool:
 
 
 def _signed(data: bytes) -> bool:
-    """Sign any header and claims, a zero byte between them, so that what is behind the signature is read."""
+    """Sign any header and claims, separated by a zero byte, so that they are parsed."""
     header, zero, body = data.partition(b"\0")
     token = signed(header, body) if zero else signed(b'{"alg":"HS256"}', data)
     return _token(token)
@@ -102,12 +102,12 @@ def _jwks(data: bytes) -> bool:
 
 
 @contextlib.contextmanager
-def _gate() -> Iterator[Run]:
+def _credentials() -> Iterator[Run]:
     key = {"hash": f"sha256:{hashlib.sha256(b'dk_key').hexdigest()}", "views": ["odds"]}
     with tempfile.TemporaryDirectory() as folder:
         auth = Auth(hmac_secret=SECRET, keys={"reports": json.dumps(key)})
         config = Config(auth=auth, data_dir=Path(folder))
-        gate = Authenticator(config, MemoryStore().reader.revoked, clock=lambda: NOW)
+        authenticator = Authenticator(config, MemoryStore().reader.revoked, clock=lambda: NOW)
         keys = ApiKeys.of(config)
         loop = asyncio.new_event_loop()
 
@@ -117,7 +117,7 @@ def _gate() -> Iterator[Run]:
             with contextlib.suppress(DistributaryError):
                 keys.find(headers.get("X-API-Key", ""))
             try:
-                loop.run_until_complete(gate.by_headers(headers))
+                loop.run_until_complete(authenticator.by_headers(headers))
             except DistributaryError:
                 return False
             return True
@@ -131,10 +131,10 @@ _JWK = {"kty": "RSA", "n": "AQAB" * 90, "e": "AQAB", "kid": "k", "use": "sig", "
 _EC = {"kty": "EC", "crv": "P-256", "x": "A" * 43, "y": "A" * 43, "key_ops": ["verify"]}
 
 TARGETS = (
-    Target("token", simply(_token), [_GOOD], ("auth.jwt_checks",)),
+    Target("token", without_resources(_token), [_GOOD], ("auth.jwt_checks",)),
     Target(
         "claims",
-        simply(_signed),
+        without_resources(_signed),
         [json.dumps(one).encode() for one in CLAIMS]
         + [b'{"alg":"HS256","kid":"x"}\0' + json.dumps(CLAIMS[0]).encode()],
         ("auth.claims", "auth.grant", "auth.jwt_checks"),
@@ -142,14 +142,14 @@ TARGETS = (
     ),
     Target(
         "key-set",
-        simply(_jwks),
+        without_resources(_jwks),
         [json.dumps({"keys": [_JWK, _EC, 7]}).encode()],
         ("auth.verification_keys",),
         share=0.3,
     ),
     Target(
         "credentials",
-        _gate,
+        _credentials,
         [b"X-API-Key: dk_key", b"Authorization: ApiKey dk_key", b"Authorization: Bearer " + _GOOD],
         ("auth.authenticator", "auth.api_keys", "auth.token_issuer"),
         share=0.5,

@@ -1,4 +1,4 @@
-"""Inputs: random bytes, changed examples, and changed JSON inside of them."""
+"""Inputs: random bytes, mutated examples, and mutated JSON inside of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-MOST = 65_536
-"""Bytes of an input: what servers take in one message."""
+MAX_BYTES = 65_536
+"""Bytes of an input: the most that servers accept in one message."""
 
-WORDS = (
+HARD_WORDS = (
     *(
         b"null",
         b"true",
@@ -85,16 +85,16 @@ WORDS = (
         b"a" * 20_000,
     ),
 )
-"""What parsers stumble over."""
+"""Inputs that are hard for parsers."""
 
 Make = Callable[[Random], bytes]
 
 
-def mutated(random: Random, corpus: Sequence[bytes]) -> bytes:
-    """Change an example a little, or a lot."""
+def mutate(random: Random, corpus: Sequence[bytes]) -> bytes:
+    """Mutate an example a little, or a lot."""
     data = bytearray(random.choice(corpus))
     if random.random() < 0.3:
-        data = bytearray(changed_json(random, bytes(data)))
+        data = bytearray(mutate_json(random, bytes(data)))
     for _ in range(1 << random.randrange(5) if random.random() < 0.8 else 1):
         at = random.randrange(len(data) + 1)
         match random.randrange(8):
@@ -103,7 +103,7 @@ def mutated(random: Random, corpus: Sequence[bytes]) -> bytes:
             case 1:
                 del data[at : at + random.choice((1, 1, 2, 5, 50))]
             case 2:
-                data[at:at] = random.choice(WORDS)
+                data[at:at] = random.choice(HARD_WORDS)
             case 3:
                 data[at:at] = random.randbytes(random.choice((1, 2, 8)))
             case 4:
@@ -114,14 +114,14 @@ def mutated(random: Random, corpus: Sequence[bytes]) -> bytes:
                 data[at:] = other[start:]
             case 6:
                 end = min(len(data), at + random.randrange(1, 9))
-                data[at:end] = random.choice(WORDS)
+                data[at:end] = random.choice(HARD_WORDS)
             case _:
                 data[at:at] = str(random.choice((0, 1, -1, 2**31, 2**32, 2**63, 2**64, 1.5))).encode()
-    return bytes(data[:MOST])
+    return bytes(data[:MAX_BYTES])
 
 
-def changed_json(random: Random, data: bytes) -> bytes:
-    """Change values, names and nesting of the JSON that an input ends with, if it does."""
+def mutate_json(random: Random, data: bytes) -> bytes:
+    """Mutate values, names and nesting of the JSON at the end of an input, if there is any."""
     start = min((at for at in (data.find(b"{"), data.find(b"[")) if at >= 0), default=-1)
     if start < 0:
         return data
@@ -130,31 +130,31 @@ def changed_json(random: Random, data: bytes) -> bytes:
     except (ValueError, RecursionError):
         return data
     try:
-        return data[:start] + json.dumps(_changed(random, document, 0)).encode()
+        return data[:start] + json.dumps(_mutate_value(random, document, 0)).encode()
     except RecursionError:
         return data
 
 
-def _changed(random: Random, value: Any, depth: int) -> Any:
+def _mutate_value(random: Random, value: Any, depth: int) -> Any:
     if random.random() < 0.15:
         return any_json(random)
     if isinstance(value, dict):
-        found = {name: _changed(random, inner, depth + 1) for name, inner in value.items()}
+        found = {name: _mutate_value(random, inner, depth + 1) for name, inner in value.items()}
         if found and random.random() < 0.2:
             found.pop(random.choice(list(found)))
         if random.random() < 0.1:
             found[any_text(random)] = any_json(random)
         return found
     if isinstance(value, list):
-        found_list = [_changed(random, inner, depth + 1) for inner in value]
+        found_list = [_mutate_value(random, inner, depth + 1) for inner in value]
         return found_list * random.choice((1, 1, 1, 0, 2, 50)) if depth < 3 else found_list
     return value
 
 
 def any_text(random: Random) -> str:
-    """A text that may be anything, also no Unicode."""
+    """Return any string, even invalid Unicode."""
     if random.random() < 0.4:
-        return random.choice(WORDS)[:2_000].decode("utf-8", "replace")
+        return random.choice(HARD_WORDS)[:2_000].decode("utf-8", "replace")
     return "".join(
         chr(random.choice((random.randrange(32, 127), random.randrange(0x11000))))
         for _ in range(random.randrange(12))
@@ -162,7 +162,7 @@ def any_text(random: Random) -> str:
 
 
 def any_json(random: Random, depth: int = 0) -> Any:
-    """A value of any kind."""
+    """Return a JSON value of any type."""
     match random.randrange(9 if depth < 4 else 6):
         case 0:
             return None
@@ -186,15 +186,15 @@ def any_json(random: Random, depth: int = 0) -> Any:
 
 
 def maker(corpus: Sequence[bytes], make: Make | None) -> Make:
-    """Mix the three ways: a tenth random bytes, the rest examples changed and inputs made by structure."""
+    """Mix the three ways: a tenth random bytes, the rest mutated examples and structured inputs."""
 
     def one(random: Random) -> bytes:
         chance = random.random()
         if chance < 0.1:
             return random.randbytes(random.choice((0, 1, 2, 5, 20, 200)))
         if make is not None and chance < 0.5:
-            with contextlib.suppress(RecursionError):  # json refuses to write what is nested so deep
-                return make(random)[:MOST]
-        return mutated(random, corpus)
+            with contextlib.suppress(RecursionError):  # json cannot encode deeply nested values
+                return make(random)[:MAX_BYTES]
+        return mutate(random, corpus)
 
     return one

@@ -1,4 +1,4 @@
-"""Targets: the small languages of queries, positions and headers."""
+"""Targets: queries, positions, parameters and headers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from distributary.model.order import order_of
 from distributary.model.position import Mark, Position, read_start
 from distributary.model.query import Query
 from distributary.publisher.http.stream_sink import shape_of
-from tests.fuzz.engine import Target, simply
-from tests.fuzz.mutate import any_text
+from tests.fuzz.engine import Target, without_resources
+from tests.fuzz.mutations import any_text
 
 FILTERS = (
     "price > 1.5 and sport = 'football'",
@@ -91,7 +91,7 @@ def _filter(data: bytes) -> bool:
     except DistributaryError:
         return False
     query.sift(ROWS, 1_800_000_000_000)
-    assert Query.load("odds", query.text).text == query.text, "its normal form is not normal"
+    assert Query.load("odds", query.text).text == query.text, "its normal form is not stable"
     return True
 
 
@@ -122,36 +122,36 @@ def _fields(data: bytes) -> bool:
 
 def _position(data: bytes) -> bool:
     text = data.decode("utf-8", "surrogateescape")
-    taken = False
+    accepted = False
     for read in (Position.parse, Mark.parse):
         try:
             read(text)
-            taken = True
+            accepted = True
         except ValueError:
             pass
     for read_one in (read_start, parse_cursor):
         try:
             read_one(text)
-            taken = True
+            accepted = True
         except (DistributaryError, ValueError):
             pass
-    return taken
+    return accepted
 
 
 def _parameters(data: bytes) -> bool:
     pairs = [part.partition("=") for part in data.decode("utf-8", "surrogateescape").split("&")]
     query = MultiDict((name, value) for name, _, value in pairs)
-    taken = False
+    accepted = False
     for read in (
         lambda: read_rows_request("odds", query),
         lambda: parse_stream_request(query, query.get("id", "")),
     ):
         try:
             read()
-            taken = True
+            accepted = True
         except DistributaryError:
             pass
-    return taken
+    return accepted
 
 
 def _headers(data: bytes) -> bool:
@@ -182,7 +182,7 @@ _PAGES = (
 TARGETS = (
     Target(
         "filter",
-        simply(_filter),
+        without_resources(_filter),
         [text.encode() for text in FILTERS[:5]],
         (
             *tuple(
@@ -193,11 +193,18 @@ TARGETS = (
         ),
         _words,
     ),
-    Target("order", simply(_order), [b"price desc, score.home\n10", b"`a b` asc\n1"], ("model.order",)),
-    Target("fields", simply(_fields), [b"price,match.name", b"`a.b`,c", b"a.b.c,a.d"], ("model.field_mask",)),
+    Target(
+        "order", without_resources(_order), [b"price desc, score.home\n10", b"`a b` asc\n1"], ("model.order",)
+    ),
+    Target(
+        "fields",
+        without_resources(_fields),
+        [b"price,match.name", b"`a.b`,c", b"a.b.c,a.d"],
+        ("model.field_mask",),
+    ),
     Target(
         "position",
-        simply(_position),
+        without_resources(_position),
         [
             b"epoch:17",
             b"2026-01-31T08:00:00Z",
@@ -209,7 +216,7 @@ TARGETS = (
     ),
     Target(
         "parameters",
-        simply(_parameters),
+        without_resources(_parameters),
         [
             b"where=a=1&limit=5&fields=a,b",
             b"key=a&key=b",
@@ -223,7 +230,7 @@ TARGETS = (
     ),
     Target(
         "headers",
-        simply(_headers),
+        without_resources(_headers),
         [
             b"Host: 127.0.0.1:8000\nOrigin: https://app.example.com\nAccept: application/json;q=0.5",
             b"Host: 127.0.0.1:8000\nAccept: application/json",

@@ -65,7 +65,7 @@ async def move(listener: Listener, key: str, seq: int, **changed: Any) -> None:
     await listener.send("change", data, f"e1:{seq}")
 
 
-async def test_matches_are_listed_by_what_they_are_doing(publisher: Publisher, window: Browser) -> None:
+async def test_page_lists_matches_by_status(publisher: Publisher, window: Browser) -> None:
     matches, _ = await opened(publisher, window)
     groups = await window.run(
         "return Object.fromEntries([...document.querySelectorAll('#list section:not([hidden])')]"
@@ -85,7 +85,7 @@ async def test_matches_are_listed_by_what_they_are_doing(publisher: Publisher, w
     assert await window.errors() == []
 
 
-async def test_a_person_picks_a_match_and_sees_its_odds_move(publisher: Publisher, window: Browser) -> None:
+async def test_page_shows_moving_odds_of_the_selected_match(publisher: Publisher, window: Browser) -> None:
     _, first = await opened(publisher, window)
     await window.click('[data-match="1002"]')
     picked = await publisher.next("odds")
@@ -127,7 +127,7 @@ async def test_a_person_picks_a_match_and_sees_its_odds_move(publisher: Publishe
     assert await window.errors() == []
 
 
-async def test_the_latency_is_measured(publisher: Publisher, window: Browser) -> None:
+async def test_page_measures_the_latency(publisher: Publisher, window: Browser) -> None:
     _, picked = await opened(publisher, window)
     for seq in range(5):
         await move(picked, "1001:1x2:home", 11 + seq, price=2.5 + seq / 100)
@@ -135,7 +135,7 @@ async def test_the_latency_is_measured(publisher: Publisher, window: Browser) ->
     assert int((await window.text("#p50")).split()[0]) >= 7
 
 
-async def test_the_list_can_be_used_by_keyboard(publisher: Publisher, window: Browser) -> None:
+async def test_page_list_can_be_used_by_keyboard(publisher: Publisher, window: Browser) -> None:
     await opened(publisher, window)
     await window.run("document.querySelector('[data-match=\"1001\"]').focus()")
     await window.press(DOWN)
@@ -146,7 +146,7 @@ async def test_the_list_can_be_used_by_keyboard(publisher: Publisher, window: Br
     await window.until("document.activeElement.getAttribute('aria-current') === 'true'")
 
 
-async def test_a_lost_connection_resumes_where_it_was(publisher: Publisher, window: Browser) -> None:
+async def test_page_resumes_after_a_lost_connection(publisher: Publisher, window: Browser) -> None:
     _, picked = await opened(publisher, window)
     home = "1001:1x2:home"
     await move(picked, home, 57, price=2.52)
@@ -162,7 +162,7 @@ async def test_a_lost_connection_resumes_where_it_was(publisher: Publisher, wind
     await window.until("document.getElementById('state').dataset.state === 'live'")
 
 
-async def test_a_new_snapshot_replaces_all_rows(publisher: Publisher, window: Browser) -> None:
+async def test_page_replaces_all_rows_by_a_new_snapshot(publisher: Publisher, window: Browser) -> None:
     matches, picked = await opened(publisher, window)
     picked.drop()
     again = await publisher.next("odds")
@@ -178,7 +178,7 @@ async def test_a_new_snapshot_replaces_all_rows(publisher: Publisher, window: Br
     assert await window.text(f"{cell('1001:1x2:home')} .price") == "9.00"
 
 
-async def test_a_refused_stream_is_tried_again(publisher: Publisher, window: Browser) -> None:
+async def test_page_retries_a_refused_stream(publisher: Publisher, window: Browser) -> None:
     # After a 503 a browser's EventSource is closed for good.
     matches, _ = await opened(publisher, window)
     publisher.refuse = 2
@@ -190,7 +190,7 @@ async def test_a_refused_stream_is_tried_again(publisher: Publisher, window: Bro
     await window.until("document.getElementById('state').dataset.state === 'live'")
 
 
-async def test_staleness_is_shown_and_taken_back(publisher: Publisher, window: Browser) -> None:
+async def test_page_shows_staleness_until_it_ends(publisher: Publisher, window: Browser) -> None:
     matches, _ = await opened(publisher, window)
     assert await window.run("return document.getElementById('stale').hidden")
     await matches.send("stale", {"op": "stale", "since": 1_700_000_000_000})
@@ -203,7 +203,7 @@ async def test_staleness_is_shown_and_taken_back(publisher: Publisher, window: B
     await window.until("!document.getElementById('stale').hidden")
 
 
-async def test_a_quote_in_an_id_cannot_leave_the_filter(publisher: Publisher, window: Browser) -> None:
+async def test_page_escapes_a_quote_in_an_id(publisher: Publisher, window: Browser) -> None:
     await window.open(publisher.url + "#match=x'%20or%20'1'='1")
     views = {}
     for _ in range(2):
@@ -212,7 +212,7 @@ async def test_a_quote_in_an_id_cannot_leave_the_filter(publisher: Publisher, wi
     assert views["odds"] == "match_id = 'x'' or ''1''=''1'"
 
 
-async def test_on_a_phone_the_list_and_the_match_take_turns(publisher: Publisher, window: Browser) -> None:
+async def test_page_shows_list_or_match_on_a_phone(publisher: Publisher, window: Browser) -> None:
     await window.phone()
     await window.open(publisher.url)
     await (await publisher.next("matches")).snapshot(MATCHES, "e1:1")

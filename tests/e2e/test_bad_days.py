@@ -62,7 +62,7 @@ class Clock:
             file.write(seconds.to_bytes(8, sys.byteorder))
 
 
-async def test_a_clock_that_jumps_an_hour_restarts_nothing_and_rows_stay_exact(tmp_path: Path) -> None:
+async def test_clock_that_jumps_an_hour_restarts_nothing_and_rows_stay_exact(tmp_path: Path) -> None:
     clock = Clock(tmp_path)
     up = Up(tmp_path, SETTINGS + LASTING, clock.env)
     try:
@@ -144,7 +144,7 @@ def refused(scene: Scene) -> bool:
         (".", {"kafka-unreachable", "store-read-only", "store-unreachable", "part-restarting"}),
     ],
 )
-async def test_a_full_disk_is_named_and_nothing_is_acknowledged_that_is_not_kept(
+async def test_full_disk_is_named_and_no_acknowledged_record_is_lost(
     tmp_path: Path, where: str, names: set[str]
 ) -> None:
     folder = tmp_path / ".distributary"

@@ -74,7 +74,7 @@ async def demo(folder: Path) -> AsyncIterator[Demo]:
 
 
 @pytest.mark.latency
-async def test_odds_move_on_the_page_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+async def test_demo_page_shows_moving_odds_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     async with demo(tmp_path) as running:
         page = await running.event("page", 60)
         first = await running.event("first-change", 60)
@@ -102,7 +102,7 @@ async def test_odds_move_on_the_page_and_ctrl_c_leaves_nothing(tmp_path: Path) -
     assert list(processes.marked(found.stack)) == []
 
 
-async def test_rows_of_ended_matches_vanish_without_dead_letters(tmp_path: Path) -> None:
+async def test_rows_of_ended_matches_are_removed_without_dead_letters(tmp_path: Path) -> None:
     up = Up(tmp_path, CONFIG.read_text())
     try:
         up.start()

@@ -156,7 +156,7 @@ async def live(locked: Locked) -> None:
         await asyncio.sleep(0.2)
 
 
-async def test_a_record_goes_from_its_producer_to_the_subscribers_that_may_see_it(locked: Locked) -> None:
+async def test_record_reaches_the_subscribers_that_may_read_it(locked: Locked) -> None:
     await live(locked)
     writer = locked.token("shop", produce="odds")
     ann = locked.token("ann", views="odds", rows="country = 'DE'", columns="country,price")
@@ -213,7 +213,7 @@ async def test_a_record_goes_from_its_producer_to_the_subscribers_that_may_see_i
         ("gateway", "PUT", "/config"),
     ],
 )
-async def test_a_server_refuses_who_shows_nothing_or_has_no_rights(
+async def test_http_server_rejects_missing_credentials_and_missing_grants(
     locked: Locked, server: str, method: str, path: str
 ) -> None:
     assert (await locked.call(server, path, method=method))[0] == 401
@@ -221,7 +221,7 @@ async def test_a_server_refuses_who_shows_nothing_or_has_no_rights(
     assert (await locked.call(server, path, nobody, method=method))[0] == 403
 
 
-async def test_the_websocket_and_socketio_refuse_who_shows_nothing(locked: Locked) -> None:
+async def test_websocket_and_socketio_reject_missing_credentials(locked: Locked) -> None:
     with pytest.raises(DistributaryError, match=r"token|refused|permission"):
         async with subscribe("odds", url=locked.addresses["websocket"], tls=locked.trust) as changes:
             await anext(changes)
@@ -249,7 +249,7 @@ async def _socketio(locked: Locked, auth: dict[str, str]) -> str:
     return said
 
 
-async def test_no_port_speaks_in_the_clear(locked: Locked) -> None:
+async def test_no_port_accepts_plaintext(locked: Locked) -> None:
     for name in ("control", "http", "gateway", "socketio", "websocket"):
         host, _, port = locked.addresses[name].split("/")[2].rpartition(":")
         async with asyncio.timeout(10 * LIMIT):
@@ -262,7 +262,7 @@ async def test_no_port_speaks_in_the_clear(locked: Locked) -> None:
                 await writer.wait_closed()
 
 
-def test_kafka_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:
+def test_kafka_rejects_missing_login_and_missing_rights(locked: Locked) -> None:
     servers = locked.addresses["kafka"]
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(locked.folder / "tls" / "ca.pem")}
     for nobody in ({}, {"security.protocol": "SSL", **trust}):
@@ -285,7 +285,7 @@ def test_kafka_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:
             quota_admin.describe(Cluster(kafka, admin))
 
 
-def test_redis_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:
+def test_redis_rejects_missing_login_and_missing_rights(locked: Locked) -> None:
     user, _, password = documented_acl()[:3]
     ca = f"ssl_ca_certs={locked.folder / 'tls' / 'ca.pem'}"
     with (
@@ -304,7 +304,7 @@ def test_redis_refuses_who_has_no_login_or_no_rights(locked: Locked) -> None:
         plain.ping()
 
 
-def test_the_audit_log_names_who_was_refused_and_no_secret(locked: Locked) -> None:
+def test_audit_log_names_rejected_users_and_no_secret(locked: Locked) -> None:
     lines = (locked.folder / ".distributary" / "audit.log").read_text().splitlines()
     refused = [one for one in map(json.loads, lines) if one["result"] == "refused"]
     assert {"nobody"} <= {one["user"] for one in refused}

@@ -134,19 +134,19 @@ async def go_through(scene: Scene, faults: list[Fault]) -> None:
 @pytest.mark.slow
 @pytest.mark.latency
 @pytest.mark.timeout(300 * LIMIT)
-async def test_what_hangs_is_named_and_mended(scene: Scene) -> None:
+async def test_hanging_process_is_named_and_restarted(scene: Scene) -> None:
     await go_through(scene, SHORT)
 
 
 @pytest.mark.faults
 @pytest.mark.timeout(1_800 * LIMIT)
-async def test_every_process_killed_and_stopped_is_named_and_mended(scene: Scene) -> None:
+async def test_every_process_killed_or_suspended_is_named_and_restarted(scene: Scene) -> None:
     await go_through(scene, FAULTS)
 
 
 @pytest.mark.faults
 @pytest.mark.timeout(900 * LIMIT)
-async def test_ten_minutes_of_load_idleness_batch_ends_and_deploys_raise_no_alarm(scene: Scene) -> None:
+async def test_ten_minutes_of_normal_operation_raise_no_alarm(scene: Scene) -> None:
     """A batch is a minute long; deploys are views that come, change and go."""
     raised: list[Any] = []
     ending = asyncio.Event()
@@ -189,7 +189,7 @@ async def test_ten_minutes_of_load_idleness_batch_ends_and_deploys_raise_no_alar
     assert raised == []
 
 
-def test_the_table_has_every_part_of_a_stack() -> None:
+def test_fault_table_has_every_component_of_a_stack() -> None:
     from distributary.stack.stack_components import services
 
     parts = {service.name for service in services(2, socketio=True)} - {"publisher-2"}

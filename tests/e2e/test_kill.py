@@ -75,7 +75,7 @@ async def flows_again(load: Load, watcher: Watcher, before: int = 0) -> float:
     return time.monotonic() - began
 
 
-async def test_every_process_may_be_killed_under_load(up: Up, feeding: Feeding) -> None:
+async def test_rows_stay_exact_when_every_process_is_killed_under_load(up: Up, feeding: Feeding) -> None:
     stack = feeding.stack
     load = Load(stack, "events")
     load.start()

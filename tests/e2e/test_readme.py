@@ -199,7 +199,7 @@ def test_every_shell_block_is_run_or_covered_elsewhere() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300 * max(1.0, LIMIT))
-def test_whoever_does_what_the_pages_say_sees_what_they_show(shell: Shell) -> None:
+def test_shell_blocks_of_the_pages_print_what_they_show(shell: Shell) -> None:
     reader = Reader(shell)
     reader.read(TUTORIAL)
     reader.read(README)
@@ -217,7 +217,7 @@ def test_whoever_does_what_the_pages_say_sees_what_they_show(shell: Shell) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(300 * max(1.0, LIMIT))
-def test_a_stack_speaks_tls_as_its_page_says(shell: Shell) -> None:
+def test_stack_uses_tls_as_its_page_describes(shell: Shell) -> None:
     reader = Reader(shell)
     reader.read(TLS)
     found = stack_file.read(shell.folder / ".distributary")

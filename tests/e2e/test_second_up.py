@@ -47,7 +47,7 @@ def refused(folder: Path) -> str:
     return done.stderr
 
 
-async def test_a_second_up_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
+async def test_second_up_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
     up = Up(tmp_path, SETTINGS)
     try:
         up.start()

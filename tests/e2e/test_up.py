@@ -169,7 +169,7 @@ def records(addresses: dict[str, str]) -> int:
     return topic_offsets.end_offsets(librdkafka.admin(kafka_at(addresses)), "odds")[0]
 
 
-def test_two_stacks_side_by_side_when_the_usual_ports_are_busy(tmp_path: Path) -> None:
+def test_two_stacks_run_side_by_side_when_the_usual_ports_are_busy(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
         busy = one.getsockname()[1], two.getsockname()[1]
         a, b = configure(tmp_path / "a", *busy), configure(tmp_path / "b", *busy)
@@ -200,7 +200,7 @@ def test_two_stacks_side_by_side_when_the_usual_ports_are_busy(tmp_path: Path) -
             assert processes.marked(second.stack.stack) != [], "the other one is left alone"
 
 
-def test_killed_parts_come_back_and_a_killed_up_leaves_its_data_to_the_next(tmp_path: Path) -> None:
+def test_killed_components_restart_and_a_killed_up_leaves_its_data(tmp_path: Path) -> None:
     folder = configure(tmp_path / "a", free_port(), free_port())
     with up(folder) as first:
         addresses = first.wait_for("ready")["addresses"]
@@ -238,7 +238,7 @@ def test_killed_parts_come_back_and_a_killed_up_leaves_its_data_to_the_next(tmp_
             assert not psutil.pid_exists(second.process.pid)
 
 
-def test_a_service_that_always_fails_ends_it_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_up_ends_with_the_log_of_a_service_that_always_fails(tmp_path: Path) -> None:
     folder = configure(tmp_path / "a", free_port(), free_port())
     with up(folder, FAIL) as running:
         assert running.wait_for("died", "control")["log"] == ["the reason stands here"]
@@ -249,7 +249,7 @@ def test_a_service_that_always_fails_ends_it_with_the_end_of_its_log(tmp_path: P
         assert processes.marked(running.stack.stack) == []
 
 
-def test_ctrl_c_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_during_the_start_leaves_no_process(tmp_path: Path) -> None:
     folder = configure(tmp_path / "a", free_port(), free_port())
     with up(folder) as running:
         running.wait_for("starting", "kafka")
@@ -258,7 +258,7 @@ def test_ctrl_c_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
         assert processes.marked(running.stack.stack) == []
 
 
-def test_a_folder_of_a_later_version_is_refused(tmp_path: Path) -> None:
+def test_folder_of_a_later_version_is_refused(tmp_path: Path) -> None:
     folder = configure(tmp_path / "a", free_port(), free_port())
     (folder / "data").mkdir()
     (folder / "data" / "version").write_text("99\n")
@@ -268,7 +268,7 @@ def test_a_folder_of_a_later_version_is_refused(tmp_path: Path) -> None:
     running.close()
 
 
-def test_a_schema_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_missing_schema_is_an_error_before_anything_starts(tmp_path: Path) -> None:
     folder = configure(tmp_path / "a", free_port(), free_port())
     with (folder / "distributary.toml").open("a") as file:
         file.write('[[topics]]\nname = "bets"\nschema = "bet.json"\n')

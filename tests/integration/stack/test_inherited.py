@@ -11,7 +11,7 @@ from tests.support.stack import Feeding
 from distributary.stack import processes
 
 
-async def test_every_process_has_only_what_it_needs(feeding: Feeding) -> None:
+async def test_every_process_has_only_the_environment_it_needs(feeding: Feeding) -> None:
     view = await feeding.view(key="id")
     feeding.produce([("a", {"id": "a"})])
     await feeding.rows_become(view, {"a": {"id": "a"}})  # now Spark's Python runs, too

@@ -57,7 +57,7 @@ async def comes_and_goes(check: LivenessCheck, pid: int) -> None:
     assert await given(check, 5)
 
 
-async def test_of_a_store(store: StoreServer) -> None:
+async def test_store_check_passes_while_the_store_responds(store: StoreServer) -> None:
     check = store_responds("127.0.0.1", store.port)
     await comes_and_goes(check, store.pid)
     store.kill()
@@ -66,7 +66,7 @@ async def test_of_a_store(store: StoreServer) -> None:
     await until_given(check)
 
 
-async def test_of_kafka(broker: RunningBroker) -> None:
+async def test_kafka_check_passes_while_the_broker_responds(broker: RunningBroker) -> None:
     check = kafka_responds(broker.kafka)
     await comes_and_goes(check, broker.pid)
     broker.kill()

@@ -72,7 +72,7 @@ def login(stack: RunningStack, user: str) -> Kafka:
     )
 
 
-async def test_all_parts_do_their_work(secure: RunningStack) -> None:
+async def test_all_components_work_with_a_secure_kafka(secure: RunningStack) -> None:
     feeding = Feeding(secure, topic="shop-orders")
     base = secure.addresses["gateway"]
     try:
@@ -107,7 +107,7 @@ async def test_all_parts_do_their_work(secure: RunningStack) -> None:
         await feeding.drop()
 
 
-async def test_the_publisher_writes_what_clients_publish_and_reads_it_again(secure: RunningStack) -> None:
+async def test_publisher_writes_client_publications_and_reads_them_back(secure: RunningStack) -> None:
     kafka = login(secure, "distributary-publisher")
     writer = TopicWriter(kafka, create_router(secure.config))
     try:
@@ -120,7 +120,7 @@ async def test_the_publisher_writes_what_clients_publish_and_reads_it_again(secu
     assert await ChangedKeys(kafka)("shop-orders", there.id, *spans, 10) == {"a"}
 
 
-def test_passwords_are_shown_nowhere(secure: RunningStack) -> None:
+def test_no_output_shows_a_password(secure: RunningStack) -> None:
     data_dir = secure.config.data_dir
     passwords = [read_secret(kafka_secret(data_dir, user)) for user in (*users(), INTERNAL)]
     assert len(set(passwords)) == 6
@@ -132,7 +132,7 @@ def test_passwords_are_shown_nowhere(secure: RunningStack) -> None:
     assert denied == []
 
 
-def test_nobody_gets_in_without_a_password(secure: RunningStack) -> None:
+def test_client_without_a_password_is_rejected(secure: RunningStack) -> None:
     servers = secure.config.kafka.bootstrap_servers
     with pytest.raises((KafkaRefused, KafkaUnavailable)):
         wait_for_kafka(Kafka(bootstrap_servers=servers), 3.0, patient=False)
@@ -151,7 +151,7 @@ def test_nobody_gets_in_without_a_password(secure: RunningStack) -> None:
         ("publisher", "distributary.schemas"),
     ],
 )
-def test_no_part_can_write_what_is_anothers(secure: RunningStack, part: str, topic: str) -> None:
+def test_component_cannot_write_topics_of_another(secure: RunningStack, part: str, topic: str) -> None:
     producer = librdkafka.producer(login(secure, f"distributary-{part}"))
     failures: list[Any] = []
     producer.produce(topic, "forged", on_delivery=lambda error, _: failures.append(error))
@@ -172,7 +172,7 @@ def test_no_part_can_write_what_is_anothers(secure: RunningStack, part: str, top
         ("gateway", "anybody's"),
     ],
 )
-def test_parts_read_with_the_groups_that_they_name(secure: RunningStack, part: str, group: str) -> None:
+def test_components_may_use_their_own_groups(secure: RunningStack, part: str, group: str) -> None:
     consumer = librdkafka.consumer(login(secure, f"distributary-{part}"), group, enable_partition_eof=True)
     try:
         consumer.assign([TopicPartition("shop-orders", number, 0) for number in (0, 1)])
@@ -191,7 +191,7 @@ def test_parts_read_with_the_groups_that_they_name(secure: RunningStack, part: s
 
 
 @pytest.mark.parametrize("part", ["control", "gateway", "reducers", "publisher"])
-def test_no_part_can_delete_a_topic_or_give_itself_rights(secure: RunningStack, part: str) -> None:
+def test_component_cannot_delete_topics_or_change_acls(secure: RunningStack, part: str) -> None:
     admin = librdkafka.admin(login(secure, f"distributary-{part}"))
     with pytest.raises(KafkaException, match="uthorization failed"):
         admin.delete_topics(["shop-orders"])["shop-orders"].result(20 * LIMIT)
@@ -208,7 +208,7 @@ def run(secure: RunningStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     return call
 
 
-def test_commands_find_the_login_by_themselves(secure: RunningStack, run: Run) -> None:
+def test_commands_find_the_login_in_the_data_folder(secure: RunningStack, run: Run) -> None:
     assert "shop-orders" in run("topics", "list").good().out
     run("produce", "--topic", "shop-other", stdin="x\n").bad("shop-other")
     assert "User:distributary-control" in run("acls", "list").good().out
@@ -216,7 +216,7 @@ def test_commands_find_the_login_by_themselves(secure: RunningStack, run: Run) -
     assert found.kafka.properties == {}, "nothing of it is in the file"
 
 
-def test_quotas_and_reassignments_log_in_too(secure: RunningStack, run: Run) -> None:
+def test_quotas_and_reassign_commands_log_in(secure: RunningStack, run: Run) -> None:
     run("quotas", "set", "--user", "ann", "--request-percentage", "50").good()
     assert "ann" in run("quotas", "list").good().out
     run("quotas", "delete", "--user", "ann").good()
@@ -263,7 +263,7 @@ async def _seen(kafka: Kafka) -> list[str]:
         return found
 
 
-def test_a_new_folder_is_secure_from_its_first_start_and_passwords_can_be_replaced(tmp_path: Path) -> None:
+def test_new_folder_is_secure_from_its_first_start_and_passwords_can_be_replaced(tmp_path: Path) -> None:
     configure(tmp_path, secure=True)
     stack = RunningStack(tmp_path).start(services=[])
     before = stack.config.kafka

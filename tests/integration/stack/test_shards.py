@@ -109,7 +109,7 @@ async def watching(stack: RunningStack, view: str) -> AsyncIterator[Seen]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_views_of_two_servers_and_the_death_of_one(
+async def test_views_on_one_server_survive_the_death_of_another(
     sharded: RunningStack, servers: list[StoreServer]
 ) -> None:
     (mine, beside), (lost, _) = names(servers)

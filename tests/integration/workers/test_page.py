@@ -18,7 +18,7 @@ PAGE = "docs/how-to/workers.md"
 TOPICS = ("shop.orders", "shop.invoices", "shop.orders.dead-letters")
 
 
-def test_whoever_does_what_the_page_says_sees_what_it_shows(stack: RunningStack, tmp_path: Path) -> None:
+def test_shell_blocks_of_the_page_print_what_it_shows(stack: RunningStack, tmp_path: Path) -> None:
     env = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

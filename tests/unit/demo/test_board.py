@@ -69,18 +69,18 @@ def feeder() -> Feeder:
     return made
 
 
-def test_an_empty_board_can_be_drawn() -> None:
+def test_empty_board_can_be_drawn() -> None:
     text = Feeder().drawn()
     assert "0 changes/s" in text
     assert "p50 -" in text
 
 
-def test_a_match_shows_clock_score_and_prices(feeder: Feeder) -> None:
+def test_match_shows_clock_score_and_prices(feeder: Feeder) -> None:
     line = next(line for line in feeder.drawn().splitlines() if "Home 1" in line)
     assert line.split() == ["67'", "Home", "1", "v", "Away", "1", "2-1", "1.50", "4.20", "7.00"]
 
 
-def test_a_moved_price_has_an_arrow_for_a_moment(feeder: Feeder) -> None:
+def test_moved_price_has_an_arrow_for_a_while(feeder: Feeder) -> None:
     feeder.change("odds", "1:1x2:home", price("1:1x2:home", "1.60"))
     feeder.change("odds", "1:1x2:away", price("1:1x2:away", "6.60"))
     text = feeder.drawn()
@@ -90,12 +90,12 @@ def test_a_moved_price_has_an_arrow_for_a_moment(feeder: Feeder) -> None:
     assert "▲" not in feeder.drawn()
 
 
-def test_the_first_price_of_a_row_has_no_arrow(feeder: Feeder) -> None:
+def test_first_price_of_a_row_has_no_arrow(feeder: Feeder) -> None:
     feeder.change("odds", "1:ou25:over", price("1:ou25:over", "2.00"))
     assert feeder.board.way("1:ou25:over", NOW) == ""
 
 
-def test_a_sport_without_a_draw_leaves_its_column_empty() -> None:
+def test_sport_without_a_draw_has_an_empty_column() -> None:
     feeder = Feeder()
     feeder.snapshot("matches", {"2": match("2", sport="tennis", period="Set 2", score="6-4 3-2")})
     rows = {
@@ -107,7 +107,7 @@ def test_a_sport_without_a_draw_leaves_its_column_empty() -> None:
     assert line.startswith("Set 2")
 
 
-def test_figures(feeder: Feeder) -> None:
+def test_figures_count_changes_and_latency(feeder: Feeder) -> None:
     for n in range(100):
         feeder.change("odds", "1:1x2:home", price("1:1x2:home", f"{2 + n / 100:.2f}"), delay_ms=n + 1)
     figures = feeder.board.figures(NOW)
@@ -119,12 +119,12 @@ def test_figures(feeder: Feeder) -> None:
     assert (later.changes, later.rate, later.p50) == (100, 0, None)
 
 
-def test_a_clock_ahead_of_ours_gives_no_negative_latency(feeder: Feeder) -> None:
+def test_producer_clock_ahead_gives_no_negative_latency(feeder: Feeder) -> None:
     feeder.change("odds", "1:1x2:home", price("1:1x2:home", "1.61"), delay_ms=-50)
     assert feeder.board.figures(NOW).p50 == 0
 
 
-def test_the_busiest_are_shown_each_in_its_place() -> None:
+def test_busiest_matches_are_shown_in_a_stable_order() -> None:
     feeder = Feeder()
     rows = {str(n): match(str(n)) for n in range(8, 13)}
     feeder.snapshot("matches", {**rows, "7": match("7", "finished"), "13": match("13", "upcoming")})
@@ -136,7 +136,7 @@ def test_the_busiest_are_shown_each_in_its_place() -> None:
     assert feeder.board.busiest(99) == ["8", "9", "10", "11", "12", "13"]
 
 
-def test_a_match_that_leaves_is_gone(feeder: Feeder) -> None:
+def test_removed_match_is_not_shown(feeder: Feeder) -> None:
     feeder.change("odds", "1:1x2:home", price("1:1x2:home", "1.70"))
     feeder.remove("odds", "1:1x2:home")
     feeder.remove("matches", "1")
@@ -144,7 +144,7 @@ def test_a_match_that_leaves_is_gone(feeder: Feeder) -> None:
     assert feeder.board.way("1:1x2:home", NOW) == ""
 
 
-def test_staleness_is_said(feeder: Feeder) -> None:
+def test_stale_board_shows_it(feeder: Feeder) -> None:
     assert "nothing new" not in feeder.drawn()
     feeder.board.apply("matches", SubscribedChange("stale"), feeder.rows["matches"], NOW)
     assert "nothing new from the source" in feeder.drawn()
@@ -155,16 +155,16 @@ def test_staleness_is_said(feeder: Feeder) -> None:
     assert "nothing new" in feeder.drawn()
 
 
-def test_the_addresses_are_shown_whole_in_a_narrow_window(feeder: Feeder) -> None:
+def test_addresses_are_not_cut_in_a_narrow_window(feeder: Feeder) -> None:
     assert "http://127.0.0.1:8001/" in feeder.drawn(width=60)
 
 
-def test_the_plain_line(feeder: Feeder) -> None:
+def test_plain_line_has_the_figures(feeder: Feeder) -> None:
     feeder.change("odds", "1:1x2:home", price("1:1x2:home", "1.70"))
     assert plain(feeder.board, NOW) == "1 changes, 0/s, latency p50 5 ms p99 5 ms, 1 live matches, 3 prices"
 
 
 @pytest.mark.parametrize(("q", "value"), [(0.0, 1), (0.5, 6), (0.99, 10), (1.0, 10)])
-def test_quantile(q: float, value: float) -> None:
+def test_quantile_is_the_nearest_rank(q: float, value: float) -> None:
     assert quantile(range(1, 11), q) == value
     assert quantile([], q) is None

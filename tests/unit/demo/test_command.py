@@ -23,13 +23,15 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
     return found
 
 
-def test_without_arguments(ran: list[Options], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_without_arguments_uses_the_defaults(
+    ran: list[Options], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     assert ran == [Options(None, tmp_path / ".distributary" / "demo", 60.0, 12, None, True, False)]
 
 
-def test_every_argument(ran: list[Options]) -> None:
+def test_demo_passes_on_every_argument(ran: list[Options]) -> None:
     words = ["--rate", "500", "--matches", "3", "--seconds", "9", "--no-board", "--fresh"]
     assert main(["demo", *words]) == 0
     assert ran == [Options(None, None, 500.0, 3, 9.0, False, False)]

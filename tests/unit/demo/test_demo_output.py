@@ -28,7 +28,7 @@ def demo_printer(*, as_json: bool = False) -> tuple[DemoOutput, io.StringIO]:
     return DemoOutput(Console(file=out, width=40), time.monotonic() - 2.0, as_json=as_json), out
 
 
-def test_the_page_and_the_first_change_once() -> None:
+def test_page_and_first_change_are_printed_once() -> None:
     printer, out = demo_printer()
     printer.ready(ADDRESSES)
     printer.first_change()
@@ -40,7 +40,7 @@ def test_the_page_and_the_first_change_once() -> None:
     ]
 
 
-def test_a_dead_part_shows_the_end_of_its_log() -> None:
+def test_dead_component_shows_the_end_of_its_log() -> None:
     printer, out = demo_printer()
     printer.on_event(
         Event(EventKind.DIED, "kafka", "was killed by SIGKILL", log_tail=["[ERROR] out of memory"])
@@ -48,14 +48,14 @@ def test_a_dead_part_shows_the_end_of_its_log() -> None:
     assert out.getvalue() == "kafka       died: was killed by SIGKILL\n  [ERROR] out of memory\n"
 
 
-def test_what_needs_no_words_gets_none() -> None:
+def test_unimportant_events_are_not_printed() -> None:
     printer, out = demo_printer()
     for kind in (EventKind.STARTING, EventKind.STOPPING, EventKind.STOPPED):
         printer.on_event(Event(kind, "kafka"))
     assert out.getvalue() == ""
 
 
-def test_json_is_one_object_a_line() -> None:
+def test_json_output_is_one_object_a_line() -> None:
     printer, out = demo_printer(as_json=True)
     printer.on_event(Event(EventKind.READY, "kafka", ""))
     printer.on_event(Event(EventKind.NOTE, message="fetching jars"))
@@ -140,7 +140,7 @@ async def test_show_draws_on_a_terminal_and_prints_lines_elsewhere(
     assert ("\x1b" in out.getvalue()) == terminal
 
 
-async def test_report_tells_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_report_prints_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_output, "_LINE_SECONDS", 0.01)
     printer: list[Figures] = []
     task = asyncio.create_task(demo_output.report(Board(), printer.append))

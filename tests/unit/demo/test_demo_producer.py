@@ -31,27 +31,27 @@ class Clock:
         return self.now >= self.ends
 
 
-def test_each_event_goes_out_at_its_time() -> None:
+def test_each_event_is_sent_at_its_time() -> None:
     clock, sent = Clock(), []
     timed = [(0.0, EVENT), (0.5, EVENT), (0.0, EVENT), (0.25, EVENT)]
     assert play(timed, lambda event: sent.append(clock.now), clock.wait, clock) == 4
     assert sent == [100.0, 100.5, 100.5, 100.75]
 
 
-def test_tiny_waits_are_saved_up_not_lost() -> None:
+def test_tiny_waits_are_accumulated() -> None:
     clock, sent = Clock(), []
     play([(0.0004, EVENT)] * 1000, lambda event: sent.append(clock.now), clock.wait, clock)
     assert 100.39 < sent[-1] <= 100.4
 
 
-def test_it_stops_when_told_to() -> None:
+def test_play_stops_when_wait_returns_true() -> None:
     clock, sent = Clock(), []
     clock.ends = 102.5
     assert play([(1.0, EVENT)] * 10, lambda event: sent.append(clock.now), clock.wait, clock) == 2
     assert sent == [101.0, 102.0]
 
 
-def test_after_a_pause_nothing_is_hurried() -> None:
+def test_delayed_sender_causes_no_burst() -> None:
     clock, sent = Clock(), []
 
     def send(event: Event) -> None:
@@ -91,7 +91,7 @@ class FakeKafka:
         return self.unsent
 
 
-def test_a_record_has_key_exact_value_and_time() -> None:
+def test_record_has_key_exact_value_and_time() -> None:
     kafka: Any = FakeKafka()
     KafkaSender(RecordProducer(kafka))(EVENT)
     ((topic, record),) = kafka.records
@@ -100,20 +100,20 @@ def test_a_record_has_key_exact_value_and_time() -> None:
     json.loads(record["value"])
 
 
-def test_a_row_is_taken_away_by_a_record_without_value() -> None:
+def test_row_is_removed_by_a_record_without_value() -> None:
     kafka: Any = FakeKafka()
     KafkaSender(RecordProducer(kafka))(Event("topic", "key", None))
     assert kafka.records[0][1]["value"] is None
 
 
-def test_a_full_queue_is_waited_for() -> None:
+def test_sender_waits_while_the_queue_is_full() -> None:
     kafka: Any = FakeKafka(full=3)
     KafkaSender(RecordProducer(kafka))(EVENT)
     assert len(kafka.records) == 1
     assert kafka.polls == [0.1, 0.1, 0.1, 0]
 
 
-def test_a_full_queue_is_given_up_when_the_time_to_stop_is_over() -> None:
+def test_sender_gives_up_on_a_full_queue_at_the_deadline() -> None:
     clock = Clock()
     kafka: Any = FakeKafka(full=10**9)
     asked: list[bool] = []
@@ -131,7 +131,7 @@ def test_a_full_queue_is_given_up_when_the_time_to_stop_is_over() -> None:
     assert kafka.flushes == [0.0]
 
 
-def test_what_was_not_acknowledged_is_counted() -> None:
+def test_unacknowledged_records_are_counted() -> None:
     kafka: Any = FakeKafka()
     kafka.unsent = 2
     sender = KafkaSender(RecordProducer(kafka))

@@ -27,7 +27,7 @@ def options(**more: object) -> Options:
     return Options(**{**usual, "board": True, "json": False, **more})  # type: ignore[arg-type]
 
 
-def test_the_packaged_configuration(tmp_path: Path) -> None:
+def test_packaged_configuration_has_both_views(tmp_path: Path) -> None:
     config = configure(None, tmp_path / "data")
     assert config.data_dir == tmp_path / "data"
     assert {feed.topic for feed in config.feeds} == {ODDS, MATCHES}
@@ -40,20 +40,20 @@ def test_the_packaged_configuration(tmp_path: Path) -> None:
         assert config.feed(view.feed).partitioned_by == view.key
 
 
-def test_a_configuration_without_the_views_is_refused(tmp_path: Path) -> None:
+def test_configuration_without_the_views_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[feeds]]\nname = "odds"\ntopic = "t"\n[[views]]\nname = "odd"\nfeed = "odds"\n')
     with pytest.raises(ConfigError, match='no view "odds"'):
         configure(file, tmp_path)
 
 
-def test_a_fresh_folder_is_gone_afterwards() -> None:
+def test_temporary_folder_is_removed_afterwards() -> None:
     with demo_run._folder(options()) as folder:
         (folder / "logs").mkdir()
     assert not folder.exists()
 
 
-def test_a_kept_folder_stays(tmp_path: Path) -> None:
+def test_given_folder_is_not_removed(tmp_path: Path) -> None:
     with demo_run._folder(options(data_dir=tmp_path)) as folder:
         assert folder == tmp_path
     assert tmp_path.exists()
@@ -71,12 +71,12 @@ async def _ends() -> None:
     pass
 
 
-async def test_first_says_whether_it_was_an_end() -> None:
+async def test_first_returns_whether_an_end_came_first() -> None:
     assert await demo_run._first(_forever(), _ends())
     assert not await demo_run._first(_ends(), _forever())
 
 
-async def test_first_raises_and_ends_the_others() -> None:
+async def test_first_raises_an_error_and_cancels_the_others() -> None:
     ended = asyncio.Event()
 
     async def other() -> None:
@@ -90,13 +90,13 @@ async def test_first_raises_and_ends_the_others() -> None:
     assert ended.is_set()
 
 
-async def test_seconds_end_it() -> None:
+async def test_demo_ends_after_its_seconds() -> None:
     async with asyncio.timeout(5 * LIMIT):
         await demo_run._timed(asyncio.Event(), options(seconds=0.01))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_a_signal_asks_for_an_orderly_end(number: signal.Signals) -> None:
+async def test_signal_ends_the_demo_in_order(number: signal.Signals) -> None:
     stop = asyncio.Event()
     with demo_run._signals(stop):
         os.kill(os.getpid(), number)

@@ -10,13 +10,13 @@ from distributary.demo.page import FILES, FOLDER
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_is_there_and_stays_at_home(name: str) -> None:
+def test_page_files_exist_and_use_no_other_site(name: str) -> None:
     text = (FOLDER / name).read_text(encoding="utf-8")
     text = text.replace("http://www.w3.org/2000/svg", "")  # a name, which nobody fetches
     assert not re.search(r"https?://|\beval\(|new Function|@import|innerHTML", text)
 
 
-def test_the_page_allows_only_its_own_files() -> None:
+def test_page_allows_only_its_own_files() -> None:
     html = (FOLDER / "index.html").read_text(encoding="utf-8")
     assert "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'" in html
     assert set(re.findall(r'(?:src|href)="([\w.]+)"', html)) == set(FILES) - {"index.html"}

@@ -22,7 +22,7 @@ def shares_of(weights: list[float], noise: list[float]) -> list[float]:
 
 
 @given(chances, noises)
-def test_shares_add_up_and_nothing_is_certain(weights: list[float], noise: list[float]) -> None:
+def test_tempered_chances_add_up_and_none_is_certain(weights: list[float], noise: list[float]) -> None:
     shares = shares_of(weights, noise)
     assert sum(shares) == pytest.approx(1)
     assert min(shares) > 0
@@ -30,7 +30,7 @@ def test_shares_add_up_and_nothing_is_certain(weights: list[float], noise: list[
 
 
 @given(chances, noises)
-def test_a_market_holds_the_margin(weights: list[float], noise: list[float]) -> None:
+def test_prices_contain_the_margin(weights: list[float], noise: list[float]) -> None:
     found = prices(shares_of(weights, noise))
     assert all(price > 1 for price in found)
     # Rounding to the ladder moves each price by at most half a rung.
@@ -38,14 +38,14 @@ def test_a_market_holds_the_margin(weights: list[float], noise: list[float]) -> 
 
 
 @given(st.floats(0.5, 5_000))
-def test_a_price_is_on_the_ladder_with_two_decimals(wish: float) -> None:
+def test_price_is_on_the_ladder_with_two_decimals(wish: float) -> None:
     price = on_ladder(wish)
     assert int(price * 100) in LADDER
     assert price.as_tuple().exponent == -2
 
 
 @given(st.floats(1.01, 999))
-def test_no_rung_is_nearer(wish: float) -> None:
+def test_price_is_the_nearest_on_the_ladder(wish: float) -> None:
     off = abs(float(on_ladder(wish)) - wish)
     assert off <= min(abs(rung / 100 - wish) for rung in LADDER) + 1e-9
 
@@ -53,10 +53,10 @@ def test_no_rung_is_nearer(wish: float) -> None:
 @pytest.mark.parametrize(
     ("wish", "price"), [(0.2, "1.01"), (1.854, "1.85"), (2.511, "2.52"), (3.57, "3.55"), (9_999, "1000.00")]
 )
-def test_known_rungs(wish: float, price: str) -> None:
+def test_known_prices_are_on_the_ladder(wish: float, price: str) -> None:
     assert on_ladder(wish) == Decimal(price)
 
 
-def test_the_likelier_is_the_cheaper() -> None:
+def test_likelier_outcome_has_the_lower_price() -> None:
     home, draw, away = prices([0.5, 0.3, 0.2])
     assert home < draw < away

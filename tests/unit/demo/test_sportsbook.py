@@ -44,7 +44,7 @@ def markets(rows: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 @settings(max_examples=8, deadline=None)
 @given(seeds)
-def test_what_every_record_holds(seed: int) -> None:
+def test_every_record_has_its_fields(seed: int) -> None:
     for _, event in play(seed, 60):
         if event.value is None:
             continue
@@ -66,7 +66,7 @@ def test_what_every_record_holds(seed: int) -> None:
 
 @settings(max_examples=6, deadline=None)
 @given(seeds)
-def test_an_open_market_holds_the_margin(seed: int) -> None:
+def test_open_market_contains_the_margin(seed: int) -> None:
     rows: dict[str, dict[str, Any]] = {}
     # Rows of one moment belong together, so a market is looked at when time moves on.
     for _, group in itertools.groupby(play(seed, 60), key=lambda item: item[0]):
@@ -87,7 +87,7 @@ def test_an_open_market_holds_the_margin(seed: int) -> None:
 
 @settings(max_examples=6, deadline=None)
 @given(seeds)
-def test_a_clock_never_goes_back_and_a_finished_match_never_changes(seed: int) -> None:
+def test_clock_never_goes_back_and_finished_match_never_changes(seed: int) -> None:
     last: dict[str, tuple[int, str]] = {}
     order = ["upcoming", "live", "finished"]
     for _, event in play(seed, 120, speed=60):
@@ -103,22 +103,22 @@ def test_a_clock_never_goes_back_and_a_finished_match_never_changes(seed: int) -
 
 @settings(max_examples=6, deadline=None)
 @given(seeds)
-def test_the_same_seed_gives_the_same_events(seed: int) -> None:
+def test_same_seed_gives_the_same_events(seed: int) -> None:
     assert list(play(seed, 5)) == list(play(seed, 5))
 
 
-def test_another_seed_gives_others() -> None:
+def test_another_seed_gives_other_events() -> None:
     assert list(play(1, 5)) != list(play(2, 5))
 
 
 @pytest.mark.parametrize("rate", [60.0, 500.0])
-def test_the_rate_is_kept(rate: float) -> None:
+def test_events_have_the_given_rate(rate: float) -> None:
     # Thousands of changes a minute at the usual pace; what was listed at the start is not counted.
     found = sum(now > 0 for now, _ in play(7, 120, rate=rate))
     assert found == pytest.approx(120 * rate, rel=0.15)
 
 
-def test_a_goal_suspends_every_open_market_at_once_and_moves_the_prices() -> None:
+def test_goal_suspends_every_open_market_and_moves_the_prices() -> None:
     rows: dict[str, dict[str, Any]] = {}
     scores: dict[str, str] = {}
     goals = moved = 0
@@ -147,7 +147,7 @@ def test_a_goal_suspends_every_open_market_at_once_and_moves_the_prices() -> Non
     assert moved > goals
 
 
-def test_matches_end_settled_new_ones_start_and_old_ones_leave() -> None:
+def test_matches_end_settled_and_are_replaced() -> None:
     matches: dict[str, dict[str, Any]] = {}
     odds: dict[str, dict[str, Any]] = {}
     seen: set[str] = set()
@@ -174,17 +174,17 @@ def test_matches_end_settled_new_ones_start_and_old_ones_leave() -> None:
                 assert sorted(row["result"] for row in market).count("won") == 1
 
 
-def test_no_side_plays_twice_at_a_time() -> None:
+def test_no_side_plays_two_matches_at_once() -> None:
     book = Sportsbook(Random(7), START)
     sides = [side for match in book.matches for side in (match.home, match.away)]
     assert len(sides) == len(set(sides))
 
 
-def test_many_matches_fit() -> None:
+def test_sportsbook_takes_many_matches() -> None:
     assert len(Sportsbook(Random(7), START, matches=80).open()) > 500
 
 
-def test_closing_takes_every_row_away() -> None:
+def test_close_removes_every_row() -> None:
     book = Sportsbook(Random(7), START)
     keys = {(event.topic, event.key) for event in book.open()}
     closing = book.close()
@@ -192,7 +192,7 @@ def test_closing_takes_every_row_away() -> None:
     assert all(event.value is None for event in closing)
 
 
-def test_a_price_keeps_both_decimals() -> None:
+def test_price_is_encoded_with_both_decimals() -> None:
     assert encode({"price": Decimal("2.50")}) == b'{"price":2.50}'
     _, event = next(item for item in play(7, 1) if item[1].topic == ODDS)
     assert event.value is not None

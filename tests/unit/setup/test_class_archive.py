@@ -25,7 +25,7 @@ def made(argv: list[str], **words: Any) -> None:
     Path(argv[-1]).write_bytes(b"classes")
 
 
-def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_is_created_once(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(subprocess, "run", made)
     assert class_archive.options(JAVA) == ""
@@ -38,13 +38,11 @@ def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(one.suffix for one in first.parent.iterdir()) == [".jsa", ".json"]
 
 
-def test_another_java_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_java_has_another_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     assert class_archive.archive_file(JAVA) != class_archive.archive_file(Java(JAVA.path, "21.0.1"))
 
 
-def test_an_environment_made_anew_in_the_same_place_has_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recreated_environment_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jar = tmp_path / "pyspark" / "jars" / "a.jar"
     jar.parent.mkdir(parents=True)
     jar.write_bytes(b"a")
@@ -58,7 +56,7 @@ def test_an_environment_made_anew_in_the_same_place_has_another(
     assert list(class_archive.archive_file(JAVA).parent.glob("*.jsa")) == [second]
 
 
-def test_one_that_cannot_be_made_is_said_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_to_create_an_archive_is_reported_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(argv: list[str], **words: Any) -> None:
         made(argv)
         raise subprocess.CalledProcessError(1, argv)
@@ -71,7 +69,7 @@ def test_one_that_cannot_be_made_is_said_and_leaves_nothing(monkeypatch: pytest.
     assert [one.suffix for one in class_archive.archive_file(JAVA).parent.iterdir()] == [".log"]
 
 
-def test_archives_of_environments_that_are_gone_go(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archives_of_removed_environments_are_removed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = cache / "archives"
     folder.mkdir()
     (folder / "spark-old.json").write_text(f'{{"spark": "{cache}/gone"}}')

@@ -34,7 +34,7 @@ def resolve(tmp_path: Path) -> str:
     return out.getvalue()
 
 
-def test_what_ivy_prints_becomes_progress(fake_java: Callable[[str], Path], tmp_path: Path) -> None:
+def test_output_of_ivy_becomes_progress(fake_java: Callable[[str], Path], tmp_path: Path) -> None:
     runs = fake_java(
         "printf '\\tfound o.g#m;1 in public\\n.... (3kB)\\n\\t[SUCCESSFUL ] o.g#m;1!m.jar(bundle) (2ms)'"
     )
@@ -45,9 +45,7 @@ def test_what_ivy_prints_becomes_progress(fake_java: Callable[[str], Path], tmp_
     assert '<dependency org="o.g" name="m" rev="1" transitive="false"' in module
 
 
-def test_a_failure_is_tried_again_then_told_in_one_line(
-    fake_java: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_ivy_is_retried_and_its_failure_is_one_line(fake_java: Callable[[str], Path], tmp_path: Path) -> None:
     runs = fake_java("printf '\\t\\t:: o.g#m;1: not found\\n\\t\\t:: o.g#n;1: not found\\n'; exit 1")
     with pytest.raises(JarFetchFailed, match=r"o\.g#m;1: not found and 1 more") as caught:
         resolve(tmp_path)
@@ -55,12 +53,12 @@ def test_a_failure_is_tried_again_then_told_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_second_attempt_may_succeed(fake_java: Callable[[str], Path], tmp_path: Path) -> None:
+def test_ivy_succeeds_at_the_second_attempt(fake_java: Callable[[str], Path], tmp_path: Path) -> None:
     fake_java(f"[ $(wc -l < {tmp_path}/runs) -gt 1 ] || {{ echo 'Connection reset'; exit 1; }}")
     assert "Connection reset (exit code 1); retrying" in resolve(tmp_path)
 
 
-def test_a_silent_ivy_is_stopped(
+def test_ivy_without_output_is_stopped(
     fake_java: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_java("exec sleep 60")
@@ -70,7 +68,7 @@ def test_a_silent_ivy_is_stopped(
         resolve(tmp_path)
 
 
-def test_settings_for_a_mirror_are_passed_on(
+def test_ivy_gets_the_settings_of_a_mirror(
     fake_java: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = fake_java("true")
@@ -84,7 +82,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_elsewhere_a_line_each_quarter() -> None:
+def test_progress_prints_a_line_each_quarter_without_a_terminal() -> None:
     out = io.StringIO()
     progress = DownloadProgress("kafka", 40, 40_000_000, out)
     for _ in range(40):
@@ -96,7 +94,7 @@ def test_elsewhere_a_line_each_quarter() -> None:
     ]
 
 
-def test_a_terminal_gets_one_line_that_renews_itself() -> None:
+def test_progress_updates_one_line_on_a_terminal() -> None:
     out = Terminal()
     progress = DownloadProgress("kafka", 2, 2_000_000, out)
     progress.looked_up()

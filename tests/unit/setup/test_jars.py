@@ -54,7 +54,9 @@ def litter(cache: Path) -> list[str]:
     return sorted(path.name for path in cache.iterdir() if path.name != "kafka.lock")
 
 
-def test_a_fetch_gives_exactly_the_jars(cache: Path, lock: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fetch_gives_exactly_the_locked_jars(
+    cache: Path, lock: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = jars.ensure("kafka", resolver=Fake(), lock=lock)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == BYTES
     assert litter(cache) == [folder.name, folder.name + ".json"]
@@ -65,7 +67,7 @@ def test_a_fetch_gives_exactly_the_jars(cache: Path, lock: Path, capsys: pytest.
     ]
 
 
-def test_a_second_run_fetches_and_says_nothing(
+def test_second_run_fetches_and_prints_nothing(
     cache: Path, lock: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = Fake()
@@ -77,7 +79,7 @@ def test_a_second_run_fetches_and_says_nothing(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_wrong_hash_is_refused_and_nothing_is_kept(cache: Path, lock: Path) -> None:
+def test_wrong_hash_is_refused_and_nothing_is_stored(cache: Path, lock: Path) -> None:
     with pytest.raises(JarMismatch) as caught:
         jars.ensure("kafka", resolver=Fake(a=b"evil"), lock=lock)
     said = str(caught.value)
@@ -92,13 +94,13 @@ def test_a_wrong_hash_is_refused_and_nothing_is_kept(cache: Path, lock: Path) ->
     ("fake", "why"),
     [(Fake(b=None), "1 jars of kafka did not arrive: b-2.jar"), (Fake(c=b"?"), "not locked: c.jar")],
 )
-def test_a_missing_or_extra_jar_is_refused(cache: Path, lock: Path, fake: Fake, why: str) -> None:
+def test_missing_or_extra_jar_is_refused(cache: Path, lock: Path, fake: Fake, why: str) -> None:
     with pytest.raises(JarFetchFailed, match=why):
         jars.ensure("kafka", resolver=fake, lock=lock)
     assert litter(cache) == []
 
 
-def test_an_interrupt_leaves_nothing_and_the_next_run_works(cache: Path, lock: Path) -> None:
+def test_interrupted_fetch_leaves_nothing(cache: Path, lock: Path) -> None:
     def interrupted(wanted: Sequence[Jar], into: Path, work: Path, progress: DownloadProgress) -> None:
         (into / "a-1.jar").write_bytes(b"aa")
         raise KeyboardInterrupt
@@ -109,13 +111,13 @@ def test_an_interrupt_leaves_nothing_and_the_next_run_works(cache: Path, lock: P
     assert jars.ensure("kafka", resolver=Fake(), lock=lock).is_dir()
 
 
-def test_what_a_killed_process_left_is_swept(cache: Path, lock: Path) -> None:
+def test_files_of_a_killed_process_are_removed(cache: Path, lock: Path) -> None:
     (cache / ".kafka-dead.staging" / "jars").mkdir(parents=True)
     folder = jars.ensure("kafka", resolver=Fake(), lock=lock)
     assert litter(cache) == [folder.name, folder.name + ".json"]
 
 
-def test_a_lost_stamp_costs_a_check_and_no_fetch(cache: Path, lock: Path) -> None:
+def test_lost_stamp_causes_a_check_but_no_fetch(cache: Path, lock: Path) -> None:
     fake = Fake()
     folder = jars.ensure("kafka", resolver=fake, lock=lock)
     stamp = folder.with_name(folder.name + ".json")
@@ -126,7 +128,7 @@ def test_a_lost_stamp_costs_a_check_and_no_fetch(cache: Path, lock: Path) -> Non
 
 
 @pytest.mark.parametrize("damage", [b"aa", b"bbbb", None])
-def test_a_damaged_cache_heals(cache: Path, lock: Path, damage: bytes | None) -> None:
+def test_damaged_cache_is_repaired(cache: Path, lock: Path, damage: bytes | None) -> None:
     fake = Fake()
     folder = jars.ensure("kafka", resolver=fake, lock=lock)
     if damage is None:
@@ -139,7 +141,7 @@ def test_a_damaged_cache_heals(cache: Path, lock: Path, damage: bytes | None) ->
     assert fake.calls == 2
 
 
-def test_two_at_once_fetch_once(cache: Path, lock: Path) -> None:
+def test_concurrent_runs_fetch_once(cache: Path, lock: Path) -> None:
     entered, go = threading.Event(), threading.Event()
     fake = Fake()
 
@@ -164,7 +166,7 @@ def test_two_at_once_fetch_once(cache: Path, lock: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_a_cache_that_cannot_be_written_is_named(
+def test_cache_that_cannot_be_written_is_named(
     tmp_path: Path, lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -174,12 +176,12 @@ def test_a_cache_that_cannot_be_written_is_named(
     assert jars.CACHE in caught.value.hint
 
 
-def test_an_unknown_set_is_named(lock: Path) -> None:
+def test_unknown_set_is_named(lock: Path) -> None:
     with pytest.raises(SetupError, match=r"no set 'flink'\. It has: kafka"):
         jars.ensure("flink", lock=lock)
 
 
-def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(jars.CACHE, raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -191,7 +193,7 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", ["kafka", "spark"])
-def test_the_jars_that_are_cached_here_are_those_of_the_real_lock(name: str) -> None:
+def test_cached_jars_match_the_real_lock(name: str) -> None:
     wanted = jars.jar_set(name)
     folder = jars.cache_root() / "jars" / f"{name}-{wanted.digest}"
     if not folder.is_dir():

@@ -20,7 +20,9 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(java, "can_apt", lambda: False)
 
 
-def test_java_home_wins_over_path(script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_java_home_is_preferred_to_path(
+    script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     script("path/java", says("21.0.1"))
     at_home = script("home/bin/java", says("17.0.15"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
@@ -28,7 +30,7 @@ def test_java_home_wins_over_path(script: Script, monkeypatch: pytest.MonkeyPatc
     assert java.find().home == tmp_path / "home"
 
 
-def test_an_old_java_home_gives_way_to_path(
+def test_old_java_home_is_skipped_for_path(
     script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     script("home/bin/java", says("11.0.2"))
@@ -37,7 +39,7 @@ def test_an_old_java_home_gives_way_to_path(
     assert java.find() == java.Java(on_path, "25")
 
 
-def test_the_release_file_spares_starting_java(
+def test_version_is_read_from_the_release_file(
     script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     script("home/bin/java", "exit 9")
@@ -46,7 +48,7 @@ def test_the_release_file_spares_starting_java(
     assert java.find().version == "17.0.9"
 
 
-def test_none_at_all_says_how_to_get_one() -> None:
+def test_missing_java_error_says_how_to_install_it() -> None:
     with pytest.raises(JavaMissing, match=r"none in JAVA_HOME or on PATH") as caught:
         java.find()
     assert "apt-get install openjdk-17-jre-headless" in caught.value.hint
@@ -58,7 +60,7 @@ def test_none_at_all_says_how_to_get_one() -> None:
     ("body", "why"),
     [(says("1.8.0_402"), r"java is 1\.8\.0_402"), ("exit 1", "does not run"), ("true", "not run")],
 )
-def test_a_useless_one_is_named(script: Script, body: str, why: str) -> None:
+def test_unusable_java_is_named(script: Script, body: str, why: str) -> None:
     script("path/java", body)
     with pytest.raises(JavaMissing, match=why):
         java.find()
@@ -68,7 +70,7 @@ def fake_apt(script: Script, tmp_path: Path, install: str) -> None:
     script("path/apt-get", f'echo "$@" >> {tmp_path}/calls\ncase "$*" in *install*) {install};; esac')
 
 
-def test_root_on_debian_gets_one_installed(
+def test_root_on_debian_gets_java_installed(
     script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(java, "can_apt", lambda: True)
@@ -82,7 +84,7 @@ def test_root_on_debian_gets_one_installed(
     assert install.endswith("install -y -qq --no-install-recommends openjdk-17-jre-headless")
 
 
-def test_when_apt_fails_its_last_line_is_told(
+def test_failure_of_apt_shows_its_last_line(
     script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(java, "can_apt", lambda: True)
@@ -93,7 +95,7 @@ def test_when_apt_fails_its_last_line_is_told(
     assert len(lines) == len(java.PACKAGES)
 
 
-def test_others_are_only_told(script: Script, tmp_path: Path) -> None:
+def test_java_is_not_installed_for_other_users(script: Script, tmp_path: Path) -> None:
     fake_apt(script, tmp_path, "true")
     with pytest.raises(JavaMissing):
         java.ensure()

@@ -25,7 +25,7 @@ def all_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     signal.signal(signal.SIGTERM, before)
 
 
-def test_a_line_for_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_setup_prints_a_line_for_each_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert command.main([]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "java: 17.0.1 at /j/bin/java",
@@ -36,7 +36,7 @@ def test_a_line_for_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     ]
 
 
-def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_setup_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["java"] == {"path": "/j/bin/java", "version": "17.0.1", "home": "/j"}
@@ -45,7 +45,7 @@ def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"]])
-def test_a_failure_is_one_line_and_exit_1(
+def test_failure_is_one_line_and_exit_code_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     def refuse(name: str) -> Path:
@@ -64,7 +64,9 @@ def test_a_failure_is_one_line_and_exit_1(
         }
 
 
-def test_an_interrupt_is_clean(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_is_exit_code_130(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(name: str) -> Path:
         signal.raise_signal(signal.SIGTERM)
         raise AssertionError

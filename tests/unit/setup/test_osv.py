@@ -28,7 +28,7 @@ def test_all_pages_of_all_batches_are_read() -> None:
     assert set(server.asked) == {ONE, TWO, CLEAN, *many}
 
 
-def test_service_that_recovers_is_asked_again() -> None:
+def test_service_that_recovers_is_retried() -> None:
     waits: list[float] = []
     with serving(OsvServer(KNOWN)) as server:
         server.statuses = [503, 429]
@@ -37,7 +37,7 @@ def test_service_that_recovers_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize(("status", "tries"), [(500, TRIES), (404, 1), (400, 1)])
-def test_refusal_is_an_error_and_not_an_empty_result(status: int, tries: int) -> None:
+def test_http_error_is_not_an_empty_result(status: int, tries: int) -> None:
     with serving(OsvServer(KNOWN)) as server:
         server.statuses = [status] * 10
         with pytest.raises(AdvisoriesUnavailable, match=f"HTTP {status}, so no advisory was looked up"):
@@ -45,7 +45,7 @@ def test_refusal_is_an_error_and_not_an_empty_result(status: int, tries: int) ->
     assert len(server.batches) == tries
 
 
-def test_nobody_there_is_an_error_with_what_to_do() -> None:
+def test_unreachable_service_is_an_error_with_a_hint() -> None:
     with pytest.raises(AdvisoriesUnavailable, match="is not responding") as caught:
         Osv(f"http://user:hunter2@127.0.0.1:{free_port()}", sleep=no_wait).advisories([CLEAN])
     assert "--osv" in caught.value.hint
@@ -71,7 +71,7 @@ SPOILED: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("spoil", SPOILED)
-def test_strange_reply_is_an_error_and_not_an_empty_result(spoil: Callable[[Any], Any]) -> None:
+def test_invalid_response_is_not_an_empty_result(spoil: Callable[[Any], Any]) -> None:
     with serving(OsvServer({})) as server:
         server.spoil = spoil
         with pytest.raises(AdvisoriesUnavailable, match="so the audit is not complete"):
@@ -79,6 +79,6 @@ def test_strange_reply_is_an_error_and_not_an_empty_result(spoil: Callable[[Any]
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://h", "nonsense", "http://"])
-def test_address_that_is_no_web_service_is_refused(url: str) -> None:
+def test_invalid_address_of_service_is_refused(url: str) -> None:
     with pytest.raises(AdvisoriesUnavailable, match="not an address"):
         Osv(url)

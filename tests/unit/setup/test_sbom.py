@@ -64,7 +64,7 @@ def test_every_package_and_jar_of_the_real_locks_is_listed() -> None:
     assert all(one.purl and len(one.hashes) == 1 for one in jars)
 
 
-def test_jar_is_named_by_its_pom_and_so_is_what_is_shaded_into_it(tmp_path: Path) -> None:
+def test_jar_and_shaded_jars_are_identified_by_their_pom(tmp_path: Path) -> None:
     file = jar(tmp_path, "thing-1.0-linux.jar", ("g.h", "thing", "1.0"), ("x.y", "inner", "7"))
     itself, inner = of_jar(file, "w: thing.jar", "w 1")
     assert itself.purl == "pkg:maven/g.h/thing@1.0"
@@ -81,7 +81,7 @@ def test_jar_is_named_by_its_pom_and_so_is_what_is_shaded_into_it(tmp_path: Path
         ("nobody-knows-1.jar", ""),
     ],
 )
-def test_jar_without_a_pom_is_named_by_its_file(tmp_path: Path, name: str, purl: str) -> None:
+def test_jar_without_a_pom_is_identified_by_its_file_name(tmp_path: Path, name: str, purl: str) -> None:
     (one,) = of_jar(jar(tmp_path, name), name, "w 1")
     assert one.purl == purl
 
@@ -101,7 +101,7 @@ def test_jars_inside_wheels_have_coordinates_and_name_their_wheel() -> None:
     assert "org.apache.spark:spark-core_2.13" in {one.title for one in found}
 
 
-def test_every_installed_wheel_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_installed_wheel_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def every() -> list[Distribution]:
@@ -113,7 +113,7 @@ def test_every_installed_wheel_is_looked_into(monkeypatch: pytest.MonkeyPatch) -
     assert asked == ["all"]
 
 
-def test_same_thing_in_two_places_is_one_component() -> None:
+def test_component_in_two_locations_is_merged() -> None:
     def at(place: str, hash: str) -> Component:
         return Component("maven", "g", "n", "1", frozenset((hash,)), frozenset((place,)))
 
@@ -183,7 +183,7 @@ def test_real_sbom_is_cyclonedx(real: list[Component]) -> None:
     assert order == sorted(order)
 
 
-def test_check_finds_what_is_wrong(real: list[Component]) -> None:
+def test_check_fails_on_invalid_documents(real: list[Component]) -> None:
     for spoil in ({"bomFormat": "Other"}, {"serialNumber": "1"}, {"created": "now"}, {"version": 0}):
         with pytest.raises(AssertionError):
             check(sbom.document(real) | spoil)
@@ -203,7 +203,9 @@ def test_unknown_jar_is_listed_without_a_purl() -> None:
     assert "purl" not in document["components"][0]
 
 
-def test_command_writes_it_and_asks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sbom_only_writes_the_sbom_and_looks_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     output = tmp_path / "new" / "sbom.json"
     assert main(["--sbom-only", "--output", str(output), "--osv", "http://127.0.0.1:9"]) == 0

@@ -25,13 +25,13 @@ def test_valkey_is_preferred_on_path(script: Script) -> None:
     assert store_server.find() == StoreServer(path, "valkey", "9.1.2")
 
 
-def test_redis_on_path_comes_before_the_wheel(script: Script) -> None:
+def test_redis_on_path_is_preferred_to_the_wheel(script: Script) -> None:
     path = script("path/redis-server", REDIS)
     assert store_server.find() == StoreServer(path, "redis", "7.0.15")
 
 
 @pytest.mark.parametrize("body", [OLD, "exit 1", "echo hello"])
-def test_an_unusable_one_is_passed_over_for_the_wheel(script: Script, body: str) -> None:
+def test_unusable_server_is_skipped_for_the_wheel(script: Script, body: str) -> None:
     script("path/redis-server", body)
     found = store_server.find()
     assert found.path == store_server.bundled()
@@ -39,7 +39,7 @@ def test_an_unusable_one_is_passed_over_for_the_wheel(script: Script, body: str)
     assert int(found.version.split(".")[0]) >= 8
 
 
-def test_the_override_wins(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_override_is_used_first(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     script("path/valkey-server", VALKEY)
     mine = script("mine/server", REDIS)
     monkeypatch.setenv(store_server.OVERRIDE, str(mine))
@@ -47,7 +47,7 @@ def test_the_override_wins(script: Script, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(("body", "why"), [(None, "does not exist"), (OLD, r"is redis 6\.0\.16, too old")])
-def test_a_wrong_override_is_never_passed_over(
+def test_invalid_override_is_an_error(
     script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str | None, why: str
 ) -> None:
     script("path/valkey-server", VALKEY)
@@ -57,7 +57,7 @@ def test_a_wrong_override_is_never_passed_over(
         store_server.find()
 
 
-def test_none_says_what_was_tried_and_what_to_do(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_server_error_names_what_was_tried(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     script("path/redis-server", OLD)
     monkeypatch.setattr(store_server, "bundled", lambda: None)
     with pytest.raises(StoreServerMissing, match=r"redis-server is redis 6\.0\.16, too old") as caught:

@@ -17,7 +17,7 @@ def fake_fetch(root: Root, into: Path) -> None:
         (folder / f"{name}-{version}.jar").write_bytes(name.encode())
 
 
-def test_the_lock_round_trips(tmp_path: Path) -> None:
+def test_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "jars.lock"
     said: list[str] = []
     update_lockfile.update_lock(
@@ -31,7 +31,7 @@ def test_the_lock_round_trips(tmp_path: Path) -> None:
     assert said == ["s: resolving o:m:1", "s: 2 jars, 0.0 MB"]
 
 
-def test_two_revisions_of_a_module_are_refused_and_the_lock_stays(tmp_path: Path) -> None:
+def test_two_revisions_of_a_module_are_refused_and_the_lock_is_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "jars.lock"
     path.write_text("as it was")
     with pytest.raises(JarFetchFailed, match="two revisions of o:m"):
@@ -41,20 +41,20 @@ def test_two_revisions_of_a_module_are_refused_and_the_lock_stays(tmp_path: Path
     assert path.read_text() == "as it was"
 
 
-def test_the_digest_follows_the_content(tmp_path: Path) -> None:
+def test_digest_follows_the_content(tmp_path: Path) -> None:
     one = lockfile.JarSet("s", (lockfile.Jar("o:m:1", "m-1.jar", 1, "ab"),))
     two = lockfile.JarSet("s", (lockfile.Jar("o:m:1", "m-1.jar", 1, "cd"),))
     assert one.digest != two.digest
 
 
 @pytest.mark.parametrize("text", ["not toml [", '[[kafka]]\nfile = "x"\n', "kafka = 1\n"])
-def test_a_malformed_lock_is_one_clear_error(tmp_path: Path, text: str) -> None:
+def test_malformed_lock_is_one_clear_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "jars.lock").write_text(text)
     with pytest.raises(SetupError, match=r"jars\.lock cannot be read"):
         lockfile.read(tmp_path / "jars.lock")
 
 
-def test_the_real_lock_holds_every_root() -> None:
+def test_real_lock_contains_every_root() -> None:
     sets = lockfile.read()
     for name, roots in update_lockfile.ROOTS.items():
         coordinates = {jar.coordinate for jar in sets[name].jars}

@@ -36,9 +36,7 @@ def server() -> Iterator[OsvServer]:
         yield running
 
 
-def test_nothing_found_is_status_0_and_says_how_much_was_looked_up(
-    server: OsvServer, capsys: Captured
-) -> None:
+def test_audit_without_advisories_exits_0(server: OsvServer, capsys: Captured) -> None:
     assert main(["--osv", server.url], {}) == 0
     out = capsys.readouterr().out
     assert "no advisory; " in out
@@ -47,7 +45,7 @@ def test_nothing_found_is_status_0_and_says_how_much_was_looked_up(
     assert Path("build/sbom.cdx.json").is_file()
 
 
-def test_found_is_status_1_with_a_table(server: OsvServer, capsys: Captured) -> None:
+def test_audit_with_advisories_exits_1_with_a_table(server: OsvServer, capsys: Captured) -> None:
     server.known = {BAD: ["PYSEC-1", "GHSA-2", "GHSA-3"], WORSE: ["CVE-9"]}
     assert main([], {"DISTRIBUTARY_OSV_URL": server.url}) == 1
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
@@ -57,7 +55,7 @@ def test_found_is_status_1_with_a_table(server: OsvServer, capsys: Captured) -> 
     assert "4 advisories of 2 components" in " ".join(map(" ".join, lines))
 
 
-def test_json_has_all_of_it(server: OsvServer, capsys: Captured) -> None:
+def test_audit_prints_everything_as_json(server: OsvServer, capsys: Captured) -> None:
     server.known = {BAD: ["PYSEC-1"]}
     assert main(["--osv", server.url, "--json"], {}) == 1
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -73,7 +71,7 @@ def test_json_has_all_of_it(server: OsvServer, capsys: Captured) -> None:
     assert said["looked_up"] == len(set(server.asked))
 
 
-def test_not_asked_is_status_3_and_never_clean(capsys: Captured) -> None:
+def test_audit_that_could_not_look_up_exits_3(capsys: Captured) -> None:
     assert main(["--osv", f"http://127.0.0.1:{free_port()}"], {}) == 3
     said = capsys.readouterr()
     assert "no advisory was looked up" in said.err
@@ -82,7 +80,7 @@ def test_not_asked_is_status_3_and_never_clean(capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "advisories-unavailable"
 
 
-def test_component_that_cannot_be_asked_for_is_named_and_not_clean(
+def test_audit_names_components_that_cannot_be_looked_up(
     server: OsvServer, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sbom, "of_wheels", lambda: iter([Component("maven", None, "odd", "7")]))
@@ -92,9 +90,7 @@ def test_component_that_cannot_be_asked_for_is_named_and_not_clean(
     assert main(["--osv", server.url], {}) == 1
 
 
-def test_ignored_advisory_is_said_with_its_reason_and_counts_until_its_end(
-    server: OsvServer, capsys: Captured
-) -> None:
+def test_ignored_advisory_is_listed_and_expires(server: OsvServer, capsys: Captured) -> None:
     server.known = {BAD: ["PYSEC-1"]}
     entry = '[[ignore]]\nid = "PYSEC-1"\nreason = "not reached"\nuntil = {}\n'
     Path("audit-ignore.toml").write_text(entry.format("9999-01-01"))
@@ -108,20 +104,20 @@ def test_ignored_advisory_is_said_with_its_reason_and_counts_until_its_end(
     assert "no longer needed in the ignore list: PYSEC-1" in capsys.readouterr().out
 
 
-def test_bad_ignore_list_is_status_2_before_anybody_is_asked(server: OsvServer, capsys: Captured) -> None:
+def test_invalid_ignore_list_exits_2_before_any_lookup(server: OsvServer, capsys: Captured) -> None:
     Path("audit-ignore.toml").write_text('[[ignore]]\nid = "PYSEC-1"\nuntil = 2030-01-01\n')
     assert main(["--osv", server.url], {}) == 2
     assert "reason is missing" in capsys.readouterr().err
     assert server.asked == []
 
 
-def test_missing_lock_is_status_3_with_what_to_do(server: OsvServer, capsys: Captured) -> None:
+def test_missing_lock_exits_3_with_a_hint(server: OsvServer, capsys: Captured) -> None:
     Path("requirements.lock").unlink()
     assert main(["--osv", server.url], {}) == 3
     assert "--requirements" in capsys.readouterr().err
 
 
-def test_sbom_on_standard_output_is_alone_there(server: OsvServer, capsys: Captured) -> None:
+def test_sbom_on_standard_output_has_nothing_beside_it(server: OsvServer, capsys: Captured) -> None:
     assert main(["--osv", server.url, "--output", "-"], {}) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["bomFormat"] == "CycloneDX"
@@ -131,7 +127,7 @@ def test_sbom_on_standard_output_is_alone_there(server: OsvServer, capsys: Captu
 GOOD = '[[ignore]]\nid = "GHSA-1"\nreason = "not reached"\nuntil = 2027-01-31\n'
 
 
-def test_entries_have_id_reason_and_end(tmp_path: Path) -> None:
+def test_ignore_entry_has_id_reason_and_end(tmp_path: Path) -> None:
     file = tmp_path / "audit-ignore.toml"
     assert read_ignores(file) == []
     file.write_text(GOOD)
@@ -158,7 +154,7 @@ def test_entries_have_id_reason_and_end(tmp_path: Path) -> None:
         ("not toml [", "not valid TOML"),
     ],
 )
-def test_entry_that_is_not_complete_is_refused(tmp_path: Path, text: str, words: str) -> None:
+def test_incomplete_ignore_entry_is_refused(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "audit-ignore.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=words):

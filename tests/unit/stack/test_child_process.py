@@ -23,7 +23,7 @@ sys.stdout.write("no end of line")
 """
 
 
-async def test_the_ready_line_is_heard_and_all_else_is_logged(tmp_path: Path) -> None:
+async def test_child_takes_the_ready_line_and_logs_all_other_output(tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = await Child.start(launch(TALKS), log, announces=True)
     assert await asyncio.wait_for(child.ready_line, 10 * LIMIT) == {"http": "http://a"}
@@ -37,7 +37,7 @@ async def test_the_ready_line_is_heard_and_all_else_is_logged(tmp_path: Path) ->
         assert part in said
 
 
-async def test_a_child_that_talks_goes_on_though_the_disk_is_full() -> None:
+async def test_child_runs_on_when_its_log_cannot_be_written() -> None:
     script = """
 for n in range(20_000):
     print("a line that nobody keeps", n)
@@ -49,7 +49,7 @@ print('{"ready": true, "component": "x", "addresses": {}}')
     await child.close()
 
 
-async def test_its_end_is_seen_though_a_descendant_holds_its_output_open(tmp_path: Path) -> None:
+async def test_end_of_child_is_seen_while_a_descendant_holds_its_output_open(tmp_path: Path) -> None:
     script = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
     log = tmp_path / "log"
     child = await Child.start(launch(script), log, announces=True)
@@ -61,7 +61,7 @@ async def test_its_end_is_seen_though_a_descendant_holds_its_output_open(tmp_pat
     await child.close()
 
 
-async def test_a_preparation_that_is_cancelled_is_killed(tmp_path: Path) -> None:
+async def test_cancelled_preparation_is_killed(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     task = asyncio.create_task(run_to_end(launch(script), tmp_path / "log"))
@@ -75,13 +75,13 @@ async def test_a_preparation_that_is_cancelled_is_killed(tmp_path: Path) -> None
         os.kill(int(pid_file.read_text()), 0)
 
 
-def test_exit_codes_in_words() -> None:
+def test_exit_code_is_described_in_words() -> None:
     assert describe_exit(3) == "ended with exit code 3"
     assert describe_exit(-9) == "was killed by SIGKILL"
     assert describe_exit(-99) == "was killed by signal 99"
 
 
-async def test_what_a_child_makes_is_for_nobody_else(tmp_path: Path) -> None:
+async def test_files_that_a_child_creates_are_private(tmp_path: Path) -> None:
     script = f"open({str(tmp_path / 'made')!r}, 'w').close()"
     before = os.umask(0)
     try:
@@ -91,7 +91,7 @@ async def test_what_a_child_makes_is_for_nobody_else(tmp_path: Path) -> None:
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o600
 
 
-def test_tail_gives_the_last_lines_since_a_place(tmp_path: Path) -> None:
+def test_tail_returns_the_last_lines_since_an_offset(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("".join(f"{n}\n" for n in range(100)))
     assert log_tail(log, 3) == ["97", "98", "99"]
@@ -101,20 +101,20 @@ def test_tail_gives_the_last_lines_since_a_place(tmp_path: Path) -> None:
     assert log_tail(log, 3, since=mark) == ["new"]
 
 
-def test_tail_of_a_log_rotated_meanwhile_or_missing(tmp_path: Path) -> None:
+def test_tail_of_a_rotated_log_starts_at_its_beginning(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert log_tail(log) == []
     log.write_text("short\n")
     assert log_tail(log, since=10_000) == ["short"]
 
 
-def test_tail_reads_the_end_of_a_huge_log_only(tmp_path: Path) -> None:
+def test_tail_reads_only_the_end_of_a_huge_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"\xff" * 1_000_000 + b"\nlast\n")
     assert log_tail(log, 1) == ["last"]
 
 
-def test_rotate_sets_a_large_log_aside(tmp_path: Path) -> None:
+def test_large_log_is_rotated(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("12345")
     rotate_log(log, 5)

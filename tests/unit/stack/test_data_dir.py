@@ -14,7 +14,7 @@ from distributary.errors import DataFolderBusy, DataFolderError, DataFolderNewer
 from distributary.stack.data_dir import VERSION, DataDir, replace_file
 
 
-def test_a_new_folder_gets_this_version_and_an_id_that_stays(tmp_path: Path) -> None:
+def test_new_folder_gets_this_version_and_a_permanent_id(tmp_path: Path) -> None:
     first = DataDir.open(tmp_path / "a" / "b")
     first.close()
     second = DataDir.open(tmp_path / "a" / "b")
@@ -23,14 +23,14 @@ def test_a_new_folder_gets_this_version_and_an_id_that_stays(tmp_path: Path) -> 
     assert (first.path / "version").read_text() == f"{VERSION}\n"
 
 
-def test_two_folders_have_two_ids(tmp_path: Path) -> None:
+def test_two_folders_have_different_ids(tmp_path: Path) -> None:
     folders = [DataDir.open(tmp_path / name) for name in "ab"]
     assert folders[0].id != folders[1].id
     for folder in folders:
         folder.close()
 
 
-def test_a_second_one_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
+def test_locked_folder_is_refused_with_the_pid_of_its_owner(tmp_path: Path) -> None:
     first = DataDir.open(tmp_path)
     with pytest.raises(DataFolderBusy, match=rf"pid {os.getpid()}\b"):
         DataDir.open(tmp_path)
@@ -38,7 +38,7 @@ def test_a_second_one_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> No
     DataDir.open(tmp_path).close()
 
 
-def test_a_suspended_owner_of_the_lock_is_reported_as_such(tmp_path: Path) -> None:
+def test_suspended_owner_of_the_lock_is_reported(tmp_path: Path) -> None:
     opens = (
         "import sys, pathlib; from distributary.stack.data_dir import DataDir;"
         "folder = DataDir.open(pathlib.Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
@@ -58,7 +58,7 @@ def test_a_suspended_owner_of_the_lock_is_reported_as_such(tmp_path: Path) -> No
     DataDir.open(tmp_path).close()
 
 
-def test_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_newer_version_is_refused_and_not_changed(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("7\n")
     with pytest.raises(DataFolderNewer, match="version 7"):
         DataDir.open(tmp_path)
@@ -66,7 +66,7 @@ def test_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "stack.id").exists()
 
 
-def test_a_refused_folder_is_not_left_locked(tmp_path: Path) -> None:
+def test_refused_folder_is_not_left_locked(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("7\n")
     with pytest.raises(DataFolderNewer):
         DataDir.open(tmp_path)
@@ -74,7 +74,7 @@ def test_a_refused_folder_is_not_left_locked(tmp_path: Path) -> None:
     DataDir.open(tmp_path).close()
 
 
-def test_an_older_version_is_migrated_step_by_step(tmp_path: Path) -> None:
+def test_older_version_is_migrated_step_by_step(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("1\n")
     seen: list[tuple[int, str]] = []
 
@@ -87,19 +87,19 @@ def test_an_older_version_is_migrated_step_by_step(tmp_path: Path) -> None:
     assert (tmp_path / "version").read_text() == "3\n"
 
 
-def test_an_older_version_without_a_way_is_refused(tmp_path: Path) -> None:
+def test_older_version_without_a_migration_is_refused(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("1\n")
     with pytest.raises(DataFolderError, match="cannot be migrated to 3"):
         DataDir.open(tmp_path, version=3, migrations={2: lambda path: None})
 
 
-def test_a_damaged_version_is_refused(tmp_path: Path) -> None:
+def test_damaged_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("one\n")
     with pytest.raises(DataFolderError, match="must contain a number"):
         DataDir.open(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataFolderError, match="file/data"):
         DataDir.open(tmp_path / "file" / "data")
@@ -109,7 +109,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o7777
 
 
-def test_nobody_else_can_look_into_a_folder(tmp_path: Path) -> None:
+def test_new_folder_is_private(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         folder = DataDir.open(tmp_path / "new")
@@ -120,13 +120,13 @@ def test_nobody_else_can_look_into_a_folder(tmp_path: Path) -> None:
     assert not folder.shared
 
 
-def test_a_looser_folder_of_before_is_tightened(tmp_path: Path) -> None:
+def test_existing_folder_is_made_private(tmp_path: Path) -> None:
     tmp_path.chmod(0o775)
     DataDir.open(tmp_path).close()
     assert mode(tmp_path) == 0o700
 
 
-def test_a_folder_of_another_user_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_another_user_is_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o770)
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     folder = DataDir.open(tmp_path)
@@ -134,7 +134,7 @@ def test_a_folder_of_another_user_is_used_as_it_is(tmp_path: Path, monkeypatch: 
     assert folder.shared
 
 
-def test_a_folder_that_all_users_share_is_refused(tmp_path: Path) -> None:
+def test_folder_shared_by_all_users_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     with pytest.raises(DataFolderError, match="shared by all users"):
         DataDir.open(tmp_path)

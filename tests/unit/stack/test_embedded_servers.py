@@ -10,7 +10,7 @@ from distributary.config.embedded_defaults import SUPER_USER, kafka_secret
 from distributary.stack.embedded_servers import component_login, make_logins, users
 
 
-def test_passwords_are_made_once_and_removed_where_none_are_wanted(tmp_path: Path) -> None:
+def test_passwords_are_created_once_and_removed_without_authentication(tmp_path: Path) -> None:
     make_logins(tmp_path, secure=True)
     files = {user: kafka_secret(tmp_path, user) for user in users()}
     first = {user: file.read_text() for user, file in files.items()}
@@ -31,13 +31,13 @@ def test_passwords_are_made_once_and_removed_where_none_are_wanted(tmp_path: Pat
         ("producer", SUPER_USER),
     ],
 )
-def test_each_part_logs_in_as_itself(tmp_path: Path, part: str, user: str) -> None:
+def test_each_component_logs_in_as_its_own_user(tmp_path: Path, part: str, user: str) -> None:
     make_logins(tmp_path, secure=True)
     login = component_login(tmp_path, part)
     assert f'username="{user}"' in login["sasl.jaas.config"]
     assert kafka_secret(tmp_path, user).read_text().strip() in login["sasl.jaas.config"]
 
 
-def test_what_needs_no_kafka_gets_no_login(tmp_path: Path) -> None:
+def test_component_without_kafka_gets_no_login(tmp_path: Path) -> None:
     make_logins(tmp_path, secure=True)
     assert component_login(tmp_path, "socketio") == {}

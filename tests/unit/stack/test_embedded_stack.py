@@ -29,7 +29,7 @@ def config(folder: Path, limit: float = 0.5) -> Config:
     )
 
 
-async def test_a_kafka_that_does_not_answer_is_waited_for_and_then_named(tmp_path: Path) -> None:
+async def test_external_kafka_that_is_not_responding_is_named_after_a_timeout(tmp_path: Path) -> None:
     given, heard = config(tmp_path), EventRecorder()
     given = replace(given, store=replace(given.store, start_timeout=30.0))
     async with Stack(given, listener=heard, services=[]) as running:
@@ -41,7 +41,7 @@ async def test_a_kafka_that_does_not_answer_is_waited_for_and_then_named(tmp_pat
     assert seen.state == "stopped"
 
 
-async def test_a_store_that_does_not_answer_is_waited_for_and_then_named(tmp_path: Path) -> None:
+async def test_external_store_that_is_not_responding_is_named_after_a_timeout(tmp_path: Path) -> None:
     given = config(tmp_path)
     given = replace(given, kafka=replace(given.kafka, start_timeout=2.0))
     async with Stack(given, services=[]) as running:
@@ -49,7 +49,7 @@ async def test_a_store_that_does_not_answer_is_waited_for_and_then_named(tmp_pat
             await running.wait_ready()
 
 
-async def test_certificates_are_written_down_for_clients_of_this_machine(tmp_path: Path) -> None:
+async def test_stack_file_names_the_certificates_for_local_clients(tmp_path: Path) -> None:
     dev_certificates.make_ca(tmp_path)
     made = dev_certificates.make_server(tmp_path, ["localhost"])
     tls: dict[str, Any] = {"tls_certificate": str(made.certificate), "tls_key": str(made.key)}
@@ -61,7 +61,7 @@ async def test_certificates_are_written_down_for_clients_of_this_machine(tmp_pat
     assert seen.certificates == [str(made.certificate)]
 
 
-async def test_a_certificate_that_cannot_be_used_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+async def test_unusable_certificate_is_an_error_before_anything_starts(tmp_path: Path) -> None:
     given = config(tmp_path)
     given = replace(given, gateway=replace(given.gateway, tls_certificate=str(tmp_path / "none.pem")))
     with pytest.raises(ConfigError, match=r"gateway\.tls_certificate: .*none\.pem cannot be read"):
@@ -69,7 +69,7 @@ async def test_a_certificate_that_cannot_be_used_is_an_error_before_anything_sta
     assert not given.data_dir.exists()
 
 
-async def test_two_in_one_folder_are_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+async def test_second_stack_in_a_folder_is_refused(tmp_path: Path) -> None:
     given = config(tmp_path, limit=20 * LIMIT)
     async with Stack(given, services=[]):
         with pytest.raises(DataFolderBusy):
@@ -79,7 +79,7 @@ async def test_two_in_one_folder_are_refused_and_the_first_goes_on(tmp_path: Pat
         pass
 
 
-async def test_a_stack_that_was_not_entered_says_so(tmp_path: Path) -> None:
+async def test_stack_that_was_not_entered_raises(tmp_path: Path) -> None:
     with pytest.raises(StackError, match="not entered"):
         await Stack(config(tmp_path)).wait_ready()
     with pytest.raises(StackError, match="not entered"):
@@ -94,7 +94,7 @@ open(os.environ["DISTRIBUTARY_TEST_OUT"], "w").write(found)
 """
 
 
-async def test_services_are_told_the_addresses_the_ports_and_whose_they_are(
+async def test_services_get_addresses_ports_and_marks_by_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def there(*args: object) -> None: ...
@@ -133,7 +133,7 @@ async def test_services_are_told_the_addresses_the_ports_and_whose_they_are(
     }
 
 
-async def test_a_file_with_secrets_that_others_can_read_is_noted(tmp_path: Path) -> None:
+async def test_file_with_secrets_that_others_can_read_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "distributary.toml"
     file.write_text(
         '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n[store]\nurl = "redis://:hunter2@127.0.0.1:1/0"\n'

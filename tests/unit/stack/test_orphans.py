@@ -73,7 +73,7 @@ async def test_one_deaf_to_sigterm_is_killed(
     assert mine.wait(5) == -9
 
 
-def test_a_pid_that_was_written_down_counts_only_for_the_same_process(
+def test_recorded_pid_is_ended_only_if_it_is_the_same_process(
     tmp_path: Path, stack: str, start: Start
 ) -> None:
     bare = start()
@@ -87,7 +87,7 @@ def test_a_pid_that_was_written_down_counts_only_for_the_same_process(
     assert orphans.find(stack, tmp_path) == [], "another stack's"
 
 
-def test_without_an_environment_to_read_pid_and_start_time_decide(
+def test_process_without_readable_environment_is_found_by_pid_and_birth(
     tmp_path: Path, stack: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = start()
@@ -103,6 +103,6 @@ def test_without_an_environment_to_read_pid_and_start_time_decide(
     assert orphans.find(stack, tmp_path) == []
 
 
-def test_we_do_not_find_ourselves(monkeypatch: pytest.MonkeyPatch, stack: str) -> None:
+def test_own_process_is_not_an_orphan(monkeypatch: pytest.MonkeyPatch, stack: str) -> None:
     monkeypatch.setenv(processes.STACK, stack)
     assert processes.marked(stack) == []

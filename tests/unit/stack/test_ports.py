@@ -54,26 +54,26 @@ def free() -> int:
         ports.close()
 
 
-def test_the_usual_port_is_taken_when_it_is_free(ports: Chooser) -> None:
+def test_usual_port_is_chosen_when_it_is_free(ports: Chooser) -> None:
     usual = free()
     assert ports().choose("kafka", usual) == usual
 
 
-def test_another_is_taken_when_the_usual_one_is_busy(ports: Chooser) -> None:
+def test_another_port_is_chosen_when_the_usual_one_is_busy(ports: Chooser) -> None:
     with busy() as usual:
         port = ports().choose("kafka", usual)
     assert port != usual
     assert is_free("127.0.0.1", port)
 
 
-def test_the_next_start_takes_the_same_although_the_usual_one_is_free_by_then(ports: Chooser) -> None:
+def test_next_start_chooses_the_same_port_again(ports: Chooser) -> None:
     with busy() as usual:
         port = ports().choose("kafka", usual)
     ports.close()
     assert ports().choose("kafka", usual) == port
 
 
-def test_a_remembered_port_that_is_busy_is_not_taken(ports: Chooser) -> None:
+def test_remembered_port_that_is_busy_is_not_chosen(ports: Chooser) -> None:
     with busy() as usual:
         first = ports().choose("kafka", usual)
         ports.close()
@@ -81,18 +81,18 @@ def test_a_remembered_port_that_is_busy_is_not_taken(ports: Chooser) -> None:
             assert ports().choose("kafka", usual) not in (first, usual)
 
 
-def test_a_changed_configuration_is_obeyed(ports: Chooser) -> None:
+def test_changed_configuration_overrides_the_remembered_port(ports: Chooser) -> None:
     before, after = free(), free()
     ports().choose("kafka", before)
     assert ports().choose("kafka", after) == after
 
 
-def test_no_port_is_given_out_twice(ports: Chooser) -> None:
+def test_no_port_is_chosen_twice(ports: Chooser) -> None:
     one, usual = ports(), free()
     assert len({one.choose(name, usual) for name in "abcdef"}) == 6
 
 
-def test_two_stacks_that_choose_at_the_same_moment_choose_differently(ports: Chooser) -> None:
+def test_concurrent_stacks_choose_different_ports(ports: Chooser) -> None:
     usual = free()
     assert ports("1.json").choose("kafka", usual) == usual
     assert ports("2.json").choose("kafka", usual) != usual, "although nothing listens there yet"
@@ -100,20 +100,20 @@ def test_two_stacks_that_choose_at_the_same_moment_choose_differently(ports: Cho
     assert ports("3.json").choose("kafka", usual) == usual
 
 
-def test_a_damaged_file_is_as_none(ports: Chooser, tmp_path: Path) -> None:
+def test_damaged_file_is_ignored(ports: Chooser, tmp_path: Path) -> None:
     (tmp_path / "ports.json").write_text('{"kafka": [')
     usual = free()
     assert ports().choose("kafka", usual) == usual
 
 
-def test_no_outgoing_connection_can_get_a_port_between_its_choice_and_its_use(ports: Chooser) -> None:
+def test_chosen_port_is_not_an_ephemeral_one(ports: Chooser) -> None:
     with busy() as usual:
         chosen = {ports().choose(name, usual) for name in "abcdefgh"}
     assert not chosen & set(ephemeral()), "one would hold it for as long as it lasts"
 
 
 @pytest.mark.parametrize("said", ["32768\t60999\n", "10000 20000", "1024 65535", "", "none"])
-def test_whatever_ports_outgoing_connections_get(
+def test_free_port_is_found_for_any_ephemeral_range(
     ports: Chooser, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "range").write_text(said)
@@ -124,7 +124,7 @@ def test_whatever_ports_outgoing_connections_get(
     assert said == "1024 65535" or not chosen & set(ephemeral())
 
 
-def test_no_lock_is_written_through_a_link(
+def test_lock_is_not_written_through_a_link(
     ports: Chooser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "target").mkdir()

@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_an_embedded_stack_needs_all(asked: list[str]) -> None:
+def test_embedded_stack_requires_all_tools(asked: list[str]) -> None:
     found = prerequisites.check(Config(), [SPARK], print)
     assert sorted(asked) == ["java", "kafka", "spark", "store"]
     assert found.broker == prerequisites.BrokerTools(Path("/j/bin/java"), Path("/jars/kafka"))
@@ -46,7 +46,7 @@ def test_an_embedded_stack_needs_all(asked: list[str]) -> None:
     assert found.java_home == Path("/j")
 
 
-def test_a_kafka_and_a_store_of_the_users_need_nothing_of_ours(asked: list[str]) -> None:
+def test_external_kafka_and_store_require_no_tools(asked: list[str]) -> None:
     config = Config(kafka=Kafka(bootstrap_servers="k:1"), store=Store(url="redis://s"))
     assert prerequisites.check(config, [], print) == prerequisites.Found(None, None, None)
     assert asked == []

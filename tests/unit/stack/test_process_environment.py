@@ -44,16 +44,16 @@ FOREIGN = {"AWS_SECRET_ACCESS_KEY": "hush", "GITHUB_TOKEN": "hush", "DATABASE_UR
 ALL = {**HARMLESS, **SETTINGS, **SPARKS, **PERMISSION, **CALLERS, **FOREIGN}
 
 
-def test_servers_get_nothing_of_ours() -> None:
+def test_servers_get_no_setting() -> None:
     assert server_environment(ALL) == HARMLESS
 
 
-def test_services_get_settings_but_not_the_caller_s_credentials() -> None:
+def test_services_get_settings_but_no_credentials_of_the_user() -> None:
     for name in ("control", "gateway", "publisher-2", "socketio"):
         assert service_environment(name, ALL, ["AWS_*"]) == HARMLESS | SETTINGS | PERMISSION
 
 
-def test_reducers_get_no_secret_of_permission_and_what_the_user_names() -> None:
+def test_reducers_get_configured_variables_but_no_auth_setting() -> None:
     assert service_environment("reducers", ALL) == HARMLESS | SETTINGS | SPARKS
     assert service_environment("reducers", ALL, ["AWS_*", "DATABASE_URL"]) == HARMLESS | SETTINGS | SPARKS | {
         "AWS_SECRET_ACCESS_KEY": "hush",
@@ -61,14 +61,14 @@ def test_reducers_get_no_secret_of_permission_and_what_the_user_names() -> None:
     }
 
 
-def test_no_pattern_hands_out_what_signs_tokens() -> None:
+def test_no_pattern_passes_on_what_signs_tokens() -> None:
     assert (
         service_environment("reducers", ALL, ["*", "DISTRIBUTARY_AUTH_*"])
         == HARMLESS | SETTINGS | SPARKS | FOREIGN
     )
 
 
-async def test_what_is_started_gets_no_planted_secret(
+async def test_started_processes_get_no_planted_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (PERMISSION | CALLERS | FOREIGN).items():

@@ -32,12 +32,12 @@ def keeper(kept: Component, heard: EventRecorder, policy: Policy = QUICK) -> Kee
     return made
 
 
-def test_pauses_double_up_to_the_longest() -> None:
+def test_pause_doubles_up_to_the_longest() -> None:
     policy = Policy(first=0.5, longest=30)
     assert [policy.pause(n) for n in (1, 2, 3, 4, 8, 9, 5000)] == [0, 0.5, 1, 2, 30, 30, 30]
 
 
-def test_the_reason_of_an_end_is_what_the_part_said_last() -> None:
+def test_reason_of_an_end_is_the_last_error_in_the_log() -> None:
     said = [
         "Traceback",
         "distributary reducers: Spark's JVM (pid 7) was killed by SIGABRT",
@@ -50,7 +50,7 @@ def test_the_reason_of_an_end_is_what_the_part_said_last() -> None:
     assert with_reason(ended, ["no such words"]) == ended
 
 
-async def test_a_part_is_ready_when_it_says_so_and_ends_when_asked(tmp_path: Path) -> None:
+async def test_component_is_ready_at_its_ready_line_and_ends_when_stopped(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(component(tmp_path, "a", SERVE), heard)
     await kept.came_up
@@ -65,7 +65,7 @@ async def test_a_part_is_ready_when_it_says_so_and_ends_when_asked(tmp_path: Pat
     assert phase == "stopped"
 
 
-async def test_a_killed_part_comes_back(tmp_path: Path) -> None:
+async def test_killed_component_is_restarted(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(component(tmp_path, "a", SERVE), heard)
     await kept.came_up
@@ -77,7 +77,7 @@ async def test_a_killed_part_comes_back(tmp_path: Path) -> None:
     await kept.stop(5 * LIMIT)
 
 
-async def test_one_that_always_fails_is_given_up_with_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_component_that_always_fails_is_given_up_with_the_end_of_its_log(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(component(tmp_path, "a", FAIL), heard)
     with pytest.raises(
@@ -90,7 +90,7 @@ async def test_one_that_always_fails_is_given_up_with_the_end_of_its_log(tmp_pat
     await kept.stop(1)
 
 
-async def test_one_that_served_once_is_never_given_up(tmp_path: Path) -> None:
+async def test_component_that_was_ready_once_is_never_given_up(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(component(tmp_path, "a", READY), heard)
     await heard.wait(lambda: len(heard.of("died")) > QUICK.attempts + 1)
@@ -98,7 +98,7 @@ async def test_one_that_served_once_is_never_given_up(tmp_path: Path) -> None:
     await kept.stop(5 * LIMIT)
 
 
-async def test_one_that_says_a_restart_is_of_no_use_is_not_restarted(tmp_path: Path) -> None:
+async def test_component_with_a_final_exit_code_is_not_restarted(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(component(tmp_path, "a", READY + f"raise SystemExit({ExitCode.FINAL:d})"), heard)
     await heard.wait(lambda: bool(heard.of("failed")))
@@ -106,7 +106,7 @@ async def test_one_that_says_a_restart_is_of_no_use_is_not_restarted(tmp_path: P
     await kept.stop(1)
 
 
-async def test_one_that_never_says_ready_is_ended_and_tried_again(tmp_path: Path) -> None:
+async def test_component_that_is_not_ready_in_time_is_restarted(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(component(tmp_path, "a", "import time; time.sleep(600)", start_timeout=0.2), heard)
     await heard.wait(lambda: len(heard.of("died")) == 2)
@@ -114,7 +114,7 @@ async def test_one_that_never_says_ready_is_ended_and_tried_again(tmp_path: Path
     await kept.stop(5 * LIMIT)
 
 
-async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
+async def test_missing_program_is_reported(tmp_path: Path) -> None:
     async def never(started: Started) -> dict[str, str]:
         raise AssertionError
 
@@ -128,7 +128,7 @@ async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     await kept.stop(1)
 
 
-async def test_a_failed_preparation_is_a_failed_start(tmp_path: Path) -> None:
+async def test_failed_preparation_is_a_failed_start(tmp_path: Path) -> None:
     async def never(started: Started) -> dict[str, str]:
         raise AssertionError
 
@@ -142,7 +142,7 @@ async def test_a_failed_preparation_is_a_failed_start(tmp_path: Path) -> None:
     await kept.stop(1)
 
 
-async def test_a_ready_check_that_raises_is_a_failed_start(tmp_path: Path) -> None:
+async def test_ready_check_that_raises_is_a_failed_start(tmp_path: Path) -> None:
     async def ready(started: Started) -> dict[str, str]:
         raise StoreUnavailable("the disk is full")
 
@@ -173,7 +173,7 @@ open(sys.argv[1], "wb").write(run.stdout.readline())
 """
 
 
-async def test_descendants_in_other_sessions_end_with_a_killed_part_and_with_a_stopped_one(
+async def test_descendants_in_other_sessions_end_with_their_component(
     tmp_path: Path,
 ) -> None:
     note = tmp_path / "pid"
@@ -208,7 +208,7 @@ def with_heartbeat(folder: Path) -> Component:
     return dataclasses.replace(made, alive=heartbeat_file_moves(file))
 
 
-async def test_a_part_that_hangs_is_said_to_be_silent_then_killed_and_started_again(tmp_path: Path) -> None:
+async def test_component_that_hangs_is_silent_then_killed_and_restarted(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(with_heartbeat(tmp_path), heard, Policy(first=0.01, silent=2, hung=4))
     await kept.came_up
@@ -224,7 +224,7 @@ async def test_a_part_that_hangs_is_said_to_be_silent_then_killed_and_started_ag
     await kept.stop(5 * LIMIT)
 
 
-async def test_a_part_that_goes_on_in_time_is_ready_again(tmp_path: Path) -> None:
+async def test_component_is_ready_again_when_its_heartbeat_returns(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(with_heartbeat(tmp_path), heard, Policy(first=0.01, silent=2, hung=600))
     await kept.came_up
@@ -238,7 +238,7 @@ async def test_a_part_that_goes_on_in_time_is_ready_again(tmp_path: Path) -> Non
     await kept.stop(5 * LIMIT)
 
 
-async def test_whoever_was_stopped_himself_blames_nobody(tmp_path: Path) -> None:
+async def test_suspended_keeper_does_not_count_its_own_silence(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(with_heartbeat(tmp_path), heard, Policy(first=0.01, silent=3, hung=4))
     await kept.came_up
@@ -250,7 +250,7 @@ async def test_whoever_was_stopped_himself_blames_nobody(tmp_path: Path) -> None
     await kept.stop(5 * LIMIT)
 
 
-async def test_stopping_in_the_pause_between_two_starts(tmp_path: Path) -> None:
+async def test_stop_succeeds_in_the_pause_between_two_starts(tmp_path: Path) -> None:
     heard = EventRecorder()
     kept = keeper(component(tmp_path, "a", FAIL), heard, Policy(first=600))
     await heard.wait(lambda: len(heard.of("died")) == 2)
@@ -258,7 +258,7 @@ async def test_stopping_in_the_pause_between_two_starts(tmp_path: Path) -> None:
     assert kept.came_up.cancelled()
 
 
-async def test_a_part_is_kept_though_asking_for_it_fails_in_a_way_that_nobody_foresaw(tmp_path: Path) -> None:
+async def test_component_is_restarted_after_an_unexpected_error_of_its_checks(tmp_path: Path) -> None:
     """Whoever keeps the others must not end by what one of them answers."""
     heard = EventRecorder()
     plain = component(tmp_path, "a", SERVE)

@@ -34,20 +34,20 @@ def run(folder: Path, name: str) -> Path:
     return folder
 
 
-def test_the_only_stack_that_runs_is_found(tmp_path: Path) -> None:
+def test_only_running_stack_is_found(tmp_path: Path) -> None:
     demo = run(tmp_path / "elsewhere" / "demo", "demo")
     assert running_stacks.running() == [demo]
     assert stack_config(None, {}).data_dir == demo
     assert find_control(None, {}) == "http://demo"
 
 
-def test_a_stack_of_this_folder_goes_first(tmp_path: Path) -> None:
+def test_stack_of_this_folder_is_preferred(tmp_path: Path) -> None:
     run(tmp_path / "elsewhere", "other")
     run(Path.cwd() / ".distributary", "mine")
     assert find_control(None, {}) == "http://mine"
 
 
-def test_one_of_several_must_be_named(tmp_path: Path) -> None:
+def test_one_of_several_stacks_must_be_chosen(tmp_path: Path) -> None:
     one, _two = run(tmp_path / "one", "one"), run(tmp_path / "two", "two")
     with pytest.raises(StackNotRunning, match="but there run") as refused:
         find_control(None, {})
@@ -55,13 +55,13 @@ def test_one_of_several_must_be_named(tmp_path: Path) -> None:
     assert find_control(None, {DATA_DIR: str(one)}) == "http://one"
 
 
-def test_a_place_that_was_named_is_the_only_one_looked_at(tmp_path: Path) -> None:
+def test_given_address_is_the_only_one_tried(tmp_path: Path) -> None:
     run(tmp_path / "other", "other")
     with pytest.raises(StackNotRunning):
         find_control(None, {DATA_DIR: str(tmp_path / "empty")})
 
 
-def test_notes_of_stacks_that_are_gone_are_cleared(tmp_path: Path) -> None:
+def test_entries_of_ended_stacks_are_removed(tmp_path: Path) -> None:
     folder = run(tmp_path / "gone", "gone")
     stack_file.write(folder, StackState("gone", 2**22 + 1, "", Phase.READY))
     assert running_stacks.running() == []
@@ -71,13 +71,13 @@ def test_notes_of_stacks_that_are_gone_are_cleared(tmp_path: Path) -> None:
     assert running_stacks.running() == []
 
 
-def test_notes_in_a_folder_that_others_may_write_to_do_not_count(tmp_path: Path) -> None:
+def test_entries_in_a_folder_that_others_can_write_to_are_ignored(tmp_path: Path) -> None:
     run(tmp_path / "planted", "planted")
     running_stacks.folder().chmod(0o777)
     assert running_stacks.running() == []
 
 
-def test_a_link_in_the_place_of_the_notes_is_not_followed(tmp_path: Path) -> None:
+def test_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     running_stacks.folder().symlink_to(tmp_path)
     run(tmp_path / "mine", "mine")
     assert running_stacks.running() == []

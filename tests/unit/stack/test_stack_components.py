@@ -15,7 +15,7 @@ from distributary.stack.component import Started
 from distributary.stack.stack_components import kafka_component, services
 
 
-def test_the_services_of_a_whole_stack() -> None:
+def test_services_start_in_order() -> None:
     assert [service.name for service in services()] == ["control", "gateway", "reducers", "publisher"]
     assert [service.name for service in services(2)][3:] == ["publisher-1", "publisher-2"]
     assert [service.argv[-1] for service in services()] == [
@@ -27,7 +27,7 @@ def test_the_services_of_a_whole_stack() -> None:
     assert services(socketio=True)[-1].argv[-1] == "distributary.socketio_gateway"
 
 
-async def test_another_cluster_on_the_port_is_not_taken_for_ours(
+async def test_kafka_is_not_ready_while_another_cluster_has_its_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter(["stranger", None, "stranger", "ours"])

@@ -18,7 +18,7 @@ def me(phase: Phase = Phase.READY, shift: str = "") -> StackState:
     return StackState("s1", os.getpid(), birth(os.getpid()) + shift, phase, [ComponentState("kafka")])
 
 
-def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_stack_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     stack_file.write(tmp_path, me())
     seen = stack_file.read(tmp_path)
     assert seen == me()
@@ -28,13 +28,13 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
         seen.component("store")
 
 
-def test_nothing_readable_is_none(tmp_path: Path) -> None:
+def test_unreadable_stack_file_is_none(tmp_path: Path) -> None:
     assert stack_file.read(tmp_path) is None
     (tmp_path / stack_file.FILE).write_text('{"stack": 5}')
     assert stack_file.read(tmp_path) is None
 
 
-def test_a_stack_runs_while_its_very_process_does(tmp_path: Path) -> None:
+def test_stack_is_running_while_its_process_exists(tmp_path: Path) -> None:
     stack_file.write(tmp_path, me())
     assert stack_file.running(tmp_path) is not None
     stack_file.write(tmp_path, me(Phase.STOPPED))
@@ -44,9 +44,7 @@ def test_a_stack_runs_while_its_very_process_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel keeps the moment itself")
-def test_a_change_of_the_clock_makes_it_no_other_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_birth_does_not_depend_on_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel reckons the moment of its own start from the clock, and that of processes from there."""
     stack_file.write(tmp_path, me())
     real = psutil.Process.create_time

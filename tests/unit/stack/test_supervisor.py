@@ -24,7 +24,7 @@ def supervisor(folder: Path, heard: EventRecorder) -> Supervisor:
     return Supervisor(f"test-{os.getpid()}-{time.monotonic_ns()}", folder, heard, QUICK)
 
 
-async def test_levels_start_in_order_and_stop_in_reverse_and_all_write_if_outdated_down(
+async def test_levels_start_in_order_and_stop_in_reverse(
     tmp_path: Path,
 ) -> None:
     heard = EventRecorder()
@@ -51,7 +51,7 @@ async def test_levels_start_in_order_and_stop_in_reverse_and_all_write_if_outdat
     assert [(p.pid, p.addresses) for p in after.components] == [(None, {})] * 3
 
 
-async def test_parts_are_restarted_though_it_cannot_be_written_down_and_then_it_is(
+async def test_components_restart_while_the_stack_file_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = EventRecorder()
@@ -81,7 +81,7 @@ async def test_parts_are_restarted_though_it_cannot_be_written_down_and_then_it_
     await runs.stop()
 
 
-async def test_a_part_given_up_at_the_start_is_raised_and_the_rest_can_be_stopped(tmp_path: Path) -> None:
+async def test_start_raises_when_a_component_is_given_up(tmp_path: Path) -> None:
     runs = supervisor(tmp_path, EventRecorder())
     with pytest.raises(ComponentFailed, match="bad does not start"):
         await runs.start([component(tmp_path, "good", SERVE), component(tmp_path, "bad", FAIL)])
@@ -89,7 +89,7 @@ async def test_a_part_given_up_at_the_start_is_raised_and_the_rest_can_be_stoppe
     assert processes.marked(runs.state.stack) == []
 
 
-async def test_deaf_parts_in_every_level_are_gone_within_the_limit(tmp_path: Path) -> None:
+async def test_stop_kills_components_that_ignore_sigterm_within_the_limit(tmp_path: Path) -> None:
     runs = supervisor(tmp_path, EventRecorder())
     await runs.start([component(tmp_path, "a", DEAF)])
     await runs.start([component(tmp_path, "b", DEAF)])
@@ -99,7 +99,7 @@ async def test_deaf_parts_in_every_level_are_gone_within_the_limit(tmp_path: Pat
     assert processes.marked(runs.state.stack) == []
 
 
-async def test_a_listener_that_raises_keeps_nothing_from_being_stopped(tmp_path: Path) -> None:
+async def test_listener_that_raises_does_not_prevent_the_stop(tmp_path: Path) -> None:
     def closed(event: Event) -> None:
         raise BrokenPipeError
 
@@ -113,7 +113,7 @@ async def test_a_listener_that_raises_keeps_nothing_from_being_stopped(tmp_path:
     assert after.state == "stopped"
 
 
-async def test_one_that_cannot_be_stopped_well_does_not_spare_the_others(
+async def test_error_in_one_stop_does_not_prevent_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = supervisor(tmp_path, EventRecorder())
@@ -131,7 +131,7 @@ async def test_one_that_cannot_be_stopped_well_does_not_spare_the_others(
     await good_stop(1)
 
 
-async def test_restarts_and_pids_are_written_down(tmp_path: Path) -> None:
+async def test_restarts_and_pids_are_in_the_stack_file(tmp_path: Path) -> None:
     heard = EventRecorder()
     runs = supervisor(tmp_path, heard)
     await runs.start([component(tmp_path, "a", SERVE)])

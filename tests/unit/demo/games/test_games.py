@@ -25,7 +25,7 @@ def decided(game: Game) -> set[str]:
 
 @settings(max_examples=40, deadline=None)
 @given(sports, seeds, st.floats(0.05, 1.5))
-def test_a_game_from_start_to_end(sport: Sport, seed: int, step: float) -> None:
+def test_game_ends_with_every_market_decided(sport: Sport, seed: int, step: float) -> None:
     rng = Random(seed)
     game = GAMES[sport](rng, "Home", "Away")
     settled: set[str] = set()
@@ -51,7 +51,7 @@ def test_a_game_from_start_to_end(sport: Sport, seed: int, step: float) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(sports, seeds)
-def test_nothing_is_over_early(sport: Sport, seed: int) -> None:
+def test_no_game_ends_early(sport: Sport, seed: int) -> None:
     rng = Random(seed)
     game = GAMES[sport](rng, "Home", "Away")
     while game.clock < game.SHORTEST * 0.95:
@@ -59,7 +59,7 @@ def test_nothing_is_over_early(sport: Sport, seed: int) -> None:
         assert not game.over
 
 
-def test_a_goal_helps_who_scored_it() -> None:
+def test_goal_increases_the_chance_of_its_side() -> None:
     game = Football(Random(1), "Home", "Away")
     before = game.chances()
     game.goals[0] += 1
@@ -69,14 +69,14 @@ def test_a_goal_helps_who_scored_it() -> None:
     assert after["ou25"][0] > before["ou25"][0]
 
 
-def test_three_goals_settle_the_total() -> None:
+def test_three_goals_decide_the_total() -> None:
     game = Football(Random(1), "Home", "Away")
     game.goals[:] = [2, 1]
     assert {"ou25", "btts"} <= decided(game)
     assert game.chances()["ou25"] == (1.0, 0.0)
 
 
-def test_a_football_match_has_a_half_time() -> None:
+def test_football_match_has_a_half_time() -> None:
     rng, periods = Random(3), []
     game = Football(rng, "Home", "Away")
     while not game.over:
@@ -86,7 +86,7 @@ def test_a_football_match_has_a_half_time() -> None:
     assert game.period == "Full time"
 
 
-def test_a_tied_basketball_game_goes_into_overtime() -> None:
+def test_tied_basketball_game_goes_into_overtime() -> None:
     game = Basketball(Random(1), "Home", "Away")
     game.rates = (0.0, 0.0)
     game.points[:] = [80, 80]
@@ -96,7 +96,7 @@ def test_a_tied_basketball_game_goes_into_overtime() -> None:
     assert game.period == "Overtime"
 
 
-def test_a_lead_late_in_basketball_is_nearly_the_win() -> None:
+def test_late_lead_in_basketball_nearly_wins() -> None:
     game = Basketball(Random(1), "Home", "Away")
     game.points[:] = [100, 80]
     game.clock = 47.0
@@ -107,19 +107,19 @@ def test_a_lead_late_in_basketball_is_nearly_the_win() -> None:
     ("sets", "games", "score"),
     [([], (0, 0), "0-0"), ([(6, 4)], (3, 2), "6-4 3-2"), ([(6, 4), (6, 7)], (1, 0), "6-4 6-7 1-0")],
 )
-def test_a_tennis_score(sets: list[tuple[int, int]], games: tuple[int, int], score: str) -> None:
+def test_tennis_score_is_formatted(sets: list[tuple[int, int]], games: tuple[int, int], score: str) -> None:
     game = Tennis(Random(1), "Home", "Away")
     game.sets, game.games = sets, games
     assert game.score == score
     assert game.period == f"Set {len(sets) + 1}"
 
 
-def test_a_set_each_makes_three_sets_certain() -> None:
+def test_set_each_makes_three_sets_certain() -> None:
     game = Tennis(Random(1), "Home", "Away")
     game.sets = [(6, 4), (4, 6)]
     assert game.chances()["sets25"] == (1.0, 0.0)
 
 
-def test_words() -> None:
+def test_helpers_format_and_complement() -> None:
     assert either(0.25) == (0.25, 0.75)
     assert (line(1.5), line(-0.5)) == ("+1.5", "-0.5")

@@ -68,7 +68,7 @@ async def store(
         server.flush()
     writers = [open_writer(addresses, log_length=50)]
     # These tests give way to others: a time-out may be over before the process has looked at its sockets.
-    monkeypatch.setattr(reader_module, "CONNECT", reader_module.CONNECT * LIMIT)
+    monkeypatch.setattr(reader_module, "CONNECT_TIMEOUT", reader_module.CONNECT_TIMEOUT * LIMIT)
     reader = open_reader(addresses)
 
     def another() -> Any:

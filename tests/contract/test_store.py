@@ -14,8 +14,9 @@ from distributary.model.build import Build
 from distributary.model.position import Fingerprint, Mark
 from distributary.store.contract import LOG_BYTES, SWEEP_BATCH
 from distributary.store.errors import Behind, Fenced, NotOwner, TopicReplaced
+from distributary.store.log_events import Attached, Begun, Ended, Entries, Gone, Lapsed
 from distributary.store.row_index import entry
-from distributary.store.store_types import Attached, Begun, Ended, Entries, Gone, Lapsed, Row
+from distributary.store.store_types import Row
 from tests.contract.conftest import Faces
 from tests.support.store_groups import change, group
 

@@ -1,22 +1,20 @@
 """The store's contract: what is atomic, what is ordered, what may be refused.
 
-A *view* has one *live* build and, while it is being rebuilt, a *next* one. A
-*build* is a set of rows with a log, an epoch and a count of changes. The
-registry of queries and subscriptions belongs to the view, so both builds match
-the same queries.
+A *view* has one *live* build and, while it is being rebuilt, a *next* one. A *build* is a set of rows with a
+log, an epoch and a count of changes. The registry of queries and subscriptions belongs to the view, so both
+builds match the same queries.
 
-Promises every implementation keeps, held by one suite in ``tests/contract``:
+Every implementation guarantees the following; one test suite, ``tests/contract``, runs against all of them:
 
-* Each call is atomic. ``write`` changes rows, log, query positions and the
-  partition's mark together, or nothing.
-* ``write`` is refused unless epoch, generation, token and the mark it follows
-  are the stored ones (``Fenced``), and unless it was matched at the registry's
-  version (``Behind``). The same group sent again under the same token is a success.
+* Each call is atomic. ``write`` changes rows, log, query positions and the mark of the partition together, or
+  nothing.
+* ``write`` is refused unless epoch, generation, token and the mark it follows are the stored ones
+  (``Fenced``), and unless it was matched at the registry's version (``Behind``). The same group sent again
+  under the same token succeeds.
 * A row has one owner: the partition that first wrote it (``NotOwner``).
-* ``seq`` counts changes without holes within an epoch, over all partitions.
-* Whatever is read from the log is whole groups in order; ``floor`` says after
-  which number the log is complete.
-* Time is the store's own clock.
+* ``seq`` counts changes without gaps within an epoch, over all partitions.
+* Reads of the log return whole groups in order; the log is complete after ``floor``.
+* Time is the clock of the store.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from typing import Protocol
 from distributary.model.build import Build
 from distributary.model.position import Fingerprint
 from distributary.store.errors import Behind
+from distributary.store.log_events import TailEvent
 from distributary.store.store_types import (
     NO_QUERY_LIMITS,
     BuildCheckpoint,
@@ -46,45 +45,44 @@ from distributary.store.store_types import (
     RowsRead,
     ServerState,
     Subscription,
-    TailEvent,
     ViewInfo,
 )
 
 LOG_BYTES = 4 << 20
-"""About how much one read of the log brings at most; one group always comes."""
+"""Approximate maximum size of one read of the log; it always returns at least one group."""
 
 SWEEP_BATCH = 200
-"""Lapsed subscriptions that one sweep removes at most: the store does nothing else meanwhile."""
+"""Maximum number of lapsed subscriptions that one sweep removes: it blocks the store meanwhile."""
 
 
 class WriterStore(Protocol):
     """What reducers and their driver use (blocking; one owner, one connection)."""
 
     def define(self, view: str, build: str, definition: str) -> None:
-        """Note that a view is to be built; becomes live at once when the view has no live build.
+        """Add a build to a view: the live one if the view has none, else the next one.
 
-        A build that was under way is displaced.
+        A previous next build is displaced.
         """
 
     def claim(self, build: Build, topic: str, partitions: int, driver: str = "") -> Claimed:
-        """Raise the build's generation; renew its epoch when the server is not the one it knew.
+        """Raise the generation of the build, and renew its epoch if the server is not the one it knew.
 
-        ``driver`` names who claims, so that a claim whose answer was lost is known as one's own.
-        ``topic`` is the Kafka topic's id; a different one, or fewer partitions, raises TopicReplaced.
+        ``driver`` identifies the caller, which thereby recognizes its own claim if the reply was lost.
+        ``topic`` is the id of the Kafka topic; a different one, or fewer partitions, raises TopicReplaced.
         """
 
     def open(self, build: Build, partition: int, claim: Claim) -> Opened:
-        """Raise the partition's token. Raises Fenced when the claim does not hold any more.
+        """Raise the token of the partition. Raises Fenced if the claim no longer holds.
 
         Only ``claim`` renews an epoch: a server that restarted may have lost writes of an earlier batch, and
-        nobody but the driver, who starts again from the marks, would fold those records again.
+        only the driver, which starts again from the marks, would fold those records again.
         """
 
     def assign(self, build: Build, claim: Claim, partitions: Sequence[int]) -> None:
-        """Say which Kafka partition each task of the claim's query reads: that of task n is the n-th."""
+        """Store which Kafka partition each task of the claim's query reads: task n reads the n-th."""
 
     def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
-        """Read what ``assign`` said under the same claim; empty when it has not said anything yet."""
+        """Return what ``assign`` stored under the same claim; empty if it was not called yet."""
 
     def write(self, group: Group) -> int:
         """Apply a group; return the seq of its last change. Raises Fenced, NotOwner or Behind."""
@@ -99,90 +97,89 @@ class WriterStore(Protocol):
         last: Mapping[int, Fingerprint] | None = None,
         copied: Mapping[int, Fingerprint] | None = None,
     ) -> bool:
-        """Move partitions past filtered records; False when the claim does not hold any more (R12).
+        """Move partitions past filtered records; return False if the claim no longer holds (R12).
 
-        ``last`` are the records just before the ends, where there are any; ``copied`` with ``hop`` the last
-        ones of the internal topic.
-
-        With ``hop`` it is the re-keying query's place in the source that moves (R7).
+        ``last`` are the records just before the ends, where there are any. With ``rekey`` the re-keying
+        query's offsets in the source topic move instead of the marks (R7), and ``copied`` are the last
+        records of the internal topic.
         """
 
     def rows(self, build: Build, keys: Sequence[str]) -> list[Row | None]:
         """Read rows by key."""
 
     def scan(self, build: Build, cursor: int, count: int) -> tuple[int, list[tuple[str, Row]]]:
-        """Read some rows, and the cursor to go on with (0 ends); one that stays throughout is not missed."""
+        """Read some rows, and the next cursor (0 at the end); a row that exists throughout is not missed."""
 
     def save_checkpoint(self, build: Build, every_ms: int, keep: int) -> None:
-        """Note where the build stands, unless the last note is younger or the same; keep so many notes."""
+        """Save a checkpoint, unless the last one is younger or equal; keep that many."""
 
     def now(self) -> int:
-        """The store's clock (ms)."""
+        """Return the store's clock (ms)."""
 
     def expired(self, build: Build, partition: int, limit: int) -> tuple[int, list[str]]:
-        """Return the store's clock (ms) and keys of this partition whose time is over."""
+        """Return the store's clock (ms) and the keys of expired rows of this partition."""
 
     def registry(self, view: str) -> tuple[int, list[QueryRow]]:
-        """Read the registry whole, with its version."""
+        """Read the whole registry, with its version."""
 
     def registry_diff(self, view: str, version: int) -> Behind | None:
-        """Say what the registry has more than at a version; None when that is where it is."""
+        """Return what changed in the registry since a version; None if that is the current one."""
 
     def go_live(self, build: Build, generation: int | None = None, *, fence: bool = False) -> str:
-        """Make a caught-up build the live one; return the build it displaced ('' when none).
+        """Make a caught-up build the live one; return the build it displaced ("" for none).
 
-        Raises Fenced when it is not of this generation any more: deleted, or made again, meanwhile.
-        With ``fence`` the generation rises: whoever built it without telling of changes writes no more.
+        Raises Fenced if its generation is another one: it was deleted, or created again. With ``fence`` the
+        generation rises: a reducer that built it without emitting changes can no longer write.
         """
 
     def rebuild(self, build: Build, generation: int, reason: str = "") -> None:
-        """Forget a build's rows, log and marks; it begins again under a new epoch and generation.
+        """Delete rows, log and marks of a build; it begins again under a new epoch and generation.
 
-        Raises Fenced when its generation is another: a driver that was superseded ends nobody's work.
+        Raises Fenced if its generation is another one, so that a superseded driver does not undo newer work.
         """
 
     def drop(self, build: Build) -> bool:
-        """Remove a displaced build and all its keys; False when it is one of its view's (again)."""
+        """Remove a displaced build and all its keys; return False if its view uses it (again)."""
 
     def update_build(self, build: Build, **fields: str) -> None:
-        """Write plain facts beside a build (status, reason, incomplete, lag …)."""
+        """Set plain fields of a build (status, reason, incomplete …); does nothing if it was dropped."""
 
     def mark_source_active(self, view: str) -> None:
-        """Say that the view's source is giving records, by the store's clock."""
+        """Record, by the store's clock, that the source of the view is giving records."""
 
     def drop_view(self, view: str) -> None:
         """Remove a view, its builds, queries and subscriptions."""
 
     def heartbeat(self, component: str, id: str, stats: str) -> None:
-        """Say that a process lives, with its figures as JSON."""
+        """Record that a process is alive, with its figures as JSON."""
 
     def heartbeats(self) -> list[Heartbeat]:
-        """Read what all processes last said; those silent for over a minute are left out."""
+        """Read the latest heartbeat of each process; those silent for over a minute are left out."""
 
     def flushed(self) -> bool:
-        """Say whether the store has forgotten everything (FLUSHALL, an empty disk)."""
+        """Return whether the store has lost everything (FLUSHALL, an empty disk)."""
 
     def views(self) -> dict[str, ViewInfo]:
         """Read all views."""
 
     def build(self, build: Build) -> BuildInfo | None:
-        """Read a build's state."""
+        """Read the state of a build."""
 
 
 class ReaderStore(Protocol):
     """What publishers and the control API use (asyncio)."""
 
     async def servers(self) -> list[ServerState]:
-        """Say of each server of the store whether it answers, within seconds, and how it is; never raises."""
+        """Report for each server, within seconds, whether it responds, and its state; never raises."""
 
     async def views(self) -> list[str]:
-        """Name all views; those on a server that does not answer are left out, while another does."""
+        """List all views; those on a server that does not respond are left out, if another one does."""
 
     async def view(self, view: str) -> ViewInfo | None:
-        """Read a view's state; None when there is none of that name."""
+        """Read the state of a view; None if it does not exist."""
 
     async def build(self, build: Build) -> BuildInfo | None:
-        """Read a build's state."""
+        """Read the state of a build."""
 
     async def register(
         self,
@@ -194,33 +191,29 @@ class ReaderStore(Protocol):
         begun: bool,
         limits: QueryLimits = NO_QUERY_LIMITS,
     ) -> Registered:
-        """Add a subscription and, if new, its query, raising the version. Idempotent by subscription id.
+        """Add a subscription and, if new, its query, which raises the version. Idempotent by subscription id.
 
-        Raises LimitExceeded for a new query where there are as many as ``caps`` allow.
-
-        Raises KeyError for a view that there is not, BadQuery (`id_taken`) where another query has the id.
+        Raises LimitExceeded for a new query beyond ``limits``, KeyError for an unknown view, and BadQuery
+        (`id_taken`) if another query has the id.
         """
 
     async def subscription(self, view: str, subscription: str) -> Subscription | None:
         """Read a subscription that has not lapsed."""
 
     async def begin(self, view: str, subscription: str, ttl_ms: int) -> bool:
-        """Mark it begun and tell the publishers; False when it was begun already. KeyError when unknown."""
+        """Mark it begun and notify the publishers; return False if it had begun. KeyError if unknown."""
 
     async def renew(self, view: str, subscriptions: Sequence[str], ttl_ms: int) -> list[str]:
-        """Push their expiry ahead; return those that are gone."""
+        """Extend their expiry; return those that no longer exist."""
 
     async def end(self, view: str, subscription: str, *, notify: bool = False) -> bool:
-        """Remove a subscription and, with the last one, its query. False when unknown.
+        """Remove a subscription and, with the last one, its query; return False if it is unknown.
 
-        With ``tell`` whoever follows the view hears of it.
+        With ``notify`` followers of the view are notified.
         """
 
     async def sweep(self, view: str) -> list[str]:
-        """Remove lapsed subscriptions, at most ``SWEEP_BATCH``; return their ids.
-
-        Whoever follows the view hears of them.
-        """
+        """Remove at most ``SWEEP_BATCH`` lapsed subscriptions, and notify followers; return their ids."""
 
     async def query_text(self, view: str, query_id: str) -> QueryRow | None:
         """Find a registered query by id."""
@@ -229,56 +222,56 @@ class ReaderStore(Protocol):
         """Read what R17 needs, of the live build."""
 
     async def rows(self, build: Build, keys: Sequence[str]) -> RowsRead:
-        """Read the rows with these keys, those that are there."""
+        """Read the rows with these keys that exist."""
 
     async def find_by_index(self, build: Build, field: str, value: str, limit: int) -> RowsRead | None:
-        """Read the rows that are indexed under a field's value; None when there are more than ``limit``."""
+        """Read the rows that are indexed under a value of a field; None if there are more than ``limit``."""
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
-        """Read some rows; a row may come twice, one that stays throughout is not missed."""
+        """Read some rows; a row may come twice, one that exists throughout is not missed."""
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
-        """Read whole groups that end after a number; at most about ``limit`` changes and ``LOG_BYTES``."""
+        """Read whole groups that end after a number: about ``limit`` changes and ``LOG_BYTES`` at most."""
 
     async def find_checkpoint(
         self, build: Build, *, seq: int | None = None, time: int | None = None
     ) -> BuildCheckpoint | None:
-        """Read the newest note of where the build stood at or before a count, or a time (ms)."""
+        """Read the latest checkpoint at or before a count, or a time (ms)."""
 
     async def find_subscription(self, subscription: str) -> str | None:
-        """Name the view that a subscription belongs to."""
+        """Return the view that a subscription belongs to."""
 
     async def revoke(self, user: str, *, keep_ms: int = 0) -> int:
-        """Note that what a user was given before now no longer counts; return that moment (ms).
+        """Revoke what a user was granted before now; return the time of the revocation (ms).
 
-        It never goes back. Notes of other users older than ``keep_ms`` are forgotten (0: none), but not
+        It never goes back. Revocations of other users older than ``keep_ms`` are deleted (0: none), except
         those of API keys (``key:NAME``).
         """
 
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:
-        """Read of these users who was ever revoked, and when last (ms)."""
+        """Return the time (ms) of the last revocation, of those of the users that have one."""
 
     async def reserve(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
-        """Note that a process holds so much more (or less) of something; False where that is too much.
+        """Add to (or release from) what a process uses of something; return False beyond the limit.
 
-        ``limit`` is for all processes together, None for no limit. What is less is never refused. What a
-        process did not renew within ``ttl_ms`` does not count.
+        ``limit`` is for all processes together, None for no limit. A release always succeeds. What a process
+        does not renew within ``ttl_ms`` is released.
         """
 
     async def renew_reservations(self, holder: str, amounts: Mapping[str, int], ttl_ms: int) -> None:
-        """Note all that a process holds, by name, whatever was noted of it before."""
+        """Set all that a process uses, by name, whatever was stored before."""
 
     async def spend(self, what: str, cost: float, rate: float, burst: float) -> float:
-        """Spend of a budget that refills at ``rate`` a second up to ``burst``.
+        """Spend from a budget that refills at ``rate`` per second up to ``burst``.
 
-        Returns 0, or in how many seconds the cost could be spent; then nothing was.
+        Returns 0, or the seconds after which the cost could be spent; then nothing was.
         """
 
     def tail(self, view: str) -> AsyncGenerator[TailEvent, None]:
-        """Follow the live build's log. Begins with Attached; goes on through lost connections."""
+        """Follow the live build's log. Begins with Attached; continues through lost connections."""
 
     async def heartbeat(self, component: str, id: str, stats: str) -> None:
-        """Say that a process lives, with its figures as JSON."""
+        """Record that a process is alive, with its figures as JSON."""
 
     async def heartbeats(self) -> list[Heartbeat]:
-        """Read what all processes last said; those silent for over a minute are left out."""
+        """Read the latest heartbeat of each process; those silent for over a minute are left out."""

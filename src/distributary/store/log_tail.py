@@ -1,8 +1,7 @@
 """Follow a view's log on a Redis stream, through lost connections and changes of build.
 
-The log itself is followed (XREAD), not a pub/sub channel: a reader that was
-away asks for what came after its last entry, so a lost message does not exist,
-and the numbers of consecutive entries must join without a hole (R16).
+The log itself is followed (XREAD), not a pub/sub channel: a reader that was away asks for what came after its
+last entry, so no message is lost, and the numbers of consecutive entries must join without a gap (R16).
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from redis.exceptions import RedisError
 from distributary.model.build import Build
 from distributary.store import redis_codec
 from distributary.store.contract import LOG_BYTES
+from distributary.store.log_events import Attached, Begun, Ended, Entries, Gone, Lapsed, TailEvent
+from distributary.store.lua_scripts import script
 from distributary.store.redis_connections import cancellable
 from distributary.store.redis_keys import BuildKeys, ViewKeys
-from distributary.store.store_types import Attached, Begun, Ended, Entries, Gone, Lapsed, TailEvent
 
 log = logging.getLogger(__name__)
 
 CHECK_MS = 1_000
-"""How long a silent link is believed: a read that waits for this long asks again who is there."""
+"""A read that waits for this long checks again which server it is connected to."""
 
 FEW, PORTION = 8, 5_000
-"""Groups that one blocking read brings, since nobody can bound their bytes; changes of a bounded one.
+"""Groups that one blocking read returns, since their bytes cannot be limited; changes of a limited read,
+which follows if there were that many groups."""
 
-The latter follows when there were more than a few."""
 
-
-class _Place:
-    """Where a follower stands; valid only on one history of one server."""
+class _Cursor:
+    """How far a follower has read; valid only on one history of one server."""
 
     def __init__(self, build: Build, epoch: str, seq: int, history_id: str, ctl: str) -> None:
         self.build = build
@@ -45,7 +44,7 @@ class _Place:
         self.ctl = ctl
 
     @property
-    def truth(self) -> tuple[Build, str, str]:
+    def identity(self) -> tuple[Build, str, str]:
         return (self.build, self.epoch, self.history_id)
 
     @property
@@ -54,8 +53,8 @@ class _Place:
 
 
 async def follow(url: str, view: str) -> AsyncGenerator[TailEvent, None]:
-    """Yield what happens to a view, beginning with Attached (or Gone); ends after Gone."""
-    place: _Place | None = None
+    """Yield the events of a view, beginning with Attached (or Gone); ends after Gone."""
+    cursor: _Cursor | None = None
     delay = 0.0
     while True:
         client: Any = redis.Redis.from_url(
@@ -63,40 +62,40 @@ async def follow(url: str, view: str) -> AsyncGenerator[TailEvent, None]:
         )
         cancellable(client.connection_pool)
         try:
-            found = await _look(client, view)
+            found = await _current(client, view)
             delay = 0.0
             if found is None:
                 yield Gone(view)
                 return
-            if place is None or place.truth != found.truth or found.seq < place.seq:
-                place = found
-                yield place.attached
-            async for event in _read(client, view, place):
+            if cursor is None or cursor.identity != found.identity or found.seq < cursor.seq:
+                cursor = found
+                yield cursor.attached
+            async for event in _read(client, view, cursor):
                 yield event
                 if isinstance(event, Gone):
                     return
         except (RedisError, OSError, TimeoutError) as error:
             delay = min(1.0, delay * 2 or 0.05)
-            log.warning("the store does not answer (%s); trying again in %.2f s", error, delay)
+            log.warning("the store does not respond (%s); retrying in %.2f s", error, delay)
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))
         finally:
             await client.aclose()
 
 
-async def _look(client: Any, view: str) -> _Place | None:
-    """Read where the live build stands, and with whom we speak. Raises an error for a replica."""
+async def _current(client: Any, view: str) -> _Cursor | None:
+    """Read the position of the live build, and the history of the server. Raises an error for a replica."""
     v = ViewKeys(view)
-    reply = await client.eval(redis_codec.script("follower_start"), 2, v.view, v.ctl, v.prefix)
+    reply = await client.eval(script("follower_start"), 2, v.view, v.ctl, v.prefix)
     if reply is None:
         return None
     history, live, epoch, seq, last = (part.decode() for part in reply)
-    return _Place(Build(view, live), epoch, int(seq), history, last)
+    return _Cursor(Build(view, live), epoch, int(seq), history, last)
 
 
-async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEvent]:
-    """Yield entries and notices until the ground moves; the caller then looks again."""
+async def _read(client: Any, view: str, cursor: _Cursor) -> AsyncIterator[TailEvent]:
+    """Yield entries and notices until build, epoch or history change; the caller then looks them up again."""
     v = ViewKeys(view)
-    b = BuildKeys(place.build)
+    b = BuildKeys(cursor.build)
     loop = asyncio.get_running_loop()
     checked = loop.time()
     behind = False
@@ -105,28 +104,28 @@ async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEven
         items: list[Any] = []
         attach = False
         if behind:
-            asked = [b.meta, b.log, place.seq, PORTION, LOG_BYTES]
-            read = redis_codec.log_read(await client.eval(redis_codec.script("log"), 2, *asked))
-            entries, attach = read.entries, read.epoch != place.epoch
+            args = [b.meta, b.log, cursor.seq, PORTION, LOG_BYTES]
+            read = redis_codec.log_read(await client.eval(script("log"), 2, *args))
+            entries, attach = read.entries, read.epoch != cursor.epoch
         else:
-            streams = {v.ctl: place.ctl, b.log: f"{place.seq}-0"}
+            streams = {v.ctl: cursor.ctl, b.log: f"{cursor.seq}-0"}
             for name, found in await client.xread(streams, count=FEW, block=CHECK_MS) or ():
                 (items if name.decode() == b.log else notices).extend(found)
             entries = [redis_codec.entry(id, [x for kv in body.items() for x in kv]) for id, body in items]
         behind = len(items) >= FEW
         if entries and not attach:
             for one in entries:
-                if one.first != place.seq + 1:
-                    log.warning("view %s: the log jumps from %d to %d", view, place.seq, one.first)
-                    found_now = await _look(client, view)
+                if one.first != cursor.seq + 1:
+                    log.warning("view %s: gap in the log, from %d to %d", view, cursor.seq, one.first)
+                    found_now = await _current(client, view)
                     if found_now is not None:
-                        place.__dict__.update(found_now.__dict__)
-                        yield place.attached
+                        cursor.__dict__.update(found_now.__dict__)
+                        yield cursor.attached
                     return
-                place.seq = one.last
+                cursor.seq = one.last
             yield Entries(entries)
         for id, body in notices:
-            place.ctl = id.decode()
+            cursor.ctl = id.decode()
             if b"begun" in body:
                 yield Begun(body[b"begun"].decode())
             elif b"ended" in body:
@@ -140,12 +139,12 @@ async def _read(client: Any, view: str, place: _Place) -> AsyncIterator[TailEven
                 attach = True
         if attach or loop.time() - checked > CHECK_MS / 1000:
             checked = loop.time()
-            now = await _look(client, view)
+            now = await _current(client, view)
             if now is None:
                 yield Gone(view)
                 return
-            if now.truth != place.truth or now.seq < place.seq:
-                now.ctl = place.ctl
-                place.__dict__.update(now.__dict__)
-                yield place.attached
+            if now.identity != cursor.identity or now.seq < cursor.seq:
+                now.ctl = cursor.ctl
+                cursor.__dict__.update(now.__dict__)
+                yield cursor.attached
                 return

@@ -14,18 +14,13 @@ from distributary.store.errors import (
     id_taken,
     registry_full,
 )
+from distributary.store.log_events import Attached, Begun, Ended, Entries, Gone, Lapsed, TailEvent
 from distributary.store.memory_state import MemoryBuild, MemoryState, MemoryView
 from distributary.store.store_types import (
     NO_QUERY_LIMITS,
-    Attached,
-    Begun,
     BuildCheckpoint,
     BuildInfo,
-    Ended,
-    Entries,
-    Gone,
     Heartbeat,
-    Lapsed,
     LogRead,
     Page,
     QueryLimits,
@@ -36,7 +31,6 @@ from distributary.store.store_types import (
     RowsRead,
     ServerState,
     Subscription,
-    TailEvent,
     ViewInfo,
 )
 

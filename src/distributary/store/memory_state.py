@@ -13,18 +13,17 @@ from distributary.model.position import Mark
 from distributary.store.errors import (
     BuildGone,
 )
-from distributary.store.redis_codec import fingerprints, fresh_epoch
+from distributary.store.log_events import Begun, Ended, Lapsed
+from distributary.store.redis_codec import fingerprints
 from distributary.store.store_types import (
-    Begun,
     BuildCheckpoint,
     BuildInfo,
-    Ended,
     Heartbeat,
-    Lapsed,
     QueryRow,
     RegistryChange,
     Row,
     ViewInfo,
+    fresh_epoch,
 )
 
 

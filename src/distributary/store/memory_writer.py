@@ -14,7 +14,7 @@ from distributary.store.errors import (
     TopicReplaced,
 )
 from distributary.store.memory_state import MemoryBuild, MemoryState, MemoryView
-from distributary.store.redis_codec import assigned, assignment, fingerprints, fresh_epoch
+from distributary.store.redis_codec import assigned, assignment, fingerprints
 from distributary.store.store_types import (
     BuildCheckpoint,
     BuildInfo,
@@ -26,6 +26,7 @@ from distributary.store.store_types import (
     QueryRow,
     Row,
     ViewInfo,
+    fresh_epoch,
 )
 
 

@@ -1,20 +1,14 @@
-"""How values travel to the scripts and back; used by the blocking and the asyncio side alike."""
+"""Arguments for the Lua scripts, and their replies as values; for both Redis clients."""
 
 from __future__ import annotations
 
-import re
-import secrets
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 from typing import Any
-
-from redis.exceptions import MasterDownError, ReadOnlyError
 
 from distributary.model.build import BuildStatus
 from distributary.model.change import Entry, decode_changes
 from distributary.model.position import Fingerprint, Mark
-from distributary.store.errors import Behind, NotOwner
+from distributary.store.errors import Behind
 from distributary.store.row_index import key_of
 from distributary.store.store_types import (
     BuildCheckpoint,
@@ -39,46 +33,21 @@ from distributary.store.store_types import (
 Value = str | bytes | int
 
 SILENT_MS = 60_000
-"""After this a process that says nothing is not counted any more."""
-
-
-@cache
-def script(name: str) -> str:
-    """Return a script's text with its includes in place."""
-    text = resources.files("distributary.store").joinpath("lua", f"{name}.lua").read_text()
-    return re.sub(r"^#include (\w+)\.lua$", lambda m: script(m.group(1)), text, flags=re.MULTILINE)
-
-
-def fresh_epoch() -> str:
-    """Make a name that no count has had before."""
-    return secrets.token_hex(4)
-
-
-def history_id(info: Mapping[str, Any]) -> str:
-    """Name the history of writes that a server is on, from INFO's sections server and replication.
-
-    As history.lua does: the run id alone stays when a primary is demoted, resynchronised and promoted again.
-    """
-    return f"{info['run_id']}:{info.get('master_replid', '')}"
-
-
-def from_replica(error: Exception) -> bool:
-    """Say whether an error means that a replica answered: the primary is elsewhere by now."""
-    return isinstance(error, (ReadOnlyError, MasterDownError)) or "READONLY" in str(error)
+"""A process whose last heartbeat is older is left out."""
 
 
 def parse_row(value: bytes) -> Row:
-    """Read ``seq owner expires json``, with the rule's state on a second line."""
+    """Parse ``seq owner expires json``, with the state of the reduce rule on a second line."""
     seq, owner, expires, json = value.split(b" ", 3)
     state = b""
     if b"\n" in json:
         json, _, state = json.partition(b"\n")
-    # As Row(…) does, in half the time: a snapshot reads every row of a view.
+    # Equal to Row(…), in half the time: a snapshot reads every row of a view.
     return tuple.__new__(Row, (int(seq), int(owner), int(expires), json, state))
 
 
 def write_args(group: Group, keep: int) -> list[Value]:
-    """Lay a group out for write.lua."""
+    """Return the arguments of write.lua."""
     p = group.partition
     rows: list[Value] = []
     gone: list[Value] = []
@@ -126,14 +95,14 @@ def write_args(group: Group, keep: int) -> list[Value]:
 
 
 def written(reply: Any) -> int:
-    """Read write.lua's answer; raises Behind."""
+    """Parse the reply of write.lua; raises Behind."""
     if isinstance(reply, list):
         raise behind(reply)
     return int(reply)
 
 
 def behind(reply: Any) -> Behind:
-    """Read what registry_changes.lua returned."""
+    """Parse the reply of registry_changes.lua."""
     version = int(reply[1])
     if reply[0] == b"whole":
         return Behind(version, None)
@@ -143,12 +112,6 @@ def behind(reply: Any) -> Behind:
         text = reply[at + 2].decode() if name[0] == "+" else None
         steps.append(RegistryChange(int(reply[at]), int(name[1:]), id, text))
     return Behind(version, steps)
-
-
-def not_owner(message: str) -> NotOwner:
-    """Read the error reply ``OWNER partition key``."""
-    _, owner, key = message.split(" ", 2)
-    return NotOwner(key, int(owner))
 
 
 def query_rows(numbers: Sequence[bytes], texts: Sequence[bytes]) -> list[QueryRow]:
@@ -161,7 +124,7 @@ def query_rows(numbers: Sequence[bytes], texts: Sequence[bytes]) -> list[QueryRo
 
 
 def opened(reply: Any) -> Opened:
-    """Read open.lua's answer."""
+    """Parse the reply of open.lua."""
     epoch, token, mark, state, version, numbers, texts, clock = reply
     return Opened(
         epoch=epoch.decode(),
@@ -175,23 +138,23 @@ def opened(reply: Any) -> Opened:
 
 
 def assignment(claim: Claim, partitions: Sequence[int]) -> str:
-    """Write which Kafka partition each task of a claim's query reads."""
+    """Format which Kafka partition each task of a claim's query reads."""
     return f"{claim.generation} {','.join(map(str, partitions))}"
 
 
 def assigned(claim: Claim, text: str) -> list[int]:
-    """Read what ``assignment`` wrote; nothing where it is of another claim."""
+    """Parse what ``assignment`` formatted; empty if it is of another claim."""
     generation, _, partitions = text.partition(" ")
     return [int(one) for one in partitions.split(",")] if generation == str(claim.generation) else []
 
 
 def fields(flat: Sequence[bytes]) -> dict[str, str]:
-    """Read a flat hash."""
+    """Parse a flat hash."""
     return {k.decode(): v.decode() for k, v in zip(flat[::2], flat[1::2], strict=True)}
 
 
 def marks(meta: dict[str, str]) -> dict[int, Mark]:
-    """Where each partition stands: its last write, or the end of a batch whose rest was filtered out."""
+    """How far each partition is: its last write, or the end of a batch whose rest was filtered out."""
     found = {int(name[2:]): Mark.parse(text) for name, text in meta.items() if name.startswith("m:")}
     for name, text in meta.items():
         if name.startswith("e:"):
@@ -206,7 +169,7 @@ def rekey_offsets(meta: dict[str, str]) -> dict[int, int]:
 
 
 def fingerprints(meta: dict[str, str]) -> Fingerprints:
-    """By which the records that a build was made from are recognised again."""
+    """Return the fingerprints of the records that a build was made from."""
 
     def under(prefix: str) -> dict[int, Fingerprint]:
         found = ((name, text) for name, text in meta.items() if name.startswith(prefix))
@@ -218,7 +181,7 @@ def fingerprints(meta: dict[str, str]) -> Fingerprints:
 
 
 def claimed(reply: Any) -> Claimed:
-    """Read claim.lua's answer."""
+    """Parse the reply of claim.lua."""
     epoch, generation, renewed, meta = reply
     found = fields(meta)
     claim = Claim(epoch.decode(), int(generation))
@@ -232,12 +195,12 @@ def claimed(reply: Any) -> Claimed:
 
 
 def entry(id: bytes, body: Sequence[bytes]) -> Entry:
-    """Read one item of the log's stream: ``n`` count, ``b`` blob."""
+    """Parse one item of the log's stream: ``n`` count, ``b`` blob."""
     return Entry(int(id.split(b"-")[0]), decode_changes(body[3]))
 
 
 def floor_of(oldest: Any, seq: int) -> int:
-    """After which number the log is complete, from its oldest item."""
+    """Return the number after which the log is complete, from its oldest item."""
     if not oldest:
         return seq
     id, body = oldest[0]
@@ -245,7 +208,7 @@ def floor_of(oldest: Any, seq: int) -> int:
 
 
 def log_read(reply: Any) -> LogRead:
-    """Read log.lua's answer."""
+    """Parse the reply of log.lua."""
     epoch, seq, floor, items = reply
     top = int(seq)
     return LogRead(epoch.decode(), top, int(floor or top), [entry(id, body) for id, body in items])
@@ -261,7 +224,7 @@ def checkpoint(text: bytes | None) -> BuildCheckpoint | None:
 
 
 def query_state(reply: Any) -> QueryState | None:
-    """Read state.lua's answer."""
+    """Parse the reply of state.lua."""
     if not reply:
         return None
     number, since, last, epoch, seq, floor, history = reply
@@ -278,7 +241,7 @@ def query_state(reply: Any) -> QueryState | None:
 
 
 def page(position: Any, scanned: tuple[int, dict[bytes, bytes]]) -> Page:
-    """Read page.lua's answer, and HSCAN's."""
+    """Parse the replies of page.lua and HSCAN."""
     epoch, seq, at = position
     cursor, found = scanned
     rows = [(key.decode(), parse_row(value)) for key, value in found.items()]
@@ -286,20 +249,20 @@ def page(position: Any, scanned: tuple[int, dict[bytes, bytes]]) -> Page:
 
 
 def clocks(reply: Sequence[bytes | None]) -> dict[int, int]:
-    """Read what clocks.lua gave."""
+    """Parse the reply of clocks.lua."""
     return {partition: int(at) for partition, at in enumerate(reply) if at}
 
 
 def rows(keys: Sequence[str], reply: Any) -> RowsRead:
-    """Read rows.lua's answer."""
+    """Parse the reply of rows.lua."""
     epoch, seq, values, at = reply
     pairs = zip(keys, values, strict=False)  # a reply ends with its last value that is not nil
-    held = [(key, parse_row(value)) for key, value in pairs if value is not None]
-    return RowsRead(epoch.decode(), int(seq), held, clocks(at))
+    found = [(key, parse_row(value)) for key, value in pairs if value is not None]
+    return RowsRead(epoch.decode(), int(seq), found, clocks(at))
 
 
-def found(reply: Any) -> RowsRead | None:
-    """Read the reply of find_by_index.lua."""
+def rows_found(reply: Any) -> RowsRead | None:
+    """Parse the reply of find_by_index.lua."""
     if not reply:
         return None
     epoch, seq, entries, values, at = reply
@@ -310,7 +273,7 @@ def found(reply: Any) -> RowsRead | None:
 
 
 def view_info(hash: dict[str, str], now: int, run_id: str) -> ViewInfo | None:
-    """Read a view's hash."""
+    """Parse the hash of a view."""
     if not hash:
         return None
     return ViewInfo(
@@ -326,7 +289,7 @@ def view_info(hash: dict[str, str], now: int, run_id: str) -> ViewInfo | None:
 
 
 def server_state(address: str, views: list[str], info: Mapping[str, Any]) -> ServerState:
-    """Read INFO: whether a server takes writes, and how full it is."""
+    """Parse INFO: whether a server takes writes, and how full it is."""
     refuses = ""
     if info.get("role", "master") != "master":
         refuses = f"it is a replica of {info.get('master_host')}:{info.get('master_port')}"
@@ -339,7 +302,7 @@ def server_state(address: str, views: list[str], info: Mapping[str, Any]) -> Ser
 
 
 def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None:
-    """Read a build's fields."""
+    """Parse the fields of a build."""
     if not meta:
         return None
     seq = int(meta.get("seq", "0"))
@@ -370,7 +333,7 @@ def build_info(meta: dict[str, str], rows: int, oldest: Any) -> BuildInfo | None
 
 
 def flat_entries(items: Any) -> Any:
-    """Bring a client's parsed stream items into the shape that scripts reply with."""
+    """Convert stream items as the client parses them to the form that scripts reply with."""
     return [(id, [x for pair in body.items() for x in pair]) for id, body in items]
 
 
@@ -381,7 +344,7 @@ def heartbeats(stored: dict[bytes, bytes], now: int) -> tuple[list[Heartbeat], l
     for name, value in stored.items():
         when, stats = value.decode().split(" ", 1)
         component, _, id = name.decode().partition("/")
-        age = abs(now - int(when))  # one from the future was sent before the clock was set back
+        age = abs(now - int(when))  # one from the future was sent before the clock went back
         if age > SILENT_MS:
             silent.append(name)
         else:

@@ -31,9 +31,9 @@ class _Cancellable(AbstractConnection):
         task = asyncio.current_task()
         before = task.cancelling() if task is not None else 0
         await super().send_packed_command(command, check_health)
-        # More than before: what a task that is being cancelled sends to clean up is not concerned.
+        # More than before: a task that is being cancelled may still send commands to clean up.
         if task is not None and task.cancelling() > before:
-            await self.disconnect(nowait=True)  # nobody reads the reply, and it is not the next one's
+            await self.disconnect(nowait=True)  # the reply must not be read as that of the next command
             raise asyncio.CancelledError
 
 
@@ -57,19 +57,19 @@ _CLASSES: dict[type[AbstractConnection], type[AbstractConnection]] = {
 
 
 def cancellable(pool: ConnectionPool) -> None:
-    """Have a pool that was not used yet make connections on which no cancellation is lost."""
+    """Make an unused pool open connections on which no cancellation is lost."""
     pool.connection_class = _CLASSES[pool.connection_class]
 
 
 async def to_primary(connection: AbstractConnection) -> None:
-    """Begin a connection; raises ConnectionError when it is not to a primary. For ``redis_connect_func``."""
+    """Start a connection; raise ConnectionError unless it leads to a primary. For ``redis_connect_func``."""
     await connection.on_connect()
     await connection.send_command("INFO", "replication", check_health=False)
     if b"role:slave" in bytes(await connection.read_response()):
-        raise ConnectionError("this server is a replica, and its primary is elsewhere")
+        raise ConnectionError("this server is a replica; the primary is another one")
 
 
-async def connect_anew(pool: Any) -> None:
-    """Give up all connections: those in use when they come back."""
+async def reconnect(pool: Any) -> None:
+    """Close all connections; those in use when they are returned to the pool."""
     await pool.update_active_connections_for_reconnect()
     await pool.disconnect(inuse_connections=False)

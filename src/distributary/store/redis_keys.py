@@ -1,4 +1,4 @@
-"""The names of keys. All keys of a view share one hash tag."""
+"""The names of Redis keys. All keys of a view share one hash tag."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ViewKeys:
 
     @property
     def registry(self) -> list[str]:
-        """The keys that registering and forgetting touch, in the scripts' order."""
+        """The keys that scripts of the registry use, in their order."""
         return [
             self.view,
             self.texts,
@@ -57,10 +57,10 @@ class BuildKeys:
         self.expiries = prefix + "exp:"
 
     def expiry(self, partition: int) -> str:
-        """When each row of a partition ends."""
+        """Return the key with the expiry of each row of a partition."""
         return f"{self.expiries}{partition}"
 
     @property
     def fixed(self) -> list[str]:
-        """Every key but the partitions' own, the meta first."""
+        """Every key except those of partitions, the meta first."""
         return [self.meta, self.rows, self.log, self.last, self.since, self.index, self.checkpoints]

@@ -1,9 +1,8 @@
-"""The publishers' side of the Redis store: asyncio, reads from the primary, follows the log."""
+"""The reader of the store on Redis, for publishers and the control API: asyncio, from the primary only."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,8 +16,10 @@ from distributary.model.build import Build
 from distributary.store import redis_codec, redis_keys, row_index
 from distributary.store.contract import LOG_BYTES, SWEEP_BATCH
 from distributary.store.errors import id_taken, registry_full
+from distributary.store.log_events import TailEvent
 from distributary.store.log_tail import follow
-from distributary.store.redis_connections import cancellable, connect_anew, to_primary
+from distributary.store.lua_scripts import from_replica, script, script_sha
+from distributary.store.redis_connections import cancellable, reconnect, to_primary
 from distributary.store.redis_keys import BuildKeys, ViewKeys
 from distributary.store.store_types import (
     NO_QUERY_LIMITS,
@@ -34,25 +35,24 @@ from distributary.store.store_types import (
     RowsRead,
     ServerState,
     Subscription,
-    TailEvent,
     ViewInfo,
 )
 
 log = logging.getLogger(__name__)
 
 CONNECTIONS = 32
-"""Calls that are under way at once; more wait for their turn, in place of an error."""
+"""Maximum number of concurrent calls; further ones wait for a free connection."""
 
-CONNECT = 5.0
-"""Seconds that a connection may take."""
+CONNECT_TIMEOUT = 5.0
+"""Time-out for connecting (s)."""
 
-ANSWER = 2.5
-"""Seconds that a server has to say how it is."""
+RESPONSE_TIMEOUT = 2.5
+"""Time-out for the state of a server (s)."""
 
 T = TypeVar("T")
 
-TURN = 30.0
-"""Seconds that a call waits for its turn: longer than a server that hangs holds up those before it."""
+POOL_TIMEOUT = 30.0
+"""Time-out for a free connection (s): longer than a hanging server delays the calls before it."""
 
 
 class RedisReader:
@@ -63,68 +63,63 @@ class RedisReader:
         self._pool = redis.BlockingConnectionPool.from_url(
             url,
             max_connections=CONNECTIONS,
-            timeout=TURN,
+            timeout=POOL_TIMEOUT,
             socket_timeout=timeout,
-            socket_connect_timeout=CONNECT,
+            socket_connect_timeout=CONNECT_TIMEOUT,
             redis_connect_func=to_primary,
         )
         cancellable(self._pool)
         self._redis: Any = redis.Redis.from_pool(self._pool)
-        self._shas: dict[str, str] = {}
-        self._names: list[str] = []  # of the views that were here when it last answered
+        self._names: list[str] = []  # the views at the last response
 
     async def close(self) -> None:
         """Close all connections."""
         await self._redis.aclose()
 
     async def _run(self, name: str, names: Sequence[str], args: Sequence[redis_codec.Value]) -> Any:
-        text = redis_codec.script(name)
-        sha = self._shas.get(name)
-        if sha is None:
-            sha = self._shas[name] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         try:
-            return await self._write("EVALSHA", sha, len(names), *names, *args)
+            return await self._write("EVALSHA", script_sha(name), len(names), *names, *args)
         except NoScriptError:
-            return await self._write("EVAL", text, len(names), *names, *args)
+            return await self._write("EVAL", script(name), len(names), *names, *args)
 
     async def _write(self, *command: redis_codec.Value) -> Any:
-        """Execute a command that a replica refuses."""
+        """Execute a command that a replica rejects."""
         return await self._on_primary(lambda: self._redis.execute_command(*command))
 
     async def _read(self, fill: Callable[[Any], object]) -> Any:
-        """Execute commands together, whose answers count only on a primary."""
+        """Execute commands in one transaction, which fails on a replica."""
 
-        async def ask() -> Any:
+        async def call() -> Any:
             pipe = self._redis.pipeline(transaction=True)
-            pipe.eval(redis_codec.script("check_primary"), 0)
+            pipe.eval(script("check_primary"), 0)
             fill(pipe)
             return (await pipe.execute())[1:]
 
-        return await self._on_primary(ask)
+        return await self._on_primary(call)
 
-    async def _on_primary(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask; where a replica answers, all connections are made anew, and it is asked once more."""
+    async def _on_primary(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Call; if a replica responds, reconnect and call once more."""
         try:
-            return await ask()
+            return await call()
         except ResponseError as error:
-            if not redis_codec.from_replica(error):
+            if not from_replica(error):
                 raise
-        log.warning("the store at %s has become a replica; connecting anew", mask_text(self._url))
-        await connect_anew(self._pool)
-        return await ask()
+        log.warning("the store at %s has become a replica; reconnecting", mask_text(self._url))
+        await reconnect(self._pool)
+        return await call()
 
     async def ping(self) -> None:
-        """Raise unless the server answers."""
+        """Raise unless the server responds."""
         await self._redis.ping()
 
     async def servers(self) -> list[ServerState]:
         address = mask_text(self._url)
         try:
-            async with asyncio.timeout(ANSWER):
+            async with asyncio.timeout(RESPONSE_TIMEOUT):
                 self._names = await self.views()
                 return [redis_codec.server_state(address, self._names, await self._redis.info())]
         except TimeoutError:
-            return [ServerState(address, False, self._names, f"no answer within {ANSWER:g} s")]
+            return [ServerState(address, False, self._names, f"no response within {RESPONSE_TIMEOUT:g} s")]
         except (RedisError, OSError) as error:
             return [ServerState(address, False, self._names, mask_text(str(error) or type(error).__name__))]
 
@@ -144,7 +139,7 @@ class RedisReader:
     async def build(self, build: Build) -> BuildInfo | None:
         b = BuildKeys(build)
         meta, rows, floor = await self._read(
-            lambda pipe: pipe.hgetall(b.meta).hlen(b.rows).eval(redis_codec.script("log_floor"), 1, b.log)
+            lambda pipe: pipe.hgetall(b.meta).hlen(b.rows).eval(script("log_floor"), 1, b.log)
         )
         found = redis_codec.build_info({k.decode(): v.decode() for k, v in meta.items()}, rows, [])
         return found if found is None or floor is None else replace(found, floor=int(floor))
@@ -186,12 +181,12 @@ class RedisReader:
 
     async def subscription(self, view: str, subscription: str) -> Subscription | None:
         v = ViewKeys(view)
-        held, expires, (seconds, micros) = await self._read(
+        stored, expires, (seconds, micros) = await self._read(
             lambda pipe: pipe.hget(v.subscriptions, subscription).zscore(v.expiries, subscription).time()
         )
-        if held is None or expires is None or expires < int(seconds) * 1000 + int(micros) // 1000:
+        if stored is None or expires is None or expires < int(seconds) * 1000 + int(micros) // 1000:
             return None
-        text = held.decode()
+        text = stored.decode()
         return Subscription(subscription, text[1:], text[0] == "1", int(expires))
 
     async def find_subscription(self, subscription: str) -> str | None:
@@ -211,8 +206,8 @@ class RedisReader:
         v = ViewKeys(view)
         gone: list[str] = []
         for at in range(0, len(subscriptions), 1000):
-            some = subscriptions[at : at + 1000]
-            reply = await self._run("renew", [v.subscriptions, v.expiries], [ttl_ms, *some])
+            batch = subscriptions[at : at + 1000]
+            reply = await self._run("renew", [v.subscriptions, v.expiries], [ttl_ms, *batch])
             gone += [id.decode() for id in reply]
         return gone
 
@@ -241,14 +236,14 @@ class RedisReader:
     async def find_by_index(self, build: Build, field: str, value: str, limit: int) -> RowsRead | None:
         b = BuildKeys(build)
         first, after = row_index.bounds(field, value)
-        return redis_codec.found(
+        return redis_codec.rows_found(
             await self._run("find_by_index", [b.meta, b.rows, b.index], [first, after, limit])
         )
 
     async def page(self, build: Build, cursor: int, count: int) -> Page:
         b = BuildKeys(build)
         both = self._redis.pipeline(transaction=True)
-        both.eval(redis_codec.script("page"), 1, b.meta)
+        both.eval(script("page"), 1, b.meta)
         both.hscan(b.rows, cursor, count=count)
         return redis_codec.page(*await both.execute())
 
@@ -264,9 +259,9 @@ class RedisReader:
             await self._run("find_checkpoint", [BuildKeys(build).checkpoints], args)
         )
 
-    async def revoke(self, user: str, moment: int = 0, *, keep_ms: int = 0) -> int:
-        """Note it as of ``moment`` (ms), which another server gave, or as of now."""
-        return int(await self._run("revoke", [redis_keys.REVOKED], [user, moment, keep_ms]))
+    async def revoke(self, user: str, at: int = 0, *, keep_ms: int = 0) -> int:
+        """Revoke as of ``at`` (ms), which another server set, or as of now."""
+        return int(await self._run("revoke", [redis_keys.REVOKED], [user, at, keep_ms]))
 
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -275,14 +270,14 @@ class RedisReader:
         return found
 
     async def revocations(self) -> dict[str, int]:
-        """Read of all users who was ever revoked, and when last (ms)."""
+        """Return the time (ms) of the last revocation of every user that has one."""
         (found,) = await self._read(lambda pipe: pipe.hgetall(redis_keys.REVOKED))
-        return {user.decode(): int(moment) for user, moment in found.items()}
+        return {user.decode(): int(at) for user, at in found.items()}
 
     async def _revoked(self, users: list[str]) -> dict[str, int]:
-        (moments,) = await self._read(lambda pipe: pipe.hmget(redis_keys.REVOKED, users))
-        pairs = zip(users, moments, strict=True)
-        return {user: int(moment) for user, moment in pairs if moment is not None}
+        (times,) = await self._read(lambda pipe: pipe.hmget(redis_keys.REVOKED, users))
+        pairs = zip(users, times, strict=True)
+        return {user: int(at) for user, at in pairs if at is not None}
 
     async def reserve(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
         most = -1 if limit is None else limit

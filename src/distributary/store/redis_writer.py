@@ -1,14 +1,13 @@
-"""The reducers' side of the Redis store: blocking, one connection, no hidden retries.
+"""The writer of the store on Redis, for reducers: blocking, one connection, no hidden retries.
 
-A lost connection is always an error here: the server behind the next one may
-have gone back (R2), so whoever writes must ``open`` again.
+A lost connection is always an error: the server behind the next one may have gone back (R2), so a reducer
+must ``open`` again.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +19,8 @@ from distributary.errors import StoreUnsuitable
 from distributary.model.build import Build
 from distributary.model.position import Fingerprint
 from distributary.store import redis_codec, redis_keys
-from distributary.store.errors import Behind, BuildGone, Fenced, Suspect, TopicReplaced
+from distributary.store.errors import Behind
+from distributary.store.lua_scripts import script, script_sha, store_error
 from distributary.store.redis_keys import BuildKeys, ViewKeys
 from distributary.store.store_types import (
     BuildInfo,
@@ -32,10 +32,11 @@ from distributary.store.store_types import (
     QueryRow,
     Row,
     ViewInfo,
+    fresh_epoch,
 )
 
 REWRITE = 60.0
-"""Seconds to wait for a server to rewrite its append-only file."""
+"""Maximum seconds to wait for a server to rewrite its append-only file."""
 
 
 class RedisWriter:
@@ -44,12 +45,11 @@ class RedisWriter:
     def __init__(self, url: str, *, log_length: int = 100_000, timeout: float = 30.0) -> None:
         self._url = url
         self._timeout = timeout
-        self._keep = log_length
-        self._shas: dict[str, str] = {}
+        self._log_length = log_length
 
     @cached_property
     def _redis(self) -> Any:
-        """The connection, made at its first use: a server that is down keeps no process from starting."""
+        """The connection, opened at its first use, so that a process can start while the server is down."""
         return redis.Redis.from_url(
             self._url,
             retry=Retry(NoBackoff(), 0),
@@ -59,42 +59,36 @@ class RedisWriter:
         )
 
     def close(self) -> None:
-        """End the connection; the next use makes another, to whoever has the address by then."""
+        """Close the connection; the next use opens another one, to the server at the address by then."""
         client = self.__dict__.pop("_redis", None)
         if client is not None:
             client.close()
             client.connection_pool.disconnect()
 
     def _run(self, name: str, names: Sequence[str], args: Sequence[redis_codec.Value]) -> Any:
-        text = redis_codec.script(name)
-        sha = self._shas.get(name)
-        if sha is None:
-            sha = self._shas[name] = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
         try:
             try:
-                return self._redis.evalsha(sha, len(names), *names, *args)
+                return self._redis.evalsha(script_sha(name), len(names), *names, *args)
             except redis.exceptions.NoScriptError:
-                return self._redis.eval(text, len(names), *names, *args)
+                return self._redis.eval(script(name), len(names), *names, *args)
         except redis.exceptions.ReadOnlyError:
-            # Whoever answers here is no primary any more: only another connection finds the one that is.
+            # This server is no longer the primary: only a new connection finds the one that is.
             self.close()
             raise
         except redis.exceptions.ResponseError as error:
             if isinstance(error, redis.exceptions.OutOfMemoryError):
                 raise
-            raise _typed(error) from None
+            raise store_error(error) from None
 
     def define(self, view: str, build: str, definition: str) -> None:
         v, b = ViewKeys(view), BuildKeys(Build(view, build))
         self._redis.set(redis_keys.STORE, "1")
-        self._run(
-            "define", [v.view, redis_keys.VIEWS, b.meta], [view, build, definition, redis_codec.fresh_epoch()]
-        )
+        self._run("define", [v.view, redis_keys.VIEWS, b.meta], [view, build, definition, fresh_epoch()])
 
     def claim(self, build: Build, topic: str, partitions: int, driver: str = "") -> Claimed:
         b = BuildKeys(build)
-        self._settle(b.meta)
-        args: list[redis_codec.Value] = [topic, partitions, redis_codec.fresh_epoch(), driver]
+        self._rewrite_torn_file(b.meta)
+        args: list[redis_codec.Value] = [topic, partitions, fresh_epoch(), driver]
         return redis_codec.claimed(self._run("claim", [b.meta, ViewKeys(build.view).ctl, b.log], args))
 
     def open(self, build: Build, partition: int, claim: Claim) -> Opened:
@@ -112,11 +106,11 @@ class RedisWriter:
     def write(self, group: Group) -> int:
         b, v = BuildKeys(group.build), ViewKeys(group.build.view)
         names = [b.meta, b.rows, b.log, b.last, b.expiry(group.partition), v.view, v.steps, v.texts, b.index]
-        args = redis_codec.write_args(group, self._keep)
+        args = redis_codec.write_args(group, self._log_length)
         try:
             return redis_codec.written(self._run("write", names, args))
         except redis.exceptions.OutOfMemoryError:
-            # The log is what can be done without: whoever was away gets a snapshot instead.
+            # The log is expendable: subscribers that were away get a snapshot instead.
             self._run("trim", [b.log], [])
             return redis_codec.written(self._run("write", names, args))
 
@@ -181,7 +175,7 @@ class RedisWriter:
     def rebuild(self, build: Build, generation: int, reason: str = "") -> None:
         b = BuildKeys(build)
         names = [b.meta, b.rows, b.log, b.last, b.since, ViewKeys(build.view).ctl, b.index, b.checkpoints]
-        self._run("rebuild", names, [redis_codec.fresh_epoch(), reason, generation])
+        self._run("rebuild", names, [fresh_epoch(), reason, generation])
 
     def drop(self, build: Build) -> bool:
         return self._drop(build)
@@ -218,27 +212,27 @@ class RedisWriter:
         return redis_codec.heartbeats(self._redis.hgetall(redis_keys.HEARTBEATS), self._now())[0]
 
     def revocations(self) -> dict[str, int]:
-        """Read of all users who was ever revoked, and when last (ms)."""
+        """Return the time (ms) of the last revocation of every user that has one."""
         found: dict[bytes, bytes] = self._redis.hgetall(redis_keys.REVOKED)
-        return {user.decode(): int(moment) for user, moment in found.items()}
+        return {user.decode(): int(at) for user, at in found.items()}
 
-    def revoke(self, moments: Mapping[str, int]) -> None:
-        """Note revocations that another server gave the moment of; a later one that is here stays."""
-        for user, moment in moments.items():
-            self._run("revoke", [redis_keys.REVOKED], [user, moment])
+    def revoke(self, times: Mapping[str, int]) -> None:
+        """Store revocations with the times that another server set; a later one that is stored stays."""
+        for user, at in times.items():
+            self._run("revoke", [redis_keys.REVOKED], [user, at])
 
     def check(self) -> None:
-        """Refuse a server that would throw rows away by itself (R6)."""
+        """Raise StoreUnsuitable if the server would evict rows (R6)."""
         # Not CONFIG GET, which managed services forbid.
         policy = self._redis.info("memory").get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
             raise StoreUnsuitable(
-                f"the store's maxmemory-policy is {policy}: under pressure it would drop rows",
+                f"the store's maxmemory-policy is {policy}: it would evict rows when its memory is full",
                 hint="Set it to noeviction: CONFIG SET maxmemory-policy noeviction",
             )
 
     def flushed(self) -> bool:
-        """Say whether the store has forgotten everything (FLUSHALL, an empty disk)."""
+        """Return whether the store has lost everything (FLUSHALL, an empty disk)."""
         return not self._redis.exists(redis_keys.STORE)
 
     def views(self) -> dict[str, ViewInfo]:
@@ -261,8 +255,8 @@ class RedisWriter:
             {k.decode(): v.decode() for k, v in meta.items()}, rows, redis_codec.flat_entries(oldest)
         )
 
-    def _settle(self, meta: str) -> None:
-        """Let a Redis that restarted rewrite its file before it is written to again.
+    def _rewrite_torn_file(self, meta: str) -> None:
+        """Make a Redis that restarted rewrite its append-only file before it is written to.
 
         Version 7.0 keeps a torn transaction at the end of a cut file and replays it at the next
         restart; Valkey does not (R13).
@@ -279,12 +273,12 @@ class RedisWriter:
             if "already in progress" not in str(error):  # after a resynchronisation it begins by itself
                 raise
         deadline = time.monotonic() + REWRITE
-        while self._rewrites() and time.monotonic() < deadline:
+        while self._rewrite_in_progress() and time.monotonic() < deadline:
             time.sleep(0.02)
 
-    def _rewrites(self) -> bool:
-        said = self._redis.info("persistence")
-        return bool(said["aof_rewrite_in_progress"] or said["aof_rewrite_scheduled"])
+    def _rewrite_in_progress(self) -> bool:
+        info = self._redis.info("persistence")
+        return bool(info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"])
 
     def _now(self) -> int:
         seconds, micros = self._redis.time()
@@ -292,26 +286,3 @@ class RedisWriter:
 
     def _run_id(self) -> str:
         return str(self._redis.info("server")["run_id"])
-
-
-class WritesRefused(redis.exceptions.ConnectionError):
-    """The server takes no writes for now: its disk is full, or it has too few replicas."""
-
-
-REFUSALS = ("MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN")
-
-
-def _typed(error: redis.exceptions.ResponseError) -> Exception:
-    """Turn an error reply of our scripts, or of a server that takes none, into the exception it names."""
-    message = str(error)
-    word = message.removeprefix("-").split(" ", 1)[0]
-    if word in REFUSALS or any(f"-{word}" in message for word in REFUSALS):
-        return WritesRefused(message)
-    kinds: dict[str, Callable[[str], Exception]] = {
-        "FENCED": Fenced,
-        "GONE": BuildGone,
-        "OWNER": redis_codec.not_owner,
-        "SUSPECT": Suspect,
-        "TOPIC": TopicReplaced,
-    }
-    return kinds[word](message) if word in kinds else error

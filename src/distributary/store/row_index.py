@@ -1,7 +1,7 @@
-"""Entries of a build's row index: one text for a field, a value and a row key, sorted together.
+"""Entries of a build's row index: one string for a field, a value and a row key, in one sorted set.
 
-All rows with one value of a field are neighbours, between ``first`` and ``last``. A value that is long, or
-has the separator in it, is entered by its hash, so whoever finds a row must look at it.
+All rows with one value of a field are adjacent, within ``bounds``. A value that is long, or contains the
+separator, is indexed by its hash, so the caller must check the rows it finds.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ _LONG = 100
 
 
 def entry(field: str, value: str, key: str) -> str:
-    """The entry of a row whose field has a value (in canonical form)."""
+    """Return the entry of a row whose field has a value (in canonical form)."""
     return _prefix(field, value) + key
 
 
 def key_of(found: str) -> str:
-    """The row key of an entry."""
+    """Return the row key of an entry."""
     return found.split(_SEPARATOR, 2)[2]
 
 
 def bounds(field: str, value: str) -> tuple[str, str]:
-    """All entries of a value are at or after the first of these and before the second."""
+    """Return two strings: the entries of a value are at or after the first and before the second."""
     prefix = _prefix(field, value)
     return prefix, prefix[:-1] + chr(ord(_SEPARATOR) + 1)
 

@@ -1,13 +1,14 @@
-"""Several servers as one store, for readers. One that is down takes no views along but its own.
+"""Several servers as one store, for readers. A server that is down affects only its own views.
 
-What belongs to a view is asked of its server alone. What belongs to all is asked of all at once, and the
-answers that come will do: names of views and beats are joined; a beat is written to all.
+A call about a view goes to its server alone. Other calls go to all servers at once, and the responses that
+arrive are enough: names of views and heartbeats are joined; a heartbeat is written to all.
 
-A revocation is done when all servers have it, so that any one of them tells of it. One that was down
-meanwhile may lack it, and cannot know: so a server counts as whole only after it answered together with all
-others, when what it lacked is written to it, and until it fails to answer. As long as some do not answer, one
-that is whole must; else nobody is let in. That every server must always answer would be simpler, and one that
-is down would lock everybody out; to repair only what is read would leave out whoever does not come meanwhile.
+A revocation is complete when all servers have it, so that any one of them can report it. A server that was
+down meanwhile may lack it without knowing. So a server counts as complete only after it responded together
+with all others, when the revocations it lacked are written to it, and until it fails to respond. As long as
+some servers do not respond, one that is complete must; otherwise all tokens are rejected. To require every
+server at all times would be simpler, but one that is down would lock everyone out; to repair only the users
+that are read would leave out those that do not connect in between.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from redis.exceptions import RedisError
 from distributary.config.secrets import mask_text
 from distributary.model.build import Build
 from distributary.model.sharding import shard_of
+from distributary.store.log_events import TailEvent
 from distributary.store.redis_reader import RedisReader
 from distributary.store.store_types import (
     NO_QUERY_LIMITS,
@@ -40,18 +42,17 @@ from distributary.store.store_types import (
     RowsRead,
     ServerState,
     Subscription,
-    TailEvent,
     ViewInfo,
     latest_heartbeats,
 )
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 2.0
-"""Seconds that a server has to answer what is asked of all."""
+TIMEOUT = 2.0
+"""Time-out (s) for calls to all servers."""
 
-AGAIN = 2.0
-"""Seconds for which a server that did not is left out."""
+RETRY_SECONDS = 2.0
+"""A server that did not respond is skipped for so long."""
 
 T = TypeVar("T")
 _DOWN = (RedisError, OSError, TimeoutError)
@@ -64,8 +65,8 @@ class ShardedReader:
         self._addresses = tuple(addresses)
         self._shards = {address: RedisReader(address, timeout=timeout) for address in addresses}
         self._failed: dict[str, float] = {}
-        self._whole: set[str] = set()
-        self._spreading = asyncio.Lock()
+        self._complete: set[str] = set()
+        self._sharing = asyncio.Lock()
         self._names: dict[str, list[str]] = {address: [] for address in addresses}
 
     async def close(self) -> None:
@@ -76,48 +77,50 @@ class ShardedReader:
         return self._shards[shard_of(view, self._addresses)]
 
     async def _all(self, call: Callable[[RedisReader], Awaitable[T]]) -> dict[str, T]:
-        """Ask all servers at once and give the answers that come, by address; raises when none does."""
+        """Call all servers at once and return the responses that arrive, by address; raise if none does."""
         now = time.monotonic()
-        asked = [at for at in self._addresses if now - self._failed.get(at, -AGAIN) >= AGAIN]
+        available = [
+            at for at in self._addresses if now - self._failed.get(at, -RETRY_SECONDS) >= RETRY_SECONDS
+        ]
         found: dict[str, T] = {}
         errors: list[Exception] = []
 
-        async def ask(address: str) -> None:
+        async def call_one(address: str) -> None:
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     found[address] = await call(self._shards[address])
             except _DOWN as error:
                 if address not in self._failed:
-                    log.warning("the store at %s does not answer: %s", mask_text(address), error)
+                    log.warning("the store at %s does not respond: %s", mask_text(address), error)
                 self._failed[address] = time.monotonic()
-                self._whole.discard(address)
+                self._complete.discard(address)
                 errors.append(error)
             else:
                 self._failed.pop(address, None)
 
-        await asyncio.gather(*(ask(address) for address in asked or self._addresses))
+        await asyncio.gather(*(call_one(address) for address in available or self._addresses))
         if not found:
             raise errors[0]
         return found
 
     async def ping(self) -> None:
-        """Raise unless a server answers."""
+        """Raise unless a server responds."""
         await self._all(lambda shard: shard.ping())
 
     async def servers(self) -> list[ServerState]:
         states = await asyncio.gather(*(self._shards[at].servers() for at in self._addresses))
         seen = {at: state[0] for at, state in zip(self._addresses, states, strict=True)}
-        self._learn({at: state.views for at, state in seen.items() if state.answers})
+        self._update_names({at: state.views for at, state in seen.items() if state.answers})
         return [replace(state, views=self._names[at]) for at, state in seen.items()]
 
-    def _learn(self, found: dict[str, list[str]]) -> None:
-        """Keep the names of each server's own views; another list of servers may have left it others."""
+    def _update_names(self, found: dict[str, list[str]]) -> None:
+        """Store the names of each server's own views; another list of servers may have left others there."""
         for address, names in found.items():
             self._names[address] = [name for name in names if self._of(name) is self._shards[address]]
 
     async def views(self) -> list[str]:
         found = await self._all(lambda shard: shard.views())
-        self._learn(found)
+        self._update_names(found)
         return sorted(name for address in found for name in self._names[address])
 
     async def view(self, view: str) -> ViewInfo | None:
@@ -142,11 +145,11 @@ class ShardedReader:
         return await self._of(view).subscription(view, subscription)
 
     async def find_subscription(self, subscription: str) -> str | None:
-        """Name its view. One that nobody has who answers may be with one that does not: then it raises."""
+        """Return its view. If no server that responds has it, and one does not respond, raise."""
         found = await self._all(lambda shard: shard.find_subscription(subscription))
         views = [view for view in found.values() if view is not None]
         if not views and len(found) < len(self._shards):
-            raise ConnectionError("not every server of the store answers")
+            raise ConnectionError("not every server of the store responds")
         return views[0] if views else None
 
     async def begin(self, view: str, subscription: str, ttl_ms: int) -> bool:
@@ -185,45 +188,43 @@ class ShardedReader:
         return await self._of(build.view).find_checkpoint(build, seq=seq, time=time)
 
     async def revoke(self, user: str, *, keep_ms: int = 0) -> int:
-        """Note it on every server; raises when one does not take it, and may be called again."""
-        moment, errors = 0, []
+        """Revoke on every server; raise if one fails. It may be called again."""
+        at, errors = 0, []
         for address, shard in self._shards.items():
             try:
-                moment = await shard.revoke(user, moment, keep_ms=keep_ms)
+                at = await shard.revoke(user, at, keep_ms=keep_ms)
             except _DOWN as error:
-                self._whole.discard(address)
+                self._complete.discard(address)
                 errors.append(error)
         if errors:
             raise errors[0]
-        return moment
+        return at
 
     async def revoked(self, users: Sequence[str]) -> dict[str, int]:
         if not users:
             return {}
         answers = await self._all(lambda shard: shard.revoked(users))
         if len(answers) == len(self._addresses):
-            with contextlib.suppress(*_DOWN):  # together they know everything; it is tried again
-                await self._spread()
-        elif not self._whole & answers.keys():
-            raise ConnectionError(
-                "not every server answers, and those that do may have missed a revocation meanwhile"
-            )
+            with contextlib.suppress(*_DOWN):  # together they are complete; it is retried later
+                await self._share_revocations()
+        elif not self._complete & answers.keys():
+            raise ConnectionError("not every server responds, and those that do may have missed a revocation")
         return latest(answers.values())
 
-    async def _spread(self) -> None:
-        """Write to every server the revocations that it lacks, unless all are known to be whole."""
-        async with self._spreading:
-            if len(self._whole) == len(self._addresses):
+    async def _share_revocations(self) -> None:
+        """Write to every server the revocations that it lacks, unless all are known to be complete."""
+        async with self._sharing:
+            if len(self._complete) == len(self._addresses):
                 return
-            notes = await self._all(lambda shard: shard.revocations())
-            if len(notes) < len(self._addresses):
+            found = await self._all(lambda shard: shard.revocations())
+            if len(found) < len(self._addresses):
                 return
-            known = latest(notes.values())
-            for address, held in notes.items():
-                for user, moment in known.items():
-                    if held.get(user, 0) < moment:
-                        await self._shards[address].revoke(user, moment)
-            self._whole = set(self._addresses)
+            known = latest(found.values())
+            for address, stored in found.items():
+                for user, at in known.items():
+                    if stored.get(user, 0) < at:
+                        await self._shards[address].revoke(user, at)
+            self._complete = set(self._addresses)
 
     async def reserve(self, what: str, holder: str, change: int, limit: int | None, ttl_ms: int) -> bool:
         return await self._of(what).reserve(what, holder, change, limit, ttl_ms)
@@ -242,14 +243,14 @@ class ShardedReader:
         await self._all(lambda shard: shard.heartbeat(component, id, stats))
 
     async def heartbeats(self) -> list[Heartbeat]:
-        answers = await self._all(lambda shard: shard.heartbeats())
-        return latest_heartbeats(beat for answer in answers.values() for beat in answer)
+        responses = await self._all(lambda shard: shard.heartbeats())
+        return latest_heartbeats(one for response in responses.values() for one in response)
 
 
-def latest(notes: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Join what servers say of users: the last moment (ms) at which each was revoked."""
+def latest(revocations: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Join the revocations of several servers: the time (ms) of the last one of each user."""
     found: dict[str, int] = {}
-    for one in notes:
-        for user, moment in one.items():
-            found[user] = max(moment, found.get(user, 0))
+    for one in revocations:
+        for user, at in one.items():
+            found[user] = max(at, found.get(user, 0))
     return found

@@ -1,7 +1,7 @@
-"""Several servers as one store, for those who write: each view is on the one that its name chooses.
+"""Several servers as one store, for writers: each view is stored on the server that its name selects.
 
-What belongs to a view goes to its server alone. The rest is asked of all, and one that does not answer is an
-error: whoever can go on with the others holds a writer for each of them.
+A call about a view goes to its server alone. Other calls go to all servers, and one that does not respond is
+an error: a caller that can continue with the others has a writer for each of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ShardedWriter:
         self._shards = {address: RedisWriter(address, log_length=log_length) for address in addresses}
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         for shard in self._shards.values():
             shard.close()
 
@@ -116,10 +116,10 @@ class ShardedWriter:
             shard.heartbeat(component, id, stats)
 
     def heartbeats(self) -> list[Heartbeat]:
-        return latest_heartbeats(beat for shard in self._shards.values() for beat in shard.heartbeats())
+        return latest_heartbeats(one for shard in self._shards.values() for one in shard.heartbeats())
 
     def check(self) -> None:
-        """Refuse a server that would throw rows away by itself (R6)."""
+        """Raise StoreUnsuitable if a server would evict rows (R6)."""
         for shard in self._shards.values():
             shard.check()
 
@@ -127,7 +127,7 @@ class ShardedWriter:
         return all(shard.flushed() for shard in self._shards.values())
 
     def views(self) -> dict[str, ViewInfo]:
-        """Read all views, each where it lives; what another list of servers left elsewhere is not seen."""
+        """Read all views, each from its own server; leftovers of another list of servers are ignored."""
         return {
             name: info
             for shard in self._shards.values()

@@ -1,4 +1,4 @@
-"""The end of subscriptions whose time is over, as fast as they lapse."""
+"""The removal of lapsed subscriptions, as fast as they lapse."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Protocol
 from distributary.store.contract import SWEEP_BATCH
 
 SWEEP_SECONDS = 5.0
-"""How often lapsed subscriptions are looked for, and how long that may take while there are more."""
+"""Interval between sweeps, and maximum duration of one while there are more subscriptions to remove."""
 
 Ended = Callable[[str, list[str]], Awaitable[object]]
-"""Hears which subscriptions of a view have ended."""
+"""Called with the subscriptions of a view that were removed."""
 
 
 class Sweepable(Protocol):
-    """What is needed of a store."""
+    """The part of a store that is used here."""
 
     async def sweep(self, view: str) -> list[str]:
-        """As ``ReaderStore`` promises."""
+        """As in ``ReaderStore``."""
 
 
 async def sweep(store: Sweepable, views: Iterable[str], seconds: float, ended: Ended) -> int:
-    """Remove lapsed subscriptions of all views and tell ``ended``; return how many there were.
+    """Remove lapsed subscriptions of all views and call ``ended`` with them; return how many there were.
 
-    Views of which a whole batch came have another turn, and another, for about so many seconds.
+    Views that returned a full batch are swept again, for about ``seconds``.
     """
     deadline = time.monotonic() + seconds
     due, count = list(views), 0

@@ -19,7 +19,7 @@ from tests.support.store_acl import documented_acl
 from distributary.errors import StoreUnavailable
 from distributary.setup.store_server import bundled
 from distributary.store.embedded_server import wait_for_store, wait_for_stores
-from distributary.store.redis_codec import script
+from distributary.store.lua_scripts import script
 
 Start = Callable[..., str]
 
@@ -70,7 +70,7 @@ async def test_other_keys_than_ours_are_no_use(start: Start) -> None:
 async def test_a_user_without_rights_is_refused_at_once(start: Start, granted: list[str]) -> None:
     address = start("nobody", "on", ">hush", "resetkeys", "resetchannels", *granted)
     async with asyncio.timeout(10 * LIMIT):
-        with pytest.raises(StoreUnavailable, match="lacks rights") as refused:
+        with pytest.raises(StoreUnavailable, match="lacks permissions") as refused:
             await wait_for_store(address, 60 * LIMIT)
     assert "hush" not in str(refused.value)
     assert "ACL SETUSER" in refused.value.hint

@@ -147,14 +147,14 @@ async def test_waiting_for_one_that_is_not_there_ends_with_the_address_but_no_pa
 
 async def test_a_wrong_password_is_said_at_once(running: Running) -> None:
     await running.start()
-    with pytest.raises(StoreUnavailable, match="refuses us"):
+    with pytest.raises(StoreUnavailable, match="rejects the connection"):
         await wait_for_store(f"redis://:wrong@127.0.0.1:{running.server.port}/0", 20 * LIMIT)
 
 
 async def test_who_has_no_password_is_refused_with_a_clear_error(running: Running) -> None:
     await running.start()
     bare = f"redis://127.0.0.1:{running.server.port}/0"
-    with pytest.raises(StoreUnavailable, match=f"{bare} refuses us: it wants a password"):
+    with pytest.raises(StoreUnavailable, match=f"{bare} rejects the connection: it requires a password"):
         await wait_for_store(bare, 20 * LIMIT)
 
 

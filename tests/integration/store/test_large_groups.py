@@ -11,10 +11,10 @@ from tests.support.servers import StoreServer
 
 from distributary.model.build import Build
 from distributary.store.contract import LOG_BYTES
+from distributary.store.log_events import Attached, Entries, TailEvent
 from distributary.store.log_tail import FEW
 from distributary.store.redis_reader import RedisReader
 from distributary.store.redis_writer import RedisWriter
-from distributary.store.store_types import Attached, Entries, TailEvent
 
 MEGABYTE = "x" * 1_000_000
 B = Build(VIEW, "b1")

@@ -23,10 +23,10 @@ from tests.support.wait import eventually
 from distributary.publisher.hub.hub import Hub, Wish
 from distributary.publisher.metrics import Stats
 from distributary.setup.store_server import bundled
-from distributary.store import redis_codec
+from distributary.store import lua_scripts
+from distributary.store.log_events import Attached
 from distributary.store.redis_reader import RedisReader
 from distributary.store.redis_writer import RedisWriter
-from distributary.store.store_types import Attached
 
 WAIT = 20 * LIMIT
 
@@ -153,7 +153,7 @@ async def test_a_primary_that_was_demoted_and_promoted_again_is_on_another_histo
             await asyncio.to_thread(promote, one, two)
             again = await anext(tail)
             assert isinstance(again, Attached)
-            assert again.history_id == redis_codec.history_id(info(one)) != first.history_id
+            assert again.history_id == lua_scripts.history_id(info(one)) != first.history_id
             run = info(one)["run_id"]
             assert first.history_id.startswith(run), "the run id alone does not show it"
             assert again.history_id.startswith(run)

@@ -20,9 +20,10 @@ from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.setup.store_server import bundled
 from distributary.store.errors import Fenced
+from distributary.store.log_events import Attached
 from distributary.store.redis_reader import RedisReader
 from distributary.store.redis_writer import RedisWriter
-from distributary.store.store_types import Attached, Claimed
+from distributary.store.store_types import Claimed
 
 B = Build("v", "b")
 SUM = View("v", "f", reduce="aggregate", aggregates={"total": "sum(n)", "count": "count()"})

@@ -23,7 +23,8 @@ from distributary.publisher.hub.subscription_map import Members
 from distributary.publisher.metrics import Stats
 from distributary.store.build_scan import StaleRead
 from distributary.store.contract import ReaderStore
-from distributary.store.store_types import Attached, Begun, Ended, Entries, Lapsed, TailEvent, ViewInfo
+from distributary.store.log_events import Attached, Begun, Ended, Entries, Lapsed, TailEvent
+from distributary.store.store_types import ViewInfo
 
 log = logging.getLogger(__name__)
 

@@ -1,3 +1,3 @@
--- Goes with commands of one transaction, whose answers count only on a primary. Returns 1, or an error reply.
+-- Runs in a transaction whose replies are valid only on a primary. Returns 1, or an error reply.
 #include primary.lua
 return replica() or 1

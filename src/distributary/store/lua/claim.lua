@@ -1,6 +1,6 @@
--- A driver's start: raises the generation.
+-- Start of a driver: raises the generation.
 -- KEYS: 1 the build's meta, 2 the view's ctl stream, 3 the log
--- ARGV: 1 topic id, 2 partitions, 3 a fresh epoch, 4 the driver's name
+-- ARGV: 1 topic id, 2 partitions, 3 a fresh epoch, 4 the name of the driver
 -- Returns {epoch, generation, renewed, all of meta…} or an error reply.
 #include fence.lua
 if redis.call('EXISTS', KEYS[1]) == 0 then

@@ -1,5 +1,5 @@
 -- Included by scripts that read rows.
--- For each partition the time at which its timed queries were last matched ('' when never).
+-- Returns for each partition the time at which its timed queries were last matched ('' for never).
 local function clocks(meta)
   local count = tonumber(redis.call('HGET', meta, 'partitions') or '0')
   if count == 0 then return {} end

@@ -1,7 +1,7 @@
--- Notes that a view is to be built.
+-- Adds a build to a view.
 -- KEYS: 1 view hash, 2 the set of views, 3 the build's meta
 -- ARGV: 1 view name, 2 build id, 3 definition, 4 a fresh epoch
--- Returns 1 when this build is new.
+-- Returns 1 if this build is new.
 #include displaced.lua
 redis.call('SADD', KEYS[2], ARGV[1])
 local live, next_ = unpack(redis.call('HMGET', KEYS[1], 'live', 'next'))
@@ -11,8 +11,8 @@ if redis.call('EXISTS', KEYS[3]) == 0 then
   created = 1
 end
 redis.call('HSET', KEYS[3], 'definition', ARGV[3])
-replace(KEYS[1], ARGV[2])
--- One that was under way and will not be finished is left to the driver to drop.
+remove_displaced(KEYS[1], ARGV[2])
+-- The driver drops a previous next build, which will not be finished.
 if next_ ~= ARGV[2] then displace(KEYS[1], next_) end
 if not live or live == '' or live == ARGV[2] then
   redis.call('HSET', KEYS[1], 'live', ARGV[2], 'definition', ARGV[3])

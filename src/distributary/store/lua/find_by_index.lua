@@ -1,6 +1,6 @@
 -- Reads the rows that are indexed under a value, with the position they are true at.
 -- KEYS: 1 meta, 2 rows, 3 row index   ARGV: 1 first entry, 2 the entry after the last, 3 limit
--- Returns {epoch, seq, {entry…}, {value…}, clocks}, or nil when there are more than the limit.
+-- Returns {epoch, seq, {entry…}, {value…}, clocks}, or nil if there are more than the limit.
 #include clocks.lua
 local entries = redis.call('ZRANGEBYLEX', KEYS[3], '[' .. ARGV[1], '(' .. ARGV[2], 'LIMIT', 0, ARGV[3] + 1)
 if #entries > tonumber(ARGV[3]) then return false end

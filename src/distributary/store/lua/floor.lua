@@ -1,5 +1,5 @@
--- Included: after which number a log is complete, from its oldest group; nil when it has none.
--- The group itself, which may be of megabytes, stays here.
+-- Included: the number after which a log is complete, from its oldest group; nil if the log is empty.
+-- The group itself, which may be megabytes, is not returned.
 local function floor(log)
   local oldest = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1]
   if not oldest then return false end

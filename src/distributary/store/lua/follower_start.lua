@@ -1,6 +1,6 @@
--- Where a follower of a view's log begins, and on which history.
+-- Finds where a follower of a view's log begins, and on which history.
 -- KEYS: 1 view hash, 2 the view's ctl stream   ARGV: 1 prefix of the view's keys
--- Returns {history id, live build, epoch, seq, last notice}, nil when there is no such view, or an error reply.
+-- Returns {history id, live build, epoch, seq, last notice}, nil if the view does not exist, or an error reply.
 #include primary.lua
 #include history.lua
 local found = replica()

@@ -3,10 +3,10 @@
 --       8 expensive queries
 local function forget(subscription, prefix)
   redis.call('ZREM', KEYS[6], subscription)
-  local held = redis.call('HGET', KEYS[7], subscription)
-  if not held then return false end
+  local stored = redis.call('HGET', KEYS[7], subscription)
+  if not stored then return false end
   redis.call('HDEL', KEYS[7], subscription)
-  local id = string.sub(held, 2)
+  local id = string.sub(stored, 2)
   if redis.call('HINCRBY', KEYS[4], id, -1) <= 0 then
     local number = redis.call('HGET', KEYS[3], id)
     redis.call('HDEL', KEYS[4], id)

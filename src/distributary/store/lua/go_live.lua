@@ -1,7 +1,7 @@
 -- Makes a build the live one of its view.
 -- KEYS: 1 view hash, 2 the build's meta, 3 the view's ctl stream
--- ARGV: 1 build id, 2 how much the generation rises (0 or 1), 3 the generation that it was built under ('' any)
--- Returns the build it replaced, '' when none, or an error reply.
+-- ARGV: 1 build id, 2 increment of the generation (0 or 1), 3 the generation that it was built under ('' for any)
+-- Returns the build it replaced ('' for none), or an error reply.
 #include fence.lua
 #include displaced.lua
 if ARGV[3] ~= '' then

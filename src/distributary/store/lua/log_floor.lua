@@ -1,3 +1,3 @@
--- After which number a log is complete. KEYS: 1 log. Returns the number, or nil when the log is empty.
+-- Returns the number after which a log is complete, or nil if it is empty. KEYS: 1 log
 #include floor.lua
 return floor(KEYS[1])

@@ -1,4 +1,4 @@
--- A reducer's start on one partition: raises its token.
+-- Start of a reducer on one partition: raises its token.
 -- KEYS: 1 the build's meta, 2 the log, 3 view hash, 4 query numbers, 5 query texts
 -- ARGV: 1 partition, 2 epoch and 3 generation of the claim
 -- Returns {epoch, token, mark, state, version, numbers…, texts…, clock} or an error reply.

@@ -1,5 +1,5 @@
--- The position that goes with a page of rows, which is read in the same transaction by HSCAN itself: through a
--- script each row would be copied three times more.
+-- Reads the position of a page of rows. HSCAN reads the page itself, in the same transaction: through a script
+-- each row would be copied three more times.
 -- KEYS: 1 meta. Returns {epoch, seq, clocks}.
 #include clocks.lua
 local meta = redis.call('HMGET', KEYS[1], 'epoch', 'seq')

@@ -1,11 +1,11 @@
--- Forgets a build's rows, log and marks; the count goes on, under a new epoch and a new generation:
--- a task of before that opens only now must not bring its old offsets back.
--- KEYS: 1 meta, 2 rows, 3 log, 4 last, 5 since, 6 the view's ctl stream, 7 index, 8 places
+-- Deletes rows, log and marks of a build; the count continues, under a new epoch and a new generation, so that
+-- an earlier task that opens only now cannot bring its old offsets back.
+-- KEYS: 1 meta, 2 rows, 3 log, 4 last, 5 since, 6 the view's ctl stream, 7 index, 8 checkpoints
 -- ARGV: 1 a fresh epoch, 2 reason, 3 the generation that is to end
 -- Returns 1, or an error reply.
 #include fence.lua
-local held = redis.call('HGET', KEYS[1], 'gen')
-if held ~= ARGV[3] then return redis.error_reply('FENCED generation ' .. tostring(held)) end
+local stored = redis.call('HGET', KEYS[1], 'gen')
+if stored ~= ARGV[3] then return redis.error_reply('FENCED generation ' .. tostring(stored)) end
 local seq = redis.call('HGET', KEYS[1], 'seq') or '0'
 local gen = redis.call('HINCRBY', KEYS[1], 'gen', 1)
 local rekey = redis.call('HGET', KEYS[1], 'rekey') or ''

@@ -1,8 +1,9 @@
--- Adds a subscription and, if new, its query (R15). Asking again with the same id changes nothing but the expiry.
+-- Adds a subscription and, if new, its query (R15). A repetition with the same id changes only the expiry.
 -- KEYS: 1 view hash, 2 query texts, 3 query numbers, 4 references, 5 registry log, 6 expiries, 7 subscriptions,
 --       8 expensive queries
 -- ARGV: 1 query id, 2 text, 3 subscription, 4 ttl ms, 5 begun (1 or 0), 6 prefix of the view's keys,
---       7 queries that there may be (0: any), 8 whether this one is expensive (1 or 0), 9 expensive ones (0: any)
+--       7 maximum number of queries (0: any), 8 whether this one is expensive (1 or 0),
+--       9 maximum number of expensive ones (0: any)
 -- Returns {number, version, created, since, last, epoch, seq, history id} or an error reply.
 #include primary.lua
 #include history.lua

@@ -1,6 +1,6 @@
--- Included: what the registry has more than a version that somebody knows (R15).
--- Takes the keys of the view's hash, the registry log and the query texts.
--- Returns nil when there is nothing, {'behind', version, steps…}, or {'whole', version} when the log is too short.
+-- Included: what changed in the registry since a known version (R15).
+-- Takes the keys of the view's hash, of the registry log and of the query texts.
+-- Returns nil for no change, {'behind', version, steps…}, or {'whole', version} if the log is too short.
 local function registry_changes(view, log, texts, known)
   local version = redis.call('HGET', view, 'version') or '0'
   if version == known then return nil end

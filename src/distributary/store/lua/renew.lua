@@ -1,5 +1,5 @@
--- Pushes the expiry of subscriptions ahead. KEYS: 1 subscriptions, 2 expiries   ARGV: 1 ttl ms, 2… ids
--- Returns those that are gone.
+-- Extends the expiry of subscriptions. KEYS: 1 subscriptions, 2 expiries   ARGV: 1 ttl ms, 2… ids
+-- Returns those that do not exist.
 local t = redis.call('TIME')
 local expires = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[1])
 local gone = {}

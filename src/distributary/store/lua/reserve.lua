@@ -1,7 +1,7 @@
--- Notes how much of something a process holds, unless all processes together would hold too much.
--- One that did not renew within its time does not count. What is given back, or noted again, is never refused.
+-- Sets how much of something a process uses, unless all processes together would exceed the limit.
+-- A reservation that was not renewed in time is released. A release, or a renewal, is never refused.
 -- KEYS: 1 the holders   ARGV: 1 holder, 2 change, 3 amount instead of a change (-1: none), 4 limit (-1: none), 5 ttl ms
--- Returns 1, or 0 where it is refused.
+-- Returns 1, or 0 if it is refused.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local own, others = 0, 0

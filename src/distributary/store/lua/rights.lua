@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Names the commands that the user who calls this may not use on our keys; nothing where the server cannot tell.
--- Whoever uses another command adds it here, and to the rule in docs/how-to/use-your-kafka-and-redis.md.
+-- Lists the commands that the calling user may not use on keys d:*; empty if the server cannot tell. A command
+-- that is used anywhere must be listed here, and in the rule in docs/how-to/use-your-kafka-and-redis.md.
 if not redis.acl_check_cmd then return {} end
 local key = 'd:{rights}:x'
 local needed = {

@@ -1,4 +1,4 @@
--- Reads rows by key with the position they are true at.
+-- Reads rows by key, with the position they are true at.
 -- KEYS: 1 meta, 2 rows   ARGV: keys. Returns {epoch, seq, values…, clocks}.
 #include clocks.lua
 local meta = redis.call('HMGET', KEYS[1], 'epoch', 'seq')

@@ -1,6 +1,6 @@
--- Notes where a build stands: the count with the marks of its partitions, by the server's clock.
--- KEYS: 1 the build's meta, 2 its places   ARGV: 1 least ms between two notes, 2 how many to keep
--- A note is 'time epoch seq partition=mark,…'; all are of one epoch, and the last differs from the one before.
+-- Saves a checkpoint of a build: its count and the marks of its partitions, by the server's clock.
+-- KEYS: 1 the build's meta, 2 its checkpoints   ARGV: 1 minimum ms between two, 2 number to keep
+-- A checkpoint is 'time epoch seq partition=mark,…'; all are of one epoch, and each differs from the previous one.
 local count = tonumber(redis.call('HGET', KEYS[1], 'partitions') or '0')
 local epoch, seq = unpack(redis.call('HMGET', KEYS[1], 'epoch', 'seq'))
 if count == 0 or not epoch then return 0 end
@@ -19,9 +19,9 @@ for p = 0, count - 1 do
   if ending and (not mark or tonumber(string.match(mark, '^%d+')) < tonumber(ending)) then mark = ending end
   if mark then marks[#marks + 1] = p .. '=' .. mark end
 end
-local place = (seq or '0') .. ' ' .. table.concat(marks, ',')
-if of == epoch and rest == place then return 0 end
+local state = (seq or '0') .. ' ' .. table.concat(marks, ',')
+if of == epoch and rest == state then return 0 end
 local stamp = string.format('%.0f', now)
-redis.call('ZADD', KEYS[2], stamp, stamp .. ' ' .. epoch .. ' ' .. place)
+redis.call('ZADD', KEYS[2], stamp, stamp .. ' ' .. epoch .. ' ' .. state)
 redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - ARGV[2])
 return 1

@@ -1,4 +1,4 @@
--- Writes plain facts into a hash that is there: one that was dropped meanwhile is not made again.
+-- Sets fields of a hash that exists: one that was dropped is not created again.
 -- KEYS: 1 the hash   ARGV: field, value …
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], unpack(ARGV))

@@ -1,6 +1,6 @@
--- Spends of a budget that refills at a rate (the generic cell rate algorithm: a key holds when it is full again).
--- KEYS: 1 the budget   ARGV: 1 cost, 2 rate a second, 3 burst: what a full budget holds
--- Returns 0, or the ms after which the cost can be spent; then nothing is.
+-- Spends from a budget that refills at a rate (generic cell rate algorithm: the key stores when it is full again).
+-- KEYS: 1 the budget   ARGV: 1 cost, 2 rate per second, 3 burst: the size of a full budget
+-- Returns 0, or the ms after which the cost can be spent; then nothing was.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + t[2] / 1000
 local each = 1000 / tonumber(ARGV[2])

@@ -1,4 +1,4 @@
--- What decides whether a resume is true (R17), of the live build.
+-- Reads what decides whether a resume is exact (R17), of the live build.
 -- KEYS: 1 view hash, 2 query numbers   ARGV: 1 query id, 2 prefix of the view's keys
 -- Returns {number, since, last, epoch, seq, floor of the log, history id} or nil.
 #include history.lua

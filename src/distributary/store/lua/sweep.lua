@@ -1,6 +1,6 @@
--- Ends subscriptions whose time is over, by the store's clock (R19).
--- Publishers are told: by a clock that jumped, or a process that slept, one may still be served.
--- KEYS: as forget.lua, then 9 the view's ctl stream   ARGV: 1 prefix of the view's keys, 2 at most. Returns the ids.
+-- Ends lapsed subscriptions, by the store's clock (R19), and notifies publishers: after a clock jump, or for a
+-- process that was suspended, one may still be served.
+-- KEYS: as forget.lua, then 9 the view's ctl stream   ARGV: 1 prefix of the view's keys, 2 maximum number. Returns the ids.
 #include forget.lua
 local t = redis.call('TIME')
 local now = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))

@@ -17,7 +17,7 @@ from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.subscription import Initial, Member
 from distributary.publisher.metrics import Stats
 from distributary.store.build_scan import StaleRead
-from distributary.store.store_types import Attached
+from distributary.store.log_events import Attached
 
 
 class Counted(PlainOutlet):

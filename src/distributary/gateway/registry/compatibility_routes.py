@@ -9,6 +9,8 @@ from aiohttp import web
 from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.registry.registered_schema import COMPATIBILITY_LEVELS, Schema
 from distributary.gateway.registry.registry_requests import (
+    IGNORED_IN_BODY,
+    SCHEMA_BODY,
     SCHEMA_LOG,
     json_response,
     read_schema,
@@ -16,7 +18,6 @@ from distributary.gateway.registry.registry_requests import (
     subject_in_path,
     subject_or_global,
 )
-from distributary.gateway.registry.registry_routes import IGNORED_IN_BODY, SCHEMA_BODY
 from distributary.gateway.registry.schema_catalog import SchemaCatalog
 from distributary.gateway.registry.schemas_topic_records import Record
 from distributary.gateway.request_fields import accepts, flag, read_json

@@ -34,6 +34,18 @@ MEDIA_TYPES = (
 _UNTYPED = "application/octet-stream"
 """The type of a body whose type is not given."""
 MAX_SUBJECT = 255
+SCHEMA_BODY = ("schema", "schemaType", "references")
+"""The fields of a body with a schema."""
+IGNORED_IN_BODY = (
+    "metadata",
+    "ruleSet",
+    "version",
+    "id",
+    "schemaTagsToAdd",
+    "schemaTagsToRemove",
+    "propagateSchemaTags",
+)
+"""What else Confluent's registry accepts with a schema."""
 PAGE = ("offset", "limit")
 """The parameters of every list."""
 DELETED_ONLY = ("deletedOnly", "deleted_only")

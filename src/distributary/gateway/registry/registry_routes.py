@@ -10,7 +10,9 @@ from distributary.gateway.error_codes import RegistryCode, api_error
 from distributary.gateway.registry.registered_schema import KINDS
 from distributary.gateway.registry.registry_requests import (
     DELETED_ONLY,
+    IGNORED_IN_BODY,
     PAGE,
+    SCHEMA_BODY,
     SCHEMA_LOG,
     deleted_only,
     describe_schema,
@@ -29,17 +31,6 @@ from distributary.gateway.registry.schemas_topic_records import Record, SchemaVe
 from distributary.gateway.request_fields import accepts, flag
 from distributary.httpd.authorization import Requirement, Route, grant_of
 
-SCHEMA_BODY = ("schema", "schemaType", "references")
-IGNORED_IN_BODY = (
-    "metadata",
-    "ruleSet",
-    "version",
-    "id",
-    "schemaTagsToAdd",
-    "schemaTagsToRemove",
-    "propagateSchemaTags",
-)
-"""What else Confluent's registry accepts with a schema."""
 _IGNORED_BY_ID = ("format", "referenceFormat", "reference_format", "findTags", "fetchMaxId")
 
 

@@ -123,7 +123,7 @@ async def read_topic(request: web.Request) -> web.Response:
 
 @accepts(query=("timeout", "max_bytes"))
 async def read_records(request: web.Request) -> web.Response:
-    """Read what is subscribed or assigned (version 2). Parameters: ``timeout`` in ms, ``max_bytes``."""
+    """Read what is subscribed or assigned (version 2). Waits for records, at most ``timeout`` ms."""
     async with _use_instance(request) as instance:
         if not await request.app[CONSUMERS].run(instance.has_source):
             raise api_error(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.support.clock import LIMIT
-from tests.unit.control.conftest import Api
+from tests.support.control_api import Api
 
 T = TypeVar("T")
 

@@ -22,10 +22,10 @@ import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestServer
 from tests.integration.publisher.test_permission import AUTH, keys_of, token
+from tests.support.control_api import Announced
 from tests.support.fake_view import VIEW, FakeTopicWriter, FakeView
 from tests.support.serving_publisher import WAIT, Raw, raw, serving
 from tests.support.wire_formats import WIRES
-from tests.unit.control.conftest import Announced
 
 from distributary.config import Config
 from distributary.control.app_context import Context

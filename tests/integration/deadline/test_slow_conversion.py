@@ -11,8 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.support.inline_registry import InlineSchemaLog, incompatibilities, register
-from tests.unit.gateway.registry.test_avro_compatibility import schemas as avro_schemas
-from tests.unit.gateway.registry.test_json_compatibility import VALUES, documents
+from tests.support.sample_schemas import JSON_VALUES, avro_schemas, json_documents
 
 from distributary.deadline import DeadlinePool
 from distributary.errors import CheckFailed, CheckTooLong, GatewayError
@@ -124,11 +123,15 @@ async def test_schema_is_compared_again_if_another_was_registered_first(deadline
 
 
 AVRO = avro_schemas().map(lambda one: ("AVRO", json.dumps(one)))
-JSON = documents().map(lambda one: ("JSON", json.dumps(one)))
+JSON = json_documents().map(lambda one: ("JSON", json.dumps(one)))
 
 
 @settings(max_examples=8, phases=(Phase.generate,))  # each starts a process, so none is shrunk
-@given(st.lists(st.tuples(JSON, JSON, VALUES) | st.tuples(AVRO, AVRO, VALUES), min_size=10, max_size=20))
+@given(
+    st.lists(
+        st.tuples(JSON, JSON, JSON_VALUES) | st.tuples(AVRO, AVRO, JSON_VALUES), min_size=10, max_size=20
+    )
+)
 def test_result_with_a_deadline_equals_the_one_without(cases: list[tuple[Any, Any, Any]]) -> None:
     async def compare() -> None:
         deadline = DeadlinePool(20.0)

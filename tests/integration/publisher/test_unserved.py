@@ -13,9 +13,9 @@ import pytest
 from centrifuge import Client
 from centrifuge.filter import Filter
 from tests.integration.publisher.test_clients import NODE, Notes, protobuf
+from tests.support.centrifuge_protocol import PROTOCOL
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.serving_publisher import WAIT, serving
-from tests.unit.publisher.codec.test_client_commands import PROTOCOL
 
 from distributary.publisher.codec.client_commands import UNSERVED
 from distributary.publisher.metrics import describe

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.control_api import FEED, VIEW
 from tests.support.threaded_api import ThreadedApi
-from tests.unit.control.conftest import FEED, VIEW
 
 from distributary.cli.main import main
 from distributary.cli.view_command import wait_for

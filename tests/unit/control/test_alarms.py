@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.control.conftest import FEED, VIEW
+from tests.support.control_api import FEED, VIEW
 from tests.unit.control.test_lag import build
 
 from distributary.control.alarms import HOLD, KINDS, STALLED, Alarm, Judge

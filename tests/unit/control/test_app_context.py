@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
-from tests.unit.control.conftest import Api
+from tests.support.control_api import Api
 
 from distributary.config import Config, Publisher
 from distributary.control.app_context import events_address, http_address, websocket_address

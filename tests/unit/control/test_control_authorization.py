@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from tests.support.app_routes import route_names
+from tests.support.control_api import FEED, Announced, Api, check
 from tests.support.store_groups import change, group
-from tests.unit.control.conftest import FEED, Announced, Api, check
 
 from distributary.auth.api_keys import create_key
 from distributary.auth.token_issuer import sign_token

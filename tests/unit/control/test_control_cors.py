@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from aiohttp.test_utils import TestClient, TestServer
-from tests.unit.control.conftest import Api, check
+from tests.support.control_api import Api, check
 
 from distributary.config import Config, Control, Publisher
 from distributary.control.app_context import Context

@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
-from tests.unit.control.conftest import Api
+from tests.support.control_api import Api
 
 from distributary import errors
 from distributary.control.app_context import ERRORS

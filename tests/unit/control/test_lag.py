@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.control.conftest import FEED, VIEW
+from tests.support.control_api import FEED, VIEW
 
 from distributary.control.lag import Lag, Track, reached, read_topic, unseen, with_age
 from distributary.control.observation import KafkaSight, Oldest

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.control.conftest import Api, Cluster
+from tests.support.control_api import Api, Cluster
 
 from distributary.control.monitor import UNWATCHED, Monitor
 from distributary.control.observation import KafkaSight

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tests.unit.control.conftest import Api
+from tests.support.control_api import Api
 
 
 async def test_a_user_is_revoked_by_the_clock_of_the_store(api: Api) -> None:

@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 from aiohttp import ClientResponse
+from tests.support.control_api import Api, check
 from tests.support.fake_view import FakeView
-from tests.unit.control.conftest import Api, check
 from yarl import URL
 
 from distributary.config import Control

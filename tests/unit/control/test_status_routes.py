@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 
-from tests.unit.control.conftest import Api
+from tests.support.control_api import Api
 
 from distributary.stack.processes import birth
 from distributary.stack.stack_file import ComponentState, Phase, StackState

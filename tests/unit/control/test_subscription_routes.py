@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.clock import LIMIT
-from tests.unit.control.conftest import Api
+from tests.support.control_api import Api
 
 from distributary.control import subscription_routes
 from distributary.control.subscription_routes import sweep_once

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.control.conftest import FEED, VIEW, Api
+from tests.support.control_api import FEED, VIEW, Api
 
 from distributary.config import Auth
 from distributary.control.view_routes import read_definition

@@ -16,10 +16,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
+from tests.support.control_api import Announced
 from tests.support.fake_components import EventRecorder
 from tests.support.planted_secrets import MARK, plants, property_names, whole
 from tests.support.servers import free_port
-from tests.unit.control.conftest import Announced
 
 from distributary.auth.api_keys import ApiKeys
 from distributary.auth.authenticator import Authenticator

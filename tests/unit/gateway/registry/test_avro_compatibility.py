@@ -12,55 +12,11 @@ from fastavro.schema import parse_schema as parsed_by_fastavro
 from fastavro.schema import to_parsing_canonical_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.sample_schemas import avro_schemas
 
 from distributary.gateway.registry.avro_compatibility import canonical_form, unreadable
 from distributary.gateway.registry.registered_schema import Schema
 from distributary.kafka.avro import parse_schema
-
-PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-SYMBOLS = ("A", "B", "C")
-
-
-def enums(name: str) -> st.SearchStrategy[Any]:
-    symbols = st.lists(st.sampled_from(SYMBOLS), min_size=1, unique=True)
-    plain = symbols.map(lambda chosen: {"type": "enum", "name": name, "symbols": chosen})
-    return plain | symbols.map(
-        lambda chosen: {"type": "enum", "name": name, "symbols": chosen, "default": chosen[0]}
-    )
-
-
-def schemas(depth: int = 2, name: str = "r") -> st.SearchStrategy[Any]:
-    """Schemas of few names, so that two of them often have to do with each other."""
-    flat = st.sampled_from(PRIMITIVES) | enums(f"{name}e")
-    if not depth:
-        return flat
-    inner = schemas(depth - 1, f"{name}i")
-    fixed = st.integers(1, 2).map(lambda size: {"type": "fixed", "name": f"{name}f", "size": size})
-    return st.one_of(
-        flat,
-        fixed,
-        inner.map(lambda items: {"type": "array", "items": items}),
-        inner.map(lambda values: {"type": "map", "values": values}),
-        st.lists(st.sampled_from(PRIMITIVES), min_size=1, max_size=3, unique=True),
-        records(inner, name),
-    )
-
-
-def records(inner: st.SearchStrategy[Any], name: str) -> st.SearchStrategy[Any]:
-    def field(one: str) -> st.SearchStrategy[dict[str, Any]]:
-        own = st.just(one)
-        given = st.builds(lambda name, kind: {"name": name, "type": kind}, own, st.sampled_from(PRIMITIVES))
-        usual = st.builds(
-            lambda name, value: {"name": name, "type": "long", "default": value}, own, st.just(7)
-        )
-        return given | usual
-
-    def build(fields: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"type": "record", "name": name, "namespace": "n", "fields": fields}
-
-    return st.lists(st.sampled_from("xyz"), unique=True, max_size=3).flatmap(
-        lambda names: st.tuples(*(field(one) for one in names)).map(lambda fields: build(list(fields)))
-    )
 
 
 def data(schema: Any) -> st.SearchStrategy[Any]:
@@ -94,7 +50,7 @@ def data(schema: Any) -> st.SearchStrategy[Any]:
             return st.fixed_dictionaries({field["name"]: data(field["type"]) for field in schema["fields"]})
 
 
-@given(st.data(), schemas(), schemas())
+@given(st.data(), avro_schemas(), avro_schemas())
 def test_data_of_a_readable_writer_can_be_read(draw: st.DataObject, writer: Any, reader: Any) -> None:
     if unreadable(parse_schema(reader), parse_schema(writer)):
         return
@@ -105,7 +61,7 @@ def test_data_of_a_readable_writer_can_be_read(draw: st.DataObject, writer: Any,
 
 
 @settings(max_examples=60)
-@given(schemas())
+@given(avro_schemas())
 def test_every_schema_reads_its_own_data(schema: Any) -> None:
     assert not unreadable(parse_schema(schema), parse_schema(schema))
 
@@ -234,7 +190,7 @@ def test_canonical_form_keeps_what_readers_and_tools_use(one: Any, other: Any) -
     assert canonical_form(one) != canonical_form(other)
 
 
-@given(schemas(), st.sampled_from(("", "outer")))
+@given(avro_schemas(), st.sampled_from(("", "outer")))
 def test_canonical_form_keeps_the_meaning_and_is_stable(schema: Any, space: str) -> None:
     if space and isinstance(schema, dict):
         schema = {**schema, "namespace": space}

@@ -7,85 +7,27 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.sample_schemas import JSON_VALUES, json_documents
 
 from distributary.gateway.registry.json_compatibility import invalid, read, uncovered
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 6) | st.sampled_from((0.5, 1.0, 2.5, "", "a", "ab")),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
-    max_leaves=6,
-)  # fmt: skip
-SMALL = st.integers(0, 3)
-TYPES = st.sampled_from(("null", "boolean", "integer", "number", "string", "array", "object"))
-
-
-def schemas(depth: int = 2) -> st.SearchStrategy[Any]:
-    """Schemas of few words, so that one often covers another."""
-    keywords: dict[str, st.SearchStrategy[Any]] = {
-        "type": TYPES | st.lists(TYPES, min_size=1, max_size=3, unique=True),
-        "enum": st.lists(VALUES, min_size=1, max_size=3),
-        "const": VALUES,
-        **{
-            name: SMALL
-            for name in (
-                "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
-                "minItems", "maxItems", "minProperties", "maxProperties",
-            )
-        },
-        "multipleOf": st.sampled_from((1, 2, 0.5)),
-        "uniqueItems": st.booleans(),
-        "pattern": st.sampled_from(("a", "^b")),
-        "required": st.lists(st.sampled_from("xyz"), unique=True, max_size=2),
-        "$ref": st.just("#/definitions/d"),
-    }  # fmt: skip
-    if depth:
-        inner = schemas(depth - 1)
-        some = st.lists(inner, min_size=1, max_size=2)
-        keywords |= {
-            "properties": st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
-            "patternProperties": st.dictionaries(st.sampled_from(("x", "^y")), inner, max_size=1),
-            "additionalProperties": inner,
-            "items": inner | some,
-            "additionalItems": inner,
-            "contains": inner,
-            "propertyNames": inner,
-            "not": inner,
-            "if": inner,
-            "then": inner,
-            "allOf": some,
-            "anyOf": some,
-            "oneOf": some,
-        }
-    picked = st.lists(st.sampled_from(sorted(keywords)), max_size=3, unique=True)
-    return st.booleans() | picked.flatmap(
-        lambda names: st.fixed_dictionaries({name: keywords[name] for name in names})
-    )
-
-
-def documents() -> st.SearchStrategy[Any]:
-    return st.builds(
-        lambda schema, part: schema if isinstance(schema, bool) else {**schema, "definitions": {"d": part}},
-        schemas(),
-        schemas(1).filter(lambda one: "$ref" not in str(one)),
-    )
-
 
 @settings(max_examples=60)
-@given(VALUES, documents(), documents())
+@given(JSON_VALUES, json_documents(), json_documents())
 def test_value_of_a_covered_writer_is_accepted_by_the_reader(value: Any, writer: Any, reader: Any) -> None:
     if not uncovered(reader, writer) and not invalid(writer, value):
         assert not invalid(reader, value)
 
 
 @settings(max_examples=60)
-@given(VALUES, documents(), st.data())
+@given(JSON_VALUES, json_documents(), st.data())
 def test_value_of_a_covered_writer_is_accepted_by_a_slightly_changed_reader(
     value: Any, writer: Any, draw: st.DataObject
 ) -> None:
     """Two drawn apart seldom cover each other; one with a keyword changed often does."""
     if isinstance(writer, bool):
         return
-    other: Any = draw.draw(documents())
+    other: Any = draw.draw(json_documents())
     reader, shorter = dict(writer), draw.draw(st.booleans())
     if reader and shorter:
         reader.pop(draw.draw(st.sampled_from(sorted(reader))))
@@ -97,7 +39,7 @@ def test_value_of_a_covered_writer_is_accepted_by_a_slightly_changed_reader(
 
 
 @settings(max_examples=60)
-@given(documents())
+@given(json_documents())
 def test_every_schema_covers_itself(schema: Any) -> None:
     assert not uncovered(schema, schema)
 

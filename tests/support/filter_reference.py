@@ -18,14 +18,14 @@ from distributary.model.filter.syntax_tree import (
     IsNull,
     Like,
     Literal,
-    Moment,
     Not,
     Now,
     Or,
     Path,
     Term,
+    Timestamp,
 )
-from distributary.model.filter.times import read_moment
+from distributary.model.filter.times import parse_time
 
 Truth = bool | None
 """None is unknown."""
@@ -73,9 +73,9 @@ def _any(truths: list[Truth]) -> Truth:
 
 
 def _compare(field: Any, op: str, value: Literal, now_ms: int) -> Truth:
-    if isinstance(value, (Moment, Now)):
-        field = read_moment(field) if isinstance(field, str) else field
-        value = value.ms if isinstance(value, Moment) else now_ms + value.offset
+    if isinstance(value, (Timestamp, Now)):
+        field = parse_time(field) if isinstance(field, str) else field
+        value = value.ms if isinstance(value, Timestamp) else now_ms + value.offset
     if isinstance(value, bool):
         comparable = isinstance(field, bool)
     elif isinstance(value, str):

@@ -16,12 +16,12 @@ from distributary.model.filter.syntax_tree import (
     IsNull,
     Like,
     Literal,
-    Moment,
     Not,
     Now,
     Or,
     Path,
     Term,
+    Timestamp,
 )
 from distributary.reducers.row_json import Fields, read_object
 
@@ -37,7 +37,7 @@ numerals = st.sampled_from(
     f"123456789012345678901234567890.5 1e30 {NOW} {NOW}.5".split()
 )
 numbers: st.SearchStrategy[Literal] = numerals.map(Decimal)
-moments: st.SearchStrategy[Literal] = st.sampled_from([NOW, NOW - 1, NOW + 1, NOW + 1000]).map(Moment)
+moments: st.SearchStrategy[Literal] = st.sampled_from([NOW, NOW - 1, NOW + 1, NOW + 1000]).map(Timestamp)
 nows: st.SearchStrategy[Literal] = st.sampled_from([0, 1, -1, 1000, -90_000]).map(Now)
 times = moments | nows
 patterns = st.lists(st.sampled_from(["x", "y", "%", "_", "é", "\\", "\n"]), max_size=6).map("".join)
@@ -107,7 +107,7 @@ def _literal(value: Literal) -> str:
         return "'" + value.replace("'", "''") + "'" if "x" in value else json.dumps(value)
     if isinstance(value, Now):
         return f"now() {'-' if value.offset < 0 else '+'} {abs(value.offset)}ms"
-    if isinstance(value, Moment):
+    if isinstance(value, Timestamp):
         return f"timestamp '2026-01-01' + {int(value.ms) - NOW}ms".replace("+ -", "- ")
     return str(value)
 

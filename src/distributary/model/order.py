@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from distributary.errors import BadQuery
-from distributary.model.filter.lexer import Reader
+from distributary.model.filter.lexer import TokenReader
 from distributary.model.filter.row_view import Row, slot_of
 from distributary.model.filter.scalars import FALSE, TRUE, Scalar
 from distributary.model.filter.syntax_tree import Path
@@ -104,7 +104,7 @@ def parse_order(text: str, limit: str | int) -> Order:
         raise BadQuery(
             f"an order of {len(text):,} characters is too long", hint=f"at most {MAX_TEXT:,} are read"
         )
-    reader = Reader(text, now=False, what="order")
+    reader = TokenReader(text, now=False, what="order")
     found: dict[Path, By] = {}
     while True:
         if not reader.is_field():

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 from distributary.errors import BadQuery
-from distributary.model.filter.times import read_moment
+from distributary.model.filter.times import parse_time
 
 
 class Position(NamedTuple):
@@ -63,7 +63,7 @@ _LATEST = 1 << 53
 def read_start(value: str | int) -> Start:
     """Parse ``EPOCH:NUMBER``, an ISO 8601 time, or milliseconds since 1970. Raises BadQuery."""
     if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) < 17):
-        moment = read_moment(value)
+        moment = parse_time(value)
         if moment is not None:
             return math.floor(moment)
         try:

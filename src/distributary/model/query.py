@@ -22,14 +22,14 @@ from distributary.model.filter import (
     Row,
     Test,
     Value,
+    all_of,
     compiled,
-    every,
     normalize,
     parse,
     timed,
 )
-from distributary.model.filter.batch_filter import Sieve
-from distributary.model.filter.normal_form import Among, Every, dump, load, paths
+from distributary.model.filter.batch_filter import BatchFilter
+from distributary.model.filter.normal_form import AllOf, OneOf, dump, load, paths
 from distributary.model.filter.scalars import number
 from distributary.model.order import Order, load_order
 
@@ -87,7 +87,7 @@ class Query:
         """The conditions that must all be true of a row."""
         if self.filter is None:
             return ()
-        return self.filter.terms if isinstance(self.filter, Every) else (self.filter,)
+        return self.filter.terms if isinstance(self.filter, AllOf) else (self.filter,)
 
     def looks_at(self, known: Iterable[Filter] = ()) -> frozenset[Path]:
         """List the fields that rows are filtered or ordered by, besides those of ``known`` conditions."""
@@ -103,7 +103,7 @@ class Query:
         return tuple(
             (term.path, _value(term))
             for term in self.terms
-            if isinstance(term, Among) and len(term.values) == 1 and term.kind in ("text", "number", "truth")
+            if isinstance(term, OneOf) and len(term.values) == 1 and term.kind in ("text", "number", "truth")
         )
 
     @classmethod
@@ -150,7 +150,7 @@ class Query:
         terms = [normalize(parse(where, now=NOW_IS_SERVED))]
         if self.filter is not None:
             terms.append(self.filter)
-        both = every(terms)
+        both = all_of(terms)
         return replace(self, filter=None if both == ALWAYS else both)
 
     def ordered(self, order: Order | None) -> Query:
@@ -163,14 +163,14 @@ class Query:
             return False
         return self.filter is None or self._test(Row(row, now_ms))
 
-    def sift(self, rows: Sequence[bytes], now_ms: int = 0) -> Sequence[bool]:
+    def match_rows(self, rows: Sequence[bytes], now_ms: int = 0) -> Sequence[bool]:
         """Say of each of many rows (their JSON) whether it is in the filter; of keys nothing is said."""
-        return [True] * len(rows) if self.filter is None else self._sieve.sift(rows, now_ms)
+        return [True] * len(rows) if self.filter is None else self._sieve.match_rows(rows, now_ms)
 
     @cached_property
-    def _sieve(self) -> Sieve:
+    def _sieve(self) -> BatchFilter:
         assert self.filter is not None
-        return Sieve(self.filter)
+        return BatchFilter(self.filter)
 
     @cached_property
     def _keys(self) -> frozenset[str]:
@@ -182,7 +182,7 @@ class Query:
         return compiled(self.filter)
 
 
-def _value(term: Among) -> Value:
+def _value(term: OneOf) -> Value:
     value = term.values[0]
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from distributary.model.filter import NEVER, Filter, Row, Test, compiled
 from distributary.model.filter.compile import plain
-from distributary.model.filter.normal_form import Among, Every, Leaf, Null, Range, Some
+from distributary.model.filter.normal_form import AllOf, AnyOf, Leaf, Null, OneOf, Range
 from distributary.model.filter.row_view import Slot, slot_of
 from distributary.model.filter.scalars import Scalar
 from distributary.model.query import Query
@@ -16,7 +16,7 @@ MAX_BRANCHES = 64
 
 MAX_EQUALITIES = 3
 
-Step = Among | Null | Range
+Step = OneOf | Null | Range
 
 
 class Plan:
@@ -51,17 +51,17 @@ def plans(number: int, query: Query) -> list[Plan]:
     """Plan how to find a query; none for one that no row belongs to."""
     whole = query.filter
     if query.keys is not None:
-        return [Plan(number, (Among((), "text", query.keys),), whole is None, whole)]
+        return [Plan(number, (OneOf((), "text", query.keys),), whole is None, whole)]
     if whole is None:
         return [Plan(number, (), True, None)]
     if whole == NEVER:
         return []
-    if isinstance(whole, Some):
+    if isinstance(whole, AnyOf):
         return _branches(number, whole, None) or [Plan(number, (), False, whole)]
     steps, exact = _steps(whole)
-    if not steps and isinstance(whole, Every):
+    if not steps and isinstance(whole, AllOf):
         for term in whole.terms:
-            if isinstance(term, Some) and (found := _branches(number, term, whole)):
+            if isinstance(term, AnyOf) and (found := _branches(number, term, whole)):
                 return found
     return [Plan(number, steps, exact, whole)]
 
@@ -76,7 +76,7 @@ def place_of(step: Step) -> Slot:
     return slot_of(step.path) if isinstance(step, Null) else slot_of(step.path, step.kind)
 
 
-def values_of(step: Among | Null) -> Iterator[Scalar]:
+def values_of(step: OneOf | Null) -> Iterator[Scalar]:
     """The values at which a step finds its query, as a row holds them."""
     if isinstance(step, Null):
         yield None
@@ -85,7 +85,7 @@ def values_of(step: Among | Null) -> Iterator[Scalar]:
             yield plain(step.kind, value)
 
 
-def _branches(number: int, term: Some, whole: Filter | None) -> list[Plan]:
+def _branches(number: int, term: AnyOf, whole: Filter | None) -> list[Plan]:
     """A plan for each part of an ``or``; none when a part cannot be looked up."""
     if len(term.terms) > MAX_BRANCHES:
         return []
@@ -97,12 +97,12 @@ def _branches(number: int, term: Some, whole: Filter | None) -> list[Plan]:
 
 def _steps(term: Filter) -> tuple[tuple[Step, ...], bool]:
     """The steps to a conjunction, the most telling first, and whether they say all."""
-    terms = term.terms if isinstance(term, Every) else (term,)
+    terms = term.terms if isinstance(term, AllOf) else (term,)
     single: list[Step] = []
-    several: list[Among] = []
+    several: list[OneOf] = []
     ranges: list[Range] = []
     for one in terms:
-        if isinstance(one, Among) and one.kind != "now":
+        if isinstance(one, OneOf) and one.kind != "now":
             (single if len(one.values) == 1 else several).append(one)
         elif isinstance(one, Null) and not one.negated:
             single.append(one)
@@ -115,7 +115,7 @@ def _steps(term: Filter) -> tuple[tuple[Step, ...], bool]:
 
 
 def _names(term: Filter) -> Iterator[str]:
-    if isinstance(term, (Every, Some)):
+    if isinstance(term, (AllOf, AnyOf)):
         for one in term.terms:
             yield from _names(one)
     else:

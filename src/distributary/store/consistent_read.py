@@ -151,7 +151,9 @@ def _matching(
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the rows that belong to a query, each at the time of the reducer that owns it."""
     if query.keys is None and not query.timed:
-        yield from compress([(key, row.json) for key, row in rows], query.sift([row.json for _, row in rows]))
+        yield from compress(
+            [(key, row.json) for key, row in rows], query.match_rows([row.json for _, row in rows])
+        )
         return
     timed = query.timed
     for key, row in rows:
@@ -226,7 +228,7 @@ class _Rows:
     def update(self, rows: Sequence[tuple[str, Row]]) -> None:
         """Set rows to what they are now. Raises ResultTooLarge."""
         found, size = self._rows, self._size
-        matches = self._query.sift([row.json for _, row in rows], self._now)
+        matches = self._query.match_rows([row.json for _, row in rows], self._now)
         for (key, row), match in zip(rows, matches, strict=True):
             if key in found:
                 size -= _row_size(key, found.pop(key))

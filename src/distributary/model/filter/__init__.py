@@ -6,7 +6,7 @@ makes a function of it. The slow reference implementation that they are tested a
 
 from distributary.model.filter.compile import Test, compiled
 from distributary.model.filter.normal_form import ALWAYS, NEVER, Filter
-from distributary.model.filter.normalization import every, normalize
+from distributary.model.filter.normalization import all_of, normalize
 from distributary.model.filter.parse import MAX_TEXT, parse
 from distributary.model.filter.row_view import Row
 from distributary.model.filter.scalars import Value, canonical
@@ -22,9 +22,9 @@ __all__ = [
     "Row",
     "Test",
     "Value",
+    "all_of",
     "canonical",
     "compiled",
-    "every",
     "next_transition",
     "normalize",
     "parse",

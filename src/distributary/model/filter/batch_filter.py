@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from distributary.model.filter.compile import compiled
-from distributary.model.filter.normal_form import Every, Filter, Some
+from distributary.model.filter.normal_form import AllOf, AnyOf, Filter
 from distributary.model.filter.row_view import Row
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -18,7 +18,7 @@ FEW = 100
 """For fewer rows than this a way of reading them is not worth making."""
 
 
-class Sieve:
+class BatchFilter:
     """Says of rows whether they belong to a filter.
 
     Terms are asked one after the other, of the rows that they may still decide; one that looks at a single
@@ -30,7 +30,7 @@ class Sieve:
         self._test = compiled(filter)
         self._names = tuple(sorted(set(_looked(filter))))
 
-    def sift(self, rows: Sequence[bytes], now_ms: int = 0) -> list[bool]:
+    def match_rows(self, rows: Sequence[bytes], now_ms: int = 0) -> list[bool]:
         """Say it of each row's JSON, at a time; a row that is no object has no fields."""
         if len(rows) >= FEW:
             try:
@@ -46,15 +46,15 @@ class Sieve:
 def _ask(term: Filter, found: Sequence[Any], row: Row) -> list[bool]:
     """Ask a term of rows, each put into ``row``: to make one costs more than to ask most terms."""
     names = set(_looked(term))
-    if isinstance(term, (Every, Some)) and len(names) != 1:
-        every = isinstance(term, Every)
+    if isinstance(term, (AllOf, AnyOf)) and len(names) != 1:
+        conjunction = isinstance(term, AllOf)
         left: Sequence[int] = range(len(found))
         for one in term.terms:
             said = _ask(one, [found[at] for at in left], row)
-            left = [at for at, belongs in zip(left, said, strict=True) if belongs is every]
-        out = [not every] * len(found)
+            left = [at for at, belongs in zip(left, said, strict=True) if belongs is conjunction]
+        out = [not conjunction] * len(found)
         for at in left:
-            out[at] = every
+            out[at] = conjunction
         return out
     test, (name,) = compiled(term), names
     known: dict[bytes, bool] = {}
@@ -78,7 +78,7 @@ def _read(row: bytes) -> dict[str, msgspec.Raw]:
 
 def _looked(term: Filter) -> Iterator[str]:
     """The fields that a filter looks at, those of objects by their first name."""
-    if isinstance(term, (Every, Some)):
+    if isinstance(term, (AllOf, AnyOf)):
         for one in term.terms:
             yield from _looked(one)
     else:

@@ -7,7 +7,16 @@ from decimal import Decimal
 from typing import Any
 
 from distributary.model.filter.like import matcher
-from distributary.model.filter.normal_form import Alike, Among, Apart, Every, Filter, Null, Range, Some
+from distributary.model.filter.normal_form import (
+    AllOf,
+    AnyOf,
+    Filter,
+    LikePattern,
+    NoneOf,
+    Null,
+    OneOf,
+    Range,
+)
 from distributary.model.filter.row_view import Row, slot_of
 from distributary.model.filter.scalars import FALSE, TRUE, Scalar
 
@@ -17,22 +26,22 @@ Test = Callable[[Row], bool]
 def compiled(term: Filter) -> Test:
     """Make a function that says whether a row belongs to a filter."""
     match term:
-        case Every(terms):
+        case AllOf(terms):
             return _every([compiled(one) for one in terms])
-        case Some(terms):
+        case AnyOf(terms):
             return _some([compiled(one) for one in terms])
         case Null(path, negated):
             slot = slot_of(path)
             return (lambda row: row[slot] is not None) if negated else (lambda row: row[slot] is None)
-        case Alike(path, pattern, negated):
+        case LikePattern(path, pattern, negated):
             return _alike(path, pattern, negated)
-        case Among(_, "now", _) | Apart(_, "now", _):
+        case OneOf(_, "now", _) | NoneOf(_, "now", _):
             return _among_moving(term)
         case Range(_, "now", _, _):
             return _range_moving(term)
-        case Among():
+        case OneOf():
             return _among(term)
-        case Apart():
+        case NoneOf():
             return _apart(term)
         case Range():
             return _range(term)
@@ -77,7 +86,7 @@ def _alike(path: tuple[str, ...], pattern: str, negated: bool) -> Test:
     return test
 
 
-def _among(term: Among) -> Test:
+def _among(term: OneOf) -> Test:
     slot = slot_of(term.path, term.kind)
     values = [plain(term.kind, value) for value in term.values]
     if len(values) == 1:
@@ -87,7 +96,7 @@ def _among(term: Among) -> Test:
     return lambda row: row[slot] in held
 
 
-def _apart(term: Apart) -> Test:
+def _apart(term: NoneOf) -> Test:
     slot, held, fits = slot_of(term.path, term.kind), frozenset(term.values), _FITS[term.kind]
 
     def test(row: Row) -> bool:
@@ -135,8 +144,8 @@ def _inside(term: Range) -> Callable[[Any], bool]:
 # Offsets are added to the time of asking, a whole number: to take that from a field's value might round.
 
 
-def _among_moving(term: Among | Apart) -> Test:
-    slot, wanted = slot_of(term.path, term.kind), isinstance(term, Among)
+def _among_moving(term: OneOf | NoneOf) -> Test:
+    slot, wanted = slot_of(term.path, term.kind), isinstance(term, OneOf)
     offsets: Any = term.values
 
     def test(row: Row) -> bool:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from distributary.errors import BadQuery
 from distributary.model.filter.scalars import read_number
-from distributary.model.filter.syntax_tree import Literal, Moment, Now, Path
-from distributary.model.filter.times import MAX_OFFSET_MS, read_duration, read_moment
+from distributary.model.filter.syntax_tree import Literal, Now, Path, Timestamp
+from distributary.model.filter.times import MAX_OFFSET_MS, parse_interval, parse_time
 
 HINT = "write conditions such as: price > 1.5 and (sport in ('tennis', 'darts') or live = true)"
 
@@ -105,7 +105,7 @@ LITERAL = "a text in quotes, a number, true, false, null, timestamp '…' or now
 _RESERVED = {"and", "or", "not", "in", "between", "like", "is", "null", "true", "false"}
 
 
-class Reader:
+class TokenReader:
     """A place in a filter, and what can be read from there. What cannot be raises BadQuery."""
 
     def __init__(self, text: str, now: bool, what: str = "filter") -> None:
@@ -213,12 +213,12 @@ class Reader:
                 why = "now() (which is not served yet)"
                 raise bad(self.text, start.at, why, "compare with timestamp '2026-01-31T08:00:00Z' for now")
             return Now(self._offset())
-        moment = read_moment(self.peek.text)
+        moment = parse_time(self.peek.text)
         if moment is None:
             raise self.expected("an ISO 8601 time such as '2026-01-31T08:00:00Z'")
         self._at += 1
         offset = self._offset()
-        return Moment(moment + offset if offset else moment)
+        return Timestamp(moment + offset if offset else moment)
 
     def _offset(self) -> int:
         total = 0
@@ -230,7 +230,7 @@ class Reader:
             else:
                 text = self.take().text if self.peek.kind == "number" else ""
                 text += self.take().text if text and self.peek.kind == "word" else ""
-            duration = read_duration(text)
+            duration = parse_interval(text)
             if duration is None:
                 why = "expected a duration"
                 raise bad(self.text, start.at, why, "write 90s, 5m, 1h, 2d, 500ms or interval '2 hours'")

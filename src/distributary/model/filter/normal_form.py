@@ -26,7 +26,7 @@ Bound = tuple[Plain, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Among:
+class OneOf:
     """The field equals one of the values, which are sorted."""
 
     path: Path
@@ -35,7 +35,7 @@ class Among:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class NoneOf:
     """The field is of the kind and equals none of the values (of which there may be none)."""
 
     path: Path
@@ -54,7 +54,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class LikePattern:
     """The field is a text that is like a canonical pattern, or (``negated``) one that is not."""
 
     path: Path
@@ -71,24 +71,24 @@ class Null:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class AllOf:
     """All of them: sorted by text, none twice, none an Every."""
 
     terms: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
+class AnyOf:
     """One of them at least: sorted by text, none twice, none a Some."""
 
     terms: tuple[Filter, ...]
 
 
-Leaf = Among | Apart | Range | Alike | Null
-Filter = Leaf | Every | Some
+Leaf = OneOf | NoneOf | Range | LikePattern | Null
+Filter = Leaf | AllOf | AnyOf
 
-ALWAYS = Every(())
-NEVER = Some(())
+ALWAYS = AllOf(())
+NEVER = AnyOf(())
 
 _KINDS: dict[str, Kind] = {
     "text": "text",
@@ -101,7 +101,7 @@ _KINDS: dict[str, Kind] = {
 
 def paths(term: Filter) -> frozenset[Path]:
     """List the fields that a filter looks at."""
-    if isinstance(term, Every | Some):
+    if isinstance(term, AllOf | AnyOf):
         return frozenset(path for one in term.terms for path in paths(one))
     return frozenset((term.path,))
 
@@ -109,17 +109,17 @@ def paths(term: Filter) -> frozenset[Path]:
 def dump(term: Filter) -> list[Any]:
     """Make plain lists, for JSON; ``load`` reads them back exactly."""
     match term:
-        case Every(terms):
+        case AllOf(terms):
             return ["and", *map(dump, terms)]
-        case Some(terms):
+        case AnyOf(terms):
             return ["or", *map(dump, terms)]
-        case Among(path, kind, values):
+        case OneOf(path, kind, values):
             return ["in", _path(path), kind, *(_plain(kind, value) for value in values)]
-        case Apart(path, kind, values):
+        case NoneOf(path, kind, values):
             return ["not in", _path(path), kind, *(_plain(kind, value) for value in values)]
         case Range(path, kind, low, high):
             return ["range", _path(path), kind, _bound(kind, low, ">"), _bound(kind, high, "<")]
-        case Alike(path, pattern, negated):
+        case LikePattern(path, pattern, negated):
             return ["not like" if negated else "like", _path(path), pattern]
         case Null(path, negated):
             return ["not null" if negated else "null", _path(path)]
@@ -143,20 +143,20 @@ def _load(body: Any) -> Filter:
     name, *rest = body
     if name in ("and", "or"):
         terms = tuple(_load(one) for one in rest)
-        return Every(terms) if name == "and" else Some(terms)
+        return AllOf(terms) if name == "and" else AnyOf(terms)
     names = [rest[0]] if isinstance(rest[0], str) else rest[0]
     path = tuple(sys.intern(one) for one in names)  # the same few names in all queries of a view
     if name in ("null", "not null"):
         return Null(path, name == "not null")
     if name in ("like", "not like"):
-        return Alike(path, str(rest[1]), name == "not like")
+        return LikePattern(path, str(rest[1]), name == "not like")
     kind = _KINDS[rest[1]]
     if name == "range":
         return Range(path, kind, _read_bound(kind, rest[2]), _read_bound(kind, rest[3]))
     values = tuple(_read(kind, one) for one in rest[2:])
     if name not in ("in", "not in"):
         raise ValueError(name)
-    return Among(path, kind, values) if name == "in" else Apart(path, kind, values)
+    return OneOf(path, kind, values) if name == "in" else NoneOf(path, kind, values)
 
 
 def _path(path: Path) -> str | list[str]:

@@ -14,18 +14,18 @@ from distributary.model.filter.like import ANY, canonical_pattern, matcher
 from distributary.model.filter.normal_form import (
     ALWAYS,
     NEVER,
-    Alike,
-    Among,
-    Apart,
+    AllOf,
+    AnyOf,
     Bound,
-    Every,
     Filter,
     Kind,
     Leaf,
+    LikePattern,
+    NoneOf,
     Null,
+    OneOf,
     Plain,
     Range,
-    Some,
     text,
 )
 from distributary.model.filter.syntax_tree import (
@@ -36,12 +36,12 @@ from distributary.model.filter.syntax_tree import (
     IsNull,
     Like,
     Literal,
-    Moment,
     Not,
     Now,
     Or,
     Path,
     Term,
+    Timestamp,
 )
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -53,34 +53,34 @@ def normalize(term: Term, negated: bool = False) -> Filter:
         case Not(inner):
             return normalize(inner, not negated)
         case And(terms):
-            return (some if negated else every)(normalize(one, negated) for one in terms)
+            return (any_of if negated else all_of)(normalize(one, negated) for one in terms)
         case Or(terms):
-            return (every if negated else some)(normalize(one, negated) for one in terms)
+            return (all_of if negated else any_of)(normalize(one, negated) for one in terms)
         case Compare(path, op, value):
             return _compared(path, _OPPOSITE[op] if negated else op, value)
         case In(path, values):
             if negated:
-                return every(_compared(path, "!=", value) for value in values)
-            return some(_compared(path, "=", value) for value in values)
+                return all_of(_compared(path, "!=", value) for value in values)
+            return any_of(_compared(path, "=", value) for value in values)
         case Between(path, low, high):
             if negated:
-                return some((_compared(path, "<", low), _compared(path, ">", high)))
-            return every((_compared(path, ">=", low), _compared(path, "<=", high)))
+                return any_of((_compared(path, "<", low), _compared(path, ">", high)))
+            return all_of((_compared(path, ">=", low), _compared(path, "<=", high)))
         case Like(path, pattern, escape):
             canonical, plain = canonical_pattern(pattern, escape)
             if plain is not None:
                 return _compared(path, "!=" if negated else "=", plain)
             if canonical == ANY:
-                return NEVER if negated else Apart(path, "text", ())
-            return Alike(path, canonical, negated)
+                return NEVER if negated else NoneOf(path, "text", ())
+            return LikePattern(path, canonical, negated)
         case IsNull(path):
             return Null(path, negated)
 
 
-def every(terms: Iterable[Filter]) -> Filter:
+def all_of(terms: Iterable[Filter]) -> Filter:
     """All of some normal forms, in normal form."""
-    flat = [inner for term in terms for inner in (term.terms if isinstance(term, Every) else (term,))]
-    out: list[Filter] = [term for term in flat if isinstance(term, Some)]
+    flat = [inner for term in terms for inner in (term.terms if isinstance(term, AllOf) else (term,))]
+    out: list[Filter] = [term for term in flat if isinstance(term, AnyOf)]
     if NEVER in out:
         return NEVER
     for leaves in _by_path(flat):
@@ -88,13 +88,13 @@ def every(terms: Iterable[Filter]) -> Filter:
         if together is None:
             return NEVER
         out += together
-    return _joined(Every, out)
+    return _joined(AllOf, out)
 
 
-def some(terms: Iterable[Filter]) -> Filter:
+def any_of(terms: Iterable[Filter]) -> Filter:
     """One at least of some normal forms, in normal form."""
-    flat = [inner for term in terms for inner in (term.terms if isinstance(term, Some) else (term,))]
-    out: list[Filter] = [term for term in flat if isinstance(term, Every)]
+    flat = [inner for term in terms for inner in (term.terms if isinstance(term, AnyOf) else (term,))]
+    out: list[Filter] = [term for term in flat if isinstance(term, AllOf)]
     if ALWAYS in out:
         return ALWAYS
     for leaves in _by_path(flat):
@@ -102,17 +102,17 @@ def some(terms: Iterable[Filter]) -> Filter:
         if together is None:
             return ALWAYS
         out += together
-    return _joined(Some, out)
+    return _joined(AnyOf, out)
 
 
 def _compared(path: Path, op: str, value: Literal) -> Filter:
     kind, plain = _kind(value)
     if kind == "truth":  # not true is false, for what is one of the two
-        return Among(path, kind, (plain if op == "=" else not plain,))
+        return OneOf(path, kind, (plain if op == "=" else not plain,))
     if op == "=":
-        return Among(path, kind, (plain,))
+        return OneOf(path, kind, (plain,))
     if op == "!=":
-        return Apart(path, kind, (plain,))
+        return NoneOf(path, kind, (plain,))
     bound = (plain, op in ("<=", ">="))
     return Range(path, kind, bound, None) if op[0] == ">" else Range(path, kind, None, bound)
 
@@ -122,7 +122,7 @@ def _kind(value: Literal) -> tuple[Kind, Plain]:
         return "truth", value
     if isinstance(value, str):
         return "text", value
-    if isinstance(value, Moment):
+    if isinstance(value, Timestamp):
         return "moment", value.ms
     if isinstance(value, Now):
         return "now", value.offset
@@ -132,7 +132,7 @@ def _kind(value: Literal) -> tuple[Kind, Plain]:
 def _by_path(terms: list[Filter]) -> Iterable[list[Leaf]]:
     found: dict[Path, list[Leaf]] = {}
     for term in terms:
-        if not isinstance(term, (Every, Some)):
+        if not isinstance(term, (AllOf, AnyOf)):
             found.setdefault(term.path, []).append(term)
     return found.values()
 
@@ -141,11 +141,11 @@ def _by_kind(leaves: Iterable[Leaf]) -> dict[Kind, list[Leaf]]:
     found: dict[Kind, list[Leaf]] = {}
     for leaf in leaves:
         if not isinstance(leaf, Null):
-            found.setdefault("text" if isinstance(leaf, Alike) else leaf.kind, []).append(leaf)
+            found.setdefault("text" if isinstance(leaf, LikePattern) else leaf.kind, []).append(leaf)
     return found
 
 
-def _joined(join: type[Every] | type[Some], terms: list[Filter]) -> Filter:
+def _joined(join: type[AllOf] | type[AnyOf], terms: list[Filter]) -> Filter:
     ordered = sorted({text(term): term for term in terms}.items())
     return ordered[0][1] if len(ordered) == 1 else join(tuple(term for _, term in ordered))
 
@@ -176,17 +176,17 @@ def _within(path: Path, kind: Kind, leaves: list[Leaf]) -> list[Leaf] | None:
     excluded: set[Plain] = set()
     low: Bound | None = None
     high: Bound | None = None
-    likes: list[Alike] = []
+    likes: list[LikePattern] = []
     for leaf in leaves:
         match leaf:
-            case Among(_, _, values):
+            case OneOf(_, _, values):
                 allowed = set(values) if allowed is None else allowed & set(values)
-            case Apart(_, _, values):
+            case NoneOf(_, _, values):
                 excluded |= set(values)
             case Range(_, _, lower, upper):
                 low = _tighter(low, lower, _rises)
                 high = _tighter(high, upper, _falls)
-            case Alike():
+            case LikePattern():
                 likes.append(leaf)
 
     def fits(value: Plain) -> bool:
@@ -199,7 +199,7 @@ def _within(path: Path, kind: Kind, leaves: list[Leaf]) -> list[Leaf] | None:
         allowed = {low[0]} if allowed is None else allowed & {low[0]}
     if allowed is not None:
         kept = tuple(sorted(value for value in allowed - excluded if fits(value)))
-        return [Among(path, kind, kept)] if kept else None
+        return [OneOf(path, kind, kept)] if kept else None
     if low is not None and low[0] in excluded:
         low = (low[0], False)
     if high is not None and high[0] in excluded:
@@ -213,9 +213,9 @@ def _within(path: Path, kind: Kind, leaves: list[Leaf]) -> list[Leaf] | None:
     return out
 
 
-def _unequal(path: Path, kind: Kind, values: tuple[Plain, ...]) -> Apart:
+def _unequal(path: Path, kind: Kind, values: tuple[Plain, ...]) -> NoneOf:
     """Without a value it says only that the field is of the kind, and that does not depend on the time."""
-    return Apart(path, "moment" if kind == "now" and not values else kind, values)
+    return NoneOf(path, "moment" if kind == "now" and not values else kind, values)
 
 
 def _either(leaves: list[Leaf]) -> list[Leaf] | None:
@@ -231,9 +231,9 @@ def _either(leaves: list[Leaf]) -> list[Leaf] | None:
         apart: set[Plain] | None = None
         for leaf in those:
             match leaf:
-                case Among(_, _, values):
+                case OneOf(_, _, values):
                     among |= set(values)
-                case Apart(_, _, values):
+                case NoneOf(_, _, values):
                     apart = set(values) if apart is None else apart & set(values)
                 case _:
                     out.append(leaf)
@@ -241,7 +241,7 @@ def _either(leaves: list[Leaf]) -> list[Leaf] | None:
         if apart is not None:
             out.append(_unequal(path, kind, tuple(sorted(apart - among))))
         elif among:
-            out.append(Among(path, kind, tuple(sorted(among))))
+            out.append(OneOf(path, kind, tuple(sorted(among))))
     return out
 
 

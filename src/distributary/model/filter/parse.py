@@ -19,7 +19,7 @@ Every limit is checked while reading, so that no text costs more than its length
 from __future__ import annotations
 
 from distributary.errors import BadQuery
-from distributary.model.filter.lexer import LITERAL, Reader, Token, bad
+from distributary.model.filter.lexer import LITERAL, Token, TokenReader, bad
 from distributary.model.filter.like import BadPattern, canonical_pattern
 from distributary.model.filter.syntax_tree import (
     And,
@@ -55,7 +55,7 @@ def parse(text: str, *, now: bool = True) -> Term:
     return _Parser(text, now).whole()
 
 
-class _Parser(Reader):
+class _Parser(TokenReader):
     def __init__(self, text: str, now: bool) -> None:
         super().__init__(text, now)
         self._depth = 0

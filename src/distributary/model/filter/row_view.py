@@ -9,7 +9,7 @@ import msgspec
 from distributary.model.filter.normal_form import Kind
 from distributary.model.filter.scalars import Scalar, scalar
 from distributary.model.filter.syntax_tree import Path
-from distributary.model.filter.times import as_moment
+from distributary.model.filter.times import as_time
 
 Slot = str | tuple[object, ...]
 """Where a value is kept: by name, or by path where that has several; times behind ``()``, keys at ``KEY``."""
@@ -66,7 +66,7 @@ class Row(dict[Slot, Scalar]):
             else:
                 value = scalar(raw)
         elif slot[0] == ():
-            value = as_moment(self[slot_of(slot[1:])])  # type: ignore[arg-type]
+            value = as_time(self[slot_of(slot[1:])])  # type: ignore[arg-type]
         else:
             path: Path = slot  # type: ignore[assignment]
             raw = self._object(path[:-1]).get(path[-1])

@@ -20,7 +20,7 @@ Value = str
 """
 
 
-class Mark:
+class Sentinel:
     """A value that equals only itself."""
 
     __slots__ = ("_name",)
@@ -32,15 +32,15 @@ class Mark:
         return self._name
 
 
-TRUE = Mark("true")
-FALSE = Mark("false")
-OTHER = Mark("other")
+TRUE = Sentinel("true")
+FALSE = Sentinel("false")
+OTHER = Sentinel("other")
 """An object, an array, or a number beyond what can be compared (an exponent of twenty digits)."""
 
-Scalar = str | int | Decimal | Mark | None
+Scalar = str | int | Decimal | Sentinel | None
 """What a field holds, for comparing; None is null, and a field that is missing."""
 
-_MARKS: dict[bytes, Mark | None] = {b"true": TRUE, b"false": FALSE, b"null": None}
+_MARKS: dict[bytes, Sentinel | None] = {b"true": TRUE, b"false": FALSE, b"null": None}
 _INT_DIGITS = 18
 _QUOTE = ord('"')
 

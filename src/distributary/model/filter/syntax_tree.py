@@ -15,7 +15,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Timestamp:
     """A fixed time, in milliseconds since 1970."""
 
     ms: Number
@@ -28,7 +28,7 @@ class Now:
     offset: int
 
 
-Literal = str | int | bool | Number | Moment | Now
+Literal = str | int | bool | Number | Timestamp | Now
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +103,4 @@ def family(value: Literal) -> str:
         return "true or false"
     if isinstance(value, str):
         return "text"
-    return "time" if isinstance(value, (Moment, Now)) else "number"
+    return "time" if isinstance(value, (Timestamp, Now)) else "number"

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import msgspec
 
-from distributary.model.filter.normal_form import Among, Apart, Every, Filter, Range, Some
+from distributary.model.filter.normal_form import AllOf, AnyOf, Filter, NoneOf, OneOf, Range
 from distributary.model.filter.row_view import Row, slot_of
 from distributary.model.filter.syntax_tree import Path
 
@@ -47,15 +47,15 @@ def next_transition(term: Filter, fields: Mapping[str, msgspec.Raw], after_ms: i
     return first
 
 
-def _moving(term: Filter) -> Iterator[Among | Apart | Range]:
-    if isinstance(term, (Every, Some)):
+def _moving(term: Filter) -> Iterator[OneOf | NoneOf | Range]:
+    if isinstance(term, (AllOf, AnyOf)):
         for one in term.terms:
             yield from _moving(one)
-    elif isinstance(term, (Among, Apart, Range)) and term.kind == "now":
+    elif isinstance(term, (OneOf, NoneOf, Range)) and term.kind == "now":
         yield term
 
 
-def _offsets(leaf: Among | Apart | Range) -> Iterator[int]:
+def _offsets(leaf: OneOf | NoneOf | Range) -> Iterator[int]:
     if isinstance(leaf, Range):
         yield from (int(bound[0]) for bound in (leaf.low, leaf.high) if bound is not None)
     else:

@@ -28,7 +28,7 @@ _UNITS = {
 }
 
 
-def read_moment(text: str) -> Number | None:
+def parse_time(text: str) -> Number | None:
     """Read ISO 8601: a date, or a date and a time, in UTC unless it names an offset. None: it is not that."""
     match = _ISO.fullmatch(text)
     if match is None:
@@ -50,14 +50,14 @@ def read_moment(text: str) -> Number | None:
     return Decimal(f"{whole * 10 ** len(finer) + int(finer)}e-{len(finer)}") if finer else whole
 
 
-def as_moment(value: Scalar) -> Number | None:
+def as_time(value: Scalar) -> Number | None:
     """Read a field as a moment: ISO 8601 text, or a number of milliseconds. None: it is neither."""
     if isinstance(value, str):
-        return read_moment(value)
+        return parse_time(value)
     return value if isinstance(value, (int, Decimal)) else None
 
 
-def read_duration(text: str) -> int | None:
+def parse_interval(text: str) -> int | None:
     """Read ``90s``, ``2 hours`` or ``1 day 30 minutes`` in milliseconds, at most a hundred years.
 
     None when it is not that, or no whole number of milliseconds.

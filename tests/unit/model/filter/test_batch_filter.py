@@ -27,17 +27,17 @@ def _all_at_once() -> Iterator[None]:
 def test_as_one_by_one(term: Term, some: list[Fields]) -> None:
     query = Query.parse("v", write(term))
     texts = [write_object(row) for row in some]
-    assert query.sift(texts, NOW) == [belongs(query, "k", text, NOW) for text in texts]
+    assert query.match_rows(texts, NOW) == [belongs(query, "k", text, NOW) for text in texts]
 
 
 @pytest.mark.parametrize("where", ["a = 1", "a = 1 and b.c > 2", "a is null"])
 def test_what_is_no_object_has_no_fields(where: str) -> None:
     rows = [b'{"a":1,"b":{"c":3}}', b"[1]", b'{"a":2,"a":1,"b":{"c":5}}', b"null", b'{"b":7}', b'"a"']
     query = Query.parse("v", where)
-    assert list(query.sift(rows)) == [belongs(query, "k", row) for row in rows]
+    assert list(query.match_rows(rows)) == [belongs(query, "k", row) for row in rows]
     objects = [row for row in rows if row[:1] == b"{"]
-    assert list(query.sift(objects)) == [belongs(query, "k", row) for row in objects]
+    assert list(query.match_rows(objects)) == [belongs(query, "k", row) for row in objects]
 
 
 def test_without_a_filter_all_belong() -> None:
-    assert list(Query("v").sift([b"{}", b"[]"])) == [True, True]
+    assert list(Query("v").match_rows([b"{}", b"[]"])) == [True, True]

@@ -11,8 +11,8 @@ from tests.support.sample_filters import NOW, rows, terms
 
 from distributary.errors import BadQuery
 from distributary.model.filter import ALWAYS, NEVER, Row, compiled, normalize, parse
-from distributary.model.filter.normal_form import Every, Filter, Some, load, text
-from distributary.model.filter.normalization import every, some
+from distributary.model.filter.normal_form import AllOf, AnyOf, Filter, load, text
+from distributary.model.filter.normalization import all_of, any_of
 from distributary.model.filter.syntax_tree import And, Not, Or, Term
 from distributary.reducers.row_json import Fields
 
@@ -140,11 +140,11 @@ def test_order_nesting_and_repeats_do_not_matter(a: Term, b: Term, c: Term) -> N
 @given(terms)
 def test_it_is_normal_already(term: Term) -> None:
     form = normalize(term)
-    assert every([form]) == some([form]) == form
-    if isinstance(form, Every):
-        assert every(form.terms) == form
-    if isinstance(form, Some):
-        assert some(form.terms) == form
+    assert all_of([form]) == any_of([form]) == form
+    if isinstance(form, AllOf):
+        assert all_of(form.terms) == form
+    if isinstance(form, AnyOf):
+        assert any_of(form.terms) == form
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,11 @@ from distributary.model.filter.syntax_tree import (
     IsNull,
     Like,
     Literal,
-    Moment,
     Not,
     Now,
     Or,
     Term,
+    Timestamp,
 )
 
 A, B, C = (Compare((name,), "=", 1) for name in "abc")
@@ -78,8 +78,8 @@ def test_forms(text: str, term: Term) -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("timestamp '2026-01-01T00:00:00Z'", Moment(NOW)),
-        ("TIMESTAMP '2026-01-01' - 1d + 2h", Moment(NOW - 79_200_000)),
+        ("timestamp '2026-01-01T00:00:00Z'", Timestamp(NOW)),
+        ("TIMESTAMP '2026-01-01' - 1d + 2h", Timestamp(NOW - 79_200_000)),
         ("now()", Now(0)),
         ("now() - 90s", Now(-90_000)),
         ("now()-90s", Now(-90_000)),

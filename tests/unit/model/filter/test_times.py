@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.model.filter.scalars import OTHER, TRUE
-from distributary.model.filter.times import as_moment, read_duration, read_moment
+from distributary.model.filter.times import as_time, parse_interval, parse_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -20,8 +20,8 @@ zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(mi
 def test_it_is_what_python_reads(plain: datetime, zone: timezone) -> None:
     moment = plain.replace(tzinfo=zone)
     wanted = Decimal((moment - EPOCH) // timedelta(microseconds=1)) / 1000
-    assert read_moment(moment.isoformat()) == wanted
-    assert read_moment(plain.isoformat(" ")) == read_moment(plain.isoformat() + "Z")
+    assert parse_time(moment.isoformat()) == wanted
+    assert parse_time(plain.isoformat(" ")) == parse_time(plain.isoformat() + "Z")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_it_is_what_python_reads(plain: datetime, zone: timezone) -> None:
     ],
 )
 def test_forms(text: str, ms: object) -> None:
-    assert read_moment(text) == ms
+    assert parse_time(text) == ms
 
 
 @pytest.mark.parametrize(
@@ -58,19 +58,19 @@ def test_forms(text: str, ms: object) -> None:
     ],
 )
 def test_what_is_no_time_is_none(text: str) -> None:
-    assert read_moment(text) is None
+    assert parse_time(text) is None
 
 
 @given(st.text(max_size=30) | st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", fullmatch=True))
 def test_any_text_is_read_or_none(text: str) -> None:
-    read_moment(text)
-    read_duration(text)
+    parse_time(text)
+    parse_interval(text)
 
 
 def test_fields_are_text_or_milliseconds() -> None:
-    assert as_moment("1970-01-01") == 0
-    assert as_moment(Decimal("1.5")) == Decimal("1.5")
-    assert [as_moment(value) for value in (None, TRUE, OTHER, "soon")] == [None] * 4
+    assert as_time("1970-01-01") == 0
+    assert as_time(Decimal("1.5")) == Decimal("1.5")
+    assert [as_time(value) for value in (None, TRUE, OTHER, "soon")] == [None] * 4
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ def test_fields_are_text_or_milliseconds() -> None:
     ],
 )
 def test_durations(text: str, ms: int) -> None:
-    assert read_duration(text) == ms
+    assert parse_interval(text) == ms
 
 
 @pytest.mark.parametrize(
     "text", ["", "5", "s", "5 weeks", "-5s", "0.5ms", "5s x", "1e3s", "99999999999d", "200000 days"]
 )
 def test_what_is_no_duration_is_none(text: str) -> None:
-    assert read_duration(text) is None
+    assert parse_interval(text) is None

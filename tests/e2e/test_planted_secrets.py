@@ -1,4 +1,4 @@
-"""A whole stack with a secret in every setting that takes one: none is in its logs or command lines."""
+"""A stack with a secret in every setting that may have one: none is in its logs or command lines."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ name = "events"
 feed = "events"
 reduce = "latest"
 """
-APART = ("store.url", "store.shards", "schemas.url", "auth.jwks_url", "socketio.publishers")
-"""Addresses that must lead somewhere: they are given by environment."""
+FROM_ENVIRONMENT = ("store.url", "store.shards", "schemas.url", "auth.jwks_url", "socketio.publishers")
+"""Addresses that must be reachable: they are set by environment variables."""
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[StoreServer]:
-    """A store server that wants a password."""
+    """A store server that requires a password."""
     folder = tmp_path / "valkey"
     folder.mkdir()
     binary = bundled()
@@ -65,7 +65,7 @@ def up(tmp_path: Path, store: StoreServer) -> Iterator[Up]:
     }
     folder = tmp_path / "stack"
     folder.mkdir()
-    running = Up(folder, whole(*APART) + FEED, env)
+    running = Up(folder, whole(*FROM_ENVIRONMENT) + FEED, env)
     try:
         running.start()
         yield running
@@ -73,7 +73,7 @@ def up(tmp_path: Path, store: StoreServer) -> Iterator[Up]:
         running.stop()
 
 
-def asked(url: str, headers: dict[str, str]) -> str:
+def fetch(url: str, headers: dict[str, str]) -> str:
     try:
         with urllib.request.urlopen(
             urllib.request.Request(url, headers=headers), timeout=10 * LIMIT
@@ -97,15 +97,15 @@ def command(folder: Path, *arguments: str) -> Any:
 
 
 def command_lines(pid: int) -> Iterator[str]:
-    """What everybody on this machine can see of the stack's processes."""
+    """Iterate over the command lines of the stack's processes, which every local user can read."""
     for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
         try:
             yield " ".join(process.cmdline())
-        except psutil.Error:  # it was a short one
+        except psutil.Error:  # it has ended
             continue
 
 
-def test_stack_with_planted_secrets_shows_none(up: Up) -> None:
+def test_stack_shows_no_planted_secret(up: Up) -> None:
     stack = AttachedStack(up.folder)
     seen: dict[str, str] = {}
     deadline = time.monotonic() + 90 * LIMIT
@@ -115,14 +115,14 @@ def test_stack_with_planted_secrets_shows_none(up: Up) -> None:
     stack.produce("events", [("a", {"n": 1}), ("b", b"no json"), ("c", {"password": "of a row"})])
     seen |= {f"command {n}": line for n, line in enumerate(command_lines(up.process.pid))}
     assert any("java" in line for line in seen.values())
-    for words in (
+    for arguments in (
         ("--json", "status"),
         ("status",),
         ("--json", "config"),
         ("view", "list"),
         ("topics", "list"),
     ):
-        seen[" ".join(words)] = command(up.folder, *words)
+        seen[" ".join(arguments)] = command(up.folder, *arguments)
     addresses = [at for part in up.parts().values() for at in part["addresses"].values()]
     for address in [at for at in addresses if at.startswith("http")]:
         for headers in ({}, {"Authorization": f"Bearer {MARK}.{MARK}.{MARK}"}, {"X-API-Key": MARK}):
@@ -134,10 +134,10 @@ def test_stack_with_planted_secrets_shows_none(up: Up) -> None:
                 "/topics/events",
                 "/v1/views/events/events",
             ):
-                seen[f"{address}{path}"] = asked(address.rstrip("/") + path, headers)
+                seen[f"{address}{path}"] = fetch(address.rstrip("/") + path, headers)
     up.stop()
     for file in up.folder.rglob("*"):
-        # The two files that the secrets are in by right: the configuration, and the stack's own token.
+        # Two files may contain secrets: the configuration, and the stack's own token.
         if file.is_file() and file.name not in ("distributary.toml", TOKEN_FILE):
             seen[str(file.relative_to(up.folder))] = file.read_bytes().decode(errors="replace")
     assert {".distributary/stack.json", ".distributary/audit.log", ".distributary/logs/reducers.log"} <= set(

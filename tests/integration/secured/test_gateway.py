@@ -1,4 +1,4 @@
-"""A gateway whose own user Kafka denies something says so to its clients."""
+"""A gateway reports to its clients what Kafka denies to its own user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from distributary.store.memory_store import MemoryStore
 pytestmark = pytest.mark.slow
 
 
-async def test_what_is_denied_is_not_called_missing(
+async def test_denied_topic_is_reported_as_forbidden_not_as_missing(
     secured: SecuredCluster, run: Run, topic: str, tmp_path: Path
 ) -> None:
     await asyncio.to_thread(run, "acls", "remove", "--principal", "User:ann", "--execute")
@@ -35,11 +35,11 @@ async def test_what_is_denied_is_not_called_missing(
         body = {"records": [{"value": "eA=="}]}
         kind = {"Content-Type": "application/vnd.kafka.binary.v2+json"}
         async with aiohttp.ClientSession() as http:
-            for asked in (http.get(url), http.post(url, json=body, headers=kind)):
-                async with asked as reply:
-                    said = await reply.json()
-                assert (reply.status, said["error_code"]) == (403, 40301), said
-                assert topic in said["message"]
-                assert "acls add" in said["message"]
+            for request in (http.get(url), http.post(url, json=body, headers=kind)):
+                async with request as reply:
+                    response = await reply.json()
+                assert (reply.status, response["error_code"]) == (403, 40301), response
+                assert topic in response["message"]
+                assert "acls add" in response["message"]
     finally:
         await listener.stop()

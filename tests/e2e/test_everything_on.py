@@ -278,7 +278,7 @@ def test_kafka_rejects_missing_login_and_missing_rights(locked: Locked) -> None:
     with pytest.raises(KafkaException, match="uthorization failed"):
         admin.delete_topics(["odds"])["odds"].result(20 * LIMIT)
     # Requests that go over a socket of our own come as far, and no further.
-    strange = "certificate of .* does not count"
+    strange = "certificate of .* is not valid"
     for properties, said in ((login, strange), ({**login, **trust}, "uthorization")):
         kafka = Kafka(bootstrap_servers=servers, properties=properties)
         with pytest.raises(KafkaRefused, match=said):

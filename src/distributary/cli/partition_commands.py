@@ -90,7 +90,9 @@ def _list(args: Args) -> int:
     from distributary.kafka import reassignment
 
     found = [
-        one for one in reassignment.moving(cluster_of(args)) if not args.topics or one.topic in args.topics
+        one
+        for one in reassignment.active_moves(cluster_of(args))
+        if not args.topics or one.topic in args.topics
     ]
     rows = [
         (one.topic, str(one.partition), *map(_shown, (one.replicas, one.adding, one.removing)))
@@ -107,7 +109,7 @@ def _cancel(args: Args) -> int:
 
     cluster = cluster_of(args)
     cancelled: dict[str, dict[int, None]] = {}
-    for one in reassignment.moving(cluster):
+    for one in reassignment.active_moves(cluster):
         if not args.topics or one.topic in args.topics:
             cancelled.setdefault(one.topic, {})[one.partition] = None
     if cancelled:

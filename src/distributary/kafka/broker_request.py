@@ -1,6 +1,6 @@
-"""One request to a broker over a socket of our own, where confluent-kafka has no call for it.
+"""One request to a broker over a socket of our own, for requests that confluent-kafka does not offer.
 
-Any broker will do: it hands requests for the controller on. Why we do it, is told in
+Any broker will do: it forwards requests for the controller. For the reasons see
 docs/decisions/0011-quotas-by-kafkas-own-protocol.md.
 """
 
@@ -32,13 +32,13 @@ _numbers = itertools.count(1)
 
 
 def call(cluster: Cluster, api: int, version: int, body: bytes, what: str, tool: str) -> Reader:
-    """Send a request and give the answer, behind its header.
+    """Send a request and return the response, after its header.
 
-    Raises KafkaRefused where the broker refuses us, or wants a login that is not served here (``tool`` is
-    Kafka's own, which can do it there), KafkaUnavailable when no broker answers.
+    Raises KafkaRefused if the broker refuses the request, or requires a login that is not supported here
+    (``tool`` is Kafka's own, which supports it), KafkaUnavailable if no broker answers.
     """
     security = security_of(librdkafka.properties(cluster.kafka), what, tool)
-    failed = ""
+    failure = ""
     for server in cluster.servers.split(","):
         host, _, port = server.strip().rpartition(":")
         host = host.rpartition("://")[2].strip("[]")
@@ -51,19 +51,19 @@ def call(cluster: Cluster, api: int, version: int, body: bytes, what: str, tool:
                     _log_in(connection, security, what, cluster)
                 return _ask(connection, api, version, body)
         except BadFrame as error:
-            raise KafkaRefused(f"{what}: {server} answered what is not Kafka's protocol ({error})") from None
+            raise KafkaRefused(f"{what}: {server} does not speak Kafka's protocol ({error})") from None
         except LoginFailed as error:
-            raise KafkaRefused(f"{what}: no login at {server}: {error}") from None
+            raise KafkaRefused(f"{what}: login at {server} failed: {error}") from None
         except ssl.SSLCertVerificationError as error:
             raise KafkaRefused(
-                f"{what}: the certificate of {server} does not count: {error.verify_message}",
-                hint="Name the file of its CA as ssl.ca.location in kafka.properties",
+                f"{what}: the certificate of {server} is not valid: {error.verify_message}",
+                hint="Set ssl.ca.location in kafka.properties to the file of its CA",
             ) from None
         except OSError as error:
-            failed = str(error)
+            failure = str(error)
     raise KafkaUnavailable(
-        f"{what}: Kafka at {cluster.servers} does not answer ({failed or 'no answer'})",
-        hint="Check that it runs, and that it knows this request (Kafka 2.6 and later do)",
+        f"{what}: Kafka at {cluster.servers} does not answer ({failure or 'no answer'})",
+        hint="Check that it runs, and that it supports this request (Kafka 2.6 and later do)",
     )
 
 
@@ -74,24 +74,24 @@ def _ask(connection: socket.socket, api: int, version: int, body: bytes) -> Read
 
 
 def _log_in(connection: socket.socket, security: Security, what: str, cluster: Cluster) -> None:
-    """Log in before anything else is asked; raises KafkaRefused and LoginFailed."""
+    """Log in before any other request; raises KafkaRefused and LoginFailed."""
     correlation = next(_numbers)
     connection.sendall(wire_protocol.handshake(correlation, security.mechanism))
     check(wire_protocol.handshake_error(_frame(connection), correlation), None, what, cluster)
-    talk = security.login()
-    message = next(talk)
+    exchange = security.login()
+    message = next(exchange)
     while True:
         body = Writer().data(message).end().written()
         answer = _ask(connection, _AUTHENTICATE, _AUTHENTICATE_VERSION, body)
         check(answer.whole("h"), answer.text(), what, cluster)
         try:
-            message = talk.send(answer.data() or b"")
+            message = exchange.send(answer.data() or b"")
         except StopIteration:
             return
 
 
 def check(code: int, message: str | None, what: str, cluster: Cluster) -> None:
-    """Raise the named error of a code that is not 0; the broker's own words where it has some."""
+    """Raise the error of a code that is not 0, with the broker's own message if it sent one."""
     if code:
         error = KafkaError(code, message) if message else KafkaError(code)
         raise admin_error(error, what, cluster.servers)
@@ -100,7 +100,7 @@ def check(code: int, message: str | None, what: str, cluster: Cluster) -> None:
 def _frame(connection: socket.socket) -> bytes:
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     if not 0 < size <= _MAX:
-        raise BadFrame(f"a size of {size} bytes")
+        raise BadFrame(f"a frame of {size} bytes")
     return _exactly(connection, size)
 
 
@@ -123,7 +123,7 @@ _PROTOCOLS = {
     "SASL_PLAINTEXT": (False, True),
     "SASL_SSL": (True, True),
 }
-_UNSERVED = (
+_UNSUPPORTED = (
     "ssl.keystore.location",
     "ssl.certificate.pem",
     "ssl.key.pem",
@@ -131,12 +131,12 @@ _UNSERVED = (
     "ssl.engine.location",
     "ssl.providers",
 )
-"""Properties of librdkafka that matter for a connection, and that we cannot follow."""
+"""librdkafka's properties of connections that are not supported here."""
 
 
 @dataclass(frozen=True)
 class Security:
-    """What a connection needs, by the properties of librdkafka."""
+    """The security of a connection, from librdkafka's properties."""
 
     context: ssl.SSLContext | None
     mechanism: str
@@ -144,28 +144,28 @@ class Security:
     password: str
 
     def wrap(self, plain: socket.socket, host: str) -> socket.socket:
-        """Have a socket speak TLS where that is wanted; raises OSError."""
+        """Add TLS to a socket if it is configured; raises OSError."""
         return plain if self.context is None else self.context.wrap_socket(plain, server_hostname=host)
 
     def login(self) -> Login:
-        """Begin a login; only where there is a ``mechanism``."""
+        """Begin a login; only if there is a ``mechanism``."""
         return login(self.mechanism, self.user, self.password, secrets.token_hex(16))
 
 
 def security_of(properties: Mapping[str, Any], what: str, tool: str) -> Security:
-    """Read how connections are made; raises KafkaRefused, which names ``tool``, for what is not served."""
+    """Read the properties of connections; raises KafkaRefused, naming ``tool``, for unsupported ones."""
     protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
     if protocol not in _PROTOCOLS:
         raise _refused(what, f"security.protocol is {protocol}", tool)
     tls, sasl = _PROTOCOLS[protocol]
     mechanism = ""
     if sasl:
-        named = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
-        mechanism = str(named).upper()
+        configured = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
+        mechanism = str(configured).upper()
         if mechanism not in MECHANISMS:
-            raise _refused(what, f"sasl.mechanism is {mechanism}, and not {', '.join(MECHANISMS)}", tool)
-    if tls and (unserved := [name for name in _UNSERVED if properties.get(name)]):
-        raise _refused(what, f"{unserved[0]} is not served here", tool)
+            raise _refused(what, f"sasl.mechanism is {mechanism}, not one of {', '.join(MECHANISMS)}", tool)
+    if tls and (unsupported := [name for name in _UNSUPPORTED if properties.get(name)]):
+        raise _refused(what, f"{unsupported[0]} is not supported here", tool)
     user, password = (str(properties.get(f"sasl.{name}", "")) for name in ("username", "password"))
     return Security(_context(properties, what) if tls else None, mechanism, user, password)
 
@@ -181,7 +181,7 @@ def _context(properties: Mapping[str, Any], what: str) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise KafkaRefused(
-            f"{what}: the certificates for Kafka cannot be used: {reason}",
+            f"{what}: cannot use the certificates for Kafka: {reason}",
             hint="Check ssl.ca.location, ssl.certificate.location and ssl.key.location in kafka.properties",
         ) from None
     verified = str(properties.get("enable.ssl.certificate.verification", "true")).lower() != "false"
@@ -201,18 +201,18 @@ def _refused(what: str, why: str, tool: str) -> KafkaRefused:
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
-_LEAST, _MOST = 4096, 1_000_000
-"""Iterations: RFC 7677 wants as many, and a broker must not keep us busy for ever."""
+_MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 1_000_000
+"""Iterations: RFC 7677 requires as many, and a broker must not keep us busy for ever."""
 
 Login = Generator[bytes, bytes, None]
 
 
 class LoginFailed(ValueError):
-    """What the broker said is not what one says who knows the password."""
+    """The broker's message is not one of a broker that knows the password."""
 
 
 def login(mechanism: str, user: str, password: str, nonce: str) -> Login:
-    """Yield what to send, and take what the broker answers, until it ends; raises LoginFailed.
+    """Yield the messages to send, and be sent the broker's, until it ends; raises LoginFailed.
 
     ``mechanism`` is one of `MECHANISMS`; ``nonce`` is random, of printable characters without a comma.
     """
@@ -228,34 +228,38 @@ def _plain(user: str, password: str) -> Login:
 def _scram(digest: str, user: str, password: str, nonce: str) -> Login:
     bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     first = yield f"n,,{bare}".encode()
-    said = _read(first)
-    salt, rounds = _bytes(said.get("s", "")), said.get("i", "")
-    both = said.get("r", "")
+    challenge = _attributes(first)
+    salt, rounds = _bytes(challenge.get("s", "")), challenge.get("i", "")
+    both = challenge.get("r", "")
     if not both.startswith(nonce) or both == nonce or not salt:
         raise LoginFailed("the broker's part of the nonce or its salt is missing")
-    if not rounds.isascii() or not rounds.isdigit() or not _LEAST <= int(rounds[:9]) <= _MOST:
-        raise LoginFailed(f"the broker asks for {rounds[:12]!r} iterations")
+    if (
+        not rounds.isascii()
+        or not rounds.isdigit()
+        or not _MIN_ITERATIONS <= int(rounds[:9]) <= _MAX_ITERATIONS
+    ):
+        raise LoginFailed(f"the broker requests {rounds[:12]!r} iterations")
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, int(rounds))
     final = f"c=biws,r={both}"
     signed = b",".join((bare.encode(), first, final.encode()))
     key = hmac.digest(salted, b"Client Key", digest)
     signature = hmac.digest(hashlib.new(digest, key).digest(), signed, digest)
     proof = bytes(one ^ other for one, other in zip(key, signature, strict=True))
-    answer = _read((yield f"{final},p={base64.b64encode(proof).decode()}".encode()))
-    if "e" in answer:
-        raise LoginFailed(f"the broker refuses the proof: {answer['e'][:80]}")
+    final_message = _attributes((yield f"{final},p={base64.b64encode(proof).decode()}".encode()))
+    if "e" in final_message:
+        raise LoginFailed(f"the broker refuses the proof: {final_message['e'][:80]}")
     expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)
-    # One that does not know the password may have let us in to hear what we ask.
-    if not hmac.compare_digest(expected, _bytes(answer.get("v", ""))):
+    # An impostor that does not know the password may accept any login to receive our requests.
+    if not hmac.compare_digest(expected, _bytes(final_message.get("v", ""))):
         raise LoginFailed("the broker did not prove that it knows the password")
 
 
-def _read(message: bytes) -> dict[str, str]:
-    """Read the attributes of a message."""
+def _attributes(message: bytes) -> dict[str, str]:
+    """Parse the attributes of a message."""
     try:
         pairs = [part.partition("=") for part in message.decode().split(",")]
     except UnicodeDecodeError:
-        raise LoginFailed("the broker's answer is not UTF-8") from None
+        raise LoginFailed("the broker's message is not UTF-8") from None
     return {name: value for name, _, value in pairs}
 
 
@@ -263,4 +267,4 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise LoginFailed("the broker's answer is not base64") from None
+        raise LoginFailed("the broker's message is not base64") from None

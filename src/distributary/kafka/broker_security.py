@@ -29,10 +29,10 @@ _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @dataclass(frozen=True)
-class Guard:
-    """The port of the broker's own listener, and the password that is wanted there.
+class BrokerSecurity:
+    """The port of the broker's internal listener, and the password that it requires.
 
-    ``keystore`` is a PEM file with the key and the certificates that clients are shown; None: no TLS.
+    ``keystore`` is a PEM file with the key and certificates for clients; without one there is no TLS.
     """
 
     port: int
@@ -41,13 +41,13 @@ class Guard:
 
     @property
     def kafka(self) -> Kafka:
-        """How `up` connects to give users their passwords and rights; it may do all."""
+        """How `up` connects, as a super user, to set passwords and ACLs."""
         return Kafka(
             bootstrap_servers=f"{HOST}:{self.port}", properties=plain_login(SUPER_USER, self.password)
         )
 
-    def rows(self, port: int, controller: int) -> dict[str, str]:
-        """The broker's settings, in place of those of a plain one; clients connect to ``port``."""
+    def settings(self, port: int, controller: int) -> dict[str, str]:
+        """The settings that replace those of a broker without security; clients connect to ``port``."""
         clients, own = f"CLIENT://{HOST}:{port}", f"INTERNAL://{HOST}:{self.port}"
         login = plain_login(SUPER_USER, self.password)["sasl.jaas.config"]
         login = f'{login.removesuffix(";")} user_{SUPER_USER}="{self.password}";'
@@ -84,9 +84,9 @@ class Guard:
 
 
 def pem_keystore(certificate: str, key: str) -> str:
-    """Join a certificate's file and its key's ('': it is in the same file) as Kafka reads them, in PKCS #8.
+    """Join the files of a certificate and its key ('': it is in the same file) in Kafka's form, PKCS #8.
 
-    Raises ConfigError for files that cannot be used.
+    Raises ConfigError for invalid files.
     """
     file, setting = certificate, "kafka.tls_certificate"
     try:
@@ -96,10 +96,10 @@ def pem_keystore(certificate: str, key: str) -> str:
         if private.public_key() != chain[0].public_key():
             raise ConfigError(f"{setting}: {file} is not the key of {certificate}")
     except OSError as error:
-        raise ConfigError(f"{setting}: {file} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{setting}: cannot read {file}: {error.strerror}") from None
     except (ValueError, TypeError):
         raise ConfigError(
-            f"{setting}: {file} cannot be used: it is not PEM, or something is missing",
+            f"{setting}: {file} is not a valid PEM file, or it is incomplete",
             hint="Give PEM files, the key without a password",
         ) from None
     pem = serialization.Encoding.PEM
@@ -113,34 +113,34 @@ def pem_keystore(certificate: str, key: str) -> str:
 # --- the ACLs of each component -------------------------------------------------------------------------
 
 
-PARTS = ("control", "gateway", "reducers", "publisher")
+COMPONENTS = ("control", "gateway", "reducers", "publisher")
 OWN = "distributary."
-"""How the names of our own groups begin, and those of the topics that the reducers make for themselves."""
+"""The prefix of our own groups and of the topics that the reducers create for themselves."""
 REKEYED = "distributary.rekeyed."
 SPARK = "spark-kafka-source-"
-"""How the groups begin that Spark reads with."""
+"""The prefix of the groups that Spark reads with."""
 
 
-def user_of(part: str) -> str:
-    """The user that a part logs in as."""
-    return f"distributary-{part}"
+def user_of(component: str) -> str:
+    """The user that a component logs in as."""
+    return f"distributary-{component}"
 
 
-def rights(commands: str, schemas: str) -> list[Acl]:
-    """The ACLs of all parts; ``commands`` and ``schemas`` are the topics of commands and schemas."""
-    control, gateway, reducers, publisher = (f"User:{user_of(part)}" for part in PARTS)
+def component_acls(commands: str, schemas: str) -> list[Acl]:
+    """The ACLs of all components; ``commands`` and ``schemas`` are the topics of commands and schemas."""
+    control, gateway, reducers, publisher = (f"User:{user_of(component)}" for component in COMPONENTS)
     every, write = "*", ("write", "create")
     return [
-        # Looks where topics end and when their oldest unread record was written; tells of subscriptions.
+        # Reads end offsets and the time of the oldest unread record; writes commands about subscriptions.
         *_topic(control, every, "read"),
         *_topic(control, commands, "write"),
         *_groups(control, "distributary.lookup"),
-        # Serves Kafka over HTTP (who may use which topic it decides itself) and keeps the schemas.
+        # Serves Kafka over HTTP, with its own authorization of topics, and stores the schemas.
         *_topic(gateway, every, "read", "describe-configs", *write),
         *_deny(gateway, commands, REKEYED),
         Acl("group", every, gateway, "read"),
         *(Acl("transactional-id", f"{schemas}.writer", gateway, one) for one in ("write", "describe")),
-        # Read feeds, write dead letters, make and remove the topics that they re-key with, commit for tools.
+        # Read feeds, write dead letters, create and delete re-keyed topics, commit offsets for tools.
         *_topic(reducers, every, "read", "describe-configs", *write),
         *_topic(reducers, REKEYED, "delete", prefixed=True),
         *_deny(reducers, commands),
@@ -154,21 +154,21 @@ def rights(commands: str, schemas: str) -> list[Acl]:
     ]
 
 
-def provide(cluster: Cluster, wanted: Iterable[Acl], passwords: Mapping[str, str]) -> None:
-    """Have exactly these ACLs for their principals, then give users their passwords.
+def apply_acls(cluster: Cluster, acls: Iterable[Acl], passwords: Mapping[str, str]) -> None:
+    """Make exactly these the ACLs of their principals, then set the users' passwords.
 
-    In this order, so that a user who can log in for the first time finds its rights there.
+    In this order, so that a user has its ACLs when it can log in for the first time.
     """
-    wanted = set(wanted)
-    there = {one for who in {one.principal for one in wanted} for one in _of(cluster, who)}
-    if missing := wanted - there:
+    required = set(acls)
+    existing = {one for who in {one.principal for one in required} for one in _acls_of(cluster, who)}
+    if missing := required - existing:
         access_admin.add_acls(cluster, sorted(missing))
-    for old in sorted(there - wanted):
+    for old in sorted(existing - required):
         access_admin.remove_acls(cluster, AclFilter(*old))
     access_admin.set_passwords(cluster, passwords)
 
 
-def _of(cluster: Cluster, principal: str) -> list[Acl]:
+def _acls_of(cluster: Cluster, principal: str) -> list[Acl]:
     return access_admin.list_acls(cluster, AclFilter(principal=principal))
 
 
@@ -177,12 +177,12 @@ def _topic(principal: str, name: str, *operations: str, prefixed: bool = False) 
 
 
 def _groups(principal: str, *names: str) -> list[Acl]:
-    """For readers that join no group: the library asks who coordinates the one that they name, anyway."""
+    """For readers that join no group: the library looks the coordinator of their group up anyway."""
     return [Acl("group", name, principal, "describe") for name in names]
 
 
 def _deny(principal: str, topic: str, prefix: str = "") -> list[Acl]:
-    """Writing to a topic that is another part's, and to all that begin so."""
+    """Deny writing to a topic of another component, and to all with a prefix."""
     found = [Acl("topic", topic, principal, "write", allow=False)]
     if prefix:
         found.append(Acl("topic", prefix, principal, "write", allow=False, prefixed=True))

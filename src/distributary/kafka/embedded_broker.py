@@ -1,7 +1,7 @@
 """The embedded broker: one Kafka node in KRaft mode, broker and controller in one JVM.
 
 Its folder holds ``data`` (the logs, with the cluster id in ``meta.properties``), ``server.properties`` and
-``log4j2.xml``; the last two are written anew at each start, so the ports may change between starts.
+``log4j2.xml``; the last two are written again at each start, so the ports may change between starts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from distributary.config.embedded_defaults import HOST
 from distributary.config.private_files import write_private
 from distributary.config.sections import Kafka
 from distributary.errors import DataFolderError
-from distributary.kafka.broker_security import Guard
+from distributary.kafka.broker_security import BrokerSecurity
 
 
 @dataclass(frozen=True)
 class Broker:
-    """What one embedded broker is made of. ``jars`` is a folder with exactly the broker's classpath."""
+    """Settings, files and commands of an embedded broker. ``jars`` is a folder with exactly its classpath."""
 
     folder: Path
     log: Path
@@ -31,23 +31,23 @@ class Broker:
     controller_port: int
     broker_id: int = 101
     memory: str = "384m"
-    guard: Guard | None = None
+    security: BrokerSecurity | None = None
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """The address that clients connect to."""
         return f"{HOST}:{self.port}"
 
     @property
     def own(self) -> Kafka:
-        """How whoever runs it connects, and may do all."""
-        return self.guard.kafka if self.guard else Kafka(bootstrap_servers=self.address)
+        """How the stack itself connects, as a super user if there is security."""
+        return self.security.kafka if self.security else Kafka(bootstrap_servers=self.address)
 
     def prepare(self) -> list[list[str]]:
         """Write the files, and return the commands to run to their end before the broker starts.
 
         There is one, the formatting, on the first start only: ``meta.properties`` is the last thing that
-        it writes, so a formatting that was cut off is simply done again.
+        it writes, so an interrupted formatting is simply repeated.
         """
         self._data.mkdir(parents=True, exist_ok=True)
         self._check_broker_id()
@@ -57,7 +57,7 @@ class Broker:
             return []
         return [
             self._java(
-                # A short run: compiled quickly rather than well.
+                # A short run: fast compilation matters more than fast code.
                 ["-XX:TieredStopAtLevel=1"],
                 "kafka.tools.StorageTool",
                 *("format", "--ignore-formatted", "--cluster-id", new_cluster_id()),
@@ -66,14 +66,14 @@ class Broker:
         ]
 
     def command(self) -> list[str]:
-        """The program that is the broker. SIGTERM stops it cleanly."""
-        # G1's threads and regions cost a second of the start and serve no heap of this size. What outlives
-        # two collections lives long, and copying it each time made every pause twice as long.
+        """The command that runs the broker. SIGTERM stops it cleanly."""
+        # G1's threads and regions cost a second at the start and do not help a heap of this size. Objects
+        # that survive two collections live long; copying them each time doubled every pause.
         flags = ["-XX:+ExitOnOutOfMemoryError", "-XX:MaxTenuringThreshold=2"]
         return self._java(flags, "kafka.Kafka", str(self._properties))
 
     def cluster_id(self) -> str | None:
-        """The id that the formatting gave the cluster; None before that."""
+        """The id that the cluster got when it was formatted; None before that."""
         return self._meta().get("cluster.id")
 
     @property
@@ -97,11 +97,11 @@ class Broker:
         return {name.strip(): value.strip() for name, _, value in lines}
 
     def _check_broker_id(self) -> None:
-        made_with = self._meta().get("node.id", str(self.broker_id))
-        if made_with != str(self.broker_id):
+        formatted_as = self._meta().get("node.id", str(self.broker_id))
+        if formatted_as != str(self.broker_id):
             raise DataFolderError(
-                f"kafka.broker_id is {self.broker_id}, but {self._data} was made by broker {made_with}",
-                hint=f"Set kafka.broker_id to {made_with} again, or remove that folder with its topics",
+                f"kafka.broker_id is {self.broker_id}, but {self._data} was created by broker {formatted_as}",
+                hint=f"Set kafka.broker_id to {formatted_as} again, or remove that folder with its topics",
             )
 
     def _java(self, flags: list[str], main: str, *arguments: str) -> list[str]:
@@ -133,24 +133,24 @@ class Broker:
             "transaction.state.log.min.isr": 1,
             "share.coordinator.state.topic.replication.factor": 1,
             "share.coordinator.state.topic.min.isr": 1,
-            # One node gains nothing from fifty partitions of its own topics but files to open.
+            # On one node, fifty partitions of internal topics only mean more files to open.
             "offsets.topic.num.partitions": 8,
             "transaction.state.log.num.partitions": 8,
             "share.coordinator.state.topic.num.partitions": 4,
             "group.initial.rebalance.delay.ms": 0,
-            # A killed broker is still registered when it comes back; it must wait this long to be let in.
+            # A killed broker is still registered when it restarts, and must wait this long to register again.
             "broker.session.timeout.ms": 2000,
             "broker.heartbeat.interval.ms": 500,
             "num.network.threads": 2,
             "num.io.threads": 4,
-            # As often as the embedded store: after a loss of power neither is far ahead of the other.
+            # As often as the embedded store: after a power failure neither is far ahead of the other.
             "log.flush.interval.ms": 1000,
             "log.flush.scheduler.interval.ms": 500,
-            # The default, 128 MiB of heap for one cleaner, is a third of all we have.
+            # The default, 128 MiB of heap for one cleaner, is a third of the heap.
             "log.cleaner.dedupe.buffer.size": 16 << 20,
         }
-        if self.guard is not None:
-            rows |= self.guard.rows(self.port, self.controller_port)
+        if self.security is not None:
+            rows |= self.security.settings(self.port, self.controller_port)
         return "".join(f"{name}={value}\n" for name, value in rows.items())
 
     def _log4j_xml(self) -> str:
@@ -162,7 +162,7 @@ class Broker:
             '<Policies><SizeBasedTriggeringPolicy size="10MB"/></Policies>'
             '<DefaultRolloverStrategy max="2"/></RollingFile></Appenders>'
             '<Loggers><Root level="info"><AppenderRef ref="file"/></Root>'
-            # These print every setting of every client and each of a thousand configuration values.
+            # These log every setting of every client and a thousand configuration values.
             '<Logger name="org.apache.kafka.common.config.AbstractConfig" level="warn"/>'
             '<Logger name="kafka.server.KafkaConfig" level="warn"/>'
             "</Loggers></Configuration>\n"
@@ -170,7 +170,7 @@ class Broker:
 
 
 def new_cluster_id() -> str:
-    """A cluster id as Kafka makes them; never one that a command line would take for an option."""
+    """A cluster id in Kafka's form; never one that looks like an option on a command line."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -178,7 +178,7 @@ def new_cluster_id() -> str:
 
 
 def _property(value: str) -> str:
-    """Write a value as a Java properties file (latin-1) has it."""
+    """Escape a value for a Java properties file (latin-1)."""
     escaped = value.replace("\\", "\\\\")
     return "".join(c if 31 < ord(c) < 127 else _units(c) for c in escaped)
 

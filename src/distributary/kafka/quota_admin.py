@@ -1,4 +1,4 @@
-"""Quotas of users, client ids and addresses: who may write, read and ask how much."""
+"""Quotas of users, client ids and addresses: how much they may write, read and request."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ DESCRIBE, ALTER, VERSION = 48, 49, 1
 TOOL = "kafka-configs.sh"
 
 KEYS: Mapping[str, str] = {
-    "producer_byte_rate": "bytes a second that it may write to each broker",
-    "consumer_byte_rate": "bytes a second that it may read from each broker",
-    "request_percentage": "percent of one thread of each broker that its requests may take",
-    "controller_mutation_rate": "partitions a second that it may create or delete",
-    "connection_creation_rate": "connections a second (of an address)",
+    "producer_byte_rate": "bytes per second that it may write to each broker",
+    "consumer_byte_rate": "bytes per second that it may read from each broker",
+    "request_percentage": "percent of one thread of each broker that its requests may use",
+    "controller_mutation_rate": "partitions per second that it may create or delete",
+    "connection_creation_rate": "connections per second (of an address)",
 }
 KINDS: Mapping[str, str] = {"user": "user", "client": "client-id", "ip": "ip"}
-"""What a quota may be of: our words, and the protocol's."""
+"""What a quota can apply to: our name, and the protocol's."""
 
 Entity = Mapping[str, str | None]
-"""By kind; the name None is the default: all that have no quota of their own."""
+"""Names by kind; None is the default, for all that have no quota of their own."""
 
 
 @dataclass(frozen=True)
 class Quota:
-    """What one user, client id, or pair of both may do."""
+    """The quotas of one user, client id, or pair of both."""
 
     entity: Entity
     values: Mapping[str, float]
 
 
 def describe(cluster: Cluster, entity: Entity | None = None) -> list[Quota]:
-    """The quotas of exactly this entity; without one, all."""
+    """The quotas of exactly this entity; without one, all quotas."""
 
     def component(writer: Writer, one: tuple[str, str | None]) -> None:
         kind, name = one
@@ -52,7 +52,7 @@ def describe(cluster: Cluster, entity: Entity | None = None) -> list[Quota]:
 
 
 def alter(cluster: Cluster, entity: Entity, values: Mapping[str, float], removed: Iterable[str] = ()) -> None:
-    """Set some quotas of an entity and take others away; the rest stay."""
+    """Set some quotas of an entity and remove others; the rest stay."""
     changes: list[tuple[str, float | None]] = [*values.items(), *((key, None) for key in removed)]
 
     def part(writer: Writer, one: tuple[str, str | None]) -> None:
@@ -69,18 +69,18 @@ def alter(cluster: Cluster, entity: Entity, values: Mapping[str, float], removed
     reader = broker_request.call(cluster, ALTER, VERSION, body.written(), what, TOOL)
     reader.number("i")
 
-    def answer(one: Reader) -> tuple[int, str | None]:
+    def result(one: Reader) -> tuple[int, str | None]:
         found = one.whole("h"), one.text()
         one.each(_part)
         one.end()
         return found
 
-    for code, message in reader.each(answer):
+    for code, message in reader.each(result):
         broker_request.check(code, message, what, cluster)
 
 
 def read_values(given: Mapping[str, str]) -> dict[str, float]:
-    """Read NAME=VALUE; raises UsageError for a name that Kafka does not have or a value below 0."""
+    """Parse NAME=VALUE; raises UsageError for an unknown name or a value below 0."""
     found = {}
     for name, text in given.items():
         check_key(name)
@@ -95,22 +95,22 @@ def read_values(given: Mapping[str, str]) -> dict[str, float]:
 
 
 def check_key(name: str) -> None:
-    """Raise UsageError with the nearest for a quota that there is not."""
+    """Raise UsageError, with the nearest name, for an unknown quota."""
     if name not in KEYS:
         near = nearest(name, KEYS)
         hint = f'Did you mean "{near}"?' if near else f"There are: {', '.join(KEYS)}"
-        raise UsageError(f'there is no quota "{name}"', hint=hint)
+        raise UsageError(f'unknown quota "{name}"', hint=hint)
 
 
 def title(entity: Entity) -> str:
-    """Write an entity for people: ``user ann, client web``."""
+    """Format an entity for people: ``user ann, client web``."""
     return ", ".join(
         f"{kind} {'(default)' if name is None else name}" for kind, name in sorted(entity.items())
     )
 
 
 def missing(entity: Entity) -> KafkaRefused:
-    """The error for a quota that is to be deleted and is not there."""
+    """The error for a quota that is to be deleted and does not exist."""
     return KafkaRefused(f"there is no quota of {title(entity)}", hint="List them: distributary quotas list")
 
 
@@ -123,7 +123,7 @@ def _quota(reader: Reader) -> Quota:
 def _part(reader: Reader) -> tuple[str, str | None]:
     kind, name = reader.text() or "", reader.text()
     reader.end()
-    return {word: ours for ours, word in KINDS.items()}.get(kind, kind), name
+    return {theirs: ours for ours, theirs in KINDS.items()}.get(kind, kind), name
 
 
 def _value(reader: Reader) -> tuple[str, float]:

@@ -1,4 +1,4 @@
-"""Moving replicas between brokers: start, see how it goes, call it off."""
+"""Moving replicas between brokers: plan, start, list and cancel it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from distributary.kafka.wire_protocol import Reader, Writer
 ALTER, LIST, VERSION = 45, 46, 0
 TOOL = "kafka-reassign-partitions.sh"
 
-Wanted = Mapping[str, Mapping[int, Sequence[int] | None]]
-"""By topic and partition the replicas that it should have; None calls a move off."""
+Assignments = Mapping[str, Mapping[int, Sequence[int] | None]]
+"""The replicas that each partition of each topic should have; None cancels a move."""
 
 
-class Moving(NamedTuple):
-    """A partition under way."""
+class ActiveMove(NamedTuple):
+    """A partition whose replicas are being moved."""
 
     topic: str
     partition: int
@@ -28,8 +28,8 @@ class Moving(NamedTuple):
     removing: list[int]
 
 
-def alter(cluster: Cluster, wanted: Wanted) -> None:
-    """Ask for moves; they go on by themselves. Raises what a partition is refused for."""
+def alter(cluster: Cluster, assignments: Assignments) -> None:
+    """Start moves, which continue by themselves. Raises the error of a partition that is refused."""
 
     def number(writer: Writer, one: int) -> None:
         writer.number("i", one)
@@ -40,17 +40,18 @@ def alter(cluster: Cluster, wanted: Wanted) -> None:
     def topic(writer: Writer, one: tuple[str, Mapping[int, Sequence[int] | None]]) -> None:
         writer.text(one[0]).each(one[1].items(), partition).end()
 
-    body = Writer().number("i", int(librdkafka.REQUEST_LIMIT * 1000)).each(wanted.items(), topic).end()
+    body = Writer().number("i", int(librdkafka.REQUEST_LIMIT * 1000)).each(assignments.items(), topic).end()
     reader = broker_request.call(cluster, ALTER, VERSION, body.written(), "the reassignment", TOOL)
     reader.number("i")
     broker_request.check(reader.whole("h"), reader.text(), "the reassignment", cluster)
-    for name, answers in reader.each(_answers):
-        for place, code, message in answers:
-            broker_request.check(code, message, f"topic {name}, partition {place}", cluster)
+    for name, results in reader.each(_results):
+        for partition_number, code, message in results:
+            what = f"topic {name}, partition {partition_number}"
+            broker_request.check(code, message, what, cluster)
 
 
-def moving(cluster: Cluster) -> list[Moving]:
-    """All that is under way."""
+def active_moves(cluster: Cluster) -> list[ActiveMove]:
+    """All moves that are under way."""
     body = (
         Writer().number("i", int(librdkafka.REQUEST_LIMIT * 1000)).each(None, lambda writer, one: None).end()
     )
@@ -59,11 +60,11 @@ def moving(cluster: Cluster) -> list[Moving]:
     broker_request.check(reader.whole("h"), reader.text(), "the reassignments", cluster)
     found = []
     for name, rows in reader.each(_moves):
-        found += [Moving(name, *row) for row in rows]
+        found += [ActiveMove(name, *row) for row in rows]
     return sorted(found)
 
 
-def _answers(reader: Reader) -> tuple[str, list[tuple[int, int, str | None]]]:
+def _results(reader: Reader) -> tuple[str, list[tuple[int, int, str | None]]]:
     def one(reader: Reader) -> tuple[int, int, str | None]:
         found = reader.whole("i"), reader.whole("h"), reader.text()
         reader.end()
@@ -88,56 +89,56 @@ def _moves(reader: Reader) -> tuple[str, list[tuple[int, list[int], list[int], l
     return name, rows
 
 
-# --- which brokers should hold which replicas. Pure -----------------------------------------------------
+# --- which brokers should have which replicas. Pure -----------------------------------------------------
 
 
 Layout = Mapping[int, Sequence[int]]
-"""The replicas of each partition of a topic; the first is the one that should lead."""
+"""The replicas of each partition of a topic; the first is the preferred leader."""
 
 
 def spread(now: Layout, brokers: Sequence[int], replication: int) -> dict[int, list[int]]:
-    """Lay partitions out over brokers: evenly, with as few replicas moved as that takes.
+    """Distribute partitions over brokers evenly, with as few moved replicas as possible.
 
     No broker gets more than its share, rounded up, and no partition two replicas on one broker. Leaders are
-    spread likewise. Raises UsageError when there are fewer brokers than replicas.
+    distributed in the same way. Raises UsageError if there are fewer brokers than replicas.
     """
-    wanted = list(dict.fromkeys(brokers))
-    if not 1 <= replication <= len(wanted):
-        raise UsageError(f"{replication} replicas need as many brokers, and {len(wanted)} are named")
-    share = -(-len(now) * replication // len(wanted))
-    held: Counter[int] = Counter({broker: 0 for broker in wanted})
-    kept: dict[int, list[int]] = {}
+    targets = list(dict.fromkeys(brokers))
+    if not 1 <= replication <= len(targets):
+        raise UsageError(f"{replication} replicas need as many brokers, and {len(targets)} are named")
+    share = -(-len(now) * replication // len(targets))
+    counts: Counter[int] = Counter({broker: 0 for broker in targets})
+    layout: dict[int, list[int]] = {}
     for number in sorted(now):
-        kept[number] = []
+        layout[number] = []
         for broker in now[number]:
-            if broker in held and held[broker] < share and len(kept[number]) < replication:
-                kept[number].append(broker)
-                held[broker] += 1
-    for replicas in kept.values():
+            if broker in counts and counts[broker] < share and len(layout[number]) < replication:
+                layout[number].append(broker)
+                counts[broker] += 1
+    for replicas in layout.values():
         while len(replicas) < replication:
-            broker = min((one for one in wanted if one not in replicas), key=lambda one: held[one])
+            broker = min((one for one in targets if one not in replicas), key=lambda one: counts[one])
             replicas.append(broker)
-            held[broker] += 1
-    _level(kept, held, share, now)
-    return _led(kept, now)
+            counts[broker] += 1
+    _balance(layout, counts, share, now)
+    return _order_leaders(layout, now)
 
 
-def _level(layout: dict[int, list[int]], held: Counter[int], share: int, now: Layout) -> None:
-    """Move replicas off brokers that have more than their share; those that are to move anyway first.
+def _balance(layout: dict[int, list[int]], counts: Counter[int], share: int, now: Layout) -> None:
+    """Move replicas off brokers that have more than their share; first those that move anyway.
 
-    There is always one to move: the fullest broker has a partition that the emptiest has not.
+    There is always one to move: the fullest broker has a partition that the emptiest does not have.
     """
-    while held[full := max(held, key=lambda one: held[one])] > share:
-        empty = min(held, key=lambda one: held[one])
+    while counts[full := max(counts, key=lambda one: counts[one])] > share:
+        empty = min(counts, key=lambda one: counts[one])
         movable = (number for number, all in layout.items() if full in all and empty not in all)
         replicas = layout[min(movable, key=lambda number: full in now[number])]
         replicas[replicas.index(full)] = empty
-        held[full] -= 1
-        held[empty] += 1
+        counts[full] -= 1
+        counts[empty] += 1
 
 
-def _led(layout: dict[int, list[int]], now: Layout) -> dict[int, list[int]]:
-    """Put the broker first that leads the fewest; among equals the one that leads now."""
+def _order_leaders(layout: dict[int, list[int]], now: Layout) -> dict[int, list[int]]:
+    """Put the broker first that leads the fewest partitions; among equals the current leader."""
     leads: Counter[int] = Counter()
     found = {}
     for number, replicas in layout.items():

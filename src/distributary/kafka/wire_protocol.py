@@ -1,7 +1,7 @@
-"""The few bytes of Kafka's protocol that confluent-kafka has no call for: reading and writing them. Pure.
+"""Encoding and decoding of the parts of Kafka's protocol that confluent-kafka does not offer. Pure.
 
-Only "flexible" versions of requests, but for one: sizes are unsigned varints (of length + 1, 0 for null), and
-every structure ends with its tagged fields, of which there are none here; those of others are skipped.
+All requests but one are of "flexible" versions: sizes are unsigned varints (length + 1, 0 for null), and
+every structure ends with its tagged fields; none are written, and received ones are skipped.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ CLIENT_ID = "distributary"
 
 
 class BadFrame(ValueError):
-    """What came is not the answer that was asked for."""
+    """The bytes are not the expected response."""
 
 
 class Writer:
-    """Puts values one after the other."""
+    """Encodes values one after the other."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
     def number(self, form: str, value: float) -> Writer:
-        """Write a number: ``b`` ``h`` ``i`` ``q`` are whole ones of 8 to 64 bits, ``d`` is a double."""
+        """Write a number: ``b`` ``h`` ``i`` ``q`` are integers of 8 to 64 bits, ``d`` is a double."""
         self._parts.append(struct.pack(f">{form}", value))
         return self
 
@@ -35,7 +35,7 @@ class Writer:
         return self.number("b", int(value))
 
     def text(self, value: str | None) -> Writer:
-        """Write a text, or null."""
+        """Write a string, or null."""
         return self.data(None if value is None else value.encode())
 
     def data(self, value: bytes | None) -> Writer:
@@ -53,12 +53,12 @@ class Writer:
         return self
 
     def end(self) -> Writer:
-        """Write that a structure has no tagged fields."""
+        """End a structure, with no tagged fields."""
         self._parts.append(b"\0")
         return self
 
     def written(self) -> bytes:
-        """All that was written."""
+        """All bytes that were written."""
         return b"".join(self._parts)
 
     def _size(self, value: bytes | list[T] | None) -> None:
@@ -66,28 +66,28 @@ class Writer:
 
 
 class Reader:
-    """Takes values one after the other; raises BadFrame where there are none."""
+    """Decodes values one after the other; raises BadFrame if they are missing or invalid."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def number(self, form: str) -> float:
-        """Read a number, as Writer has them."""
+        """Read a number, in a form of `Writer.number`."""
         (value,) = struct.unpack(f">{form}", self._take(struct.calcsize(f">{form}")))
         return float(value) if form == "d" else int(value)
 
     def whole(self, form: str) -> int:
-        """Read a whole number."""
+        """Read an integer."""
         return int(self.number(form))
 
     def text(self) -> str | None:
-        """Read a text, or null."""
+        """Read a string, or null."""
         found = self.data()
         try:
             return None if found is None else found.decode()
         except UnicodeDecodeError:
-            raise BadFrame("a text is not UTF-8") from None
+            raise BadFrame("a string is not UTF-8") from None
 
     def data(self) -> bytes | None:
         """Read bytes, or null."""
@@ -95,10 +95,10 @@ class Reader:
         return None if size < 0 else self._take(size)
 
     def each(self, read: Callable[[Reader], T]) -> list[T]:
-        """Read an array; null is an empty one."""
+        """Read an array; null becomes an empty one."""
         count = self._varint() - 1
         if count > len(self._data) - self._at:
-            raise BadFrame("an array is longer than the answer")
+            raise BadFrame("an array is longer than the response")
         return [read(self) for _ in range(max(0, count))]
 
     def end(self) -> None:
@@ -120,13 +120,13 @@ class Reader:
 
     def _take(self, size: int) -> bytes:
         if size < 0 or self._at + size > len(self._data):
-            raise BadFrame("the answer ends too early")
+            raise BadFrame("the response is too short")
         self._at += size
         return self._data[self._at - size : self._at]
 
 
 def varint(value: int) -> bytes:
-    """Write an unsigned number in groups of seven bits, the lowest first."""
+    """Encode an unsigned integer in groups of seven bits, the lowest first."""
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)
@@ -136,31 +136,31 @@ def varint(value: int) -> bytes:
 
 
 def request(api: int, version: int, correlation: int, body: bytes) -> bytes:
-    """Make a whole frame: its size, the header, the body."""
+    """Build a frame: its size, the header, the body."""
     client = CLIENT_ID.encode()
     head = struct.pack(">hhih", api, version, correlation, len(client)) + client + b"\0"
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
 def response(frame: bytes, correlation: int) -> Reader:
-    """Read the header of an answer; raises BadFrame when it answers something else."""
+    """Read the header of a response; raises BadFrame if it belongs to another request."""
     reader = Reader(frame)
     if reader.number("i") != correlation:
-        raise BadFrame("the answer is to another request")
+        raise BadFrame("the response is to another request")
     reader.end()
     return reader
 
 
 def handshake(correlation: int, mechanism: str) -> bytes:
-    """Make the frame that names the way to log in (request 17), which has no flexible version."""
+    """Build the frame that names the login mechanism (request 17), which has no flexible version."""
     texts = [struct.pack(">h", len(raw)) + raw for raw in (CLIENT_ID.encode(), mechanism.encode())]
     frame = struct.pack(">hhi", 17, 1, correlation) + b"".join(texts)
     return struct.pack(">i", len(frame)) + frame
 
 
 def handshake_error(frame: bytes, correlation: int) -> int:
-    """Read the error code of the answer to a handshake, 0 for none."""
+    """Read the error code of the response to a handshake, 0 for none."""
     reader = Reader(frame)
     if reader.number("i") != correlation:
-        raise BadFrame("the answer is to another request")
+        raise BadFrame("the response is to another request")
     return reader.whole("h")

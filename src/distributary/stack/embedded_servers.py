@@ -19,7 +19,7 @@ from distributary.config.private_files import read_secret, secret_file, write_pr
 from distributary.config.sections import Kafka
 from distributary.kafka import admin, broker_security
 from distributary.kafka.admin import wait_for_kafka
-from distributary.kafka.broker_security import Guard, pem_keystore
+from distributary.kafka.broker_security import BrokerSecurity, pem_keystore
 from distributary.kafka.embedded_broker import Broker
 from distributary.stack.data_dir import DataDir
 from distributary.stack.ports import Ports
@@ -35,10 +35,10 @@ _LOGIN_SECONDS = 20.0
 
 def make_broker(folder: DataDir, tools: BrokerTools, ports: Ports, kafka: Kafka) -> Broker:
     """The embedded broker; ``kafka`` has its address."""
-    guard = None
+    security = None
     if kafka.secure:
         password = secret_file(kafka_secret(folder.path, INTERNAL), new_password)
-        guard = Guard(ports.choose("kafka-internal", 0), password, _keystore(folder.path, kafka))
+        security = BrokerSecurity(ports.choose("kafka-internal", 0), password, _keystore(folder.path, kafka))
     return Broker(
         folder.path / "kafka",
         folder.logs / "kafka.log",
@@ -48,7 +48,7 @@ def make_broker(folder: DataDir, tools: BrokerTools, ports: Ports, kafka: Kafka)
         ports.choose("kafka-controller", 0),
         kafka.broker_id,
         kafka.memory,
-        guard,
+        security,
     )
 
 
@@ -64,7 +64,7 @@ def store_password(data_dir: Path) -> str:
 
 def users() -> tuple[str, ...]:
     """All users of a secure Kafka that `up` creates."""
-    return SUPER_USER, *map(broker_security.user_of, broker_security.PARTS)
+    return SUPER_USER, *map(broker_security.user_of, broker_security.COMPONENTS)
 
 
 def make_logins(data_dir: Path, *, secure: bool) -> None:
@@ -89,7 +89,7 @@ def component_login(data_dir: Path, component: str, *, tls: bool = False) -> Map
     kind = component.partition("-")[0]  # publisher-2
     if kind in _WITHOUT_KAFKA:
         return {}
-    user = broker_security.user_of(kind) if kind in broker_security.PARTS else SUPER_USER
+    user = broker_security.user_of(kind) if kind in broker_security.COMPONENTS else SUPER_USER
     return scram_login(user, read_secret(kafka_secret(data_dir, user)) or "", tls=tls)
 
 
@@ -99,8 +99,8 @@ def create_users(broker: Broker, config: Config) -> None:
     Java's clients give up at the first refusal, so both must have arrived before a component connects.
     """
     passwords = {user: read_secret(kafka_secret(config.data_dir, user)) or "" for user in users()}
-    acls = broker_security.rights(config.kafka.commands_topic, config.gateway.schemas_topic)
-    broker_security.provide(admin.connect(broker.own, _LOGIN_SECONDS), acls, passwords)
+    acls = broker_security.component_acls(config.kafka.commands_topic, config.gateway.schemas_topic)
+    broker_security.apply_acls(admin.connect(broker.own, _LOGIN_SECONDS), acls, passwords)
 
     def check(user: str) -> None:
         login = scram_login(user, passwords[user], tls=bool(config.kafka.tls_certificate))

@@ -183,7 +183,7 @@ class Stack:
         starting_early = asyncio.gather(supervisor.start(early))
         try:
             await starting_servers
-            if broker is not None and broker.guard is not None:
+            if broker is not None and broker.security is not None:
                 await asyncio.to_thread(embedded_servers.create_users, broker, config)
             await asyncio.to_thread(create_topics, config)
             for line in await asyncio.to_thread(apply, config):

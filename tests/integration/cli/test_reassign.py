@@ -33,7 +33,7 @@ def test_broker_refuses_an_impossible_move(stack: RunningStack, run: Run, topic:
         reassignment.alter(cluster, {topic: {0: [999]}})
     with pytest.raises(KafkaRefused, match=f"{topic}, partition 0"):
         reassignment.alter(cluster, {topic: {0: None}})
-    assert reassignment.moving(cluster) == []
+    assert reassignment.active_moves(cluster) == []
 
 
 def test_wrong_command_line_is_refused(run: Run, topic: str, tmp_path: Path) -> None:

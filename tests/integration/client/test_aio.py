@@ -44,7 +44,7 @@ async def test_many_sends_at_once_keep_their_order(configure: Configurations, to
     assert found[7].header("n") == b"7"
 
 
-async def test_a_topic_that_becomes_known_lets_nobody_overtake(
+async def test_sends_keep_their_order_while_the_topic_is_looked_up(
     configure: Configurations, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with AsyncProducer(configure.producer()) as producer:
@@ -54,7 +54,7 @@ async def test_a_topic_that_becomes_known_lets_nobody_overtake(
     assert [one.offset for one in sent] == list(range(50))
 
 
-async def test_a_cancelled_receive_loses_nothing(configure: Configurations, topic: str) -> None:
+async def test_cancelled_receive_loses_nothing(configure: Configurations, topic: str) -> None:
     settings = configure.consumer(enable_auto_commit=False)
     async with AsyncConsumer(settings) as consumer, AsyncProducer(configure.producer()) as producer:
         await consumer.subscribe(topic)
@@ -74,7 +74,7 @@ async def test_a_cancelled_receive_loses_nothing(configure: Configurations, topi
         assert 10 in (await consumer.committed()).values()
 
 
-async def test_a_loop_reads_one_after_another(configure: Configurations, topic: str) -> None:
+async def test_loop_yields_one_record_after_another(configure: Configurations, topic: str) -> None:
     async with AsyncProducer(configure.producer()) as producer:
         for number in range(5):
             await producer.send_string(topic, str(number), key="k")

@@ -41,7 +41,7 @@ def take(consumer: Consumer, count: int) -> list[Record]:
     return found
 
 
-def test_what_was_read_is_committed_and_logged(
+def test_read_records_are_committed_and_logged(
     configure: Configurations, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(configure, topic, 5)
@@ -57,7 +57,9 @@ def test_what_was_read_is_committed_and_logged(
         assert consumer.pollString(20_000) == ["0"]
 
 
-def test_what_was_under_way_when_it_failed_comes_again(configure: Configurations, topic: str) -> None:
+def test_records_being_read_are_delivered_again_after_a_failure(
+    configure: Configurations, topic: str
+) -> None:
     fill(configure, topic, 3)
     settings = configure.consumer()
 
@@ -75,7 +77,7 @@ def test_what_was_under_way_when_it_failed_comes_again(configure: Configurations
         assert [one.offset for one in take(consumer, 2)] == [1, 2]
 
 
-def test_by_hand_only_what_commit_commits(
+def test_only_commit_commits_without_auto_commit(
     configure: Configurations, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(configure, topic, 4)
@@ -106,7 +108,7 @@ STARTS: list[tuple[Any, list[int]]] = [
 
 
 @pytest.mark.parametrize(("start", "offsets"), STARTS)
-def test_it_begins_where_it_is_told(
+def test_consumer_starts_at_the_given_start(
     configure: Configurations, topic: str, start: Any, offsets: list[int]
 ) -> None:
     fill(configure, topic, 6, at=int(HOUR_AGO.timestamp() * 1000))
@@ -119,7 +121,7 @@ def test_it_begins_where_it_is_told(
         assert [one.offset for one in take(consumer, 1)] == [5]
 
 
-def test_latest_is_what_comes_from_now_on(configure: Configurations, topic: str) -> None:
+def test_latest_starts_with_records_written_from_now_on(configure: Configurations, topic: str) -> None:
     fill(configure, topic, 3)
     here: list[Place] = []
     with Consumer(configure.consumer()) as consumer:
@@ -138,7 +140,7 @@ def test_latest_is_what_comes_from_now_on(configure: Configurations, topic: str)
     [("latest", "earliest"), (None, "latest"), ({0: 3, 1: 3, 2: 3}, "latest")],
     ids=["start", "auto.offset.reset", "offsets"],
 )
-def test_what_came_after_the_start_is_not_skipped_by_a_crash(
+def test_records_after_the_start_are_not_skipped_after_a_crash(
     configure: Configurations, topic: str, start: Any, reset: str
 ) -> None:
     for partition in range(3):
@@ -159,7 +161,7 @@ def test_what_came_after_the_start_is_not_skipped_by_a_crash(
         assert consumer.committed() == {(topic, partition): 3 for partition in range(3)}
 
 
-def test_a_start_does_not_move_a_group_that_has_been_there(configure: Configurations, topic: str) -> None:
+def test_latest_does_not_move_a_group_with_offsets(configure: Configurations, topic: str) -> None:
     fill(configure, topic, 3)
     settings = configure.consumer(enable_auto_commit=False)
     with Consumer(settings) as consumer:
@@ -172,9 +174,7 @@ def test_a_start_does_not_move_a_group_that_has_been_there(configure: Configurat
         assert consumer.committed()[topic, 0] == 3
 
 
-def test_several_topics_and_patterns_that_find_later_ones(
-    configure: Configurations, new_topic: NewTopic
-) -> None:
+def test_patterns_also_match_topics_created_later(configure: Configurations, new_topic: NewTopic) -> None:
     first, second = new_topic(1), new_topic(1)
     for topic in (first, second):
         fill(configure, topic, 1)
@@ -192,9 +192,7 @@ def test_several_topics_and_patterns_that_find_later_ones(
         delete_topic(admin, later)
 
 
-def test_a_second_member_takes_over_and_what_was_read_is_not_read_again(
-    configure: Configurations, topic: str
-) -> None:
+def test_second_member_takes_over_without_reading_again(configure: Configurations, topic: str) -> None:
     for partition in range(3):
         fill(configure, topic, 4, partition)
     moves: list[tuple[str, list[Place]]] = []
@@ -225,7 +223,7 @@ def test_a_second_member_takes_over_and_what_was_read_is_not_read_again(
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["a new group", "a group that has been there"])
-def test_what_it_began_with_is_not_lost_when_partitions_come_back(
+def test_start_offset_is_kept_when_partitions_come_back(
     configure: Configurations, topic: str, known: bool
 ) -> None:
     for partition in range(3):
@@ -253,7 +251,7 @@ def test_what_it_began_with_is_not_lost_when_partitions_come_back(
     assert again == {0, 1, 2}
 
 
-def test_a_paused_partition_stays_here_and_is_not_read(configure: Configurations, topic: str) -> None:
+def test_paused_partition_stays_assigned_and_is_not_read(configure: Configurations, topic: str) -> None:
     fill(configure, topic, 1, partition=0)
     with Consumer(configure.consumer()) as consumer:
         consumer.subscribe(topic)
@@ -268,7 +266,7 @@ def test_a_paused_partition_stays_here_and_is_not_read(configure: Configurations
         assert [one.partition for one in take(consumer, 1)] == [0]
 
 
-def test_what_cannot_be_is_said(configure: Configurations, topic: str) -> None:
+def test_impossible_requests_raise(configure: Configurations, topic: str) -> None:
     with Consumer(configure.consumer(auto_offset_reset="none")) as consumer:
         with pytest.raises(TopicMissing, match=topic + "-none"):
             consumer.subscribe([topic, topic + "-none"])

@@ -28,7 +28,7 @@ def read_all(configure: Configurations, topic: str, count: int, **words: Any) ->
     return found
 
 
-def test_all_of_a_transaction_or_none(configure: Configurations, new_topic: NewTopic) -> None:
+def test_transaction_writes_all_records_or_none(configure: Configurations, new_topic: NewTopic) -> None:
     topic = new_topic(1)
     with Producer(configure.producer(transactional_id=topic)) as producer:
         with producer.transaction():
@@ -50,7 +50,7 @@ def test_all_of_a_transaction_or_none(configure: Configurations, new_topic: NewT
     assert sorted(raw) == ["a", "b", "c", "never"]
 
 
-def test_of_two_with_the_same_id_the_older_is_told(
+def test_older_of_two_producers_with_the_same_id_is_fenced(
     configure: Configurations, new_topic: NewTopic, capfd: pytest.CaptureFixture[str]
 ) -> None:
     topic = new_topic(1)
@@ -72,7 +72,7 @@ def test_of_two_with_the_same_id_the_older_is_told(
     assert capfd.readouterr().err == ""
 
 
-def test_what_it_needs_is_said(configure: Configurations, topic: str) -> None:
+def test_missing_requirements_are_named(configure: Configurations, topic: str) -> None:
     plain = Producer(configure.producer())
     with pytest.raises(ConfigError, match=r"transactional\.id"), plain.transaction():
         pass
@@ -90,7 +90,7 @@ def test_what_it_needs_is_said(configure: Configurations, topic: str) -> None:
         pass
 
 
-def test_each_record_counts_once_through_failures(configure: Configurations, new_topic: NewTopic) -> None:
+def test_each_record_counts_once_despite_failures(configure: Configurations, new_topic: NewTopic) -> None:
     source, target = new_topic(2), new_topic(1)
     with Producer(configure.producer(producer_type="async")) as producer:
         for number in range(60):

@@ -100,14 +100,14 @@ def java_class(jvm: Any, side: str) -> Any:
 
 
 @pytest.mark.parametrize("side", ["producer", "consumer"])
-def test_the_table_has_every_name_that_java_has(jvm: Any, side: str) -> None:
+def test_table_has_every_name_that_java_has(jvm: Any, side: str) -> None:
     names = set(java_class(jvm, side).configNames())
     ours = {name for name in JAVA if PROPERTIES[name].side in (side, "both")}
     assert names == ours
 
 
 @pytest.mark.parametrize("side", ["producer", "consumer"])
-def test_the_types_are_javas(jvm: Any, side: str) -> None:
+def test_types_are_those_of_java(jvm: Any, side: str) -> None:
     kinds = {
         "SHORT": "integer",
         "INT": "integer",
@@ -126,7 +126,7 @@ def test_the_types_are_javas(jvm: Any, side: str) -> None:
 @pytest.mark.parametrize(
     ("side", "protocol"), [("producer", "classic"), ("consumer", "classic"), ("consumer", "consumer")]
 )
-def test_every_property_at_once_is_good_for_both(jvm: Any, side: Any, protocol: str) -> None:
+def test_all_properties_together_are_valid_for_both_clients(jvm: Any, side: Any, protocol: str) -> None:
     text = everything(side, protocol)
     found = read_configuration(text, side)
     java_class(jvm, side)(java_map(jvm, found.java()))
@@ -136,7 +136,9 @@ def test_every_property_at_once_is_good_for_both(jvm: Any, side: Any, protocol: 
         Consumer(text).close()
 
 
-def test_a_key_goes_where_java_puts_it(jvm: Any, configure: Configurations, new_topic: NewTopic) -> None:
+def test_key_chooses_the_same_partition_as_in_java(
+    jvm: Any, configure: Configurations, new_topic: NewTopic
+) -> None:
     topic, count = new_topic(7), 10_000
     draw = random.Random(5)
     keys = [b"", b"\x00", *(draw.randbytes(draw.randrange(1, 40)) for _ in range(count - 3))]
@@ -167,7 +169,9 @@ def test_a_key_goes_where_java_puts_it(jvm: Any, configure: Configurations, new_
     assert unkeyed  # null keys have no place of their own, there as here
 
 
-def test_records_go_both_ways_with_the_same_text(jvm: Any, configure: Configurations, topic: str) -> None:
+def test_same_configuration_exchanges_records_both_ways(
+    jvm: Any, configure: Configurations, topic: str
+) -> None:
     serial = {
         "key_serializer": CLASSES + "StringSerializer",
         "value_serializer": CLASSES + "StringSerializer",

@@ -18,7 +18,7 @@ PAGE = "docs/how-to/client.md"
 TOPICS = ("orders", "orders.large", "orders.priced", "orders.refused")
 
 
-def test_the_page_runs(
+def test_page_runs(
     stack: RunningStack,
     configure: Configurations,
     tmp_path: Path,

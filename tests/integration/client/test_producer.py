@@ -40,7 +40,7 @@ def all_of(configure: Configurations, topic: str, count: int) -> list[Record]:
     return found
 
 
-def test_a_record_is_there_when_send_returns(configure: Configurations, topic: str) -> None:
+def test_record_is_acknowledged_when_send_returns(configure: Configurations, topic: str) -> None:
     moment = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     with Producer(configure.producer()) as producer:
         sent = producer.send(
@@ -63,14 +63,14 @@ def test_a_record_is_there_when_send_returns(configure: Configurations, topic: s
     assert (third.key, third.value) == (b"gone", None)
 
 
-def test_round_robin_takes_each_partition_in_turn(configure: Configurations, topic: str) -> None:
+def test_round_robin_uses_each_partition_in_turn(configure: Configurations, topic: str) -> None:
     name = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
     with Producer(configure.producer(partitioner_class=name)) as producer:
         sent = [producer.send(topic, b"x", key="same") for _ in range(6)]
     assert [one.partition for one in sent if one] == [0, 1, 2, 0, 1, 2]
 
 
-def test_errors_name_the_record_the_place_and_the_way_out(configure: Configurations, topic: str) -> None:
+def test_errors_name_the_record_the_topic_and_what_to_do(configure: Configurations, topic: str) -> None:
     cases: list[tuple[type[DistributaryError], str, object, dict[str, object], list[str]]] = [
         (
             RecordRefused,
@@ -95,7 +95,7 @@ def test_errors_name_the_record_the_place_and_the_way_out(configure: Configurati
         producer.send(topic, b"x")
 
 
-def test_a_wrong_address_is_named_with_its_reason(configure: Configurations) -> None:
+def test_wrong_address_is_named_with_the_reason(configure: Configurations) -> None:
     nowhere = f"127.0.0.1:{free_port()}"
     with Producer(configure.producer(bootstrap_servers=nowhere, max_block_ms=int(500 * LIMIT))) as producer:
         with pytest.raises(KafkaUnavailable) as caught:
@@ -112,7 +112,7 @@ def test_a_wrong_address_is_named_with_its_reason(configure: Configurations) -> 
         ({"linger_ms": 5000, "delivery_timeout_ms": 100}, "Properties.delivery.timeout.ms"),
     ],
 )
-def test_a_value_that_librdkafka_refuses_is_told_by_javas_name(
+def test_value_that_librdkafka_refuses_is_named_as_in_java(
     configure: Configurations, words: dict[str, object], said: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -120,7 +120,7 @@ def test_a_value_that_librdkafka_refuses_is_told_by_javas_name(
     assert said in str(caught.value)
 
 
-def test_async_tells_of_an_error_at_the_next_call_and_at_the_end(
+def test_async_producer_raises_errors_at_the_next_call_and_at_close(
     configure: Configurations, topic: str, stack: RunningStack
 ) -> None:
     # The broker refuses what the client lets pass. What lingers is sent by flush and close, so that the
@@ -148,7 +148,7 @@ def test_leaving_the_block_sends_what_is_queued(configure: Configurations, topic
     assert [int(one.text) for one in all_of(configure, topic, 100)] == list(range(100))
 
 
-def test_threads_may_share_one(configure: Configurations, topic: str) -> None:
+def test_threads_may_share_a_producer(configure: Configurations, topic: str) -> None:
     with Producer(configure.producer()) as producer:
 
         def write(name: str) -> None:
@@ -165,7 +165,7 @@ def test_threads_may_share_one(configure: Configurations, topic: str) -> None:
         assert [text for text in found if text[0] == name] == [f"{name}{n}" for n in range(20)]
 
 
-def test_a_record_that_does_not_fit_is_a_dead_letter_and_routes_choose_the_topic(
+def test_schema_mismatch_is_a_dead_letter_and_routes_choose_the_topic(
     configure: Configurations, new_topic: NewTopic
 ) -> None:
     orders, large = new_topic(1), new_topic(1)
@@ -201,7 +201,7 @@ def terminal() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("terminal")
-def test_ctrl_c_while_partitions_are_assigned_is_not_forgotten(configure: Configurations, topic: str) -> None:
+def test_ctrl_c_during_an_assignment_is_raised(configure: Configurations, topic: str) -> None:
     """The callback asks Kafka something by itself, as one does that finds out where to begin."""
 
     def assigned(_: object) -> None:
@@ -215,7 +215,7 @@ def test_ctrl_c_while_partitions_are_assigned_is_not_forgotten(configure: Config
 
 
 @pytest.mark.usefixtures("terminal")
-def test_ctrl_c_ends_a_wait_for_ever(configure: Configurations, topic: str) -> None:
+def test_ctrl_c_ends_an_endless_wait(configure: Configurations, topic: str) -> None:
     interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     with Consumer(configure.consumer()) as consumer:
         consumer.subscribe(topic)

@@ -133,7 +133,7 @@ class Case:
 
 @pytest.mark.parametrize("sent", [True, False], ids=["committed", "given up"])
 @pytest.mark.parametrize("other", [True, False], ids=["another producer", "the same producer"])
-def test_the_next_attempt_goes_on_where_the_group_is(broker: RunningBroker, sent: bool, other: bool) -> None:
+def test_next_attempt_continues_at_the_groups_offsets(broker: RunningBroker, sent: bool, other: bool) -> None:
     case = Case(broker)
     with Consumer(case.configure.consumer(enable_auto_commit=False)) as consumer:
         consumer.subscribe(case.source)

@@ -25,7 +25,7 @@ def produce(kafka: Kafka, topic: str, *records: tuple[int, str | None], **more: 
     assert producer.flush(20) == 0
 
 
-async def test_every_key_between_two_marks(kafka: Kafka, admin: AdminClient, name: str) -> None:
+async def test_changed_keys_are_those_between_two_marks(kafka: Kafka, admin: AdminClient, name: str) -> None:
     topic = ensure_topic(admin, name, 2, {"cleanup.policy": "delete"})
     produce(kafka, name, *[(0, f"a{n}") for n in range(5)], *[(1, f"b{n}") for n in range(3)], (1, None))
     read = ChangedKeys(kafka)
@@ -41,7 +41,7 @@ async def test_every_key_between_two_marks(kafka: Kafka, admin: AdminClient, nam
     assert await read(name, topic.id, {0: Mark(0), 1: Mark(0)}, ends, 7) is None, "too many"
 
 
-async def test_where_keys_may_be_missing_there_is_no_answer(
+async def test_changed_keys_are_none_when_some_may_be_missing(
     kafka: Kafka, admin: AdminClient, name: str
 ) -> None:
     topic = ensure_topic(admin, name, 1, {"cleanup.policy": "delete"})
@@ -59,7 +59,7 @@ async def test_where_keys_may_be_missing_there_is_no_answer(
     assert await read(compacted.name, compacted.id, {0: Mark(0)}, {0: Mark(1)}, 99) is None
 
 
-async def test_aborted_records_are_passed_over(kafka: Kafka, admin: AdminClient, name: str) -> None:
+async def test_aborted_records_are_skipped(kafka: Kafka, admin: AdminClient, name: str) -> None:
     topic = ensure_topic(admin, name, 1, {"cleanup.policy": "delete"})
     produce(kafka, name, (0, "a"))
     producer = librdkafka.producer(kafka, transactional_id=name)
@@ -76,6 +76,6 @@ async def test_aborted_records_are_passed_over(kafka: Kafka, admin: AdminClient,
     assert await ChangedKeys(kafka)(name, topic.id, {0: Mark(0)}, {0: Mark(end)}, 99) == {"a"}
 
 
-async def test_a_kafka_that_does_not_answer_is_no_answer() -> None:
+async def test_changed_keys_are_none_when_kafka_does_not_answer() -> None:
     away = Kafka(bootstrap_servers="127.0.0.1:9")
     assert await ChangedKeys(away, limit=0.5)("t", "id", {0: Mark(0)}, {0: Mark(1)}, 99) is None

@@ -41,14 +41,14 @@ def named(kafka: Kafka, topic: str) -> Kafka:
     return replace(kafka, commands_topic=topic)
 
 
-async def test_the_topic_forgets_by_age(kafka: Kafka, admin: AdminClient) -> None:
+async def test_commands_topic_deletes_by_age(kafka: Kafka, admin: AdminClient) -> None:
     assert ensure_commands_topic(admin, kafka).partitions == 1
     config = topic_config(admin, kafka.commands_topic)
     assert config["cleanup.policy"] == "delete"
     assert config["retention.ms"] == str(7 * 24 * 3600 * 1000)
 
 
-async def test_from_the_end_only_what_comes_later_is_heard_from_earliest_all(
+async def test_reader_gets_later_commands_from_the_end_and_all_from_earliest(
     kafka: Kafka, admin: AdminClient, name: str
 ) -> None:
     kafka = named(kafka, name)
@@ -68,7 +68,7 @@ async def test_from_the_end_only_what_comes_later_is_heard_from_earliest_all(
         reader.close()
 
 
-async def test_strange_records_and_failing_callbacks_stop_nothing(
+async def test_reader_goes_on_after_foreign_records_and_failing_callbacks(
     kafka: Kafka, admin: AdminClient, name: str
 ) -> None:
     kafka = named(kafka, name)
@@ -91,14 +91,14 @@ async def test_strange_records_and_failing_callbacks_stop_nothing(
     reader.close()
 
 
-async def test_a_topic_that_is_not_there_refuses(kafka: Kafka, name: str) -> None:
+async def test_send_to_a_missing_topic_raises(kafka: Kafka, name: str) -> None:
     producer = CommandsProducer(named(kafka, name), timeout=5)
     with pytest.raises(TopicError):
         await producer.send(command(1))
     await producer.close()
 
 
-async def test_a_reader_outlives_a_killed_broker_without_gap_or_repeat(
+async def test_reader_goes_on_without_gap_or_repeat_after_a_broker_restart(
     broker: RunningBroker,
 ) -> None:
     kafka = broker.kafka

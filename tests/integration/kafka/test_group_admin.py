@@ -22,7 +22,7 @@ print([groups.offsets(cluster, f"group-{n}") for n in range(3)])
 """
 
 
-def test_offsets_of_the_first_group_of_a_cluster_are_waited_for(broker: RunningBroker) -> None:
+def test_committed_offsets_wait_for_the_first_coordinator(broker: RunningBroker) -> None:
     """In a process of its own: librdkafka ends one that asks before there is a coordinator (SIGSEGV)."""
     done = subprocess.run(
         [sys.executable, "-c", READS, broker.kafka.bootstrap_servers],

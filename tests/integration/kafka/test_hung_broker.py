@@ -48,7 +48,7 @@ def test_every_read_raises_while_the_broker_hangs(
     assert answered == {}
 
 
-def test_offsets_are_read_after_an_election_that_the_client_has_not_heard_of(broker: RunningBroker) -> None:
+def test_offsets_are_read_after_an_election_unknown_to_the_client(broker: RunningBroker) -> None:
     admin = librdkafka.admin(broker.kafka)
     ensure_topic(admin, "elected", 1)
     before = topic_offsets.leader_epochs(admin, "elected", [0])

@@ -46,7 +46,7 @@ def test_hundreds_of_records_are_read_in_one_pass(kafka: Kafka, admin: AdminClie
     assert took < 5 * LIMIT, f"{took:.1f} s for 503 records: as if each waited for a fetch of its own"
 
 
-def test_what_is_not_there_is_missing(kafka: Kafka, admin: AdminClient, name: str) -> None:
+def test_missing_records_are_left_out(kafka: Kafka, admin: AdminClient, name: str) -> None:
     ensure_topic(admin, name, 2)
     produce(kafka, name, 10)
     gone = TopicPartition(name, 0, 5)
@@ -60,7 +60,7 @@ def test_what_is_not_there_is_missing(kafka: Kafka, admin: AdminClient, name: st
     lookup.close()
 
 
-def test_aborted_records_are_seen_only_when_asked_for(kafka: Kafka, admin: AdminClient, name: str) -> None:
+def test_aborted_records_are_read_only_on_request(kafka: Kafka, admin: AdminClient, name: str) -> None:
     ensure_topic(admin, name, 1)
     writer = librdkafka.producer(kafka, transactional_id=name)
     writer.init_transactions(20)
@@ -76,7 +76,7 @@ def test_aborted_records_are_seen_only_when_asked_for(kafka: Kafka, admin: Admin
     everything.close()
 
 
-def test_the_next_record_of_each_partition(kafka: Kafka, admin: AdminClient, name: str) -> None:
+def test_next_record_of_each_partition_is_found(kafka: Kafka, admin: AdminClient, name: str) -> None:
     ensure_topic(admin, name, 3)
     produce(kafka, name, 10, 0)
     produce(kafka, name, 10, 1)
@@ -90,7 +90,7 @@ def test_the_next_record_of_each_partition(kafka: Kafka, admin: AdminClient, nam
     lookup.close()
 
 
-def test_a_kafka_that_does_not_answer_is_an_error_in_time() -> None:
+def test_lookup_raises_in_time_when_kafka_does_not_answer() -> None:
     lookup = RecordLookup(Kafka(bootstrap_servers=f"127.0.0.1:{free_port()}"), "t")
     with pytest.raises(KafkaException):
         lookup.read({0: [1]}, limit=1.0)

@@ -20,7 +20,7 @@ def produce(kafka: Kafka, topic: str, partition: int, times: list[int]) -> None:
     assert producer.flush(20) == 0
 
 
-def test_a_topic_is_created_once_and_described(admin: AdminClient, name: str) -> None:
+def test_topic_is_created_once_and_described(admin: AdminClient, name: str) -> None:
     assert find_topic(admin, name) is None
     made = ensure_topic(admin, name, 3, {"retention.ms": "1234567"})
     assert made.partitions == 3
@@ -29,7 +29,7 @@ def test_a_topic_is_created_once_and_described(admin: AdminClient, name: str) ->
     assert name in list_topics(admin)
 
 
-def test_another_topic_under_the_same_name_has_another_id(admin: AdminClient, name: str) -> None:
+def test_replaced_topic_has_another_id(admin: AdminClient, name: str) -> None:
     first = ensure_topic(admin, name, 1)
     delete_topic(admin, name)
     second = ensure_topic(admin, name, 1)
@@ -37,7 +37,7 @@ def test_another_topic_under_the_same_name_has_another_id(admin: AdminClient, na
     assert len({first.id, second.id, "None", ""}) == 4
 
 
-def test_a_missing_topic_is_named_and_never_made_by_a_look(
+def test_missing_topic_is_named_and_not_created_by_a_lookup(
     kafka: Kafka, admin: AdminClient, name: str
 ) -> None:
     with pytest.raises(TopicMissing, match=f"no topic {name}"):
@@ -49,12 +49,12 @@ def test_a_missing_topic_is_named_and_never_made_by_a_look(
     delete_topic(admin, name)
 
 
-def test_a_name_that_kafka_refuses_is_an_error_with_its_reason(admin: AdminClient) -> None:
+def test_invalid_topic_name_raises_with_the_reason(admin: AdminClient) -> None:
     with pytest.raises(TopicError, match="bad name!"):
         ensure_topic(admin, "bad name!", 1)
 
 
-def test_offsets_at_both_ends_and_for_a_time(kafka: Kafka, admin: AdminClient, name: str) -> None:
+def test_offsets_are_read_at_both_ends_and_by_time(kafka: Kafka, admin: AdminClient, name: str) -> None:
     ensure_topic(admin, name, 2)
     produce(kafka, name, 0, [1000, 2000, 3000])
     assert topic_offsets.earliest_offsets(admin, name) == {0: 0, 1: 0}
@@ -63,7 +63,7 @@ def test_offsets_at_both_ends_and_for_a_time(kafka: Kafka, admin: AdminClient, n
     assert topic_offsets.offsets_at(admin, name, 9999) == {0: 3, 1: 0}, "the end where nothing is so late"
 
 
-def test_offsets_of_a_topic_that_was_made_just_now(admin: AdminClient, name: str) -> None:
+def test_offsets_of_a_new_topic_are_read(admin: AdminClient, name: str) -> None:
     """Its partitions have no leader for a moment, which is waited for."""
     for at in range(3):
         ensure_topic(admin, f"{name}-{at}", 12)

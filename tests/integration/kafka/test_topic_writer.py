@@ -58,7 +58,7 @@ async def test_keys_are_spread_over_added_partitions_within_seconds(
     await eventually(lambda: spread(writer, name), lambda found: found == SPREAD, limit=3.0)
 
 
-async def test_topic_made_anew_with_more_partitions(
+async def test_records_reach_all_partitions_of_a_replaced_topic(
     admin: AdminClient, writer: TopicWriter, name: str
 ) -> None:
     ensure_topic(admin, name, 1)

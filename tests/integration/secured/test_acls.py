@@ -15,7 +15,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()[1:]]
 
 
-def test_added_listed_and_removed(run: Run) -> None:
+def test_acls_are_added_listed_and_removed(run: Run) -> None:
     run(
         "acls", "add", "--principal", "User:ann", "--operation", "read", "--topic", "shop.", "--prefixed"
     ).good()
@@ -62,7 +62,7 @@ def lists(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("lists")
-def test_what_a_list_denies_is_named_with_the_way_out(run: Run, topic: str, ann: tuple[str, ...]) -> None:
+def test_denied_request_names_the_missing_acl(run: Run, topic: str, ann: tuple[str, ...]) -> None:
     words: tuple[str, ...]
     for words in (
         ("topics", "create", f"{topic}-new"),
@@ -104,7 +104,7 @@ def once_listed(run: Run, *words: str, denied: str, stdin: str = "") -> Done:
 
 
 @pytest.mark.usefixtures("lists")
-def test_who_may_look_and_no_more(run: Run, topic: str, ann: tuple[str, ...]) -> None:
+def test_user_who_may_only_list_acls(run: Run, topic: str, ann: tuple[str, ...]) -> None:
     unseen = "cannot describe topic"
     run("acls", "add", "--principal", "User:ann", "--operation", "describe", "--topic", topic).good()
     # Nobody who may write nothing gets as far as a record: there is no number to be had for it.

@@ -79,13 +79,13 @@ def said(error: BaseException, words: list[str]) -> None:
         assert word in str(error), str(error)
 
 
-def test_a_command(run: Run, by: As, barred: Case) -> None:
+def test_command_reports_why_it_cannot_connect(run: Run, by: As, barred: Case) -> None:
     limit, properties, words = barred
     done = run("topics", "list", "--timeout", str(limit), *by(properties)).bad(*words)
     assert "secret" not in done.err
 
 
-def test_a_producer(barred: Case) -> None:
+def test_producer_reports_why_it_cannot_connect(barred: Case) -> None:
     limit, properties, words = barred
     with (
         Producer(producing(properties, max_block_ms=int(limit * 1000))) as producer,
@@ -95,7 +95,7 @@ def test_a_producer(barred: Case) -> None:
     said(caught.value, ["shop.orders", *words])
 
 
-def test_a_consumer(barred: Case) -> None:
+def test_consumer_reports_why_it_cannot_connect(barred: Case) -> None:
     limit, properties, words = barred
     with (
         Consumer(consuming({**properties, "default.api.timeout.ms": int(limit * 1000)})) as consumer,
@@ -105,7 +105,7 @@ def test_a_consumer(barred: Case) -> None:
     said(caught.value, ["shop.orders", *words])
 
 
-def test_whoever_has_what_it_takes_gets_in(run: Run, secured: SecuredCluster, topic: str) -> None:
+def test_valid_credentials_connect(run: Run, secured: SecuredCluster, topic: str) -> None:
     """The same certificate and passwords that the others came without."""
     run("acls", "add", "--principal", "User:bob", "--producer", "--topic", topic).good()
     run("acls", "add", "--principal", "User:bob", "--consumer", "--topic", topic, "--group", "shop.g").good()
@@ -117,7 +117,7 @@ def test_whoever_has_what_it_takes_gets_in(run: Run, secured: SecuredCluster, to
         assert consumer.receive(20)
 
 
-def test_what_a_list_denies_is_told_to_a_program(run: Run, secured: SecuredCluster, topic: str) -> None:
+def test_client_reports_what_acls_deny(run: Run, secured: SecuredCluster, topic: str) -> None:
     run("acls", "remove", "--principal", "User:ann", "--execute")
     ann = with_password(secured, "ann")
 
@@ -145,7 +145,7 @@ def test_what_a_list_denies_is_told_to_a_program(run: Run, secured: SecuredClust
     said(caught.value, ["transactional.id", "Ask for an ACL"])
 
 
-async def test_what_ends_a_producer_ends_every_wait(run: Run, secured: SecuredCluster, topic: str) -> None:
+async def test_fatal_error_ends_every_waiting_send(run: Run, secured: SecuredCluster, topic: str) -> None:
     await asyncio.to_thread(run, "acls", "remove", "--principal", "User:ann", "--execute")
     words = ("acls", "add", "--principal", "User:ann", "--operation", "read", "--topic", topic)
     (await asyncio.to_thread(run, *words)).good()

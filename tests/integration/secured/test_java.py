@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     "way", ["password", "tls", "tls with password", "tls, its certificates within the text"]
 )
-def test_both_get_in(jvm: Any, run: Run, secured: SecuredCluster, topic: str, way: str) -> None:
+def test_both_clients_connect(jvm: Any, run: Run, secured: SecuredCluster, topic: str, way: str) -> None:
     properties = with_password(secured, "bob") if way == "password" else by_tls(secured, secured.ca)
     if way == "tls with password":
         properties = by_tls_with_password(secured, "bob")

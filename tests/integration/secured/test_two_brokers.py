@@ -57,7 +57,7 @@ def alone(run: Run) -> str:
     return name
 
 
-def test_replicas_move(run: Run, alone: str, tmp_path: Path) -> None:
+def test_reassignment_moves_replicas(run: Run, alone: str, tmp_path: Path) -> None:
     before = run("consume", alone, "--from-beginning", "--until-end").good().out
     planned = run("reassign", alone, "--brokers", "2", "--json").good().json
     assert {tuple(one["replicas"]) for one in planned["moves"]["partitions"]} == {(2,)}
@@ -78,7 +78,7 @@ def test_replicas_move(run: Run, alone: str, tmp_path: Path) -> None:
     run("reassign", alone, "--brokers", "1,3").bad("no such broker: 3", "1, 2", status=2)
 
 
-def test_a_topic_is_described_as_kafkas_tool_does(run: Run, topic: str) -> None:
+def test_topic_is_described_as_by_kafkas_tool(run: Run, topic: str) -> None:
     rows = [line.split() for line in run("topics", "describe", topic).good().out.splitlines()[2:]]
     assert [row[0] for row in rows] == ["0", "1"]
     for _, leader, held, in_sync, *_ in rows:
@@ -87,9 +87,7 @@ def test_a_topic_is_described_as_kafkas_tool_does(run: Run, topic: str) -> None:
     run("topics", "create", f"{topic}-x", "--replication-factor", "3").bad("replication factor", "brokers")
 
 
-def test_what_is_said_while_a_broker_is_silent(
-    run: Run, secured: SecuredCluster, topic: str, alone: str
-) -> None:
+def test_commands_report_a_silent_broker(run: Run, secured: SecuredCluster, topic: str, alone: str) -> None:
     run("reassign", alone, "--brokers", "2", "--execute").good()
     settled(run, alone)
     run("produce", topic, stdin="x\n").good()
@@ -129,7 +127,7 @@ def test_what_is_said_while_a_broker_is_silent(
             found += [one.text for one in records]
 
 
-def test_transactional_id_whose_last_transaction_is_being_ended_may_be_retried(
+def test_transactional_id_is_retriable_while_its_last_transaction_completes(
     run: Run, secured: SecuredCluster, topic: str
 ) -> None:
     """Its end must be written to two brokers, one of which is away: until then no producer can begin."""

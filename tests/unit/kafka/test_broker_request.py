@@ -21,7 +21,7 @@ FIRST = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4
 FINAL = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def test_example_of_rfc_7677() -> None:
+def test_scram_login_equals_the_example_of_rfc_7677() -> None:
     talk = login("SCRAM-SHA-256", "user", "pencil", NONCE)
     assert next(talk) == f"n,,n=user,r={NONCE}".encode()
     assert talk.send(FIRST.encode()) == (
@@ -31,7 +31,7 @@ def test_example_of_rfc_7677() -> None:
         talk.send(FINAL.encode())
 
 
-def test_plain() -> None:
+def test_plain_login_sends_user_and_password() -> None:
     talk = login("PLAIN", "ann", "hush", NONCE)
     assert next(talk) == b"\0ann\0hush"
     with pytest.raises(StopIteration):
@@ -67,7 +67,7 @@ class Broker:
 
 @pytest.mark.parametrize("digest", ["sha256", "sha512"])
 @pytest.mark.parametrize("user", ["ann", "a=b,c", "ünï"])
-def test_broker_lets_in_who_knows_the_password_and_nobody_else(digest: str, user: str) -> None:
+def test_scram_login_succeeds_only_with_the_password(digest: str, user: str) -> None:
     mechanism = f"SCRAM-SHA-{digest[3:]}"
     broker, talk = Broker(digest, "päss"), login(mechanism, user, "päss", NONCE)
     answer = broker.final(talk.send(broker.first(next(talk))))
@@ -80,7 +80,7 @@ def test_broker_lets_in_who_knows_the_password_and_nobody_else(digest: str, user
 
 
 @pytest.mark.parametrize(
-    ("first", "final", "said"),
+    ("first", "final", "message"),
     [
         ("r=somebody else's,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "", "nonce"),
         (f"r={NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "", "nonce"),
@@ -94,7 +94,7 @@ def test_broker_lets_in_who_knows_the_password_and_nobody_else(digest: str, user
         (FIRST, "", "did not prove"),
     ],
 )
-def test_broker_that_says_something_else(first: str, final: str, said: str) -> None:
+def test_login_fails_on_an_invalid_message_of_the_broker(first: str, final: str, message: str) -> None:
     talk = login("SCRAM-SHA-256", "user", "pencil", NONCE)
     next(talk)
 
@@ -102,12 +102,12 @@ def test_broker_that_says_something_else(first: str, final: str, said: str) -> N
         talk.send(first.encode())
         talk.send(final.encode())
 
-    with pytest.raises(LoginFailed, match=said):
+    with pytest.raises(LoginFailed, match=message):
         rest()
 
 
 @given(st.binary(max_size=200))
-def test_any_answer_is_refused_or_taken(answer: bytes) -> None:
+def test_any_message_is_refused_or_accepted(answer: bytes) -> None:
     talk = login("SCRAM-SHA-512", "user", "pencil", NONCE)
     next(talk)
     with pytest.raises(LoginFailed):
@@ -131,17 +131,17 @@ def read(**properties: Any) -> Security:
         ("SASL_SSL", True, "SCRAM-SHA-512"),
     ],
 )
-def test_protocols(protocol: str, tls: bool, mechanism: str) -> None:
+def test_security_protocol_chooses_tls_and_login(protocol: str, tls: bool, mechanism: str) -> None:
     found = read(security_protocol=protocol, **SCRAM)
     assert (found.context is not None, found.mechanism) == (tls, mechanism)
     assert (found.user, found.password) == ("ann", "hush")
 
 
-def test_without_properties_it_is_plain() -> None:
+def test_connection_without_properties_is_plaintext() -> None:
     assert read() == Security(None, "", "", "")
 
 
-def test_certificates_are_verified_unless_that_is_switched_off() -> None:
+def test_certificates_are_verified_unless_disabled() -> None:
     found = read(security_protocol="SSL").context
     assert found is not None
     assert (found.verify_mode, found.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -154,7 +154,7 @@ def test_certificates_are_verified_unless_that_is_switched_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "message"),
     [
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER"),
         ({"security.protocol": "SASL_SSL"}, "GSSAPI"),
@@ -162,17 +162,17 @@ def test_certificates_are_verified_unless_that_is_switched_off() -> None:
         ({"security.protocol": "SSL", "ssl.keystore.location": "a.p12"}, "ssl.keystore.location"),
     ],
 )
-def test_what_is_not_served_names_kafkas_own_tool(properties: dict[str, str], said: str) -> None:
-    with pytest.raises(KafkaRefused, match=said) as caught:
+def test_unsupported_properties_name_kafkas_own_tool(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(KafkaRefused, match=message) as caught:
         security_of(properties, "the quotas", "kafka-configs.sh")
     assert "kafka-configs.sh" in caught.value.hint
 
 
-def test_files_that_cannot_be_used_are_said(tmp_path: Path) -> None:
-    with pytest.raises(KafkaRefused, match="cannot be used: No such file"):
+def test_invalid_certificate_files_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(KafkaRefused, match="cannot use the certificates for Kafka: No such file"):
         read(security_protocol="SSL", ssl_ca_location=str(tmp_path / "none.pem"))
     (tmp_path / "a.pem").write_text("no certificate")
-    with pytest.raises(KafkaRefused, match="cannot be used"):
+    with pytest.raises(KafkaRefused, match="cannot use the certificates"):
         read(security_protocol="SSL", ssl_ca_location=str(tmp_path / "a.pem"))
-    with pytest.raises(KafkaRefused, match="cannot be used: No such file"):
+    with pytest.raises(KafkaRefused, match="cannot use the certificates for Kafka: No such file"):
         read(security_protocol="SSL", ssl_certificate_location=str(tmp_path / "none.pem"))

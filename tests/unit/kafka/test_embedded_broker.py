@@ -11,7 +11,7 @@ import pytest
 
 from distributary.errors import ConfigError, DataFolderError
 from distributary.httpd import dev_certificates
-from distributary.kafka.broker_security import Guard, pem_keystore
+from distributary.kafka.broker_security import BrokerSecurity, pem_keystore
 from distributary.kafka.embedded_broker import Broker, new_cluster_id
 
 
@@ -26,7 +26,7 @@ def properties(folder: Path) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
-def test_topics_are_never_made_by_accident_and_one_node_is_enough(tmp_path: Path) -> None:
+def test_settings_forbid_automatic_topics_and_need_one_node_only(tmp_path: Path) -> None:
     broker(tmp_path).prepare()
     rows = properties(tmp_path)
     assert rows["auto.create.topics.enable"] == "false"
@@ -37,26 +37,26 @@ def test_topics_are_never_made_by_accident_and_one_node_is_enough(tmp_path: Path
     assert factors == {"1"}
 
 
-def test_it_is_formatted_once_and_keeps_its_cluster_id(tmp_path: Path) -> None:
-    made = broker(tmp_path)
-    assert made.cluster_id() is None
-    (command,) = made.prepare()
+def test_broker_is_formatted_once_and_keeps_its_cluster_id(tmp_path: Path) -> None:
+    built = broker(tmp_path)
+    assert built.cluster_id() is None
+    (command,) = built.prepare()
     assert "kafka.tools.StorageTool" in command
     meta = "#\nversion=1\nnode.id=101\ncluster.id=abc\n"
     (tmp_path / "data" / "meta.properties").write_text(meta)
-    assert made.prepare() == []
-    assert made.cluster_id() == "abc"
-    assert "-Xmx300m" in made.command()
+    assert built.prepare() == []
+    assert built.cluster_id() == "abc"
+    assert "-Xmx300m" in built.command()
 
 
 def test_another_broker_id_over_the_same_data_is_refused(tmp_path: Path) -> None:
     broker(tmp_path).prepare()
     (tmp_path / "data" / "meta.properties").write_text("node.id=101\ncluster.id=abc\n")
-    with pytest.raises(DataFolderError, match=r"broker_id is 102, .* made by broker 101"):
+    with pytest.raises(DataFolderError, match=r"broker_id is 102, .* created by broker 101"):
         broker(tmp_path, 102).prepare()
 
 
-def test_odd_folders_are_written_so_that_java_reads_them(tmp_path: Path) -> None:
+def test_folders_with_odd_names_are_escaped_for_java(tmp_path: Path) -> None:
     odd = tmp_path / "naïve & \\ <dir>"
     broker(odd).prepare()
     assert properties(odd)["log.dirs"] == str(odd / "data").replace("\\", "\\\\").replace("ï", "\\u00ef")
@@ -65,22 +65,22 @@ def test_odd_folders_are_written_so_that_java_reads_them(tmp_path: Path) -> None
     assert appender.get("fileName") == str(odd / "kafka.log")
 
 
-def test_cluster_ids_are_as_kafka_makes_them() -> None:
+def test_cluster_id_has_kafkas_form() -> None:
     ids = {new_cluster_id() for _ in range(500)}
     assert len(ids) == 500
     assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", one) for one in ids)
 
 
-def test_a_plain_broker_has_no_passwords(tmp_path: Path) -> None:
+def test_broker_without_security_has_no_passwords(tmp_path: Path) -> None:
     broker(tmp_path).prepare()
     rows = properties(tmp_path)
     assert not [name for name in rows if "sasl" in name or "authorizer" in name]
     assert broker(tmp_path).own.properties == {}
 
 
-def test_a_secure_broker_takes_scram_from_clients_and_denies_by_default(tmp_path: Path) -> None:
-    made = replace(broker(tmp_path), guard=Guard(3333, "hush"))
-    (command,) = made.prepare()
+def test_secure_broker_requires_scram_and_denies_by_default(tmp_path: Path) -> None:
+    built = replace(broker(tmp_path), security=BrokerSecurity(3333, "hush"))
+    (command,) = built.prepare()
     rows = properties(tmp_path)
     assert rows["listeners"].split(",")[0] == "CLIENT://127.0.0.1:1111"
     assert set(rows["listener.security.protocol.map"].split(",")) == {
@@ -91,15 +91,15 @@ def test_a_secure_broker_takes_scram_from_clients_and_denies_by_default(tmp_path
     assert rows["allow.everyone.if.no.acl.found"] == "false"
     assert rows["super.users"] == "User:distributary"
     assert (tmp_path / "server.properties").stat().st_mode & 0o777 == 0o600
-    assert "hush" not in " ".join([*command, *made.command(), repr(made)])
-    assert made.own.bootstrap_servers == "127.0.0.1:3333"
-    assert "hush" not in repr(made.own)
+    assert "hush" not in " ".join([*command, *built.command(), repr(built)])
+    assert built.own.bootstrap_servers == "127.0.0.1:3333"
+    assert "hush" not in repr(built.own)
 
 
-def test_a_guarded_broker_shows_its_certificate_to_clients_alone(tmp_path: Path) -> None:
-    made = replace(broker(tmp_path), guard=Guard(3333, "hush", tmp_path / "kafka-tls.pem"))
-    made.prepare()
-    rows = (made.folder / "server.properties").read_text().splitlines()
+def test_secure_broker_uses_its_certificate_for_clients_only(tmp_path: Path) -> None:
+    built = replace(broker(tmp_path), security=BrokerSecurity(3333, "hush", tmp_path / "kafka-tls.pem"))
+    built.prepare()
+    rows = (built.folder / "server.properties").read_text().splitlines()
     assert (
         "listener.security.protocol.map=CLIENT:SASL_SSL,INTERNAL:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
         in rows
@@ -107,7 +107,7 @@ def test_a_guarded_broker_shows_its_certificate_to_clients_alone(tmp_path: Path)
     assert f"listener.name.client.ssl.keystore.location={tmp_path / 'kafka-tls.pem'}" in rows
 
 
-def test_a_keystore_is_the_key_and_the_chain(tmp_path: Path) -> None:
+def test_keystore_has_the_key_and_the_chain(tmp_path: Path) -> None:
     dev_certificates.make_ca(tmp_path)
     dev_certificates.make_server(tmp_path, ["localhost"])
     certificate, key = tmp_path / "server.pem", tmp_path / "server-key.pem"
@@ -119,17 +119,17 @@ def test_a_keystore_is_the_key_and_the_chain(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("certificate", "key", "said"),
+    ("certificate", "key", "message"),
     [
-        ("nothing.pem", "server-key.pem", "tls_certificate: .*nothing.pem cannot be read"),
-        ("server.pem", "nothing.pem", "tls_key: .*nothing.pem cannot be read"),
-        ("server.pem", "", "tls_certificate: .*server.pem cannot be used"),
-        ("server-key.pem", "server-key.pem", "tls_certificate: .*cannot be used"),
+        ("nothing.pem", "server-key.pem", "tls_certificate: cannot read .*nothing.pem"),
+        ("server.pem", "nothing.pem", "tls_key: cannot read .*nothing.pem"),
+        ("server.pem", "", "tls_certificate: .*server.pem is not a valid PEM"),
+        ("server-key.pem", "server-key.pem", "tls_certificate: .*is not a valid PEM"),
         ("server.pem", "ca-key.pem", "is not the key of"),
     ],
 )
-def test_files_that_make_no_keystore(tmp_path: Path, certificate: str, key: str, said: str) -> None:
+def test_invalid_keystore_files_are_refused(tmp_path: Path, certificate: str, key: str, message: str) -> None:
     dev_certificates.make_ca(tmp_path)
     dev_certificates.make_server(tmp_path, ["localhost"])
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         pem_keystore(str(tmp_path / certificate), str(tmp_path / key) if key else "")

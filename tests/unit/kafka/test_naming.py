@@ -21,13 +21,13 @@ from distributary.kafka.naming import (
 @pytest.mark.parametrize(
     "name", ["sportsbook.odds", "a.b", "shop-2.orders.dead-letters", "distributary.commands"]
 )
-def test_names_by_the_convention_get_no_note(name: str) -> None:
+def test_name_by_the_convention_gets_no_warning(name: str) -> None:
     assert check_topic(name) == check_group(name) == ""
     assert check_topic(name, CONVENTION) == check_group(name, CONVENTION) == ""
 
 
 @pytest.mark.parametrize("name", ["chat", "events", "purchases", "test", "random_walk", "foo", "Sports.Odds"])
-def test_without_a_set_convention_other_names_get_a_note(name: str) -> None:
+def test_other_name_gets_a_warning_when_no_convention_is_set(name: str) -> None:
     for kind, note in (("topic", check_topic(name)), ("group", check_group(name))):
         assert f"{kind} {name!r} does not follow the naming convention" in note
         assert f'naming.{kind}s = ".*"' in note
@@ -44,7 +44,7 @@ def test_without_a_set_convention_other_names_get_a_note(name: str) -> None:
         ("7.odds", ""),
     ],
 )
-def test_a_set_convention_refuses_other_names_with_a_suggestion(name: str, near: str) -> None:
+def test_other_name_is_refused_with_a_suggestion_when_a_convention_is_set(name: str, near: str) -> None:
     assert suggestion(name) == near
     for check, key in ((check_topic, "naming.topics"), (check_group, "naming.groups")):
         with pytest.raises(NameRefused, match=key) as refused:
@@ -55,9 +55,7 @@ def test_a_set_convention_refuses_other_names_with_a_suggestion(name: str, near:
 
 @pytest.mark.parametrize(("name", "near"), [("two words.x", "two-words.x"), ("", ""), ("..", ""), ("é", "")])
 @pytest.mark.parametrize("pattern", [None, ANY, CONVENTION])
-def test_a_name_that_kafka_does_not_accept_is_always_refused(
-    name: str, near: str, pattern: str | None
-) -> None:
+def test_name_that_kafka_does_not_accept_is_always_refused(name: str, near: str, pattern: str | None) -> None:
     with pytest.raises(NameRefused, match="249") as refused:
         check_topic(name, pattern)
     assert near in refused.value.hint
@@ -65,14 +63,14 @@ def test_a_name_that_kafka_does_not_accept_is_always_refused(
 
 
 @given(st.text("aZ9._- é", max_size=12))
-def test_a_suggestion_is_good(name: str) -> None:
+def test_suggested_name_follows_the_convention(name: str) -> None:
     near = suggestion(name)
     if near:
         assert re.fullmatch(CONVENTION, near)
         assert suggestion(near) == near
 
 
-def test_ones_own_convention() -> None:
+def test_configured_convention_replaces_the_suggested_one() -> None:
     assert check_topic("odds", "[a-z]+") == ""
     assert check_topic("Anything_9", ANY) == ""
     assert check_group("whatever\nyou like", ANY) == ""
@@ -81,6 +79,6 @@ def test_ones_own_convention() -> None:
             check_group(name, ANY)
 
 
-def test_whose_a_client_is() -> None:
+def test_client_id_names_its_application() -> None:
     assert [application(one) for one in ("shop-7", "Shop.web", "shop", "")] == ["shop", "shop", "shop", ""]
     assert foreign_client_ids(["shop-1", "cart-2", "cart-2", "shop_9"], "shop-new") == ["cart-2"]

@@ -23,13 +23,15 @@ MANY = {
 }
 
 
-def test_many_replicas_on_few_brokers_are_even() -> None:
+def test_many_replicas_are_spread_evenly_over_few_brokers() -> None:
     held = Counter(broker for replicas in spread(MANY, range(1, 8), 6).values() for broker in replicas)
     assert set(held.values()) == {18}
 
 
 @given(layouts, st.lists(st.integers(1, 8), min_size=1, max_size=8, unique=True), st.data())
-def test_even_and_apart(now: dict[int, list[int]], brokers: list[int], data: st.DataObject) -> None:
+def test_spread_is_even_and_never_repeats_a_broker(
+    now: dict[int, list[int]], brokers: list[int], data: st.DataObject
+) -> None:
     replication: int = data.draw(st.integers(1, len(brokers)))
     then = spread(now, brokers, replication)
     assert then.keys() == now.keys()
@@ -43,7 +45,7 @@ def test_even_and_apart(now: dict[int, list[int]], brokers: list[int], data: st.
     assert {n: set(again[n]) for n in now} == {n: set(then[n]) for n in now}, "nothing moves a second time"
 
 
-def test_only_what_must_moves() -> None:
+def test_spread_moves_as_few_replicas_as_possible() -> None:
     now = {0: [1, 2], 1: [2, 3], 2: [3, 1]}
     assert spread(now, [1, 2, 3], 2) == now
     assert spread(now, [1, 2, 4], 2) == {0: [1, 2], 1: [2, 4], 2: [4, 1]}

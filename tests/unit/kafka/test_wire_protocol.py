@@ -16,7 +16,7 @@ texts = st.none() | st.text("aé", max_size=200)
     st.lists(st.tuples(texts, st.integers(-(1 << 31), (1 << 31) - 1), st.booleans())),
     st.floats(allow_nan=False),
 )
-def test_what_is_written_is_read(rows: list[tuple[str | None, int, bool]], number: float) -> None:
+def test_written_values_are_read_back(rows: list[tuple[str | None, int, bool]], number: float) -> None:
     def write(writer: Writer, row: tuple[str | None, int, bool]) -> None:
         writer.text(row[0]).number("i", row[1]).flag(row[2]).end()
 
@@ -32,7 +32,7 @@ def test_what_is_written_is_read(rows: list[tuple[str | None, int, bool]], numbe
 
 
 @given(st.binary(max_size=60))
-def test_whatever_comes_is_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     takes: list[Callable[[Reader], object]] = [
         Reader.text,
         Reader.end,
@@ -44,7 +44,7 @@ def test_whatever_comes_is_read_or_refused(data: bytes) -> None:
             take(Reader(data))
 
 
-def test_the_bytes_of_the_protocol() -> None:
+def test_encoded_bytes_equal_those_of_the_protocol() -> None:
     assert [varint(n) for n in (0, 127, 128, 300)] == [b"\x00", b"\x7f", b"\x80\x01", b"\xac\x02"]
     frame = request(48, 1, 7, b"body")
     assert frame == b"\x00\x00\x00\x1b\x00\x30\x00\x01\x00\x00\x00\x07\x00\x0cdistributary\x00body"

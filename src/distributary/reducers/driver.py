@@ -28,15 +28,17 @@ from distributary.store.redis_writer import RedisWriter
 
 log = logging.getLogger(__name__)
 
-LOOK = 1.0
-STORE_ANSWERS = 3.0
-"""Seconds that a store has for an answer to the driver, whose loop must turn whoever hangs."""
-PATIENCE = 90.0
-"""Seconds after which views that are still starting keep nobody waiting."""
+CHECK_SECONDS = 1.0
+STORE_TIMEOUT = 3.0
+"""Seconds that a server of the store has to respond: the driver's loop must turn although one hangs."""
+START_TIMEOUT = 90.0
+"""Seconds after which the driver is ready although views are still starting."""
+JOB_STOPS = 30.0
+"""Seconds that a job has to end, before another one of its build may start."""
 
 
 class Driver:
-    """Starts and stops jobs as views come, change and go."""
+    """Starts and stops jobs as views are defined, changed and deleted."""
 
     def __init__(self, config: Config, spark: Any, heartbeat: Heartbeat, daemon: DaemonWatch) -> None:
         self._config = config
@@ -44,32 +46,33 @@ class Driver:
         self._jvm = Jvm(spark)
         self._heartbeat = heartbeat
         self._daemon = daemon
-        self._watchdog = Watchdog(lambda: f"{self._jvm.name} has not answered", self._jvm.kill)
+        self._watchdog = Watchdog(lambda: f"{self._jvm.name} has not responded", self._jvm.kill)
         self._stores = {
-            at: RedisWriter(at, log_length=config.store.log_length, timeout=STORE_ANSWERS)
+            at: RedisWriter(at, log_length=config.store.log_length, timeout=STORE_TIMEOUT)
             for at in config.store.addresses
         }
-        self._silent: set[str] = set()
+        self._unreachable: set[str] = set()  # addresses of servers of the store
         self._jobs: dict[Build, Job] = {}
+        # What the store defined last, so that a store that was emptied gets it again.
         self._known: dict[Build, Definition] = {}
         self._slots = SlotPool(lambda: slot_count(config, spark))
         self._admin = librdkafka.admin(config.kafka)
         self._stopping = threading.Event()
-        self._wake = threading.Event()  # ends the pause between two looks
+        self._wake = threading.Event()  # ends the pause between two checks
         self._restarted: float | None = None  # when a PySpark daemon was last found to be gone
         self.superseded: Superseded | None = None
 
     def stop(self) -> None:
-        """Ask ``run`` to return."""
+        """Make ``run`` return."""
         self._stopping.set()
         self._wake.set()
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Keep the jobs in step with the store until stopped or superseded. Raises JvmLost.
 
-        ``ready`` is called once the views that are there now are served, or will not be soon.
+        ``ready`` is called once the views that exist now are served, or will not be soon.
         """
-        beaten, waiting = 0.0, time.monotonic() + PATIENCE
+        beaten, waiting = 0.0, time.monotonic() + START_TIMEOUT
         self._watchdog.start()
         self._jvm.on_exit(self._wake.set)
         while not self._stopping.is_set():
@@ -77,16 +80,16 @@ class Driver:
             due = time.monotonic() - beaten > 1.0
             beaten = time.monotonic() if due else beaten
             for address in self._stores:
-                self._look(address, beat=due)
+                self._update(address, heartbeat=due)
                 self._turn()
             if due and self._daemon.check():
-                log.warning("the PySpark daemon is gone: another one is started, before a task needs it")
+                log.warning("the PySpark daemon is gone: starting another before a task needs it")
                 self._restarted = time.monotonic()
                 threading.Thread(target=start_daemon, args=(self._spark, self._config), daemon=True).start()
             if waiting and (self._settled() or time.monotonic() > waiting):
                 waiting = 0.0
                 ready()
-            self._wake.wait(0.1 if waiting else LOOK)
+            self._wake.wait(0.1 if waiting else CHECK_SECONDS)
         self._watchdog.stop()
         self._daemon.close()
         for job in self._jobs.values():
@@ -97,26 +100,26 @@ class Driver:
             store.close()
 
     def _turn(self) -> None:
-        """Give a sign of life, which passes through the JVM; raises JvmLost when that is gone."""
+        """Send a heartbeat, which passes through the JVM; raises JvmLost when that is gone."""
         self._jvm.check()
         self._watchdog.turn()
         self._heartbeat.touch()
 
-    def _look(self, address: str, *, beat: bool) -> None:
-        """Keep the jobs of one server's views in step with it; one that is down keeps no other waiting."""
+    def _update(self, address: str, *, heartbeat: bool) -> None:
+        """Update the jobs of one server's views; a server that is down delays no other."""
         store = self._stores[address]
         try:
             self._reconcile(address, store)
-            if beat:
+            if heartbeat:
                 store.heartbeat("reducers", str(os.getpid()), json.dumps(self.stats()))
-            self._silent.discard(address)
+            self._unreachable.discard(address)
         except (RedisError, OSError) as error:
-            log.warning("the store at %s does not answer: %s", mask_text(address), error)
-            self._silent.add(address)
+            log.warning("the store at %s is not responding: %s", mask_text(address), error)
+            self._unreachable.add(address)
             store.close()
 
     def stats(self) -> dict[str, Any]:
-        """What each view's live job says of itself."""
+        """Return the report of each view's job."""
         views: dict[str, Any] = {}
         for build, job in self._jobs.items():
             facts = asdict(job.facts)
@@ -131,72 +134,78 @@ class Driver:
         return {"views": views, "silent": silent, "daemon_restarted": ago}
 
     def _settled(self) -> bool:
-        """Whether every view that is configured or known has settled."""
-        there = {build.view for build in self._jobs}
-        place = self._config.store.address_of
-        configured = {view.name for view in self._config.views if place(view.name) not in self._silent}
-        return configured <= there and all(job.settled.is_set() for job in self._jobs.values())
+        """Whether every view that is configured or known is served, or will not be soon."""
+        known = {build.view for build in self._jobs}
+        address = self._config.store.address_of
+        configured = {v.name for v in self._config.views if address(v.name) not in self._unreachable}
+        return configured <= known and all(job.settled.is_set() for job in self._jobs.values())
 
     def _reconcile(self, address: str, store: RedisWriter) -> None:
-        def here(view: str) -> bool:
+        """Start and stop jobs so that each build that one server names has one."""
+
+        def is_here(view: str) -> bool:
             return self._config.store.address_of(view) == address
 
-        known = {build: found for build, found in self._known.items() if here(build.view)}
+        # 1. A server that was emptied gets its views again.
+        known = {build: found for build, found in self._known.items() if is_here(build.view)}
         if known and store.flushed():
             log.warning("the store is empty: all views are defined again and rebuilt")
             for build, definition in known.items():
                 store.define(build.view, build.id, definition.text)
-        wanted: dict[Build, Definition] = {}
+        # 2. Read what it names.
+        defined: dict[Build, Definition] = {}
         displaced: list[Build] = []
         for name, info in store.views().items():
-            displaced += [Build(name, id) for id in info.displaced if here(name)]
+            displaced += [Build(name, id) for id in info.displaced if is_here(name)]
             for id in filter(None, (info.live, info.next)):
                 build = Build(name, id)
                 found = store.build(build)
-                if found is not None and found.definition and here(name):
-                    wanted[build] = load_definition(found.definition)
-        self._known = {b: d for b, d in self._known.items() if b not in known} | wanted
-        mine = [build for build in self._jobs if here(build.view)]
-        for build in [b for b in mine if b not in wanted or self._changed(b, wanted[b]) or self._dead(b)]:
-            job = self._jobs.pop(build)
-            job.stop()
-            deadline = time.monotonic() + 30
-            while job.is_alive() and time.monotonic() < deadline:
-                self._turn()
-                job.join(timeout=0.5)
+                if found is not None and found.definition and is_here(name):
+                    defined[build] = load_definition(found.definition)
+        self._known = {b: d for b, d in self._known.items() if b not in known} | defined
+        # 3. Stop the jobs of builds that are gone or changed, and remove those that have ended.
+        for build in [build for build in self._jobs if is_here(build.view)]:
+            if build not in defined or self._is_changed(build, defined[build]) or self._is_dead(build):
+                self._stop_job(self._jobs.pop(build))
         for build in displaced:
             self._drop(build, store)
-        for build, definition in wanted.items():
+        # 4. Start those that are missing.
+        for build, definition in defined.items():
             if build not in self._jobs:
-                own = RedisWriter(address, log_length=self._config.store.log_length)
-                job = Job(
+                job = self._jobs[build] = Job(
                     spark=self._spark,
                     config=self._config,
                     build=build,
                     definition=definition,
-                    store=own,
+                    store=RedisWriter(address, log_length=self._config.store.log_length),
                     slots=self._slots,
                     on_superseded=self._give_up,
                 )
-                self._jobs[build] = job
                 job.start()
 
+    def _stop_job(self, job: Job) -> None:
+        job.stop()
+        deadline = time.monotonic() + JOB_STOPS
+        while job.is_alive() and time.monotonic() < deadline:
+            self._turn()
+            job.join(timeout=0.5)
+
     def _drop(self, build: Build, store: RedisWriter) -> None:
-        """Remove a build that another one took the place of, with the topic of its re-keyed records."""
+        """Remove a build that another has replaced, with the topic of its re-keyed records."""
         try:
             delete_topic(self._admin, internal_topic(build))
         except DistributaryError as error:
-            log.warning("view %s: build %s waits to be dropped: %s", build.view, build.id, error)
+            log.warning("view %s: cannot drop build %s yet: %s", build.view, build.id, error)
             return
         if store.drop(build):
-            log.info("view %s: build %s was displaced, and is dropped", build.view, build.id)
+            log.info("view %s: dropped build %s, which another has replaced", build.view, build.id)
 
-    def _dead(self, build: Build) -> bool:
-        """Whether a job ended though nobody asked it to, and without a reason."""
+    def _is_dead(self, build: Build) -> bool:
+        """Whether a job ended unexpectedly, without a reason."""
         job = self._jobs[build]
         return not job.is_alive() and job.facts.status is not JobState.STOPPED
 
-    def _changed(self, build: Build, definition: Definition) -> bool:
+    def _is_changed(self, build: Build, definition: Definition) -> bool:
         """Whether a job runs another definition of the same build (settings that leave its rows alone)."""
         return self._jobs[build].definition != definition
 

@@ -144,7 +144,7 @@ def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     said = next(line for line in done.stderr.splitlines() if line.startswith("distributary reducers:"))
-    assert "Spark at local[0] does not start" in said
+    assert "cannot start Spark at local[0]" in said
     assert "Traceback" not in done.stderr
 
 

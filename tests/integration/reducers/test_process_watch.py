@@ -46,7 +46,7 @@ async def running(driver: subprocess.Popen[bytes], store: RedisWriter) -> psutil
     ("number", "program", "code", "within", "words"),
     [
         (signal.SIGKILL, SELDOM, ExitCode.JVM_LOST, 4, "was killed by SIGKILL"),
-        (signal.SIGSTOP, REDUCERS, ExitCode.JVM_HUNG, 14, "has not answered for 9 s"),
+        (signal.SIGSTOP, REDUCERS, ExitCode.JVM_HUNG, 14, "has not responded for 9 s"),
     ],
 )
 async def test_a_driver_ends_with_its_jvm(

@@ -1,6 +1,4 @@
-"""What a reducer stores beside a mark: its watermark, how far each re-keyed source has come, and how far its
-events. Pure.
-"""
+"""What a reducer stores beside a mark: its watermark, and how far its sources and events are. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import NamedTuple
 from distributary.model.position import Fingerprint, Mark
 
 FILTERED_MARK_EVERY = 32
-"""One of so many records that a view filters out in Real-Time Mode moves its mark all the same."""
+"""In Real-Time Mode one of so many records that a view filters out moves its mark all the same."""
 
 
 class Source(NamedTuple):
@@ -59,12 +57,12 @@ class EventProgress(NamedTuple):
 
     @property
     def order(self) -> tuple[int, bool, str]:
-        """What is further is greater."""
+        """A key by which further progress is greater."""
         return self.offset, self.key is not None, self.key or ""
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """By which the last event of which anything is folded is recognised again."""
+        """The fingerprint of the last event of which anything is folded."""
         if self.crc is None:
             return None
         return Fingerprint(self.offset if self.key is not None else self.offset - 1, self.crc)
@@ -73,31 +71,31 @@ class EventProgress(NamedTuple):
 def write_state(
     watermark: int, sources: dict[int, SourceProgress], reached: EventProgress | None = None
 ) -> str:
-    """What is stored beside a mark: the watermark, how far each source came, and how far the events."""
+    """Return what is stored beside a mark."""
     if not sources and reached is None:
         return str(watermark) if watermark else ""
-    places = ";".join(f"{p}:{','.join(map(str, seen))}" for p, seen in sorted(sources.items()))
+    progress = ";".join(f"{p}:{','.join(map(str, one))}" for p, one in sorted(sources.items()))
     if reached is None:
-        return f"{watermark} {places}"
+        return f"{watermark} {progress}"
     # A key may hold anything, so it comes last.
     crc = "" if reached.crc is None else str(reached.crc)
     words = [reached.topic, str(reached.offset), crc, *([reached.key] if reached.key is not None else [])]
-    return f"{watermark} {places} {':'.join(words)}"
+    return f"{watermark} {progress} {':'.join(words)}"
 
 
-def read_state(memo: str) -> tuple[int, dict[int, SourceProgress]]:
+def read_state(state: str) -> tuple[int, dict[int, SourceProgress]]:
     """Read what ``write_state`` wrote."""
-    watermark, places, _ = (*memo.split(" ", 2), "", "")[:3]
+    watermark, progress, _ = (*state.split(" ", 2), "", "")[:3]
     sources: dict[int, SourceProgress] = {}
-    for place in filter(None, places.split(";")):
-        partition, _, numbers = place.partition(":")
+    for one in filter(None, progress.split(";")):
+        partition, _, numbers = one.partition(":")
         sources[int(partition)] = SourceProgress(*map(int, numbers.split(",")))
     return int(watermark or 0), sources
 
 
-def read_event_progress(memo: str) -> EventProgress | None:
-    """Read how far the events are; None when nothing was written since there were any."""
-    words = memo.split(" ", 2)
+def read_event_progress(state: str) -> EventProgress | None:
+    """Read how far the events are folded; None when nothing was written since there were any."""
+    words = state.split(" ", 2)
     if len(words) < 3:
         return None
     topic, offset, crc, *key = words[2].split(":", 3)
@@ -105,55 +103,56 @@ def read_event_progress(memo: str) -> EventProgress | None:
 
 
 def is_repeat(sources: dict[int, SourceProgress], source: Source) -> bool:
-    """Whether the re-keying query has sent this before; notes it when not (R7).
+    """Whether the re-keying query has sent this before; updates ``sources`` if not (R7).
 
-    It starts again from the end of a batch, so a later attempt repeats some, and
-    is known by its record's place and part. Within an attempt Spark may run a
-    task again, which repeats rows under their numbers. An earlier attempt that
-    still writes is a zombie.
+    The query restarts from the end of a batch, so a later attempt repeats some rows, which are known by the
+    offset and part of their record. Within an attempt Spark may run a task again, which repeats rows under
+    their numbers. An earlier attempt that still writes is a zombie.
     """
     _, attempt, offset, row, crc = source
-    seen = sources.get(source.partition)
-    if seen is None:
+    progress = sources.get(source.partition)
+    if progress is None:
         sources[source.partition] = SourceProgress(attempt, offset, 0, offset, 0, row, crc)
         return False
-    if attempt < seen.attempt:
+    if attempt < progress.attempt:
         return True
     part = 0
-    if attempt == seen.attempt:
-        if (offset, row) <= (seen.at_offset, seen.at_row):
+    if attempt == progress.attempt:
+        if (offset, row) <= (progress.at_offset, progress.at_row):
             return True
-        part = seen.at_part + 1 if offset == seen.at_offset else 0
-    if (offset, part) > (seen.offset, seen.part):
+        part = progress.at_part + 1 if offset == progress.at_offset else 0
+    if (offset, part) > (progress.offset, progress.part):
         sources[source.partition] = SourceProgress(attempt, offset, part, offset, part, row, crc)
         return False
-    sources[source.partition] = SourceProgress(attempt, seen.offset, seen.part, offset, part, row, seen.crc)
+    sources[source.partition] = SourceProgress(
+        attempt, progress.offset, progress.part, offset, part, row, progress.crc
+    )
     return True
 
 
-def source_fingerprints(memos: Iterable[str]) -> dict[int, Fingerprint]:
-    """By which the furthest folded record of each source partition of a re-keyed view is recognised again."""
+def source_fingerprints(states: Iterable[str]) -> dict[int, Fingerprint]:
+    """Return the fingerprint of the last folded record of each source partition of a re-keyed view."""
     found: dict[int, Fingerprint] = {}
-    for memo in memos:
-        for partition, seen in read_state(memo)[1].items():
-            one = Fingerprint(seen.offset, seen.crc)
+    for state in states:
+        for partition, progress in read_state(state)[1].items():
+            one = Fingerprint(progress.offset, progress.crc)
             found[partition] = max(one, found.get(partition, one))
     return found
 
 
 def source_offsets(
-    memos: Mapping[int, str], hops: Mapping[int, int], starts: Mapping[int, int]
+    states: Mapping[int, str], rekey_offsets: Mapping[int, int], starts: Mapping[int, int]
 ) -> dict[int, int]:
-    """How far each source partition of a re-keyed view is folded, by what its reducers remember."""
-    reached = {p: max(at, hops.get(p, 0)) for p, at in starts.items()}
-    for memo in memos.values():
-        for partition, seen in read_state(memo)[1].items():
-            reached[partition] = max(reached.get(partition, 0), seen.offset + 1)
+    """Return how far each source partition of a re-keyed view is folded, from its reducers' states."""
+    reached = {p: max(at, rekey_offsets.get(p, 0)) for p, at in starts.items()}
+    for state in states.values():
+        for partition, progress in read_state(state)[1].items():
+            reached[partition] = max(reached.get(partition, 0), progress.offset + 1)
     return reached
 
 
 def folded_offset(mark: Mark | None, start: int) -> int:
-    """The offset before which a partition is folded, for people: a record in parts counts as done."""
+    """Return the offset before which a partition is folded, for people: a record in parts counts as done."""
     if mark is None:
         return start
     return mark.offset + (1 if mark.part else 0)

@@ -32,7 +32,7 @@ def main() -> int:
             )
         daemon = DaemonWatch(config.data_dir / "heartbeats")
         daemon.export()
-        # First of all: it takes longest, and Kafka and the store may well be starting too.
+        # Spark comes first: it takes longest, and Kafka and the store may still be starting, too.
         spark = spark_session(config, ensure("spark"))
         wait_for_kafka(config.kafka, config.kafka.start_timeout, report=logging.info)
         asyncio.run(wait_for_stores(config.store.addresses, config.store.start_timeout, logging.info))
@@ -45,7 +45,7 @@ def main() -> int:
     try:
         driver.run(lambda: print_ready("reducers", {}))
     except JvmLost as error:
-        # Nothing can be stopped in order any more, and what would try waits for a JVM that is not there.
+        # Nothing can be stopped in order any more: what would try waits for a JVM that is gone.
         os._exit(fail(error, ExitCode.JVM_LOST))
     spark.stop()
     if driver.superseded is not None:

@@ -1,4 +1,4 @@
-"""How far a build's queries are: what is folded, what waits, who is heard; and where that is shown."""
+"""How far a build's queries are: what is folded, what waits, and which tasks are alive."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from distributary.store.store_types import BuildInfo, Claim
 log = logging.getLogger(__name__)
 
 TASK_SILENT = 8.0
-"""Seconds after which a task without a heartbeat is taken for dead."""
+"""Seconds without a heartbeat after which a task counts as dead."""
 
 TASK_HUNG = 60.0
-"""Seconds after which a task is taken for hung whose loop does not turn, though its process lives."""
+"""Seconds after which a task counts as hung whose loop does not turn although its process is alive."""
 
 DRIVER_ID = secrets.token_hex(8)
-"""This process, among all that may claim a build."""
+"""The id of this process among all that may claim a build."""
 
 
 @dataclass
 class Facts:
-    """What a job knows of itself, for status."""
+    """What a job reports, for status."""
 
     build: str = ""
     engine: Engine | Literal[""] = ""
@@ -57,7 +57,7 @@ class Facts:
 
 
 class Progress:
-    """Reads the store about one build and keeps ``facts`` true; ``mirror`` is a consumer to commit with."""
+    """Reads the store about one build, and keeps ``facts`` up to date. ``mirror`` is a consumer to commit."""
 
     def __init__(self, build: Build, store: WriterStore, kafka: Kafka, admin: Any, mirror: Any) -> None:
         self.build = build
@@ -67,33 +67,34 @@ class Progress:
         self._kafka = kafka
         self._admin = admin
         self._mirror = mirror
-        self._records = (0.0, 0)
+        self._records = (0.0, 0)  # when records were last counted, and how many they were
 
     def check_generation(self, info: BuildInfo) -> None:
         """Raise Superseded when another driver has claimed the build since."""
-        # Nobody's name: the build was begun anew. Our own: a claim whose answer was lost.
+        # No name: the build was rebuilt. This one's: a claim whose response was lost.
         if info.generation > self.claim.generation and info.driver not in ("", DRIVER_ID):
             raise Superseded(f"view {self.build.view}: another driver has taken over")
 
     def advance(
-        self, running: engine.RunningQuery, seen: int, read: Leaders, internal: Leaders | None
+        self, running: engine.RunningQuery, batch: int, read: Leaders, internal: Leaders | None
     ) -> int:
-        """Store the ends of finished batches of a topic, so that filtered records count as read.
+        """Store the ends of batches that finished after ``batch``, so that filtered records count as read.
 
-        ``internal`` is the topic that a re-keying query writes to; None for a query of reducers. Raises
-        LeaderChanged, and stores nothing, if a batch may have been read after an election.
+        Returns the last of them. ``internal`` is the topic that a re-keying query writes to; None for a
+        query of reducers. Raises LeaderChanged, and stores nothing, if a batch may have been read after an
+        election.
         """
         ends: dict[int, int] = {}
         for progress in running.query.recentProgress:
-            if progress["batchId"] <= seen or not progress["sources"]:
+            if progress["batchId"] <= batch or not progress["sources"]:
                 continue
             end = progress["sources"][0]["endOffset"]
             if not end:
                 continue
             if isinstance(end, str):
                 end = json.loads(end)
-            seen = progress["batchId"]
-            ends = {int(p): int(at) for found in end.values() for p, at in found.items()}
+            batch = progress["batchId"]
+            ends = {int(p): int(at) for offsets in end.values() for p, at in offsets.items()}
         if ends:
             last, copied = self._last(read.topic, ends), {}
             read.confirm(self._admin)
@@ -101,18 +102,18 @@ class Progress:
                 copied = self._last(internal.topic, topic_offsets.end_offsets(self._admin, internal.topic))
                 internal.confirm(self._admin)
             self.move(ends, rekey=internal is not None, last=last, copied=copied)
-        return seen
+        return batch
 
     def _last(self, topic: str, ends: Mapping[int, int]) -> dict[int, Fingerprint]:
         """The fingerprints of the records just before the ends, where there are any."""
         found = fingerprints_at(self._kafka, topic, {p: [end - 1] for p, end in ends.items() if end > 0})
-        return {partition: some[0] for partition, some in found.items()}
+        return {partition: fingerprints[0] for partition, fingerprints in found.items()}
 
     def move(self, ends: Mapping[int, int], *, rekey: bool = False, **fingerprints: Any) -> None:
-        """Store that partitions are read up to these offsets; raises when the claim does not hold any more.
+        """Store that partitions are read up to these offsets; raises when the claim is not valid any more.
 
-        A store that restarted may have lost what an earlier batch wrote: the queries must start again from
-        its marks, before they write on (R2).
+        A store that restarted may have lost what an earlier batch wrote: the queries must restart from its
+        marks before they write more (R2).
         """
         if not self._store.advance(self.build, self.claim, ends, rekey=rekey, **fingerprints):
             info = self._store.build(self.build)
@@ -124,35 +125,35 @@ class Progress:
             )
 
     def silent(self, tasks: int) -> str:
-        """Say which of so many tasks of this claim gives no sign of life; empty when all do."""
+        """Name the tasks of this claim, of so many, that have no heartbeat or hang; "" when all are alive."""
         prefix = f"{self.build.view}/{self.build.id}/"
-        heard: dict[str, float] = {}
-        for beat in self._store.heartbeats():
-            if beat.component == "reducer" and beat.id.startswith(prefix):
-                said = json.loads(beat.stats)
-                if said["generation"] == self.claim.generation and beat.age_ms < TASK_SILENT * 1000:
-                    heard[beat.id.removeprefix(prefix)] = said["loop_age"]
-        missing = [str(task) for task in range(tasks) if str(task) not in heard]
+        loop_ages: dict[str, float] = {}
+        for heartbeat in self._store.heartbeats():
+            if heartbeat.component == "reducer" and heartbeat.id.startswith(prefix):
+                stats = json.loads(heartbeat.stats)
+                if stats["generation"] == self.claim.generation and heartbeat.age_ms < TASK_SILENT * 1000:
+                    loop_ages[heartbeat.id.removeprefix(prefix)] = stats["loop_age"]
+        missing = [str(task) for task in range(tasks) if str(task) not in loop_ages]
         if missing:
-            return f"no sign of life for {TASK_SILENT:g} s from the task(s) {', '.join(missing)} of {tasks}"
-        hung = {task: age for task, age in heard.items() if age > TASK_HUNG}
+            return f"no heartbeat for {TASK_SILENT:g} s from task(s) {', '.join(missing)} of {tasks}"
+        hung = {task: age for task, age in loop_ages.items() if age > TASK_HUNG}
         return "; ".join(
             f"task {task} hangs: its loop has not turned for {hung[task]:.0f} s" for task in hung
         )
 
     def marks(self) -> dict[int, Mark]:
-        """How far each partition is folded, as the store says."""
+        """How far each partition is folded, from the store."""
         info = self._store.build(self.build)
         return dict(info.marks) if info is not None else {}
 
     def offsets(self) -> dict[int, int]:
-        """The offset before which every record of each partition is folded, as the store says."""
+        """The offset before which every record of each partition is folded, from the store."""
         return {partition: mark.offset for partition, mark in self.marks().items()}
 
     def measure(
         self, starts: dict[int, int], ends: dict[int, int], events_end: int | None = None
     ) -> dict[int, int]:
-        """Note lag, rate and dead letters; return the offset before which each source partition is folded."""
+        """Measure lag, rate and dead letters; return the offset before which each partition is folded."""
         info = self._store.build(self.build)
         if info is None:
             raise BuildGone("the build is gone")
@@ -185,4 +186,4 @@ class Progress:
             self._mirror.commit(offsets=offsets, asynchronous=True)
             self._mirror.poll(0)
         except KafkaException as error:
-            log.debug("positions not mirrored: %s", error)
+            log.debug("cannot mirror positions: %s", error)

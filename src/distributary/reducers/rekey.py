@@ -1,8 +1,7 @@
-"""Which views must be re-keyed before they are reduced, and through which topic (R7).
+"""The internal topic through which a view is re-keyed before it is reduced, and when it is cleared (R7).
 
-One row is written by one partition. Where the producers partition a topic by
-something else than a view's key, the records go through an internal topic that
-is keyed by the row key, and carry where they came from.
+One row is written by one partition. If the producers partition a topic by something other than a view's key,
+the records go through an internal topic that is keyed by the row key, and carry where they came from.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from distributary.reducers.topic_identity import Leaders
 
 
 class Topics(NamedTuple):
-    """The topic that a view is made of, and the one that its reducers read."""
+    """The source of a view, and the topic that its reducers read: the same, unless the view is re-keyed."""
 
     source: Topic
     read: Topic
@@ -25,7 +24,7 @@ class Topics(NamedTuple):
 
 
 def internal_topic(build: Build) -> str:
-    """The topic that a re-keyed build is read from."""
+    """The name of the topic that a re-keyed build is read from."""
     return f"distributary.rekeyed.{build.view}.{build.id}"
 
 
@@ -36,22 +35,26 @@ INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "rete
 
 
 class Clearing:
-    """Remembers where the marks were at the look before."""
+    """Which re-keyed records may be deleted: those that were folded a while ago. Pure.
+
+    A store that went back (R2) has lost its last writes, and its marks with them. The records after those
+    marks are folded again, so they must still exist. A store that is synced every second loses a few seconds.
+    """
 
     def __init__(self, now: float) -> None:
-        self._looked = now
+        self._checked = now
         self._marks: Mapping[int, int] = {}
 
     def due(self, now: float, read: Callable[[], Mapping[int, int]]) -> Mapping[int, int]:
-        """Give the offset of each partition before which records may be deleted now; mostly none.
+        """Return the offset of each partition before which records may be deleted now; mostly none.
 
-        ``read`` gives the marks that the store has now. Of a partition that went back meanwhile nothing is
-        deleted that it may need.
+        ``read`` returns the marks that the store has now. A partition that went back meanwhile loses nothing
+        that it may need.
         """
-        if now - self._looked < CLEARING_SECONDS:
+        if now - self._checked < CLEARING_SECONDS:
             return {}
         before, marks = self._marks, read()
-        self._marks, self._looked = marks, now
+        self._marks, self._checked = marks, now
         return {
             partition: min(at, marks[partition]) for partition, at in before.items() if partition in marks
         }

@@ -21,9 +21,9 @@ from distributary.reducers.topic_identity import (
     Expected,
     Leaders,
     Truncated,
-    judge,
+    check_records,
+    checkable,
     read_checksums,
-    to_look_at,
 )
 from distributary.store.contract import WriterStore
 from distributary.store.errors import TopicReplaced
@@ -45,9 +45,9 @@ def start_offsets(
     ends: Mapping[int, int],
     first: Mapping[int, int],
 ) -> StartOffsets:
-    """Decide where each partition starts; ``first`` is where a new partition of this view would.
+    """Decide where each partition starts; ``first`` is where a new partition of this view would start.
 
-    Raises Truncated when a stored mark is beyond the topic's end.
+    Raises Truncated when a stored mark is beyond the end of the topic.
     """
     starts: dict[int, int] = {}
     incomplete = False
@@ -66,34 +66,34 @@ def start_offsets(
             incomplete = True
         starts[partition] = max(mark.offset, begin)
     waiting = sum(max(0, ends[p] - folded_offset(marks.get(p), at)) for p, at in starts.items())
-    return StartOffsets(starts, waiting, incomplete)
+    return StartOffsets(starts=starts, waiting=waiting, incomplete=incomplete)
 
 
 def event_start_offsets(
-    view: View, memos: Mapping[int, str], topic: str, earliest: int, end: int, first: int
+    view: View, states: Mapping[int, str], topic: str, earliest: int, end: int, first: int
 ) -> StartOffsets:
-    """Decide where the event feed starts for partitions that have folded none of it (under partition 0).
+    """Decide where the event feed starts for partitions that have folded no event (under partition 0).
 
     Raises Truncated when a partition stands beyond the end, or in a topic with another id.
     """
-    reached = [found for memo in memos.values() if (found := read_event_progress(memo)) is not None]
+    reached = [found for state in states.values() if (found := read_event_progress(state)) is not None]
     for one in reached:
         if one.topic != topic or one.offset > end or (one.key is not None and one.offset >= end):
             raise Truncated(f"the event feed ends at {end}, the view stands at {one.offset}")
     lost = any(one.offset < earliest for one in reached)
     if not reached:
         lost = view.start == "earliest" and earliest > 0
-    return StartOffsets({0: max(first, earliest)}, events_lag(memos, end), lost)
+    return StartOffsets({0: max(first, earliest)}, events_lag(states, end), lost)
 
 
-def events_lag(memos: Mapping[int, str], end: int) -> int:
-    """How many events the slowest partition has still to fold; one without rows waits for none."""
-    reached = [found.offset for memo in memos.values() if (found := read_event_progress(memo)) is not None]
+def events_lag(states: Mapping[int, str], end: int) -> int:
+    """How many events the slowest partition must still fold; one without rows waits for none."""
+    reached = [found.offset for state in states.values() if (found := read_event_progress(state)) is not None]
     return max(0, end - min(reached, default=end))
 
 
 def marks_of(offsets: Mapping[int, int]) -> dict[int, Mark]:
-    """Plain offsets as marks."""
+    """Return offsets as marks."""
     return {partition: Mark(offset) for partition, offset in offsets.items()}
 
 
@@ -214,7 +214,7 @@ class StartPlanner:
         self, topic: Topic, expected: Expected, earliest: Mapping[int, int], ends: Mapping[int, int]
     ) -> None:
         """Raise Truncated unless the records that were folded last are still there."""
-        looked_for = to_look_at(expected, earliest, ends)
-        if looked_for:
-            found = read_checksums(self._kafka, topic.name, looked_for)
-            judge(looked_for, found, lambda: is_compacted(self._admin, topic.name))
+        checksums = checkable(expected, earliest, ends)
+        if checksums:
+            found = read_checksums(self._kafka, topic.name, checksums)
+            check_records(checksums, found, lambda: is_compacted(self._admin, topic.name))

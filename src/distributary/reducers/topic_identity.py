@@ -1,8 +1,12 @@
-"""Whether partitions had an election since the records at a build's marks were recognised (R8).
+"""Whether a topic still is the log that a build was made from (R8).
 
-Only with an election a log can lose records: a leader that stays has all that it acknowledged. So whoever
-is about to write what was read from a log asks for the leaders' epochs, after reading and before writing. If
-they are those from before the records at the marks were recognised, all was read from the same log.
+A broker that lost power, or an unclean election, may have cut off records that were folded already. If the
+log has grown past the marks since, offsets alone do not show it. So the records at the marks are recognised
+by their checksums when a query starts.
+
+After that, a log can lose records only with an election: a leader that stays has all that it acknowledged. So
+the leaders' epochs are read after reading records and before writing what came of them. If they are those
+from before the records were recognised, everything was read from the same log.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from distributary.model.position import Fingerprint, checksum
 
 
 class Truncated(Exception):
-    """The topic ends before where the build stands: it is not the same topic any more (R8)."""
+    """The topic lost records that were folded: it is not the same topic any more (R8)."""
 
 
 class LeaderChanged(Exception):
@@ -32,7 +36,7 @@ class Leaders(NamedTuple):
 
     @classmethod
     def read(cls, admin: Any, topic: str) -> Leaders:
-        """Ask for the epochs as they are now."""
+        """Read the epochs as they are now."""
         return cls(topic, topic_offsets.leader_epochs(admin, topic))
 
     def confirm(self, admin: Any, only: Collection[int] | None = None) -> None:
@@ -41,7 +45,7 @@ class Leaders(NamedTuple):
         self.compare(topic_offsets.leader_epochs(admin, self.topic, known))
 
     def compare(self, now: Mapping[int, int]) -> None:
-        """Raise LeaderChanged if an epoch is another one now. A partition that came since had no mark."""
+        """Raise LeaderChanged if an epoch differs now. A partition that was added since had no mark."""
         for partition, epoch in now.items():
             if epoch != self.epochs.get(partition, epoch):
                 was = self.epochs[partition]
@@ -54,7 +58,7 @@ _admins: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
 
 
 def admin_of(kafka: Kafka) -> Any:
-    """The client of this process, which stays for the tasks that come after this one."""
+    """The admin client of this process, which later tasks use, too."""
     name = kafka.bootstrap_servers, tuple(sorted(kafka.properties.items()))
     if name not in _admins:
         _admins[name] = librdkafka.admin(kafka)
@@ -62,60 +66,61 @@ def admin_of(kafka: Kafka) -> Any:
 
 
 Expected = Iterable[tuple[int, Fingerprint]]
-"""Partitions, and what must be found there."""
+"""Partitions, and the records that must be there."""
 
 
-def to_look_at(
+def checkable(
     expected: Expected, earliest: Mapping[int, int], ends: Mapping[int, int]
 ) -> dict[int, dict[int, int]]:
-    """Choose what can be checked: by partition and offset the checksum that must be found.
+    """Choose what can be checked: by partition and offset, the checksum that must be found.
 
-    What retention took cannot be, and proves nothing. Raises Truncated when the log ends before a record.
+    What retention removed cannot be checked, and proves nothing. Raises Truncated when the log ends before a
+    record.
     """
-    wanted: dict[int, dict[int, int]] = {}
+    checksums: dict[int, dict[int, int]] = {}
     for partition, (offset, crc) in expected:
         if partition in ends and offset >= ends[partition]:
             raise Truncated(f"partition {partition} ends at {ends[partition]}, the view stands at {offset}")
         if partition in earliest and offset >= earliest[partition]:
-            wanted.setdefault(partition, {})[offset] = crc
-    return wanted
+            checksums.setdefault(partition, {})[offset] = crc
+    return checksums
 
 
-def judge(
-    wanted: Mapping[int, Mapping[int, int]],
+def check_records(
+    expected: Mapping[int, Mapping[int, int]],
     found: Mapping[tuple[int, int], int],
     compacted: Callable[[], bool],
 ) -> None:
-    """Compare with the checksums that were found; raises Truncated for another record in the same place.
+    """Compare with the checksums that were found; raises Truncated for another record at the same offset.
 
-    A place without a record is compaction's work (``compacted`` says whether that can be), or that of a
+    An offset without a record is due to compaction (``compacted`` returns whether that is possible), or to a
     log that was cut off and grew again.
     """
-    for partition, offsets in wanted.items():
+    for partition, offsets in expected.items():
         for offset, crc in offsets.items():
-            there = found.get((partition, offset))
-            if there == crc or (there is None and compacted()):
+            actual = found.get((partition, offset))
+            if actual == crc or (actual is None and compacted()):
                 continue
-            what = "no record" if there is None else "another record"
+            what = "no record" if actual is None else "another record"
             raise Truncated(f"partition {partition} has {what} at {offset} than the one that was folded")
 
 
 def read_checksums(
-    kafka: Kafka, topic: str, wanted: Mapping[int, Mapping[int, int]]
+    kafka: Kafka, topic: str, offsets: Mapping[int, Iterable[int]]
 ) -> dict[tuple[int, int], int]:
-    """Read the records at these offsets; raises KafkaException when Kafka does not answer."""
-    found = fingerprints_at(kafka, topic, {p: list(offsets) for p, offsets in wanted.items()})
-    return {(partition, one.offset): one.crc for partition, some in found.items() for one in some}
+    """Read the checksums of the records at these offsets; raises KafkaException if Kafka does not respond."""
+    found = fingerprints_at(kafka, topic, {partition: list(at) for partition, at in offsets.items()})
+    return {(partition, one.offset): one.crc for partition, ones in found.items() for one in ones}
 
 
 def fingerprints_at(
-    kafka: Kafka, topic: str, wanted: Mapping[int, list[int]]
+    kafka: Kafka, topic: str, offsets: Mapping[int, list[int]]
 ) -> dict[int, list[Fingerprint]]:
-    """Read the fingerprints of the records at these offsets, of those that are there."""
+    """Read the fingerprints of the records at these offsets, of those that exist."""
     lookup = RecordLookup(kafka, topic, committed=False)
     try:
         found: dict[int, list[Fingerprint]] = {}
-        for (partition, offset), message in lookup.read(wanted, limit=15.0).items():
+        for (partition, offset), message in lookup.read(offsets, limit=15.0).items():
             value = message.value()
             assert value is None or isinstance(value, bytes)
             one = Fingerprint(offset, checksum(message.timestamp()[1], value))

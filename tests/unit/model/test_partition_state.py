@@ -97,9 +97,9 @@ def test_rows_of_two_runs_of_a_task_may_be_mixed(parts: int) -> None:
 def test_how_far_the_events_are_reads_back(
     watermark: int, sources: dict[int, SourceProgress], reached: EventProgress
 ) -> None:
-    memo = write_state(watermark, sources, reached)
-    assert read_state(memo) == (watermark, sources)
-    assert read_event_progress(memo) == reached
+    state = write_state(watermark, sources, reached)
+    assert read_state(state) == (watermark, sources)
+    assert read_event_progress(state) == reached
     assert read_event_progress(write_state(watermark, sources)) is None
 
 
@@ -109,5 +109,5 @@ def test_a_record_in_parts_counts_as_done() -> None:
 
 
 def test_a_rekeyed_view_stands_where_its_reducers_saw_its_source() -> None:
-    memos = {0: "0 0:1,41,0,41,0,9,77;1:1,3,0,3,0,0,0", 1: "0 0:1,39,0,39,0,0,0"}
-    assert source_offsets(memos, {0: 10, 1: 10}, {0: 0, 1: 0, 2: 5}) == {0: 42, 1: 10, 2: 5}
+    states = {0: "0 0:1,41,0,41,0,9,77;1:1,3,0,3,0,0,0", 1: "0 0:1,39,0,39,0,0,0"}
+    assert source_offsets(states, {0: 10, 1: 10}, {0: 0, 1: 0, 2: 5}) == {0: 42, 1: 10, 2: 5}

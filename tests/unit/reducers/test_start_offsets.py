@@ -49,17 +49,17 @@ def test_a_topic_that_ends_before_the_mark_is_another_topic() -> None:
 
 
 def test_events_begin_where_the_view_does_and_go_on_from_what_is_stored() -> None:
-    memos = {
+    states = {
         0: write_state(0, {}, EventProgress("t", 5)),
         1: write_state(3, {}, EventProgress("t", 7, "k")),
         2: "",
     }
     assert event_start_offsets(VIEW, {}, "t", 0, 9, 0) == StartOffsets({0: 0}, 0, False)
-    assert event_start_offsets(VIEW, memos, "t", 0, 9, 2) == StartOffsets({0: 2}, 4, False)
-    assert event_start_offsets(VIEW, memos, "t", 6, 9, 0) == StartOffsets({0: 6}, 4, True)
+    assert event_start_offsets(VIEW, states, "t", 0, 9, 2) == StartOffsets({0: 2}, 4, False)
+    assert event_start_offsets(VIEW, states, "t", 6, 9, 0) == StartOffsets({0: 6}, 4, True)
     assert event_start_offsets(VIEW, {}, "t", 6, 9, 0).incomplete
     assert not event_start_offsets(View("v", "f", start="now"), {}, "t", 6, 9, 9).incomplete
-    assert (events_lag(memos, 9), events_lag(memos, 4), events_lag({}, 9)) == (4, 0, 0)
+    assert (events_lag(states, 9), events_lag(states, 4), events_lag({}, 9)) == (4, 0, 0)
 
 
 def test_another_topic_of_events_is_seen() -> None:

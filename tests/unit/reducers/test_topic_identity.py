@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.model.position import Fingerprint
-from distributary.reducers.topic_identity import LeaderChanged, Leaders, Truncated, judge, to_look_at
+from distributary.reducers.topic_identity import LeaderChanged, Leaders, Truncated, check_records, checkable
 
 EPOCHS = st.dictionaries(st.integers(0, 5), st.integers(-1, 9))
 
@@ -34,8 +34,8 @@ def recognise(
 ) -> dict[int, dict[int, int]]:
     """Look for one record in partition 0, whose records have these checksums."""
     end = max(log, default=-1) + 1
-    wanted = to_look_at([(0, known)], {0: earliest}, {0: end})
-    judge(wanted, {(0, offset): crc for offset, crc in log.items()}, lambda: compacted)
+    wanted = checkable([(0, known)], {0: earliest}, {0: end})
+    check_records(wanted, {(0, offset): crc for offset, crc in log.items()}, lambda: compacted)
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""Players that walk about and the clock that moves the arena, all through one WebSocket.
+"""Players that walk at random, and the clock that moves the arena, through one WebSocket.
 
 Run it beside the stack: ``python bots.py``, or ``python bots.py --players 20 --ticks 100``.
 """
@@ -19,7 +19,7 @@ NAMES = ("ann", "bob", "cat", "dan", "eve", "fay", "gus", "hal")
 
 
 async def run(client: Client, args: argparse.Namespace) -> None:
-    """Let time pass; at each tick somebody turns, and now and then something blows up."""
+    """Send ticks; at each one a player turns, and at every fifth something explodes."""
     dice = random.Random(args.seed)
     players = [NAMES[i] if i < len(NAMES) else f"bot{i}" for i in range(args.players)]
 
@@ -56,9 +56,9 @@ async def main(args: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--players", type=int, default=8)
-    parser.add_argument("--ticks", type=int, default=0, help="stop after so many (0: never)")
+    parser.add_argument("--ticks", type=int, default=0, help="stop after this many (0: never)")
     parser.add_argument("--pause", type=float, default=0.5, help="seconds between two ticks")
-    parser.add_argument("--seed", type=int, default=None, help="for the same game again")
+    parser.add_argument("--seed", type=int, default=None, help="to repeat a game")
     parser.add_argument("--actions", default="actions", help="the feed of actions")
     parser.add_argument("--events", default="events", help="the feed of events")
     parser.add_argument("--url", default=None, help="a publisher; default: the stack of this folder")

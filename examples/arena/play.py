@@ -1,4 +1,4 @@
-"""One player's own world: follows a player and prints who is near, and nobody else.
+"""Follows one player, and prints the players near it.
 
 Run it beside the stack: ``python play.py ann``.
 """
@@ -15,16 +15,16 @@ import rules
 
 import distributary
 
-World = Mapping[str, Mapping[str, Any]]
+VisiblePlayers = Mapping[str, Mapping[str, Any]]
 
 
-async def look(
-    player: str, show: Callable[[World], None], view: str = "players", url: str | None = None
+async def follow_player(
+    player: str, show: Callable[[VisiblePlayers], None], view: str = "players", url: str | None = None
 ) -> None:
     """Show the rows that a player sees, whenever they change; none while it is not in the arena.
 
     Two live queries do it: one for the player's own row, and one for the cells around it, which is
-    asked anew whenever the player comes into another cell.
+    replaced whenever the player enters another cell.
     """
 
     async def follow(where: str) -> None:
@@ -44,23 +44,23 @@ async def look(
             if row is None:
                 show({})
             else:
-                cell, following = row["cell"], tasks.create_task(follow(rules.near(row)))
+                cell, following = row["cell"], tasks.create_task(follow(rules.nearby_filter(row)))
 
 
 def main(player: str, view: str, url: str | None) -> None:
-    """Print what is seen until Ctrl-C."""
+    """Print the visible players until Ctrl-C."""
 
-    def show(world: World) -> None:
-        me = world.get(player)
+    def show(visible: VisiblePlayers) -> None:
+        me = visible.get(player)
         if me is None:
             print(f"{player} is not in the arena", flush=True)
             return
         print(f"tick {me['tick']}: at {me['x']},{me['y']}, health {me['health']}", flush=True)
-        for name, row in sorted(world.items()):
+        for name, row in sorted(visible.items()):
             if name != player:
                 print(f"   {name} at {row['x']},{row['y']}", flush=True)
 
-    asyncio.run(look(player, show, view, url))
+    asyncio.run(follow_player(player, show, view, url))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The rules of the arena, as two pure functions: what an action does to its player, and an event to each."""
+"""The rules of the arena as two pure functions: one folds an action, one folds an event into each player."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from zlib import crc32
 Row = dict[str, Any]
 
 SIZE, CELL = 64, 8
-"""The arena is a square of so many fields; players see by cells of so many."""
+"""The arena is a square of SIZE by SIZE fields; players see cells of CELL by CELL."""
 HEALTH, DAMAGE, REACH = 10, 4, 3
 
 
-def act(row: Row | None, action: Any) -> Row | None:
+def fold_action(row: Row | None, action: Any) -> Row | None:
     """Fold a player's own action: ``steer`` (and by the first one, join) or ``leave``."""
     if action.tombstone or action["do"] == "leave":
         return None
     if action["do"] != "steer":
-        raise ValueError(f"there is no action {action['do']!r}")
+        raise ValueError(f"unknown action {action['do']!r}")
     dx, dy = action["dx"], action["dy"]
     if dx not in (-1, 0, 1) or dy not in (-1, 0, 1):
-        raise ValueError("a player moves by one field at most")
+        raise ValueError("a player moves by at most one field")
     return {**(row or spawn(action.key)), "dx": dx, "dy": dy}
 
 
-def happen(row: Row, event: Any) -> Row:
-    """Fold an event into one player: a ``tick`` moves it, a ``blast`` hurts it if it is near enough."""
+def fold_event(row: Row, event: Any) -> Row:
+    """Fold an event into one player: a ``tick`` moves it, a ``blast`` damages it if it is near enough."""
     if event["kind"] == "tick":
         x, dx = _step(row["x"], row["dx"])
         y, dy = _step(row["y"], row["dy"])
@@ -38,17 +38,17 @@ def happen(row: Row, event: Any) -> Row:
         if row["health"] > DAMAGE:
             return {**row, "health": row["health"] - DAMAGE}
         return {**spawn(row["player"]), "tick": row["tick"], "lost": row["lost"] + 1}
-    raise ValueError(f"there is no event {event['kind']!r}")
+    raise ValueError(f"unknown event {event['kind']!r}")
 
 
 def spawn(player: str) -> Row:
-    """Where a player begins: anywhere, but always there, since a fold must not throw dice."""
-    place = crc32(player.encode())
-    row = {"player": player, "x": place % SIZE, "y": place // SIZE % SIZE, "dx": 0, "dy": 0}
+    """The start of a player: anywhere, but always the same, since a fold must be deterministic."""
+    hashed = crc32(player.encode())
+    row = {"player": player, "x": hashed % SIZE, "y": hashed // SIZE % SIZE, "dx": 0, "dy": 0}
     return _placed({**row, "health": HEALTH, "lost": 0, "tick": 0})
 
 
-def near(row: Mapping[str, Any]) -> str:
+def nearby_filter(row: Mapping[str, Any]) -> str:
     """The filter for what a player sees: its own cell and the eight around it."""
     column, line = int(row["x"]) // CELL, int(row["y"]) // CELL
     cells = [f"'{c}-{n}'" for c in range(column - 1, column + 2) for n in range(line - 1, line + 2)]
@@ -56,7 +56,7 @@ def near(row: Mapping[str, Any]) -> str:
 
 
 def _step(at: int, by: int) -> tuple[int, int]:
-    """One field on, or back from the wall."""
+    """One field further, or back from the wall."""
     return (at + by, by) if 0 <= at + by < SIZE else (at - by, -by)
 
 

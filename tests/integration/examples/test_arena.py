@@ -30,16 +30,18 @@ class Simulation:
     def __init__(self) -> None:
         self.rows: dict[str, Any] = {}
 
-    def act(self, player: str, action: dict[str, Any]) -> None:
-        row = rules.act(self.rows.get(player), _event(action, player))
+    def fold_action(self, player: str, action: dict[str, Any]) -> None:
+        row = rules.fold_action(self.rows.get(player), _event(action, player))
         assert row is not None
         self.rows[player] = row
 
-    def happen(self, event: dict[str, Any]) -> None:
-        self.rows = {player: rules.happen(row, _event(event, player)) for player, row in self.rows.items()}
+    def fold_event(self, event: dict[str, Any]) -> None:
+        self.rows = {
+            player: rules.fold_event(row, _event(event, player)) for player, row in self.rows.items()
+        }
 
     def seen_by(self, player: str) -> dict[str, Any]:
-        cells = re.findall(r"'([^']+)'", rules.near(self.rows[player]))
+        cells = re.findall(r"'([^']+)'", rules.nearby_filter(self.rows[player]))
         return {name: row for name, row in self.rows.items() if row["cell"] in cells}
 
 
@@ -67,7 +69,7 @@ async def arena(feeding: Feeding) -> str:
     )
 
 
-async def test_each_player_sees_exactly_what_is_near_it(
+async def test_each_player_sees_exactly_what_is_nearby(
     feeding: Feeding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
@@ -86,23 +88,25 @@ async def test_each_player_sees_exactly_what_is_near_it(
 
         await eventually(seen, lambda found: found == wanted, 30)
 
-    def happen(*events: dict[str, Any]) -> None:
+    def fold_event(*events: dict[str, Any]) -> None:
         feeding.stack.produce(feeding.events_topic, [(None, event) for event in events])
         for event in events:
-            plain.happen(event)
+            plain.fold_event(event)
 
     async with asyncio.TaskGroup() as tasks:
-        looking = [tasks.create_task(play.look(player, show(player), view, url)) for player in PLAYERS]
+        looking = [
+            tasks.create_task(play.follow_player(player, show(player), view, url)) for player in PLAYERS
+        ]
         for i, player in enumerate(PLAYERS):
             action = {"do": "steer", "dx": (1, -1, 1, 0, 1)[i], "dy": (1, 1, -1, 1, 0)[i]}
             feeding.produce([(player, action)])
-            plain.act(player, action)
+            plain.fold_action(player, action)
         await all_see()
         assert len({frozenset(world) for world in worlds.values()}) > 1, "a different world for each"
         cells = {player: row["cell"] for player, row in plain.rows.items()}
-        happen(*({"kind": "tick", "n": n} for n in range(1, 10)))
+        fold_event(*({"kind": "tick", "n": n} for n in range(1, 10)))
         target = plain.rows["bob"]
-        happen(*[{"kind": "blast", "x": target["x"], "y": target["y"], "by": "ann"}] * 3)
+        fold_event(*[{"kind": "blast", "x": target["x"], "y": target["y"], "by": "ann"}] * 3)
         await all_see()
         assert {player: row["cell"] for player, row in plain.rows.items()} != cells, "somebody moved on"
         assert plain.rows["bob"]["lost"] == 1
@@ -111,7 +115,7 @@ async def test_each_player_sees_exactly_what_is_near_it(
     assert await feeding.rows(view) == plain.rows
 
 
-async def test_the_example_runs_as_it_says(feeding: Feeding) -> None:
+async def test_example_runs_as_its_readme_says(feeding: Feeding) -> None:
     """Bots act through a publisher, and a player's own process sees the clock go."""
     view, url = await arena(feeding), feeding.stack.addresses["websocket"]
     bots = ["--ticks", "5", "--pause", "0.05", "--players", "3", "--url", url]

@@ -32,12 +32,16 @@ def event(fields: dict[str, Any], key: str = "ann", *, tombstone: bool = False) 
 
 
 @given(st.text(), st.lists(steers | ticks | blasts, max_size=60))
-def test_a_player_stays_in_the_arena_and_in_health(name: str, game: list[dict[str, Any]]) -> None:
-    row = rules.act(None, event({"do": "steer", "dx": 1, "dy": -1}, name))
+def test_player_stays_in_the_arena_and_in_health(name: str, game: list[dict[str, Any]]) -> None:
+    row = rules.fold_action(None, event({"do": "steer", "dx": 1, "dy": -1}, name))
     for one in game:
         assert row is not None
         before = dict(row)
-        row = rules.act(row, event(one, name)) if "do" in one else rules.happen(row, event(one, name))
+        row = (
+            rules.fold_action(row, event(one, name))
+            if "do" in one
+            else rules.fold_event(row, event(one, name))
+        )
         assert row is not None
         assert 0 <= row["x"] < rules.SIZE
         assert 0 <= row["y"] < rules.SIZE
@@ -51,33 +55,33 @@ def test_a_player_stays_in_the_arena_and_in_health(name: str, game: list[dict[st
 
 
 @given(fields, fields, fields, fields)
-def test_what_is_near_is_seen_and_what_is_far_is_not(x: int, y: int, other_x: int, other_y: int) -> None:
-    cells = set(re.findall(r"'([^']+)'", rules.near({"x": x, "y": y})))
+def test_nearby_filter_matches_only_nearby_cells(x: int, y: int, other_x: int, other_y: int) -> None:
+    cells = set(re.findall(r"'([^']+)'", rules.nearby_filter({"x": x, "y": y})))
     seen = f"{other_x // rules.CELL}-{other_y // rules.CELL}" in cells
     far = max(abs(x - other_x), abs(y - other_y))
     assert seen or far > rules.CELL
     assert not seen or far < 2 * rules.CELL
 
 
-def test_what_the_rules_do_not_know_is_refused() -> None:
+def test_unknown_action_and_event_are_refused() -> None:
     row = rules.spawn("ann")
     for bad in ({"do": "fly"}, {"do": "steer", "dx": 2, "dy": 0}):
-        with pytest.raises(ValueError, match=r"there is no action|by one field"):
-            rules.act(row, event(bad))
-    with pytest.raises(ValueError, match="there is no event"):
-        rules.happen(row, event({"kind": "flood"}))
-    assert rules.act(row, event({"do": "leave"})) is None
-    assert rules.act(row, event({}, tombstone=True)) is None
+        with pytest.raises(ValueError, match=r"unknown action|by at most one field"):
+            rules.fold_action(row, event(bad))
+    with pytest.raises(ValueError, match="unknown event"):
+        rules.fold_event(row, event({"kind": "flood"}))
+    assert rules.fold_action(row, event({"do": "leave"})) is None
+    assert rules.fold_action(row, event({}, tombstone=True)) is None
 
 
-def test_the_configuration_names_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuration_uses_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     view = load(FOLDER / "distributary.toml", env={}).view("players")
     assert rule_of(view) is not None
     assert event_rule_of(view) is not None
 
 
-def test_the_readme_runs_what_is_there() -> None:
+def test_readme_runs_existing_files() -> None:
     lines = [
         line
         for block in blocks("examples/arena/README.md")

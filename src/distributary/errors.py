@@ -323,12 +323,12 @@ class TooManyRequests(RequestError):
 class GatewayError(DistributaryError):
     """The gateway cannot handle the request.
 
-    ``number`` is the ``error_code`` of the response, by which clients of a REST proxy or a schema registry
+    ``error_code`` is that of the response, by which clients of a REST proxy or a schema registry
     distinguish errors; its first three digits are the HTTP status.
     """
 
     code = "gateway"
-    number: int = 500
+    error_code: int = 500
 
 
 # --- checks in processes of their own, and servers ------------------------------------------------------

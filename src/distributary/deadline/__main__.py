@@ -47,7 +47,7 @@ def _execute(module: str, name: str, args: list[Any], seconds: float) -> tuple[A
     try:
         return "result", function(*args)
     except DistributaryError as error:
-        code = error.number if isinstance(error, GatewayError) else 0
+        code = error.error_code if isinstance(error, GatewayError) else 0
         return "error", type(error).__name__, error.message, error.hint, code
     except ValueError as error:
         return "value-error", str(error)

@@ -191,7 +191,7 @@ def _decode_result(response: Any, what: str) -> Any:
         case ["error", name, message, hint, code]:
             error: DistributaryError = getattr(errors, name)(message, hint=hint)
             if isinstance(error, errors.GatewayError):
-                error.number = code
+                error.error_code = code
             raise error
         case _:
             raise CheckFailed(f"{what} cannot be checked: {response[-1]}")

@@ -64,7 +64,7 @@ class RegistryCode(IntEnum):
 def api_error(code: int, message: str, hint: str = "") -> GatewayError:
     """Create the error of a code."""
     error = GatewayError(message, hint=hint)
-    error.number = int(code)
+    error.error_code = int(code)
     return error
 
 

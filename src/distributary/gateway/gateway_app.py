@@ -35,7 +35,7 @@ from distributary.httpd.request_audit import audit_middleware
 from distributary.httpd.response_headers import add_safe_headers
 from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
-from distributary.store.contract import ReaderStore as Store
+from distributary.store.contract import ReaderStore
 
 _DOCS = "docs/how-to/kafka-over-http.md"
 APIS = (
@@ -56,7 +56,7 @@ APIS = (
 """The APIs with their paths and docs."""
 
 
-def make_app(config: Config, store: Store) -> web.Application:
+def make_app(config: Config, store: ReaderStore) -> web.Application:
     """Create the application; it connects to Kafka at its first request.
 
     ``store`` has revocations and the usage of users. Raises ConfigError if the keys of ``[auth]`` are not

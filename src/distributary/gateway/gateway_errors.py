@@ -32,7 +32,7 @@ CODES: tuple[tuple[type[DistributaryError], int], ...] = (
 def code_of(error: DistributaryError) -> int:
     """Return the code that clients know an error by."""
     if isinstance(error, GatewayError):
-        return error.number
+        return error.error_code
     return int(next((code for kind, code in CODES if isinstance(error, kind)), 500))
 
 

@@ -110,7 +110,7 @@ async def test_error_of_the_function_is_raised(
     with pytest.raises(error, match=message) as caught:
         await pool.run(slow_functions.fail, kind, what="it")
     assert not isinstance(caught.value, CheckTooLong)
-    assert getattr(caught.value, "number", 42203) == 42203
+    assert getattr(caught.value, "error_code", 42203) == 42203
     assert await pool.run(slow_functions.echo, 1, what="it") == 1
 
 

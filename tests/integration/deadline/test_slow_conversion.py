@@ -59,7 +59,7 @@ async def test_value_that_does_not_match_its_schema_is_rejected_with_its_code(de
         await RecordConverter(deadline, "").encode(
             "jsonschema", [b'"a"', b'"b"'], RegisteredSchema(7, PATTERN), ["record 0", "record 1"]
         )
-    assert caught.value.number == 42203
+    assert caught.value.error_code == 42203
 
 
 async def test_large_batch_by_a_slow_schema_is_several_calls(deadline: DeadlinePool) -> None:
@@ -76,7 +76,7 @@ async def test_deep_avro_data_is_rejected_without_a_crash(deadline: DeadlinePool
     assert json.loads(bytes(fine)) == {"r": {"R": {"r": None}}}
     with pytest.raises(GatewayError, match="it cannot be checked") as caught:
         await convert.decode("avro", b"\0\0\0\0\7" + b"\2" * 200_000, lambda number: TREE, "it")
-    assert caught.value.number == 42203
+    assert caught.value.error_code == 42203
 
 
 async def test_large_schema_is_parsed_with_a_deadline(
@@ -88,7 +88,7 @@ async def test_large_schema_is_parsed_with_a_deadline(
     assert await check.parse(text, "JSON") == Schema("JSON", text)
     with pytest.raises(GatewayError, match="there is no type nothing") as caught:
         await check.parse(json.dumps("nothing") + " " * 20_000, None)
-    assert caught.value.number == 42201
+    assert caught.value.error_code == 42201
 
 
 def _not_inline(*words: Any) -> Any:
@@ -117,7 +117,7 @@ async def test_schema_is_compared_again_if_another_was_registered_first(deadline
     log: Any = ContestedSchemaLog(Schema("AVRO", '"string"'))
     with pytest.raises(GatewayError) as caught:
         await SchemaChecker(deadline, "").register(log, "s", Schema("AVRO", '"int"'))
-    assert caught.value.number == 409
+    assert caught.value.error_code == 409
     log = ContestedSchemaLog(Schema("AVRO", '"int"'))
     assert await SchemaChecker(deadline, "").register(log, "s", Schema("AVRO", '"long"')) == 2
 
@@ -167,4 +167,4 @@ async def _outcome(call: Any) -> Any:
     try:
         return await call
     except GatewayError as error:
-        return error.number, str(error)
+        return error.error_code, str(error)

@@ -11,5 +11,5 @@ def error_code(call: Callable[..., Any], *args: Any) -> int | None:
     try:
         call(*args)
     except GatewayError as error:
-        return error.number
+        return error.error_code
     return None

@@ -58,7 +58,7 @@ def test_first_version_is_compatible_at_every_level() -> None:
 def test_invalid_schema_is_rejected_with_the_reason(text: Any, kind: Any, references: Any, why: str) -> None:
     with pytest.raises(GatewayError, match=why) as caught:
         parse_schema(text, kind, references)
-    assert caught.value.number == 42201
+    assert caught.value.error_code == 42201
 
 
 def test_json_schema_with_external_reference_is_rejected() -> None:
@@ -66,7 +66,7 @@ def test_json_schema_with_external_reference_is_rejected() -> None:
     for reference in ("http://127.0.0.1:1/meta-data#/x", "file:///dev/null", "other.json"):
         with pytest.raises(GatewayError, match="is not in the schema") as caught:
             parse_schema(json.dumps({"properties": {"a": {"allOf": [{"$ref": reference}]}}}), "JSON")
-        assert str(caught.value.number).startswith("422")
+        assert str(caught.value.error_code).startswith("422")
 
 
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])

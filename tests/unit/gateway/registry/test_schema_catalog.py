@@ -109,7 +109,7 @@ def test_schema_registered_again_keeps_its_id_and_version() -> None:
 def code_of(call: Any, *args: Any, **more: Any) -> int:
     with pytest.raises(GatewayError) as caught:
         call(*args, **more)
-    return caught.value.number
+    return caught.value.error_code
 
 
 def test_missing_entry_is_an_error_with_its_code() -> None:

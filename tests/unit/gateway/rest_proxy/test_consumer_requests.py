@@ -137,7 +137,7 @@ def test_topic_pattern_that_backtracks_elsewhere_is_matched_quickly(pattern: str
 def test_unsupported_topic_pattern_is_rejected(pattern: str) -> None:
     with pytest.raises(GatewayError, match="topic_pattern is not a valid regular expression") as caught:
         parse_topic_pattern(pattern)
-    assert caught.value.number == 422
+    assert caught.value.error_code == 422
 
 
 @given(st.text(st.characters()))

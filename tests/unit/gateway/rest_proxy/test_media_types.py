@@ -41,7 +41,7 @@ def test_content_type_is_parsed(header: str, expected: MediaType) -> None:
 def test_unsupported_content_type_is_rejected(header: str) -> None:
     with pytest.raises(GatewayError) as caught:
         parse_content_type(header)
-    assert caught.value.number == 415
+    assert caught.value.error_code == 415
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_preferred_supported_type_is_chosen(header: str, expected: MediaType) ->
 def test_unsupported_accept_header_is_a_format_mismatch() -> None:
     with pytest.raises(GatewayError) as caught:
         parse_accept("text/html")
-    assert caught.value.number == 40601
+    assert caught.value.error_code == 40601
 
 
 def test_response_without_records_has_the_accepted_version() -> None:

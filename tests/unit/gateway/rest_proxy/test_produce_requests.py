@@ -52,7 +52,7 @@ def test_splitter_yields_objects_however_bytes_are_chunked(
 def test_splitter_rejects_input_that_is_not_a_sequence_of_objects(raw: bytes) -> None:
     with pytest.raises(GatewayError) as caught:
         list(map(parse_record, JsonSplitter(100).feed(raw, last=True)))
-    assert caught.value.number == 400
+    assert caught.value.error_code == 400
 
 
 def test_splitter_rejects_object_that_is_nested_too_deeply() -> None:
@@ -131,7 +131,7 @@ def test_unknown_field_is_rejected_with_nearest_name(
 ) -> None:
     with pytest.raises(GatewayError) as caught:
         read(json.dumps(body).encode())
-    assert caught.value.number == 400
+    assert caught.value.error_code == 400
     assert not [part for part in message if part not in str(caught.value)], str(caught.value)
 
 

@@ -92,7 +92,7 @@ def _control(folder: Path) -> web.Application:
     definition = Definition(VIEW, FEED)
     store.writer.define("odds", definition.build, definition.text)
     store.writer.go_live(Build("odds", definition.build))
-    monitor = Monitor(config, store.reader, fresh=3600.0)
+    monitor = Monitor(config, store.reader, max_age=3600.0)
     return control_app(Context(config, store.reader, store.writer, NoCommands(), monitor))
 
 

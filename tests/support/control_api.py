@@ -16,7 +16,7 @@ from distributary.config import Config
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
 from distributary.control.monitor import Monitor
-from distributary.control.observation import KafkaSight, Oldest
+from distributary.control.observation import KafkaObservation, NextRecord
 from distributary.errors import KafkaUnavailable
 from distributary.model.build import Build, Definition
 from distributary.model.command import Command
@@ -48,12 +48,12 @@ class Cluster:
     ends: dict[str, dict[int, int]] = field(default_factory=dict)
     down: bool = False
 
-    def look(self, names: set[str]) -> KafkaSight:
+    def observe(self, names: set[str]) -> KafkaObservation:
         if self.down:
-            return KafkaSight(False, "no broker answers")
-        return KafkaSight(ends=self.ends)
+            return KafkaObservation(answers=False, error="no broker answers")
+        return KafkaObservation(ends=self.ends)
 
-    def next_records(self, topic: str, offsets: dict[int, int]) -> dict[int, Oldest | None]:
+    def next_records(self, topic: str, offsets: dict[int, int]) -> dict[int, NextRecord | None]:
         return dict.fromkeys(offsets)
 
 
@@ -66,7 +66,7 @@ class Api:
         self.announced = Announced()
         self.config = Config(feeds=(FEED,), views=(VIEW,), data_dir=data_dir)
         self.kafka = Cluster()
-        monitor = Monitor(self.config, self.store.reader, self.kafka, fresh=0.0)
+        monitor = Monitor(self.config, self.store.reader, self.kafka, max_age=0.0)
         self.context = Context(self.config, self.store.reader, self.store.writer, self.announced, monitor)
         own = {"Authorization": f"Bearer {create_stack_token(data_dir)}"}
         self.client: Any = TestClient(TestServer(make_app(self.context)), headers=own)

@@ -32,9 +32,9 @@ class ThreadedApi:
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(10 * LIMIT)
 
-    def look(self) -> None:
+    def observe(self) -> None:
         """Have the API look at the stack now, and not within a second."""
-        self._call(self.api.context.monitor.look())
+        self._call(self.api.context.monitor.observe())
 
     def stop(self) -> None:
         self._call(self.api.client.close())

@@ -65,9 +65,9 @@ def read_status(path: Path | None) -> dict[str, Any]:
         elsewhere = path is None and os.environ.get(CONTROL_URL)
         if elsewhere or running(config.data_dir) is None:
             raise
-        from distributary.control.offline_status import look
+        from distributary.control.offline_status import observe
 
-        return asyncio.run(look(config, error.message))
+        return asyncio.run(observe(config, error.message))
 
 
 def _watch(args: Args) -> None:

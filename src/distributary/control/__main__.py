@@ -10,7 +10,7 @@ from distributary.config import Config, load
 from distributary.config.embedded_defaults import with_embedded
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
-from distributary.control.kafka_monitor import KafkaEye
+from distributary.control.kafka_monitor import KafkaMonitor
 from distributary.control.monitor import Monitor
 from distributary.httpd.certificates import reload_on_hangup
 from distributary.httpd.listener import Listener
@@ -30,7 +30,7 @@ async def serve(config: Config) -> None:
     service = Service("control")
     reader, writer = open_reader(config.store.addresses), open_writer(config.store.addresses)
     commands = CommandsProducer(config.kafka)
-    monitor = Monitor(config, reader, KafkaEye(config.kafka))
+    monitor = Monitor(config, reader, KafkaMonitor(config.kafka))
     context = Context(config, reader, writer, commands, monitor)
     listener = listener_of(context)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import Metric
 
 from distributary.control.app_context import Context
-from distributary.control.monitor import Seen
+from distributary.control.monitor import Assessment
 from distributary.control.observation import Overview
 from distributary.control.view_description import describe_view
 from distributary.httpd.prometheus_text import Sample, counter, gauge
@@ -38,7 +38,7 @@ VIEW_GAUGES: tuple[tuple[str, str, Callable[[dict[str, Any]], Any]], ...] = (
 async def families(context: Context) -> list[Metric]:
     """Create the metric families from the last look at the stack."""
     observed = await context.monitor.now()
-    overview = observed.sight.overview or Overview({})
+    overview = observed.observation.overview or Overview({})
     views = [describe_view(overview, name, observed.lags) for name in overview.views]
     return [
         *_of_views(views),
@@ -75,9 +75,10 @@ def _of_connections(context: Context) -> Iterator[Metric]:
     yield counter("control_slow_connections", "Connections closed because the client was too slow.", slow)
 
 
-def _of_stack(observed: Seen, overview: Overview) -> Iterator[Metric]:
+def _of_stack(observed: Assessment, overview: Overview) -> Iterator[Metric]:
     ages = [
-        ({"part": one.beat.component, "id": one.beat.id}, one.beat.age_ms / 1000) for one in overview.said
+        ({"part": one.heartbeat.component, "id": one.heartbeat.id}, one.heartbeat.age_ms / 1000)
+        for one in overview.reports
     ]
     yield gauge("part_silence_seconds", "Time since a component last reported.", ages)
     alarms = [

@@ -1,4 +1,4 @@
-"""What the control API sees when it looks: the store, Kafka, the supervisor's file, at one time."""
+"""An observation of the stack: the store, Kafka and the supervisor's file, at one time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Ends = Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaSight:
-    """The cluster, and the topics that views are made of.
+class KafkaObservation:
+    """The cluster, and the topics of views.
 
-    ``leaderless`` and ``under_replicated`` name partitions (``topic-0``); ``first`` is where the topics begin
-    that some partition has no mark in.
+    ``leaderless`` and ``under_replicated`` name partitions (``topic-0``). ``ends`` are the end offsets by
+    topic, ``first`` the first offsets.
     """
 
     answers: bool = True
@@ -34,8 +34,8 @@ class KafkaSight:
     first: Mapping[str, Ends] = field(default_factory=dict)
 
 
-class Oldest(NamedTuple):
-    """The record that a build is to fold next: when it was written (ms)."""
+class NextRecord(NamedTuple):
+    """The record that a build folds next, and when it was written (ms)."""
 
     partition: int
     offset: int
@@ -43,25 +43,24 @@ class Oldest(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """All of it.
+class Observation:
+    """The stack at one time.
 
-    ``at`` is a monotonic time in seconds, ``time`` the wall clock in ms. ``kafka`` is None where none is
-    configured, ``overview`` where no store answers. ``watched`` says that the supervisor of ``stack`` gives
-    signs of life. ``oldest`` is known of partitions of builds that seemed to stand still: None when nothing
-    waits there.
-    ``free`` is what the disks of the data folder have left, by folder.
+    ``at`` is a monotonic time in seconds, ``time`` the wall clock in ms. ``kafka`` is None if none is
+    configured, ``overview`` if no store responds. ``supervised`` is whether the supervisor of ``stack`` sends
+    heartbeats. ``next_records`` are known for partitions of builds that seem to have stalled: None if no
+    record waits there. ``free_bytes`` are those of the disks of the data folder, by folder.
     """
 
     at: float
     time: int
     stores: tuple[ServerState, ...] = ()
-    kafka: KafkaSight | None = None
+    kafka: KafkaObservation | None = None
     overview: Overview | None = None
     stack: StackState | None = None
-    watched: bool = True
-    oldest: Mapping[tuple[str, str], Mapping[int, Oldest | None]] = field(default_factory=dict)
-    free: Mapping[str, int] = field(default_factory=dict)
+    supervised: bool = True
+    next_records: Mapping[tuple[str, str], Mapping[int, NextRecord | None]] = field(default_factory=dict)
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +74,12 @@ class ViewState:
 
     @property
     def feed(self) -> str:
-        """The name of its feed."""
+        """The name of the view's feed."""
         return self.definition.feed.name if self.definition else ""
 
     @property
     def stale(self) -> bool:
-        """Whether its source has been silent for longer than its definition allows."""
+        """True if its source has sent nothing for longer than its definition allows."""
         after = (self.definition.view.stale_after if self.definition else None) or 0.0
         return (
             after > 0 and self.info.last_record > 0 and self.info.now - self.info.last_record > after * 1000
@@ -88,20 +87,20 @@ class ViewState:
 
     @property
     def feeds(self) -> list[str]:
-        """The names of its feed and its event feed."""
+        """The names of the view's feed and its event feed."""
         found = self.definition[1:] if self.definition else ()
         return [feed.name for feed in found if feed is not None]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A part's last beat, read."""
+class ComponentReport:
+    """A component's last heartbeat, parsed."""
 
-    beat: Heartbeat
+    heartbeat: Heartbeat
     stats: Mapping[str, Any]
 
     def of_view(self, name: str) -> Mapping[str, Any]:
-        """What it said of one view."""
+        """What it reported about one view."""
         views = self.stats.get("views")
         found = views.get(name) if isinstance(views, dict) else None
         return found if isinstance(found, dict) else {}
@@ -109,22 +108,22 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All views and all beats, read at one time."""
+    """All views and all reports, read at one time."""
 
     views: Mapping[str, ViewState]
-    said: list[Said] = field(default_factory=list)
+    reports: list[ComponentReport] = field(default_factory=list)
 
-    def of_part(self, part: str) -> list[Said]:
-        """The beats of one kind of part."""
-        return [one for one in self.said if one.beat.component == part]
+    def of_component(self, component: str) -> list[ComponentReport]:
+        """The reports of one kind of component."""
+        return [one for one in self.reports if one.heartbeat.component == component]
 
 
 async def read_overview(
-    store: ReaderStore, names: Iterable[str] | None = None, *, beats: bool = True, partly: bool = False
+    store: ReaderStore, names: Iterable[str] | None = None, *, heartbeats: bool = True, partly: bool = False
 ) -> Overview:
-    """Read the views of these names (all, if None) that exist.
+    """Read those of the named views (all, if None) that exist.
 
-    With ``partly`` the views of a server that does not answer are left out; raises when none does.
+    With ``partly``, the views of a server that does not respond are left out; raises if none responds.
     """
     found: dict[str, ViewState] = {}
     for name in await store.views() if names is None else names:
@@ -136,7 +135,7 @@ async def read_overview(
             continue
         if state is not None:
             found[name] = state
-    return Overview(found, [_read(beat) for beat in await store.heartbeats()] if beats else [])
+    return Overview(found, [_parse_report(one) for one in await store.heartbeats()] if heartbeats else [])
 
 
 async def _read_view(store: ReaderStore, name: str) -> ViewState | None:
@@ -149,19 +148,19 @@ async def _read_view(store: ReaderStore, name: str) -> ViewState | None:
 
 
 def _definition(text: str) -> Definition | None:
-    """Read a stored definition; None for one that this version cannot read."""
+    """Parse a stored definition; None for one that this version cannot parse."""
     try:
         return load_definition(text)
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def _read(beat: Heartbeat) -> Said:
+def _parse_report(heartbeat: Heartbeat) -> ComponentReport:
     try:
-        stats = json.loads(beat.stats)
+        stats = json.loads(heartbeat.stats)
     except ValueError:
         stats = None
-    return Said(beat, stats if isinstance(stats, dict) else {})
+    return ComponentReport(heartbeat, stats if isinstance(stats, dict) else {})
 
 
 async def pace_of(store: ReaderStore, subscription: str) -> dict[str, Any] | None:
@@ -169,8 +168,8 @@ async def pace_of(store: ReaderStore, subscription: str) -> dict[str, Any] | Non
 
     Publishers tell it every few seconds, so the counts are that old.
     """
-    for said in (await read_overview(store, [])).of_part("publisher"):
-        paces = said.stats.get("paces")
+    for report in (await read_overview(store, [])).of_component("publisher"):
+        paces = report.stats.get("paces")
         found = paces.get(subscription) if isinstance(paces, dict) else None
         if isinstance(found, dict):
             return found

@@ -1,4 +1,4 @@
-"""``/v1/status``: everything that ``distributary status`` shows."""
+"""``/``, ``/v1``, ``/v1/status``, ``/healthz``, ``/readyz`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from distributary import __version__
 from distributary.config import Config
 from distributary.control import control_metrics
 from distributary.control.app_context import CONTEXT, ERRORS, Context, http_address, websocket_address
-from distributary.control.monitor import Seen
+from distributary.control.monitor import Assessment
 from distributary.control.observation import Overview
 from distributary.control.view_description import SILENT_MS, describe_view
 from distributary.control.view_routes import describe_feeds, known_feeds
@@ -22,7 +22,7 @@ from distributary.stack.stack_file import StackState
 
 
 async def index(request: web.Request) -> web.Response:
-    """``GET /`` and ``GET /v1``: what this is, where the publisher is, and what can be asked."""
+    """``GET /`` and ``GET /v1``: the version, where the publisher is, and which resources there are."""
     config = request.app[CONTEXT].config
     return web.json_response(
         {
@@ -47,32 +47,34 @@ async def show(request: web.Request) -> web.Response:
 
 
 async def status(context: Context) -> dict[str, Any]:
-    """Say what was seen within the last seconds."""
+    """Return the status as of the last seconds."""
     return describe(await context.monitor.now(), context.config)
 
 
-def describe(seen: Seen, config: Config) -> dict[str, Any]:
-    """Lay out what was seen, as the API and ``distributary status`` say it."""
-    sight, overview = seen.sight, seen.sight.overview or Overview({})
-    publishers = [said.stats for said in overview.of_part("publisher") if said.beat.age_ms < SILENT_MS]
+def describe(found: Assessment, config: Config) -> dict[str, Any]:
+    """Describe an assessment as the API and ``distributary status`` do."""
+    observation, overview = found.observation, found.observation.overview or Overview({})
+    publishers = [
+        report.stats for report in overview.of_component("publisher") if report.heartbeat.age_ms < SILENT_MS
+    ]
     return {
-        "stack": sight.stack.stack if sight.stack is not None else "",
+        "stack": observation.stack.stack if observation.stack is not None else "",
         "version": __version__,
-        "time": sight.time,
-        "parts": describe_parts(sight.stack, overview),
-        "stores": [asdict(one) for one in sight.stores],
+        "time": observation.time,
+        "parts": describe_components(observation.stack, overview),
+        "stores": [asdict(one) for one in observation.stores],
         "feeds": describe_feeds(known_feeds(config, overview), overview),
-        "views": [describe_view(overview, name, seen.lags) for name in overview.views],
+        "views": [describe_view(overview, name, found.lags) for name in overview.views],
         "publishers": {
             figure: sum(stats.get(figure) or 0 for stats in publishers)
             for figure in ("connections", "channels", "subscribers")
         },
-        "alarms": [alarm.as_json() for alarm in seen.alarms],
+        "alarms": [alarm.to_json() for alarm in found.alarms],
     }
 
 
-def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[str, Any]]:
-    """List the processes of the supervisor's file, then those that only their heartbeat tells of."""
+def describe_components(stack: StackState | None, overview: Overview) -> list[dict[str, Any]]:
+    """List the processes of the supervisor's file, then those that are known by their heartbeats only."""
     listed: list[dict[str, Any]] = [
         {
             "name": part.name,
@@ -87,47 +89,47 @@ def describe_parts(stack: StackState | None, overview: Overview) -> list[dict[st
         for part in (stack.components if stack is not None else ())
     ]
     parts = list(listed)
-    for said in overview.said:
-        beat = said.beat
-        if beat.component == "reducer":  # one Spark task: its driver speaks for it
+    for report in overview.reports:
+        heartbeat = report.heartbeat
+        if heartbeat.component == "reducer":  # a Spark task: its driver reports for it
             continue
-        same = [part for part in listed if part["name"].startswith(beat.component)]
-        pid = str(said.stats.get("pid") or beat.id)
+        same = [part for part in listed if part["name"].startswith(heartbeat.component)]
+        pid = str(report.stats.get("pid") or heartbeat.id)
         mine = [part for part in same if str(part["pid"]) == pid] or (same if len(same) == 1 else [])
         if mine:
-            mine[0]["beat_age_ms"] = beat.age_ms
+            mine[0]["beat_age_ms"] = heartbeat.age_ms
         else:
             parts.append(
                 {
-                    "name": beat.component,
-                    "state": "ready" if beat.age_ms < SILENT_MS else "silent",
-                    "pid": said.stats.get("pid"),
+                    "name": heartbeat.component,
+                    "state": "ready" if heartbeat.age_ms < SILENT_MS else "silent",
+                    "pid": report.stats.get("pid"),
                     "restarts": 0,
                     "addresses": {},
                     "external": False,
                     "error": "",
-                    "beat_age_ms": beat.age_ms,
+                    "beat_age_ms": heartbeat.age_ms,
                 }
             )
     return parts
 
 
 async def healthz(request: web.Request) -> web.Response:
-    """``GET /healthz``: this process answers."""
+    """``GET /healthz``: this process responds."""
     return web.json_response({"status": "ok"})
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """``GET /readyz``: nothing is wrong that keeps views from being served; else 503 with the alarms."""
-    seen = await request.app[CONTEXT].monitor.now()
-    # Anybody may ask: where that is not everybody's business, only the names of alarms are told.
-    named = request.app[AUTHORIZATION].authenticator.on
-    alarms = [{"name": alarm.name} if named else alarm.as_json() for alarm in seen.alarms]
-    bad = [alarm for alarm in seen.alarms if alarm.severity == "error"]
+    """``GET /readyz``: no error keeps views from being served; else 503 with the alarms."""
+    found = await request.app[CONTEXT].monitor.now()
+    # The route is public: if authorization is on, the response has only the names of alarms.
+    names_only = request.app[AUTHORIZATION].authenticator.on
+    alarms = [{"name": alarm.name} if names_only else alarm.to_json() for alarm in found.alarms]
+    bad = [alarm for alarm in found.alarms if alarm.severity == "error"]
     if not bad:
         return web.json_response({"status": "ok", "alarms": alarms})
-    said = "; ".join(alarm.name if named else alarm.text for alarm in bad)
-    return ERRORS.response(NotReady(f"not ready: {said}", hint="see: distributary status"), alarms=alarms)
+    summary = "; ".join(alarm.name if names_only else alarm.text for alarm in bad)
+    return ERRORS.response(NotReady(f"not ready: {summary}", hint="see: distributary status"), alarms=alarms)
 
 
 async def metrics(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""How a view is described to whoever asks: the store's own state, and figures worked out by who looks."""
+"""The description of a view in the API: its state in the store, with figures from heartbeats and lags."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from distributary.control.observation import Overview
 from distributary.store.store_types import BuildInfo
 
 FIGURES = ("engine", "engine_reason", "events_lag", "rekeyed", "queries")
-"""What only the driver of a view knows; null when it has been silent."""
+"""What only the driver of a view knows; null if it sends no heartbeat."""
 
 SILENT_MS = 15_000
-"""After this nobody speaks for a driver any more."""
+"""Milliseconds after which the last heartbeat of a process is ignored."""
 
 Lags = Mapping[tuple[str, str], Lag]
 
-WHOLE = frozenset(
+COUNTS = frozenset(
     ("rows", "records", "dead_letters", "rate", "lag", "queries", "position", "subscribers", "published")
 )
-"""Figures that tell of all rows, also of those that somebody may not see."""
+"""Figures about all rows, including those that a caller may not see."""
 
 
 def describe_view(overview: Overview, name: str, lags: Lags, *, partly: bool = False) -> dict[str, Any]:
-    """Say everything of one view, as the API sends it; ``lags`` is how far each build is behind.
+    """Describe a view as the API does; ``lags`` is how far each build is behind.
 
-    Figures that nobody knows are null. So are those that count all rows, for somebody who sees it only
+    Unknown figures are null. So are those that count all rows, for a caller that may see the view only
     ``partly``.
     """
-    said = _describe(overview, name, lags)
-    return _without_counts(said) if partly else said
+    described = _describe(overview, name, lags)
+    return _without_counts(described) if partly else described
 
 
-def _without_counts(said: Mapping[str, Any]) -> dict[str, Any]:
-    hidden = {name: None if name in WHOLE else value for name, value in said.items()}
-    following = said.get("next")
-    return {**hidden, "next": _without_counts(following)} if following else hidden
+def _without_counts(described: Mapping[str, Any]) -> dict[str, Any]:
+    hidden = {name: None if name in COUNTS else value for name, value in described.items()}
+    next_build = described.get("next")
+    return {**hidden, "next": _without_counts(next_build)} if next_build else hidden
 
 
 def _describe(overview: Overview, name: str, lags: Lags) -> dict[str, Any]:
@@ -47,9 +47,9 @@ def _describe(overview: Overview, name: str, lags: Lags) -> dict[str, Any]:
     return {
         "name": name,
         "feed": state.feed,
-        **_described_build(info.live, live, driver, lags.get((name, info.live))),
+        **_describe_build(info.live, live, driver, lags.get((name, info.live))),
         "stale": state.stale,
-        "next": _described_build(
+        "next": _describe_build(
             info.next, state.next, _of_build(overview, name, info.next), lags.get((name, info.next))
         )
         if info.next
@@ -60,11 +60,11 @@ def _describe(overview: Overview, name: str, lags: Lags) -> dict[str, Any]:
 
 
 def _of_build(overview: Overview, name: str, build: str) -> Mapping[str, Any]:
-    """What the newest driver said of one build of a view, and how many queries its tasks match."""
-    for said in sorted(overview.of_part("reducers"), key=lambda said: said.beat.age_ms):
-        if said.beat.age_ms > SILENT_MS:
+    """Return what the newest driver reported about a build, and how many queries its tasks match."""
+    for report in sorted(overview.of_component("reducers"), key=lambda report: report.heartbeat.age_ms):
+        if report.heartbeat.age_ms > SILENT_MS:
             break
-        view = said.of_view(name)
+        view = report.of_view(name)
         for facts in (view, view.get("next")):
             if isinstance(facts, dict) and facts.get("build") == build:
                 return {**_of_tasks(overview, f"{name}/{build}/"), **facts}
@@ -72,13 +72,13 @@ def _of_build(overview: Overview, name: str, build: str) -> Mapping[str, Any]:
 
 
 def _of_tasks(overview: Overview, prefix: str) -> Mapping[str, Any]:
-    """Join what the tasks of a build said: each matches all the queries."""
-    said = [one.stats for one in overview.of_part("reducer") if one.beat.id.startswith(prefix)]
-    counts = [stats["queries"] for stats in said if isinstance(stats.get("queries"), int)]
+    """Combine the reports of a build's tasks: each of them matches all queries."""
+    reports = [one.stats for one in overview.of_component("reducer") if one.heartbeat.id.startswith(prefix)]
+    counts = [stats["queries"] for stats in reports if isinstance(stats.get("queries"), int)]
     return {"queries": max(counts)} if counts else {}
 
 
-def _described_build(
+def _describe_build(
     id: str, build: BuildInfo | None, driver: Mapping[str, Any], lag: Lag | None
 ) -> dict[str, Any]:
     figures: dict[str, Any] = {figure: driver.get(figure) for figure in FIGURES}
@@ -109,11 +109,11 @@ def _described_build(
 
 
 def _published(overview: Overview, name: str) -> dict[str, Any]:
-    """Join what the publishers said: counts add up, of the delays the worst stands."""
-    said = [part for one in overview.of_part("publisher") if (part := one.of_view(name))]
+    """Combine the reports of the publishers: counts are added, of delays the largest is taken."""
+    reports = [report for one in overview.of_component("publisher") if (report := one.of_view(name))]
     delays = {
-        figure: max((part[figure] for part in said if part.get(figure) is not None), default=None)
+        figure: max((one[figure] for one in reports if one.get(figure) is not None), default=None)
         for figure in ("e2e_p50_ms", "e2e_p99_ms")
     }
-    counts = {figure: sum(part.get(figure) or 0 for part in said) for figure in ("subscribers", "published")}
+    counts = {figure: sum(one.get(figure) or 0 for one in reports) for figure in ("subscribers", "published")}
     return counts | delays

@@ -54,7 +54,7 @@ async def define(request: web.Request) -> web.Response:
     """
     context, name = request.app[CONTEXT], request.match_info["name"]
     body = await read_object(request)
-    overview = await read_overview(context.reader, beats=False)
+    overview = await read_overview(context.reader, heartbeats=False)
     definition = read_definition(name, body, known_feeds(context.config, overview))
     _check_rights(grant_of(request), context.config, definition)
     _one_feed_a_name(definition, overview)
@@ -79,7 +79,7 @@ async def remove(request: web.Request) -> web.Response:
 async def feeds(request: web.Request) -> web.Response:
     """``GET /v1/feeds``."""
     context = request.app[CONTEXT]
-    overview = await read_overview(context.reader, beats=False)
+    overview = await read_overview(context.reader, heartbeats=False)
     return web.json_response({"feeds": describe_feeds(known_feeds(context.config, overview), overview)})
 
 

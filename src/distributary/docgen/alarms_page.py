@@ -16,7 +16,7 @@ and, as `distributary_alarm`, in `GET /metrics`.
 
 The control API checks Kafka, the store, the supervisor and the heartbeats once a second. Lag is the
 difference between Kafka's end offsets and the store's marks, not what a process reports. An alarm ends with
-the first check that does not raise it; a restart is reported for {alarms.HOLD:.0f} s.
+the first check that does not raise it; a restart is reported for {alarms.RESTART_SECONDS:.0f} s.
 
 | name | severity | what it means |
 |---|---|---|
@@ -27,8 +27,8 @@ _LIMITS = f"""
 - A view stalls when records are waiting and none is folded for {alarms.STALLED:.0f} s; it is behind when the
   oldest of them has waited for {alarms.BEHIND:.0f} s.
 - A log is short when it covers less than {alarms.HORIZON:.0f} s at the current rate.
-- A store is nearly full at {alarms.FULL:.0%} of `maxmemory`.
-- A disk is nearly full with less than {alarms.ROOM >> 20} MiB left.
+- A store is nearly full at {alarms.NEARLY_FULL:.0%} of `maxmemory`.
+- A disk is nearly full with less than {alarms.MIN_FREE_BYTES >> 20} MiB left.
 """
 
 

@@ -18,7 +18,7 @@ from distributary.config import Config
 from distributary.control import control_metrics
 from distributary.control.app_context import Context
 from distributary.control.monitor import Monitor
-from distributary.control.observation import KafkaSight, Oldest
+from distributary.control.observation import KafkaObservation, NextRecord
 from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.view import View
@@ -70,17 +70,17 @@ async def _control(store: MemoryStore) -> list[Family]:
     monitor = Monitor(Config(data_dir=Path("/nonexistent")), store.reader, _Kafka())
     context = Context(Config(), store.reader, store.writer, unused, monitor)
     context.counts["GET /v1", "200"] += 1
-    await monitor.look()
+    await monitor.observe()
     return await control_metrics.families(context)
 
 
 class _Kafka:
     """A cluster with one topic that lacks a replica, so that there is an alarm."""
 
-    def look(self, names: set[str]) -> KafkaSight:
-        return KafkaSight(under_replicated=("odds-0",), ends={name: {0: 1} for name in names})
+    def observe(self, names: set[str]) -> KafkaObservation:
+        return KafkaObservation(under_replicated=("odds-0",), ends={name: {0: 1} for name in names})
 
-    def next_records(self, topic: str, offsets: dict[int, int]) -> dict[int, Oldest | None]:
+    def next_records(self, topic: str, offsets: dict[int, int]) -> dict[int, NextRecord | None]:
         return dict.fromkeys(offsets)
 
 

@@ -30,7 +30,7 @@ from tests.support.wire_formats import WIRES
 from distributary.config import Config
 from distributary.control.app_context import Context
 from distributary.control.control_app import ROUTES, make_app
-from distributary.control.view_description import WHOLE
+from distributary.control.view_description import COUNTS
 from distributary.demo.page import FOLDER
 from distributary.docgen.rest_page import publisher_server
 from distributary.model.build import Build, Definition
@@ -213,7 +213,7 @@ async def _view_status(stand: Stand) -> None:
     hers(text)
     said = json.loads(text)
     assert said["epoch"]
-    assert {said[figure] for figure in WHOLE} == {None}, "how many rows are not hers"
+    assert {said[figure] for figure in COUNTS} == {None}, "how many rows are not hers"
     whole = await stand.json("control", f"GET /v1/views/{VIEW}/status", shown=token("boss"))
     assert whole["rows"] == 2
     await stand.ask("control", "GET /v1/views/bets/status", 403)

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from tests.support.broker import RunningBroker
 from tests.support.clock import LIMIT
 
-from distributary.control.kafka_monitor import KafkaEye
+from distributary.control.kafka_monitor import KafkaMonitor
 from distributary.kafka import librdkafka
 from distributary.kafka.topics import ensure_topic
 
@@ -27,13 +27,13 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 
 
 def test_ends_next_records_and_a_broker_that_hangs(broker: RunningBroker) -> None:
-    eye, admin = KafkaEye(broker.kafka), librdkafka.admin(broker.kafka)
+    eye, admin = KafkaMonitor(broker.kafka), librdkafka.admin(broker.kafka)
     ensure_topic(admin, "odds", 2)
     producer = librdkafka.producer(broker.kafka)
     for n in range(5):
         producer.produce("odds", b"{}", partition=0, timestamp=1_000 + n)
     producer.flush()
-    seen = eye.look({"odds", "not-there"})
+    seen = eye.observe({"odds", "not-there"})
     assert (dict(seen.ends), dict(seen.first)) == ({"odds": {0: 5, 1: 0}}, {"odds": {0: 0, 1: 0}})
     assert (seen.leaderless, seen.under_replicated) == ((), ())
     assert eye.next_records("odds", {0: 3, 1: 0}) == {0: (0, 3, 1_003), 1: None}
@@ -46,7 +46,7 @@ def test_ends_next_records_and_a_broker_that_hangs(broker: RunningBroker) -> Non
     writer.produce("odds", b"{}", partition=1)
     writer.commit_transaction(20)
     deadline = time.monotonic() + 20 * LIMIT
-    while (ends := eye.look({"odds"}).ends["odds"]) != {0: 5, 1: 2}:  # its end is written a moment later
+    while (ends := eye.observe({"odds"}).ends["odds"]) != {0: 5, 1: 2}:  # its end is written a moment later
         assert time.monotonic() < deadline, ends
     assert eye.next_records("odds", {1: 1}) == {1: None}
 
@@ -54,7 +54,7 @@ def test_ends_next_records_and_a_broker_that_hangs(broker: RunningBroker) -> Non
     began = time.monotonic()
     try:
         with pytest.raises(KafkaException):
-            eye.look({"odds"})
+            eye.observe({"odds"})
     finally:
         broker.resume()
     assert time.monotonic() - began < 4 * LIMIT
@@ -63,14 +63,14 @@ def test_ends_next_records_and_a_broker_that_hangs(broker: RunningBroker) -> Non
 def test_broker_that_hangs_between_two_answers_is_not_seen_as_healthy(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    eye, admin = KafkaEye(broker.kafka), librdkafka.admin(broker.kafka)
+    eye, admin = KafkaMonitor(broker.kafka), librdkafka.admin(broker.kafka)
     ensure_topic(admin, "odds", 2)
-    assert eye.look({"odds"}).ends == {"odds": {0: 0, 1: 0}}
+    assert eye.observe({"odds"}).ends == {"odds": {0: 0, 1: 0}}
     described = admin.list_topics(timeout=10)
     monkeypatch.setattr(eye._admin, "list_topics", lambda timeout: described)
     broker.pause()
     try:
         with pytest.raises(KafkaException):
-            eye.look({"odds"})
+            eye.observe({"odds"})
     finally:
         broker.resume()

@@ -44,7 +44,7 @@ def test_check_exits_with_1_when_there_are_alarms(
     assert main(["status", "--check"]) == 0
     assert capsys.readouterr().out.startswith("no alarms")
     control.api.define(status="stopped")
-    control.look()
+    control.observe()
     assert main(["status", "--check", "--json"]) == 1
     assert [alarm["name"] for alarm in json.loads(capsys.readouterr().out)] == ["view-stopped"]
 

@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from tests.support.control_api import FEED, VIEW
 from tests.unit.control.test_lag import build
 
-from distributary.control.alarms import HOLD, KINDS, STALLED, Alarm, Judge
-from distributary.control.observation import KafkaSight, Oldest, Overview, Said, Sight, ViewState
+from distributary.control.alarms import KINDS, RESTART_SECONDS, STALLED, Alarm, AlarmTracker
+from distributary.control.observation import (
+    ComponentReport,
+    KafkaObservation,
+    NextRecord,
+    Observation,
+    Overview,
+    ViewState,
+)
 from distributary.model.build import Definition
 from distributary.model.view import View
 from distributary.stack.stack_file import ComponentState, Phase, StackState
@@ -44,15 +51,15 @@ def at(mark: str) -> ViewState:
     return view(PLAIN, **{"m:0": mark})
 
 
-def said(part: str, id: str, age_ms: int, **stats: Any) -> Said:
-    return Said(Heartbeat(part, id, json.dumps(stats), age_ms), stats)
+def said(part: str, id: str, age_ms: int, **stats: Any) -> ComponentReport:
+    return ComponentReport(Heartbeat(part, id, json.dumps(stats), age_ms), stats)
 
 
-def sight(second: float = 0.0, **more: Any) -> Sight:
+def observation(second: float = 0.0, **more: Any) -> Observation:
     """A look at a time; ``views`` and ``heard`` (heartbeats) are what the store says."""
     overview = Overview(more.pop("views", {}), list(more.pop("heard", ())))
     words = {"stores": (ServerState("redis://a", True, []),), **more}
-    return Sight(second, NOW + int(second * 1000), overview=overview, **words)
+    return Observation(second, NOW + int(second * 1000), overview=overview, **words)
 
 
 def stack(*parts: ComponentState) -> StackState:
@@ -63,84 +70,93 @@ def part(state: Phase, **more: Any) -> ComponentState:
     return ComponentState("reducers", state, 77, log="reducers.log", **more)
 
 
-def judged(*sights: Sight, judge: Judge | None = None) -> list[Alarm]:
-    judge = judge or Judge()
+def judged(*sights: Observation, judge: AlarmTracker | None = None) -> list[Alarm]:
+    judge = judge or AlarmTracker()
     found: list[Alarm] = []
     for one in sights:
-        judge.follow(one)
-        found = judge.judge(one)
+        judge.update_lags(one)
+        found = judge.evaluate(one)
     return found
 
 
-def kafka(end: int = 0, **more: Any) -> KafkaSight:
-    return KafkaSight(ends={FEED.topic: {0: end}}, **more)
+def kafka(end: int = 0, **more: Any) -> KafkaObservation:
+    return KafkaObservation(ends={FEED.topic: {0: end}}, **more)
 
 
-ONE_LOOK: dict[str, tuple[str, Sight]] = {
+ONE_LOOK: dict[str, tuple[str, Observation]] = {
     "a part that is silent": (
         "part-silent",
-        sight(stack=stack(part(Phase.SILENT, error="no sign of life for 5 s"))),
+        observation(stack=stack(part(Phase.SILENT, error="no sign of life for 5 s"))),
     ),
-    "nobody watches": ("part-silent", sight(stack=stack(part(Phase.READY)), watched=False)),
-    "a heartbeat that is old": ("part-silent", sight(heard=[said("publisher", "p", 7_000)])),
-    "a driver's child": ("part-silent", sight(heard=[said("reducers", "1", 10, silent=["the daemon: 6 s"])])),
+    "nobody watches": ("part-silent", observation(stack=stack(part(Phase.READY)), supervised=False)),
+    "a heartbeat that is old": ("part-silent", observation(heard=[said("publisher", "p", 7_000)])),
+    "a driver's child": (
+        "part-silent",
+        observation(heard=[said("reducers", "1", 10, silent=["the daemon: 6 s"])]),
+    ),
     "a driver's child that is gone": (
         "part-restarting",
-        sight(heard=[said("reducers", "1", 10, daemon_restarted=2.5)]),
+        observation(heard=[said("reducers", "1", 10, daemon_restarted=2.5)]),
     ),
     "a part that restarts": (
         "part-restarting",
-        sight(stack=stack(part(Phase.RESTARTING, error="was killed"))),
+        observation(stack=stack(part(Phase.RESTARTING, error="was killed"))),
     ),
-    "a part that starts again": ("part-restarting", sight(stack=stack(part(Phase.STARTING, restarts=1)))),
+    "a part that starts again": (
+        "part-restarting",
+        observation(stack=stack(part(Phase.STARTING, restarts=1))),
+    ),
     "a part that was given up": (
         "part-restarting",
-        sight(stack=stack(part(Phase.FAILED, error="no memory"))),
+        observation(stack=stack(part(Phase.FAILED, error="no memory"))),
     ),
     "a part that was restarted": (
         "part-restarting",
-        sight(stack=stack(part(Phase.READY, restarts=1, restarted=NOW / 1000 - 3))),
+        observation(stack=stack(part(Phase.READY, restarts=1, restarted=NOW / 1000 - 3))),
     ),
     "a view whose query failed": (
         "view-restarting",
-        sight(views={"odds": view(failed=f"{NOW - 2_000} it broke")}),
+        observation(views={"odds": view(failed=f"{NOW - 2_000} it broke")}),
     ),
     "a view that is stopped": (
         "view-stopped",
-        sight(views={"odds": view(status="stopped", reason="bad SQL")}),
+        observation(views={"odds": view(status="stopped", reason="bad SQL")}),
     ),
-    "a view that waits": ("view-waiting", sight(views={"odds": view(reason="there is no topic odds")})),
+    "a view that waits": ("view-waiting", observation(views={"odds": view(reason="there is no topic odds")})),
     "a view whose source is silent": (
         "view-stale",
-        sight(views={"odds": view(replace(PLAIN, stale_after=10.0), last_record=NOW - 11_000)}),
+        observation(views={"odds": view(replace(PLAIN, stale_after=10.0), last_record=NOW - 11_000)}),
     ),
     "a view without slots": (
         "view-degraded",
-        sight(
+        observation(
             views={"odds": view()},
             heard=[said("reducers", "1", 10, views={"odds": {"engine_reason": "few"}})],
         ),
     ),
-    "a view that lacks records": ("incomplete", sight(views={"odds": view(incomplete=1)})),
+    "a view that lacks records": ("incomplete", observation(views={"odds": view(incomplete=1)})),
     "a store that does not answer": (
         "store-unreachable",
-        sight(stores=(ServerState("redis://a", False, ["odds"]),)),
+        observation(stores=(ServerState("redis://a", False, ["odds"]),)),
     ),
     "a store that takes no writes": (
         "store-read-only",
-        sight(stores=(ServerState("redis://a", True, [], refuses="it is a replica"),)),
+        observation(stores=(ServerState("redis://a", True, [], refuses="it is a replica"),)),
     ),
     "a store that is nearly full": (
         "store-nearly-full",
-        sight(stores=(ServerState("redis://a", True, [], used=95, limit=100),)),
+        observation(stores=(ServerState("redis://a", True, [], used=95, limit=100),)),
     ),
-    "a Kafka that does not answer": ("kafka-unreachable", sight(kafka=KafkaSight(False, "timed out"))),
-    "partitions without a leader": ("kafka-no-leader", sight(kafka=kafka(leaderless=("odds-0",)))),
+    "a Kafka that does not answer": (
+        "kafka-unreachable",
+        observation(kafka=KafkaObservation(False, "timed out")),
+    ),
+    "partitions without a leader": ("kafka-no-leader", observation(kafka=kafka(leaderless=("odds-0",)))),
     "partitions that lack replicas": (
         "kafka-under-replicated",
-        sight(kafka=kafka(under_replicated=("odds-0",))),
+        observation(kafka=kafka(under_replicated=("odds-0",))),
     ),
-    "a disk that is nearly full": ("disk-nearly-full", sight(free={"/data": 10 << 20})),
+    "a disk that is nearly full": ("disk-nearly-full", observation(free_bytes={"/data": 10 << 20})),
 }
 
 OVER_TIME = {"view-stalled", "view-behind", "dead-letters", "log-short"}
@@ -151,13 +167,13 @@ def test_every_kind_of_alarm_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(("name", "seen"), ONE_LOOK.values(), ids=ONE_LOOK)
-def test_what_one_look_shows_is_named_and_gone_with_the_next(name: str, seen: Sight) -> None:
-    judge = Judge()
+def test_what_one_look_shows_is_named_and_gone_with_the_next(name: str, seen: Observation) -> None:
+    judge = AlarmTracker()
     (alarm,) = judged(seen, judge=judge)
     assert (alarm.name, alarm.since) == (name, NOW)
     assert alarm.text
     assert alarm.hint
-    assert judged(sight(1.0), judge=judge) == []
+    assert judged(observation(1.0), judge=judge) == []
 
 
 def test_a_whole_stack_that_is_well_raises_nothing() -> None:
@@ -169,7 +185,7 @@ def test_a_whole_stack_that_is_well_raises_nothing() -> None:
         said("reducers", "9", 50_000),
         said("reducer", "odds/b1/0", 9_000),
     ]
-    well = sight(
+    well = observation(
         stack=stack(*parts, part(Phase.READY)),
         kafka=kafka(5),
         views={"odds": at("4:1")},
@@ -179,51 +195,51 @@ def test_a_whole_stack_that_is_well_raises_nothing() -> None:
 
 
 def test_records_that_wait_and_are_not_folded_are_named_with_their_age() -> None:
-    judge, views = Judge(), {"odds": at("4:1")}
-    assert judged(sight(0.0, views=views, kafka=kafka(5)), judge=judge) == []
-    assert judged(sight(1.0, views=views, kafka=kafka(9)), judge=judge) == []
-    late = sight(2.0 + STALLED, views=views, kafka=kafka(9))
-    judge.follow(late)
-    assert judge.suspects() == [(("odds", "b1"), FEED.topic, {0: 5})]
-    (alarm,) = judge.judge(replace(late, oldest={("odds", "b1"): {0: Oldest(0, 5, NOW)}}))
+    judge, views = AlarmTracker(), {"odds": at("4:1")}
+    assert judged(observation(0.0, views=views, kafka=kafka(5)), judge=judge) == []
+    assert judged(observation(1.0, views=views, kafka=kafka(9)), judge=judge) == []
+    late = observation(2.0 + STALLED, views=views, kafka=kafka(9))
+    judge.update_lags(late)
+    assert judge.stalled() == [(("odds", "b1"), FEED.topic, {0: 5})]
+    (alarm,) = judge.evaluate(replace(late, next_records={("odds", "b1"): {0: NextRecord(0, 5, NOW)}}))
     assert alarm.name == "view-stalled"
     assert "4 records wait and none was folded for 12 s" in alarm.text
-    assert judged(sight(13.0, views={"odds": at("8:1")}, kafka=kafka(9)), judge=judge) == []
+    assert judged(observation(13.0, views={"odds": at("8:1")}, kafka=kafka(9)), judge=judge) == []
 
 
 def test_what_is_left_of_a_transaction_is_no_record_that_waits() -> None:
-    judge, views = Judge(), {"odds": at("4:1")}
-    judged(sight(0.0, views=views, kafka=kafka(6)), judge=judge)
-    later = sight(3.0, views=views, kafka=kafka(6))
-    judge.follow(later)
-    assert judge.suspects()
-    assert judge.judge(replace(later, oldest={("odds", "b1"): {0: None}})) == []
+    judge, views = AlarmTracker(), {"odds": at("4:1")}
+    judged(observation(0.0, views=views, kafka=kafka(6)), judge=judge)
+    later = observation(3.0, views=views, kafka=kafka(6))
+    judge.update_lags(later)
+    assert judge.stalled()
+    assert judge.evaluate(replace(later, next_records={("odds", "b1"): {0: None}})) == []
     assert judge.lags["odds", "b1"].records == 0
     for second in (60.0, 120.0):
-        assert judged(sight(second, views=views, kafka=kafka(6)), judge=judge) == []
-        assert judge.suspects() == [], "it is not looked up again"
-    judged(sight(121.0, views=views, kafka=kafka(7)), judge=judge)
-    judged(sight(124.0, views=views, kafka=kafka(7)), judge=judge)
-    assert judge.suspects(), "there is more now"
+        assert judged(observation(second, views=views, kafka=kafka(6)), judge=judge) == []
+        assert judge.stalled() == [], "it is not looked up again"
+    judged(observation(121.0, views=views, kafka=kafka(7)), judge=judge)
+    judged(observation(124.0, views=views, kafka=kafka(7)), judge=judge)
+    assert judge.stalled(), "there is more now"
 
 
 def test_a_view_that_folds_but_not_fast_enough_is_behind() -> None:
-    judge = Judge()
+    judge = AlarmTracker()
     for second in range(15):
-        seen = sight(float(second), views={"odds": at(f"{second}:1")}, kafka=kafka(second * 100 + 10))
+        seen = observation(float(second), views={"odds": at(f"{second}:1")}, kafka=kafka(second * 100 + 10))
         found = judged(seen, judge=judge)
     assert [alarm.name for alarm in found] == ["view-behind"]
 
 
 def test_dead_letters_are_named_while_they_come() -> None:
-    judge = Judge()
-    judged(sight(0.0, views={"odds": view(dead=0)}, kafka=kafka()), judge=judge)
-    (alarm,) = judged(sight(1.0, views={"odds": view(dead=12)}, kafka=kafka()), judge=judge)
+    judge = AlarmTracker()
+    judged(observation(0.0, views={"odds": view(dead=0)}, kafka=kafka()), judge=judge)
+    (alarm,) = judged(observation(1.0, views={"odds": view(dead=12)}, kafka=kafka()), judge=judge)
     assert alarm.name == "dead-letters"
     assert "12 records" in alarm.text
     assert f"{FEED.topic}.dead-letters" in alarm.hint
     for second in range(2, 12):
-        found = judged(sight(float(second), views={"odds": view(dead=12)}, kafka=kafka()), judge=judge)
+        found = judged(observation(float(second), views={"odds": view(dead=12)}, kafka=kafka()), judge=judge)
     assert found == []
 
 
@@ -236,28 +252,31 @@ def test_a_log_that_reaches_back_less_than_a_minute(rate: int, names: list[str])
         assert found.live is not None
         return replace(found, live=replace(found.live, floor=found.live.seq - 100_000))
 
-    judge = Judge()
+    judge = AlarmTracker()
     for second in range(8):
-        found = judged(sight(float(second), views={"odds": state(second)}, kafka=kafka()), judge=judge)
+        found = judged(observation(float(second), views={"odds": state(second)}, kafka=kafka()), judge=judge)
     assert [alarm.name for alarm in found] == names
 
 
 def test_since_is_the_first_of_an_unbroken_row_of_looks() -> None:
-    judge, bad = Judge(), {"free": {"/data": 1}}
-    assert judged(sight(0.0, **bad), sight(5.0, **bad), judge=judge)[0].since == NOW
-    assert judged(sight(6.0), judge=judge) == []
-    assert judged(sight(7.0, **bad), judge=judge)[0].since == NOW + 7_000
+    judge, bad = AlarmTracker(), {"free_bytes": {"/data": 1}}
+    assert judged(observation(0.0, **bad), observation(5.0, **bad), judge=judge)[0].since == NOW
+    assert judged(observation(6.0), judge=judge) == []
+    assert judged(observation(7.0, **bad), judge=judge)[0].since == NOW + 7_000
 
 
 def test_errors_come_before_warnings() -> None:
-    found = judged(sight(free={"/data": 1}, stores=(ServerState("redis://a", False, []),)))
+    found = judged(observation(free_bytes={"/data": 1}, stores=(ServerState("redis://a", False, []),)))
     assert [alarm.severity for alarm in found] == ["error", "warning"]
 
 
 def test_a_restart_is_forgotten_after_a_while() -> None:
-    before = part(Phase.READY, restarts=1, restarted=NOW / 1000 - HOLD - 1)
-    assert judged(sight(stack=stack(before))) == []
-    assert judged(sight(views={"odds": view(failed=f"{NOW - HOLD * 1000 - 1:.0f} it broke")})) == []
+    before = part(Phase.READY, restarts=1, restarted=NOW / 1000 - RESTART_SECONDS - 1)
+    assert judged(observation(stack=stack(before))) == []
+    assert (
+        judged(observation(views={"odds": view(failed=f"{NOW - RESTART_SECONDS * 1000 - 1:.0f} it broke")}))
+        == []
+    )
 
 
 @given(
@@ -273,23 +292,23 @@ def test_a_restart_is_forgotten_after_a_while() -> None:
     )
 )
 def test_no_sequence_of_looks_breaks_it(steps: list[tuple[int, int, int, bool]]) -> None:
-    judge, second = Judge(), 0
+    judge, second = AlarmTracker(), 0
     for step, end, done, up in steps:
         second += step
-        seen = sight(float(second), views={"odds": at(f"{done}:0")}, kafka=kafka(end) if up else None)
+        seen = observation(float(second), views={"odds": at(f"{done}:0")}, kafka=kafka(end) if up else None)
         for alarm in judged(seen, judge=judge):
             assert alarm.name in ("view-stalled", "view-behind")
             assert done < end
 
 
-SILENT_CASES: dict[str, Callable[[], Sight]] = {
-    "of a process that nobody supervises": lambda: sight(heard=[said("publisher", "p", 7_000, pid=5)]),
-    "of one that is supervised": lambda: sight(
+SILENT_CASES: dict[str, Callable[[], Observation]] = {
+    "of a process that nobody supervises": lambda: observation(heard=[said("publisher", "p", 7_000, pid=5)]),
+    "of one that is supervised": lambda: observation(
         stack=stack(ComponentState("publisher", Phase.READY, 5)), heard=[said("publisher", "p", 7_000, pid=5)]
     ),
 }
 
 
 @pytest.mark.parametrize("make", SILENT_CASES.values(), ids=SILENT_CASES)
-def test_an_old_heartbeat(make: Callable[[], Sight]) -> None:
+def test_an_old_heartbeat(make: Callable[[], Observation]) -> None:
     assert [alarm.name for alarm in judged(make())] == ["part-silent"]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.support.control_api import Api, Cluster
 
-from distributary.control.monitor import UNWATCHED, Monitor
-from distributary.control.observation import KafkaSight
+from distributary.control.monitor import MISSED_HEARTBEATS, Monitor
+from distributary.control.observation import KafkaObservation
 from distributary.stack import stack_file
 from distributary.stack.processes import birth
 from distributary.stack.stack_file import Phase, StackState
@@ -21,13 +21,13 @@ from distributary.stack.stack_file import Phase, StackState
 class Hangs(Cluster):
     """A Kafka that does not answer, and does not say so."""
 
-    def look(self, names: set[str]) -> KafkaSight:
+    def observe(self, names: set[str]) -> KafkaObservation:
         time.sleep(6)
-        return KafkaSight()
+        return KafkaObservation()
 
 
 async def names(monitor: Monitor) -> list[str]:
-    return [alarm.name for alarm in (await monitor.look()).alarms]
+    return [alarm.name for alarm in (await monitor.observe()).alarms]
 
 
 async def test_a_kafka_that_hangs_is_given_up_for_this_look(api: Api) -> None:
@@ -46,17 +46,17 @@ async def test_a_store_that_does_not_answer_hides_nothing_else(
 
     for name in ("views", "heartbeats"):
         monkeypatch.setattr(api.store.reader, name, fails)
-    seen = await Monitor(api.config, api.store.reader, api.kafka).look()
-    assert seen.sight.overview is None
-    assert seen.sight.kafka is not None
-    assert seen.sight.kafka.answers
+    seen = await Monitor(api.config, api.store.reader, api.kafka).observe()
+    assert seen.observation.overview is None
+    assert seen.observation.kafka is not None
+    assert seen.observation.kafka.answers
 
 
 async def test_a_supervisor_that_moves_nothing_is_silent(api: Api) -> None:
     folder = api.config.data_dir
     stack_file.write(folder, StackState("s", os.getpid(), birth(os.getpid()), Phase.READY))
     monitor = Monitor(api.config, api.store.reader, api.kafka)
-    for _ in range(UNWATCHED):
+    for _ in range(MISSED_HEARTBEATS):
         assert await names(monitor) == []
     assert await names(monitor) == ["part-silent"]
     os.utime(folder / stack_file.FILE)
@@ -73,7 +73,7 @@ async def test_a_supervisor_that_was_killed_is_silent_and_one_that_stopped_is_no
 
 
 async def test_what_was_seen_is_shared_until_it_is_old(api: Api) -> None:
-    monitor = Monitor(api.config, api.store.reader, api.kafka, fresh=0.2)
+    monitor = Monitor(api.config, api.store.reader, api.kafka, max_age=0.2)
     first = await monitor.now()
     assert await monitor.now() is first
     await asyncio.sleep(0.25)
@@ -81,6 +81,6 @@ async def test_what_was_seen_is_shared_until_it_is_old(api: Api) -> None:
 
 
 async def test_two_who_ask_at_once_are_answered(api: Api, tmp_path: Path) -> None:
-    monitor = Monitor(api.config, api.store.reader, api.kafka, fresh=0.0)
+    monitor = Monitor(api.config, api.store.reader, api.kafka, max_age=0.0)
     found = await asyncio.gather(*(monitor.now() for _ in range(5)))
     assert len(found) == 5

@@ -29,9 +29,9 @@ from distributary.config import Config, load
 from distributary.config.server_sections import Socketio
 from distributary.control.app_context import Context
 from distributary.control.control_app import make_app
-from distributary.control.kafka_monitor import KafkaEye
+from distributary.control.kafka_monitor import KafkaMonitor
 from distributary.control.monitor import Monitor
-from distributary.control.offline_status import look
+from distributary.control.offline_status import observe
 from distributary.errors import DistributaryError
 from distributary.kafka import librdkafka
 from distributary.reducers.schema_registry import Registry
@@ -47,7 +47,7 @@ from distributary.store.store_factory import move_views, open_reader, open_write
 CLIENTS = ("admin", "producer", "consumer")
 
 
-class Seen:
+class Assessment:
     """Collects what is written, and says where a secret is."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -70,9 +70,9 @@ class Seen:
 
 
 @pytest.fixture
-def seen(caplog: pytest.LogCaptureFixture) -> Iterator[Seen]:
+def seen(caplog: pytest.LogCaptureFixture) -> Iterator[Assessment]:
     caplog.set_level(logging.DEBUG)
-    found = Seen(caplog)
+    found = Assessment(caplog)
     yield found
     found.check()
 
@@ -97,7 +97,7 @@ def at_once(config: Config) -> Config:
     return replace(config, kafka=replace(config.kafka, properties=kept))
 
 
-async def test_gate_and_keys_hide_secrets(config: Config, seen: Seen) -> None:
+async def test_gate_and_keys_hide_secrets(config: Config, seen: Assessment) -> None:
     store = MemoryStore()
     gate = Authenticator(config, store.reader.revoked)
     keys = ApiKeys.of(config)
@@ -123,7 +123,7 @@ async def test_gate_and_keys_hide_secrets(config: Config, seen: Seen) -> None:
     "plant", [p for p in plants() if p.setting.key == "auth.jwks_url"], ids=lambda p: p.name
 )
 async def test_key_set_that_cannot_be_fetched_hides_its_address(
-    plant: object, config: Config, seen: Seen
+    plant: object, config: Config, seen: Assessment
 ) -> None:
     url = getattr(plant, "one", "")
     with pytest.raises(DistributaryError) as refused:
@@ -133,7 +133,7 @@ async def test_key_set_that_cannot_be_fetched_hides_its_address(
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"])
 @pytest.mark.parametrize("name", [*property_names("kafka"), "all"])
-def test_kafka_clients_hide_properties(config: Config, seen: Seen, protocol: str, name: str) -> None:
+def test_kafka_clients_hide_properties(config: Config, seen: Assessment, protocol: str, name: str) -> None:
     given = config.kafka.properties
     chosen = dict(given) if name == "all" else {name: given[name]}
     kafka = replace(config.kafka, properties={**chosen, "security.protocol": protocol, "debug": "all"})
@@ -151,7 +151,7 @@ def test_kafka_clients_hide_properties(config: Config, seen: Seen, protocol: str
                 made.poll(0.01)
 
 
-async def test_store_clients_hide_addresses(config: Config, seen: Seen) -> None:
+async def test_store_clients_hide_addresses(config: Config, seen: Assessment) -> None:
     for plant in plants():
         if plant.setting.key not in ("store.url", "store.shards"):
             continue
@@ -173,7 +173,7 @@ async def test_store_clients_hide_addresses(config: Config, seen: Seen) -> None:
         seen.add(waited.value)
 
 
-def test_schema_registry_hides_its_key_and_address(config: Config, seen: Seen) -> None:
+def test_schema_registry_hides_its_key_and_address(config: Config, seen: Assessment) -> None:
     for plant in plants():
         if plant.setting.key == "schemas.url":
             registry = Registry(replace(config, schemas=replace(config.schemas, url=plant.one)))
@@ -182,7 +182,7 @@ def test_schema_registry_hides_its_key_and_address(config: Config, seen: Seen) -
             seen.add(registry, refused.value)
 
 
-async def relay(url: str, seen: Seen) -> None:
+async def relay(url: str, seen: Assessment) -> None:
     async def ignored(*args: object) -> None: ...
 
     relayed = Client(Upstream(max_frame=1000), [url], Outbox(), limit=10, emit=ignored, over=ignored)
@@ -192,7 +192,7 @@ async def relay(url: str, seen: Seen) -> None:
 
 
 async def test_socketio_gateway_hides_its_publishers(
-    seen: Seen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    seen: Assessment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "aiohttp.access")  # of the publisher in this test, not of ours
 
@@ -213,7 +213,7 @@ async def test_socketio_gateway_hides_its_publishers(
 @contextlib.asynccontextmanager
 async def served(config: Config) -> AsyncIterator[TestClient]:  # type: ignore[type-arg]
     reader, writer = open_reader(config.store.addresses), open_writer(config.store.addresses)
-    monitor = Monitor(config, reader, KafkaEye(at_once(config).kafka), fresh=60.0)
+    monitor = Monitor(config, reader, KafkaMonitor(at_once(config).kafka), max_age=60.0)
     app = make_app(Context(config, reader, writer, Announced(), monitor))
     async with TestClient(TestServer(app)) as http:
         yield http
@@ -222,7 +222,7 @@ async def served(config: Config) -> AsyncIterator[TestClient]:  # type: ignore[t
     await reader.close()
 
 
-async def test_control_api_and_its_audit_log_hide_secrets(config: Config, seen: Seen) -> None:
+async def test_control_api_and_its_audit_log_hide_secrets(config: Config, seen: Assessment) -> None:
     own = {"Authorization": f"Bearer {create_stack_token(config.data_dir)}"}
     others = [
         {"Authorization": f"Bearer {config.auth.hmac_secret}"},
@@ -250,11 +250,11 @@ async def test_control_api_and_its_audit_log_hide_secrets(config: Config, seen: 
     seen.add((config.data_dir / "audit.log").read_text())
 
 
-async def test_status_without_a_control_api_hides_secrets(config: Config, seen: Seen) -> None:
-    seen.add(await look(at_once(config), "nobody answers"))
+async def test_status_without_a_control_api_hides_secrets(config: Config, seen: Assessment) -> None:
+    seen.add(await observe(at_once(config), "nobody answers"))
 
 
-async def test_stack_file_and_events_hide_secrets(config: Config, seen: Seen) -> None:
+async def test_stack_file_and_events_hide_secrets(config: Config, seen: Assessment) -> None:
     heard = EventRecorder()
     for given in (
         config,

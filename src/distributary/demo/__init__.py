@@ -1,1 +1,1 @@
-"""The demo: a simulated sportsbook through the whole flow, a page and a board in the terminal to watch it."""
+"""The demo: a simulated sportsbook through the whole flow, with a page and a board in the terminal."""

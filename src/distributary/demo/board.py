@@ -19,8 +19,8 @@ from distributary.subscriber.subscribed_change import SubscribedChange
 
 Row = Mapping[str, Any]
 
-SPAN = 5.0  # seconds that the figures speak of
-SAMPLES = 5_000  # changes of these, at most, whose latency is looked at
+SPAN = 5.0  # seconds that the figures cover
+SAMPLES = 5_000  # the latest changes whose latency is used, at most
 GLOW = 1.5  # seconds for which a moved price is coloured
 
 _RESULT = (("1x2", "home"), ("1x2", "draw"), ("1x2", "away"))
@@ -29,7 +29,7 @@ _WINNER = (("winner", "home"), None, ("winner", "away"))
 
 @dataclass(frozen=True)
 class Figures:
-    """The numbers of the board; latencies in ms, None when nothing came lately."""
+    """The numbers of the board; latencies in ms, None without recent changes."""
 
     changes: int
     rate: float
@@ -39,10 +39,10 @@ class Figures:
 
 @dataclass
 class Board:
-    """What both views hold, and what has been seen of their changes.
+    """The rows of both views, and statistics of their changes.
 
-    Times are seconds of one clock, the wall's: latency is the moment of ``apply`` minus the record's
-    timestamp, right as far as this machine's clock agrees with the producer's.
+    Times are seconds of the wall clock: latency is the time of ``apply`` minus the record's timestamp,
+    and right if this machine's clock agrees with the producer's.
     """
 
     addresses: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Board:
     _prices: dict[str, Any] = field(default_factory=dict)
 
     def apply(self, view: str, change: SubscribedChange, rows: Mapping[str, Row], now: float) -> None:
-        """Take in one change of a view; ``rows`` are the view's rows after it."""
+        """Apply one change of a view; ``rows`` are the view's rows after it."""
         if view == "odds":
             self.odds = rows
         else:
@@ -94,13 +94,13 @@ class Board:
             self._moved[key] = ("up" if price > before else "down", now)
             self._heat[key.partition(":")[0]] += 1
 
-    def way(self, key: str, now: float) -> str:
-        """Say where a price has just gone: up, down, or "" when that was a while ago."""
-        way, since = self._moved.get(key, ("", 0.0))
-        return way if now - since < GLOW else ""
+    def direction(self, key: str, now: float) -> str:
+        """The direction in which a price has just moved: up, down, or "" if that was a while ago."""
+        direction, since = self._moved.get(key, ("", 0.0))
+        return direction if now - since < GLOW else ""
 
     def figures(self, now: float) -> Figures:
-        """Sum up what was seen lately."""
+        """The figures of the last seconds."""
         since = now - SPAN
         while self._arrivals and self._arrivals[0] <= since:
             self._arrivals.popleft()
@@ -114,7 +114,7 @@ class Board:
     def busiest(self, n: int) -> list[str]:
         """Return the ids of the live matches with the most moves, filled up with upcoming ones.
 
-        They come in the order of their ids, so that a line on the screen keeps its place.
+        They come in the order of their ids, so that a line stays where it is on the screen.
         """
         order = {"live": 0, "upcoming": 1}
         rows = self.matches.items()
@@ -128,7 +128,7 @@ def quantile(ranked: Sequence[float], q: float) -> float | None:
 
 
 def render(board: Board, now: float, rows: int = 10) -> RenderableType:
-    """Draw the board as it stands at a moment, with at most so many matches."""
+    """Draw the board with at most ``rows`` matches."""
     table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
     table.add_column("", width=8, no_wrap=True)
     table.add_column("match", ratio=1, no_wrap=True)
@@ -163,8 +163,8 @@ def _price(board: Board, key: str, now: float) -> Text:
         return Text("")
     if row["status"] != "open":
         return Text(f"{row['price']:.2f}  ", style="dim strike" if row["status"] == "suspended" else "dim")
-    way = board.way(key, now)
-    arrow, style = {"up": ("▲", "bold green"), "down": ("▼", "bold red")}.get(way, (" ", ""))
+    direction = board.direction(key, now)
+    arrow, style = {"up": ("▲", "bold green"), "down": ("▼", "bold red")}.get(direction, (" ", ""))
     return Text(f"{row['price']:.2f} {arrow}", style=style)
 
 
@@ -180,7 +180,7 @@ def _head(board: Board, now: float) -> Text:
         (_ms(figures.p99), "bold"),
     )
     if board.stale:
-        text.append("   nothing new from the source", style="yellow")
+        text.append("   no new records from the source", style="yellow")
     return text
 
 
@@ -196,11 +196,11 @@ def _addresses(board: Board) -> Text:
 
 
 def plain(board: Board, now: float) -> str:
-    """Say the same in one line, for a log."""
+    """Format the figures as one line, for a log."""
     figures = board.figures(now)
     live = sum(row["status"] == "live" for row in board.matches.values())
     line = (
         f"{figures.changes} changes, {figures.rate:.0f}/s, latency p50 {_ms(figures.p50)}"
         f" p99 {_ms(figures.p99)}, {live} live matches, {len(board.odds)} prices"
     )
-    return f"{line}, nothing new from the source" if board.stale else line
+    return f"{line}, no new records from the source" if board.stale else line

@@ -1,7 +1,7 @@
 """Plays the simulated sportsbook into Kafka: ``python -m distributary.demo.demo_producer``.
 
-Every record is acknowledged by all in-sync replicas. When Kafka cannot be reached the clock of the
-sportsbook soon stands still: nothing is dropped, and nothing is hurried afterwards.
+Every record is acknowledged by all in-sync replicas. When Kafka cannot be reached, the clock of the
+sportsbook soon stops: nothing is dropped, and nothing is sent in a burst afterwards.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from distributary.service import ExitCode, fail, log_to_stderr, on_stop_signal, 
 log = logging.getLogger(__name__)
 
 RATE, MATCHES, SEED = 60.0, 12, 7
-_BEHIND = 1.0  # seconds; who is later than this does not catch up
+_BEHIND = 1.0  # seconds; a longer delay is not caught up
 _NEAR = 0.001  # seconds; a wait shorter than this is not worth a system call
-_FLUSH = 4.0  # seconds; a part has five to end
+_FLUSH = 4.0  # seconds; a component has five to end
 _PATIENT = {"linger_ms": 1, "message_timeout_ms": 0, "queue_buffering_max_messages": 1_000}
 
 
@@ -44,10 +44,9 @@ def play(
     wait: Callable[[float], bool],
     now: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Send each event when its time comes, until ``wait(seconds)`` says to stop; return how many went out.
+    """Send each event at its time, until ``wait(seconds)`` returns true; return how many were sent.
 
-    A delay of the sender shifts all that follows: after a pause of Kafka's there is no burst of what
-    "should have" happened meanwhile.
+    A delay of the sender shifts all later events: after a pause of Kafka there is no burst.
     """
     due = now()
     sent = 0
@@ -66,8 +65,8 @@ def play(
 class KafkaSender:
     """Sends to Kafka with the time of sending as the record's timestamp.
 
-    Once `stopping` is true, all waiting together is bounded by `limit` seconds, so that a producer whose
-    Kafka is gone still ends in time.
+    Once `stopping` is true, all waiting together takes at most `limit` seconds, so that a producer
+    without Kafka ends in time.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class KafkaSender:
         self.failed = 0
 
     def __call__(self, event: Event) -> None:
-        """Queue an event; wait while the queue is full, and give up when the time to stop is over."""
+        """Queue an event; waits while the queue is full, and gives up after the time to stop."""
         record = OutgoingRecord(
             topic=event.topic,
             value=None if event.value is None else encode(event.value),
@@ -105,7 +104,7 @@ class KafkaSender:
             log.error("a record was not acknowledged: %s", report)
 
     def finish(self) -> int:
-        """Wait for what is on its way; return how many records were not acknowledged in that time."""
+        """Wait for outstanding records; return how many were not acknowledged in that time."""
         return self._producer.flush(max(0.0, self._left())) + self.failed
 
     def _left(self) -> float:
@@ -115,7 +114,7 @@ class KafkaSender:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or Ctrl-C; then clear the board, so that no match is left that will never end."""
+    """Run until SIGTERM or Ctrl-C; then remove all rows, so that no match is left that never ends."""
     from distributary.config import load
     from distributary.kafka import librdkafka
 

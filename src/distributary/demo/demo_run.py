@@ -1,4 +1,4 @@
-"""Runs the demo: the stack, then the producer, then what people look at; and stops it all again."""
+"""Runs the demo: the stack, then the board, then the producer; and stops them all."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ from distributary.subscriber.subscribed_change import SubscribedChange
 
 CONFIG = Path(__file__).with_name("distributary.toml")
 
-_READY = 30.0  # seconds for the producer to say that it is ready
-_STOP = 6.0  # seconds for it to end: it flushes
+_READY_SECONDS = 30.0
+"""Seconds in which the producer must be ready."""
+_STOP_SECONDS = 6.0
+"""Seconds for the producer to end: it flushes."""
 _LOG = "Its log is logs/producer.log in the data folder"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says. No ``data_dir`` means a temporary one."""
+    """The options of the command. No ``data_dir`` means a temporary one."""
 
     config: Path | None
     data_dir: Path | None
@@ -49,16 +51,16 @@ class Options:
 
 
 def prepare(options: Options) -> None:
-    """Find or fetch what the stack needs. It may take minutes, and outside a loop Ctrl-C ends it at once."""
+    """Find or download what the stack requires. It may take minutes; Ctrl-C ends it."""
     config = configure(options.config, options.data_dir or Path(tempfile.gettempdir()))
-    say = functools.partial(print, file=sys.stderr, flush=True)
-    prerequisites.check(config, services(config.publisher.processes), say)
+    report_line = functools.partial(print, file=sys.stderr, flush=True)
+    prerequisites.check(config, services(config.publisher.processes), report_line)
 
 
 async def demo(options: Options) -> None:
     """Run until a signal or the end of ``seconds``; whatever happens, no process is left.
 
-    Raises DistributaryError when a part cannot be started or the producer ends on its own.
+    Raises DistributaryError when a component cannot be started, or the producer ends by itself.
     """
     began = time.monotonic()
     stop = asyncio.Event()
@@ -78,7 +80,7 @@ async def demo(options: Options) -> None:
 
 
 def configure(path: Path | None, data_dir: Path) -> Config:
-    """Load the demo's configuration, or another that has its views; ConfigError where it has not."""
+    """Load the demo's configuration, or another file that has its views; else raises ConfigError."""
     config = load(
         path or CONFIG,
         overrides={"data_dir": str(data_dir), "publisher.static_dir": str(PAGE.absolute())},
@@ -90,7 +92,7 @@ def configure(path: Path | None, data_dir: Path) -> Config:
 
 @contextlib.contextmanager
 def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM ask for an orderly end."""
+    """Set ``stop`` on Ctrl-C and SIGTERM."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
     for number in numbers:
@@ -112,7 +114,7 @@ def _folder(options: Options) -> Iterator[Path]:
 
 
 async def _first(work: Coroutine[Any, Any, Any], *ends: Coroutine[Any, Any, Any]) -> bool:
-    """Run until one of them is through; raise its error, else say whether it was one of the ``ends``."""
+    """Run until one of them ends; raise its error, else return whether it was one of the ``ends``."""
     tasks = [asyncio.create_task(one) for one in (work, *ends)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -131,7 +133,7 @@ async def _timed(stop: asyncio.Event, options: Options) -> None:
 
 
 async def _produce(stack: Stack, options: Options, joined: asyncio.Event) -> None:
-    """Run the producer once somebody watches: what came before would be a backlog, and seem slow."""
+    """Run the producer once the board follows: earlier records would be a backlog, and look slow."""
     await joined.wait()
     async with _producer(stack, options) as producer:
         await _ended(producer)
@@ -139,7 +141,7 @@ async def _produce(stack: Stack, options: Options, joined: asyncio.Event) -> Non
 
 @contextlib.asynccontextmanager
 async def _producer(stack: Stack, options: Options) -> AsyncIterator[Keeper]:
-    """Run the producer, marked as a process of the stack, so that none is ever left over."""
+    """Run the producer, marked as a process of the stack, so that it is never left behind."""
     log = stack.config.data_dir / "logs" / "producer.log"
     argv = [sys.executable, "-m", "distributary.demo.demo_producer"]
     argv += [f"--rate={options.rate}", f"--matches={options.matches}"]
@@ -148,7 +150,7 @@ async def _producer(stack: Stack, options: Options) -> AsyncIterator[Keeper]:
         log=log,
         launch=lambda: Launch(argv=argv, env=stack.environment("producer")),
         ready=ready_line,
-        start_timeout=_READY,
+        start_timeout=_READY_SECONDS,
         announces=True,
     )
     keeper = Keeper(component, stack.state.stack, lambda event: None, lambda: None, Policy(restarts=False))
@@ -157,7 +159,7 @@ async def _producer(stack: Stack, options: Options) -> AsyncIterator[Keeper]:
         await keeper.came_up
         yield keeper
     finally:
-        await keeper.stop(_STOP)
+        await keeper.stop(_STOP_SECONDS)
 
 
 async def _ended(producer: Keeper) -> None:
@@ -169,7 +171,7 @@ async def _ended(producer: Keeper) -> None:
 async def _watch(
     addresses: dict[str, str], options: Options, output: DemoOutput, joined: asyncio.Event
 ) -> None:
-    """Follow both views and show them, for ever; ``joined`` is set when both are there."""
+    """Follow both views and show them, for ever; sets ``joined`` when both have their first rows."""
     shown = {
         "page": addresses["http"] + "/",
         "websocket": addresses["websocket"],

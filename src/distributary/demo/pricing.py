@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 OVERROUND = 1.05
-"""What the implied probabilities of one market add up to; what is over 1 is the bookmaker's margin."""
+"""The sum of the implied probabilities of one market; what exceeds 1 is the bookmaker's margin."""
 
 LIKELIEST = 0.97
 """No outcome of an open market is priced as more probable than this."""
@@ -57,12 +57,12 @@ def on_ladder(price: float) -> Decimal:
 
 
 def tempered(chances: Sequence[float], noise: Sequence[float]) -> list[float]:
-    """Shift each chance by its noise in log space and bring the whole back to one, nothing near certain."""
+    """Shift each chance by its noise in log space and normalize them, with none close to certain."""
     floor = (1 - LIKELIEST) / (len(chances) - 1)
     weights = [max(p, floor) * math.exp(n) for p, n in zip(chances, noise, strict=True)]
     total = sum(weights)
     shares = [max(w / total, floor) for w in weights]
-    # The largest pays for the floors, so that a market always adds up.
+    # The largest is reduced by what the floors add, so that the sum stays 1.
     top = shares.index(max(shares))
     shares[top] -= sum(shares) - 1
     return shares

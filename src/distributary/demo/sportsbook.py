@@ -1,8 +1,8 @@
 """A simulated sportsbook: matches are played, and the prices of their markets move.
 
-Pure: the same random numbers give the same changes for ever, and nothing here reads a
-clock or does I/O. Every record stands alone (it holds the whole state of its match or of
-its selection), so a reader may begin anywhere.
+Pure: the same random numbers always give the same changes, and nothing here reads a clock
+or does I/O. Every record is complete (it contains the whole state of its match or of its
+selection), so a reader may start anywhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KICK_OFF = (20.0, 150.0)  # seconds from a match's listing to its start
 
 
 class Event(NamedTuple):
-    """One record for Kafka; a value of None takes the row away."""
+    """One record for Kafka; a value of None deletes the row."""
 
     topic: str
     key: str
@@ -42,7 +42,7 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def encode(value: dict[str, Any]) -> bytes:
-    """Write a record's value as JSON; a price keeps both its decimals (2.50, not 2.5)."""
+    """Encode a record's value as JSON; a price has two decimals (2.50, not 2.5)."""
     return _encoder.encode(value)
 
 
@@ -58,17 +58,17 @@ class Book:
         self.prices: list[Decimal] = []
 
     def reprice(self) -> list[int]:
-        """Price again from the chances and the noise; return the outcomes whose price is another now."""
+        """Compute the prices from the chances and the noise; return the outcomes whose price changed."""
         before, self.prices = self.prices, prices(tempered(self.chances, self.noise))
         return [i for i, price in enumerate(self.prices) if not before or before[i] != price]
 
     def move(self, rng: Random) -> list[int]:
-        """Let opinion move: a small step at random, pulled back towards the chances."""
+        """Move the noise by a small random step, pulled back towards the chances."""
         self.noise = [n * (1 - _REVERSION) + rng.gauss(0, _STEP) for n in self.noise]
         return self.reprice()
 
     def event(self, i: int) -> Event:
-        """Tell how one selection stands."""
+        """The state of one selection."""
         match, (outcome, label) = self.match, self.market.outcomes[i]
         key = f"{match.id}:{self.market.id}:{outcome}"
         value: dict[str, Any] = {
@@ -88,7 +88,7 @@ class Book:
         return Event(ODDS, key, value)
 
     def events(self) -> list[Event]:
-        """Tell how every selection stands."""
+        """The state of every selection."""
         return [self.event(i) for i in range(len(self.prices))]
 
 
@@ -107,7 +107,7 @@ class Match:
         self.ended: float | None = None
         self.books = [Book(self, market) for market in self.game.markets]
         self.shown: tuple[object, ...] = ()
-        self.look()
+        self.update_chances()
         for book in self.books:
             book.reprice()
 
@@ -116,18 +116,18 @@ class Match:
         """upcoming, live or finished."""
         return "finished" if self.game.over else "live" if self.live else "upcoming"
 
-    def look(self) -> None:
+    def update_chances(self) -> None:
         """Bring the chances of all markets up to the state of the game."""
         chances = self.game.chances()
         for book in self.books:
             book.chances = chances[book.market.id]
 
     def scoreboard(self) -> tuple[object, ...]:
-        """What a change of makes a new record of the match."""
+        """When one of these changes, there is a new record of the match."""
         return (self.game.score, int(self.game.clock), self.game.period, self.status)
 
     def event(self, start: datetime) -> Event:
-        """Tell how the match stands."""
+        """The state of the match."""
         score, minute, period, status = self.shown = self.scoreboard()
         value = {
             "match_id": self.id,
@@ -146,7 +146,7 @@ class Match:
 
 
 class Sportsbook:
-    """All matches. ``open`` lists them, ``step`` lets time pass, ``close`` takes everything away.
+    """All matches. ``open`` lists them, ``step`` lets time pass, ``close`` removes everything.
 
     ``matches`` is how many are on the board (finished ones, which linger a little, not counted);
     ``speed`` is how many seconds a match plays in one second of the caller's.
@@ -159,12 +159,12 @@ class Sportsbook:
         self.matches: list[Match] = []
         for n in range(matches):
             match = self._list()
-            if n % 4 != 3:  # three of four are under way when the doors open
+            if n % 4 != 3:  # three of four are under way at the start
                 self._warm_up(match)
             self.matches.append(match)
 
     def _list(self) -> Match:
-        """Draw the next match among the sides of one league that are not playing."""
+        """Draw the next match from the sides of one league that are not playing."""
         sport = SPORTS[self._listed % len(SPORTS)]
         leagues = LEAGUES[sport]
         league = self.rng.choice(list(leagues))
@@ -183,12 +183,12 @@ class Sportsbook:
         while match.game.clock < until:
             match.game.play(self.rng, 0.25)
         match.kick_off = -match.game.clock * 60 / self.speed
-        match.look()
+        match.update_chances()
         for book in match.books:
             book.reprice()
 
     def open(self) -> list[Event]:
-        """Tell how everything stands at the start."""
+        """The state of everything at the start."""
         return [event for match in self.matches for event in self._listing(match)]
 
     def _listing(self, match: Match) -> list[Event]:
@@ -196,7 +196,7 @@ class Sportsbook:
         return [match.event(self.start), *(event for book in match.books for event in book.events())]
 
     def close(self) -> list[Event]:
-        """Take every row away, so that the next run does not find matches that will never end."""
+        """Remove every row, so that the next run does not find matches that never end."""
         return [event for match in self.matches for event in self._gone(match)]
 
     @staticmethod
@@ -216,7 +216,7 @@ class Sportsbook:
         return out or self._move()
 
     def _move(self) -> list[Event]:
-        """Move a market that is open, the hotter the match the sooner; none may be."""
+        """Move an open market, if there is one, preferably of a match with high heat."""
         books = [b for m in self.matches if m.reopens is None for b in m.books if b.status == "open"]
         if not books:
             return []
@@ -241,7 +241,7 @@ class Sportsbook:
         suspend = match.game.play(self.rng, minutes)
         if match.scoreboard() != match.shown:
             out.append(match.event(self.start))
-            match.look()
+            match.update_chances()
         if match.game.over:
             match.ended = self.now
             out += self._settle_decided(match)
@@ -282,8 +282,8 @@ class Sportsbook:
 def events(book: Sportsbook, rate: float = 60.0) -> Iterator[tuple[float, Event]]:
     """Yield changes without end, each with the seconds to wait before it: ``rate`` a second on average.
 
-    What happens at one moment comes together (a goal suspends all of a match's markets at
-    once), and the silence after it makes up for it.
+    Simultaneous changes come together (a goal suspends all markets of a match at once), and
+    the pause after them is longer in return.
     """
     for event in book.open():
         yield 0.0, event

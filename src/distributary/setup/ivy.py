@@ -1,6 +1,6 @@
 """Run the Ivy that pyspark ships, with its built-in settings (Maven Central).
 
-Ivy gets a folder of its own for its caches, so that neither ``~/.ivy2`` nor ``~/.m2`` can lend it a jar.
+Ivy gets caches of its own, so that no jar comes from ``~/.ivy2`` or ``~/.m2``.
 ``DISTRIBUTARY_IVY_SETTINGS`` may name an Ivy settings file, for a site with a mirror.
 """
 
@@ -95,10 +95,10 @@ def _mb(size: int) -> str:
 
 
 def resolve(jars: Sequence[Jar], into: Path, work: Path, progress: DownloadProgress) -> None:
-    """Fetch exactly these jars, none of what they depend on, into the existing folder ``into``.
+    """Download exactly these jars, without their dependencies, into the existing folder ``into``.
 
-    ``work`` is an existing scratch folder. Tries `ATTEMPTS` times, keeping what had already arrived, then
-    raises `JarFetchFailed`. Whether the right bytes arrived is for the caller to verify.
+    ``work`` is an existing scratch folder. Tries `ATTEMPTS` times, without downloading a jar twice, then
+    raises `JarFetchFailed`. The caller verifies the bytes.
     """
     module = work / "ivy.xml"
     module.write_text(_module(jars), encoding="utf-8")

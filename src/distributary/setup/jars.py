@@ -1,8 +1,8 @@
-"""Keep the locked jars in a user cache: fetched once, verified, never half there.
+"""Store the locked jars in a user cache: downloaded once, verified, complete or not there.
 
-A set lives in ``<cache>/jars/<set>-<digest>/``, and beside it a stamp ``<set>-<digest>.json`` tells that
-every sha256 was verified, with the size and time of each file then. The folder appears by one rename, after
-verification; a file lock keeps two processes from fetching the same set at once.
+A set lives in ``<cache>/jars/<set>-<digest>/``, and beside it a stamp ``<set>-<digest>.json`` records that
+every sha256 was verified, with the size and time of each file. The folder appears by one rename, after
+verification; a file lock keeps two processes from downloading the same set at once.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ def cache_root() -> Path:
 
 
 def ensure(set_name: str, *, resolver: Resolver = ivy.resolve, lock: Path = lockfile.LOCK) -> Path:
-    """Return the folder that holds exactly the jars of this set, fetching them first if need be.
+    """Return the folder that contains exactly the jars of this set, downloading them first if necessary.
 
-    When they are there already, nothing is fetched, no Java starts and nothing is written. Raises
-    `JarMismatch` when a jar with other bytes arrives (nothing of that fetch is kept), `JarFetchFailed` when
-    one does not arrive or the cache cannot be written, `SetupError` for a set the lock does not have.
+    If they are already there, nothing is downloaded, no Java starts and nothing is written. Raises
+    `JarMismatch` for a jar with other bytes (nothing of that download is stored), `JarFetchFailed` when
+    one is not received or the cache cannot be written, `SetupError` for a set that the lock does not have.
     """
-    wanted = jar_set(set_name, lock=lock)
+    locked = jar_set(set_name, lock=lock)
     root = cache_root() / "jars"
-    folder = root / f"{wanted.name}-{wanted.digest}"
-    if _stamped(folder, wanted):
+    folder = root / f"{locked.name}-{locked.digest}"
+    if _stamped(folder, locked):
         return folder
     try:
         root.mkdir(parents=True, exist_ok=True)
-        progress = DownloadProgress(f"{wanted.name} jars", len(wanted.jars), wanted.size)
-        with _alone(root / f"{wanted.name}.lock", progress):
-            if not _stamped(folder, wanted):
-                if not _whole(folder, wanted):
-                    _fetch(folder, wanted, resolver, progress)
-                _stamp(folder, wanted)
+        progress = DownloadProgress(f"{locked.name} jars", len(locked.jars), locked.size)
+        with _alone(root / f"{locked.name}.lock", progress):
+            if not _stamped(folder, locked):
+                if not _is_complete(folder, locked):
+                    _fetch(folder, locked, resolver, progress)
+                _stamp(folder, locked)
     except OSError as error:
         raise JarFetchFailed(
-            f"the jar cache {root} cannot be written: {error.strerror or error}",
-            hint=f"Free some space, or set {CACHE} to a folder you own",
+            f"cannot write the jar cache {root}: {error.strerror or error}",
+            hint=f"Free some space, or set {CACHE} to a folder of your own",
         ) from error
     return folder
 
@@ -68,26 +68,26 @@ def verify(set_name: str, folder: Path, *, lock: Path = lockfile.LOCK) -> None:
 
 
 def jar_set(set_name: str, *, lock: Path = lockfile.LOCK) -> JarSet:
-    """The locked set of this name; raise `SetupError` naming the sets there are."""
+    """The locked set of this name; raise `SetupError` with the sets that exist."""
     sets = lockfile.read(lock)
     if set_name not in sets:
         raise SetupError(f"{lock.name} has no set {set_name!r}", hint=f"It has: {', '.join(sorted(sets))}")
     return sets[set_name]
 
 
-def _fetch(folder: Path, wanted: JarSet, resolver: Resolver, progress: DownloadProgress) -> None:
-    """Fetch into a staging folder, verify, then rename; the staging folder goes whatever happens."""
-    for stale in folder.parent.glob(f".{wanted.name}-*.staging"):  # of a process that was killed
+def _fetch(folder: Path, locked: JarSet, resolver: Resolver, progress: DownloadProgress) -> None:
+    """Download into a staging folder, verify, then rename; the staging folder is removed in any case."""
+    for stale in folder.parent.glob(f".{locked.name}-*.staging"):  # of a process that was killed
         shutil.rmtree(stale, ignore_errors=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{wanted.name}-", suffix=".staging", dir=folder.parent))
+    staging = Path(tempfile.mkdtemp(prefix=f".{locked.name}-", suffix=".staging", dir=folder.parent))
     try:
         arriving, work = staging / "jars", staging / "work"
         arriving.mkdir()
         work.mkdir()
         progress.start()
-        resolver(wanted.jars, arriving, work, progress)
-        _verify(arriving, wanted)
-        if folder.exists():  # damaged: that is why we are here
+        resolver(locked.jars, arriving, work, progress)
+        _verify(arriving, locked)
+        if folder.exists():  # damaged, or it would not be downloaded
             folder.rename(staging / "damaged")
         arriving.rename(folder)
     finally:
@@ -95,64 +95,64 @@ def _fetch(folder: Path, wanted: JarSet, resolver: Resolver, progress: DownloadP
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _verify(folder: Path, wanted: JarSet) -> None:
+def _verify(folder: Path, locked: JarSet) -> None:
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if missing := sorted(jar.file for jar in wanted.jars if jar.file not in names):
+    if missing := sorted(jar.file for jar in locked.jars if jar.file not in names):
         raise JarFetchFailed(
-            f"{len(missing)} jars of {wanted.name} did not arrive: {', '.join(missing)}", hint=ivy.HINT
+            f"{len(missing)} jars of {locked.name} were not received: {', '.join(missing)}", hint=ivy.HINT
         )
-    if extra := sorted(names - {jar.file for jar in wanted.jars}):
+    if extra := sorted(names - {jar.file for jar in locked.jars}):
         raise JarFetchFailed(
-            f"{wanted.name} came with files that are not locked: {', '.join(extra)}", hint=ivy.HINT
+            f"{locked.name} contains files that are not locked: {', '.join(extra)}", hint=ivy.HINT
         )
-    for jar in wanted.jars:
+    for jar in locked.jars:
         actual = lockfile.sha256_of(folder / jar.file)
         if actual != jar.sha256:
             raise JarMismatch(
-                f"{jar.file} ({jar.coordinate}) is refused: sha256 is {actual}, locked is {jar.sha256}",
-                hint="Nothing was kept; find out who changed it (a mirror, a proxy?) and try again; "
-                "only if the new file is right, run `python -m distributary.setup.update_lockfile`",
+                f"{jar.file} ({jar.coordinate}) has the sha256 {actual}, but the lock has {jar.sha256}",
+                hint="Nothing was stored; find out what changed it (a mirror, a proxy?) and try again; "
+                "only if the new file is correct, run `python -m distributary.setup.update_lockfile`",
             )
 
 
-def _whole(folder: Path, wanted: JarSet) -> bool:
-    """Whether the folder is there and every byte is right."""
+def _is_complete(folder: Path, locked: JarSet) -> bool:
+    """Whether the folder exists and every byte is right."""
     try:
-        _verify(folder, wanted)
+        _verify(folder, locked)
     except (JarFetchFailed, JarMismatch):
         return False
     return True
 
 
-def _facts(folder: Path, wanted: JarSet) -> dict[str, object]:
+def _facts(folder: Path, locked: JarSet) -> dict[str, object]:
     """What the stamp records: the lock's digest, and each file's size and time."""
     files = {entry.name: [entry.stat().st_size, entry.stat().st_mtime_ns] for entry in os.scandir(folder)}
-    return {"digest": wanted.digest, "files": files}
+    return {"digest": locked.digest, "files": files}
 
 
-def _stamped(folder: Path, wanted: JarSet) -> bool:
-    """Whether the folder still is as it was when every hash was verified."""
+def _stamped(folder: Path, locked: JarSet) -> bool:
+    """Whether the folder is unchanged since every hash was verified."""
     try:
         recorded = json.loads(folder.with_name(folder.name + ".json").read_text(encoding="utf-8"))
-        return bool(recorded == _facts(folder, wanted))
+        return bool(recorded == _facts(folder, locked))
     except (OSError, ValueError):
         return False
 
 
-def _stamp(folder: Path, wanted: JarSet) -> None:
+def _stamp(folder: Path, locked: JarSet) -> None:
     stamp = folder.with_name(folder.name + ".json")
     staged = stamp.with_suffix(".new")
-    staged.write_text(json.dumps(_facts(folder, wanted)), encoding="utf-8")
+    staged.write_text(json.dumps(_facts(folder, locked)), encoding="utf-8")
     staged.replace(stamp)
 
 
 @contextmanager
 def _alone(path: Path, progress: DownloadProgress) -> Iterator[None]:
-    """Hold the file lock; the system lets go of it when the process ends, however it ends."""
+    """Take the file lock; the system releases it when the process ends, however it ends."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress.note("waiting for another process that is fetching them")
+            progress.note("waiting for another process that is downloading them")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

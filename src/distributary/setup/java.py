@@ -34,7 +34,7 @@ class Java:
 
 
 def find() -> Java:
-    """Return the first Java that is new enough; raise `JavaMissing` naming those that are too old."""
+    """Return the first Java that is new enough; raise `JavaMissing` with those that are too old."""
     refused = []
     for path in _candidates():
         version = _version(path)
@@ -44,27 +44,27 @@ def find() -> Java:
             refused.append(f"{path} is {version}")
         else:
             return Java(path, version)
-    found = "; ".join(refused) if refused else "there is none in JAVA_HOME or on PATH"
-    raise JavaMissing(f"Java {MINIMUM} or newer is needed: {found}", hint=HINT)
+    found = "; ".join(refused) if refused else "not found in JAVA_HOME or on PATH"
+    raise JavaMissing(f"Java {MINIMUM} or newer is required: {found}", hint=HINT)
 
 
-def ensure(say: Callable[[str], None] = print) -> Java:
-    """Return a Java as `find` does; where there is none, install one if this is Debian and we are root."""
+def ensure(report: Callable[[str], None] = print) -> Java:
+    """Return a Java as `find` does; if there is none, install one as root on Debian."""
     try:
         return find()
     except JavaMissing:
         if not can_apt():
             raise
     for package in PACKAGES:
-        say(f"java: installing {package} with apt-get")
-        trouble = _apt_install(package)
-        if trouble is None:
+        report(f"java: installing {package} with apt-get")
+        error = _apt_install(package)
+        if error is None:
             return find()
-    raise JavaMissing(f"apt-get could not install Java: {trouble}", hint=HINT)
+    raise JavaMissing(f"apt-get could not install Java: {error}", hint=HINT)
 
 
 def can_apt() -> bool:
-    """Whether this process may install Debian packages: root, Debian or a relative, ``apt-get`` there."""
+    """Whether this process can install Debian packages: as root, on Debian or a derivative."""
     try:
         release = Path("/etc/os-release").read_text(encoding="utf-8")
     except OSError:
@@ -116,7 +116,7 @@ def _major(version: str) -> int:
 
 
 def _apt_install(package: str) -> str | None:
-    """Install one Debian package; return None, or the last line apt-get said when it failed."""
+    """Install one Debian package; return None, or the last line that apt-get printed when it failed."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     wait = ["-o", "DPkg::Lock::Timeout=300"]
     for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", package]):

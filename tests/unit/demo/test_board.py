@@ -92,7 +92,7 @@ def test_moved_price_has_an_arrow_for_a_while(feeder: Feeder) -> None:
 
 def test_first_price_of_a_row_has_no_arrow(feeder: Feeder) -> None:
     feeder.change("odds", "1:ou25:over", price("1:ou25:over", "2.00"))
-    assert feeder.board.way("1:ou25:over", NOW) == ""
+    assert feeder.board.direction("1:ou25:over", NOW) == ""
 
 
 def test_sport_without_a_draw_has_an_empty_column() -> None:
@@ -141,18 +141,18 @@ def test_removed_match_is_not_shown(feeder: Feeder) -> None:
     feeder.remove("odds", "1:1x2:home")
     feeder.remove("matches", "1")
     assert "Home 1" not in feeder.drawn()
-    assert feeder.board.way("1:1x2:home", NOW) == ""
+    assert feeder.board.direction("1:1x2:home", NOW) == ""
 
 
 def test_stale_board_shows_it(feeder: Feeder) -> None:
-    assert "nothing new" not in feeder.drawn()
+    assert "no new records" not in feeder.drawn()
     feeder.board.apply("matches", SubscribedChange("stale"), feeder.rows["matches"], NOW)
-    assert "nothing new from the source" in feeder.drawn()
-    assert "nothing new from the source" in plain(feeder.board, NOW)
+    assert "no new records from the source" in feeder.drawn()
+    assert "no new records from the source" in plain(feeder.board, NOW)
     feeder.board.apply("matches", SubscribedChange("fresh"), feeder.rows["matches"], NOW)
-    assert "nothing new" not in feeder.drawn()
+    assert "no new records" not in feeder.drawn()
     feeder.snapshot("matches", feeder.rows["matches"], stale=True)
-    assert "nothing new" in feeder.drawn()
+    assert "no new records" in feeder.drawn()
 
 
 def test_addresses_are_not_cut_in_a_narrow_window(feeder: Feeder) -> None:

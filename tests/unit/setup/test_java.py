@@ -49,7 +49,7 @@ def test_version_is_read_from_the_release_file(
 
 
 def test_missing_java_error_says_how_to_install_it() -> None:
-    with pytest.raises(JavaMissing, match=r"none in JAVA_HOME or on PATH") as caught:
+    with pytest.raises(JavaMissing, match=r"not found in JAVA_HOME or on PATH") as caught:
         java.find()
     assert "apt-get install openjdk-17-jre-headless" in caught.value.hint
     assert "brew install" in caught.value.hint

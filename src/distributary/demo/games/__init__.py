@@ -1,4 +1,4 @@
-"""The sports of the demo, behind one shape (``base.Game``)."""
+"""The sports of the demo, behind one interface (``game.Game``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The games themselves: what happens on the pitch, and how probable each outcome still is.
 
-Every game has the same shape. ``play(rng, minutes)`` lets time pass and says whether
-something happened that makes a bookmaker suspend betting; ``chances()`` gives for every
+Every game has the same shape. ``play(rng, minutes)`` lets time pass and returns whether
+something happened for which a bookmaker suspends betting; ``chances()`` gives for every
 market of ``markets`` the probabilities of its outcomes, which are exactly 0 and 1 once it
 is decided. The clock never goes back, and a game that is ``over`` has every market decided.
 """
@@ -21,7 +21,7 @@ class Market(NamedTuple):
 
 
 class Game(Protocol):
-    """What the sportsbook needs of any sport."""
+    """The interface of any sport."""
 
     SHORTEST: ClassVar[float]
     """Minutes before which no game of this sport is over."""
@@ -39,22 +39,22 @@ class Game(Protocol):
         """The part of the game that is being played."""
 
     def play(self, rng: Random, minutes: float) -> bool:
-        """Let time pass; True when it calls for a suspension."""
+        """Let time pass; returns whether betting must be suspended."""
 
     def chances(self) -> dict[str, tuple[float, ...]]:
-        """Give the probability of every outcome of every market."""
+        """The probability of every outcome of every market."""
 
 
 def either(p: float) -> tuple[float, float]:
-    """Return the chances of a question with two answers."""
+    """The chances of the two outcomes of a question."""
     return p, 1.0 - p
 
 
 def undecided(p: float) -> float:
-    """Keep a chance off 0 and 1, which floating point reaches long before the game does."""
+    """Bound a chance away from 0 and 1, which floating point reaches long before the game does."""
     return min(max(p, 1e-9), 1.0 - 1e-9)
 
 
 def line(value: float) -> str:
-    """Write a handicap with its sign."""
+    """Format a handicap with its sign."""
     return f"{value:+.1f}"

@@ -16,7 +16,7 @@ class Tennis:
     GAME = 4.0  # minutes
 
     def __init__(self, rng: Random, home: str, away: str) -> None:
-        self.holds = (round(rng.uniform(0.68, 0.88), 2), round(rng.uniform(0.68, 0.88), 2))
+        self.hold_chances = (round(rng.uniform(0.68, 0.88), 2), round(rng.uniform(0.68, 0.88), 2))
         self.sets: list[tuple[int, int]] = []
         self.games = (0, 0)
         self.server = rng.randrange(2)
@@ -47,10 +47,10 @@ class Tennis:
             return False
         self.next_game += self.GAME * rng.uniform(0.6, 1.6)
         if self.games == (6, 6):
-            home_won, broken = rng.random() < _tiebreak(self.holds), False
+            home_won, broken = rng.random() < _tiebreak(self.hold_chances), False
         else:
-            held = rng.random() < self.holds[self.server]
-            home_won, broken = held == (self.server == 0), not held
+            held_serve = rng.random() < self.hold_chances[self.server]
+            home_won, broken = held_serve == (self.server == 0), not held_serve
         home, away = self.games
         self.games = (home + 1, away) if home_won else (home, away + 1)
         self.server = 1 - self.server
@@ -67,18 +67,18 @@ class Tennis:
     def chances(self) -> dict[str, tuple[float, ...]]:
         """Follow every way the set can go, then every way the match can."""
         home, away = self._won()
-        fresh = (_set(self.holds, 0, 0, 0) + _set(self.holds, 0, 0, 1)) / 2
-        now = _set(self.holds, *self.games, self.server)
+        next_set = (_set(self.hold_chances, 0, 0, 0) + _set(self.hold_chances, 0, 0, 1)) / 2
+        now = _set(self.hold_chances, *self.games, self.server)
 
         def match(h: int, a: int, p: float) -> float:
             if h == 2 or a == 2:
                 return 1.0 if h == 2 else 0.0
-            return p * match(h + 1, a, fresh) + (1 - p) * match(h, a + 1, fresh)
+            return p * match(h + 1, a, next_set) + (1 - p) * match(h, a + 1, next_set)
 
         def nth(n: int) -> float:
             if n < len(self.sets):
                 return 1.0 if self.sets[n][0] > self.sets[n][1] else 0.0
-            return now if n == len(self.sets) else fresh
+            return now if n == len(self.sets) else next_set
 
         first, second = nth(0), nth(1)
         return {
@@ -90,23 +90,25 @@ class Tennis:
 
 
 def _taken(home: int, away: int) -> int | None:
-    """Say who has the set (0 home, 1 away), None while it is open."""
+    """The winner of the set (0 home, 1 away), None while it is open."""
     high, low = max(home, away), min(home, away)
     if high == 7 or (high == 6 and low <= 4):
         return 0 if home > away else 1
     return None
 
 
-def _tiebreak(holds: tuple[float, float]) -> float:
-    return 0.5 + 0.8 * (holds[0] - holds[1])
+def _tiebreak(hold_chances: tuple[float, float]) -> float:
+    return 0.5 + 0.8 * (hold_chances[0] - hold_chances[1])
 
 
 @cache
-def _set(holds: tuple[float, float], home: int, away: int, server: int) -> float:
+def _set(hold_chances: tuple[float, float], home: int, away: int, server: int) -> float:
     taken = _taken(home, away)
     if taken is not None:
         return 1.0 - taken
     if home == away == 6:
-        return _tiebreak(holds)
-    p = holds[0] if server == 0 else 1.0 - holds[1]
-    return p * _set(holds, home + 1, away, 1 - server) + (1 - p) * _set(holds, home, away + 1, 1 - server)
+        return _tiebreak(hold_chances)
+    p = hold_chances[0] if server == 0 else 1.0 - hold_chances[1]
+    return p * _set(hold_chances, home + 1, away, 1 - server) + (1 - p) * _set(
+        hold_chances, home, away + 1, 1 - server
+    )

@@ -1,7 +1,7 @@
 """A change of one row, and the log entry that carries a group of them.
 
-Rows and values are JSON text that is never decoded on the way from the
-reducer to the subscriber, so numbers keep their exact digits.
+Rows and values are JSON that is never decoded on the way from the reducer to the subscriber, so numbers keep
+their exact digits.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import msgspec
 
 
 class Change(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What happened to one row, and which queries (by number) it concerns.
+    """A change of one row, and which queries (by number) it concerns.
 
-    ``row`` is the whole new row as JSON when any query is in ``adds``; else it
-    may be empty. ``fields`` is JSON text for inside an object, ``"changed":{…}``
-    with ``,"gone":[…]`` when fields went away; empty when the row is new or
-    gone. A query gets the row when it is in ``adds``, the fields when in
-    ``changes``, and the key alone when in ``removes``.
+    ``row`` is the whole new row as JSON if any query is in ``adds``; else it may be empty. ``fields`` is the
+    inside of a JSON object, ``"changed":{…}`` with ``,"gone":[…]`` if fields were removed; empty if the row
+    is new or removed. A query gets the row if it is in ``adds``, the fields if in ``changes``, and only the
+    key if in ``removes``.
     """
 
     key: str
@@ -43,7 +42,7 @@ class Entry(NamedTuple):
         return self.last - len(self.changes) + 1
 
     def numbered(self) -> Iterator[tuple[int, Change]]:
-        """Each change with its number."""
+        """Yield each change with its number."""
         return enumerate(self.changes, self.first)
 
 
@@ -53,32 +52,32 @@ _key = msgspec.json.Encoder().encode
 
 
 def encode_changes(changes: Iterable[Change]) -> bytes:
-    """Pack a group for the log."""
+    """Encode a group for the log."""
     return _encoder.encode(list(changes))
 
 
 def decode_changes(blob: bytes) -> list[Change]:
-    """Unpack what ``encode_changes`` packed."""
+    """Decode what ``encode_changes`` returned."""
     return _decoder.decode(blob)
 
 
 def add_data(change: Change) -> bytes:
-    """Return the JSON a subscriber gets when a row joins its query."""
+    """Return the JSON that a subscriber gets if a row enters its query."""
     return b'{"op":"add","key":%b,"time":%d,"row":%b}' % (_key(change.key), change.time, change.row)
 
 
 def change_data(change: Change) -> bytes:
-    """Return the JSON a subscriber gets when a row of its query changed."""
+    """Return the JSON that a subscriber gets if a row of its query changes."""
     return b'{"op":"change","key":%b,"time":%d,%b}' % (_key(change.key), change.time, change.fields)
 
 
 def remove_data(change: Change) -> bytes:
-    """Return the JSON a subscriber gets when a row leaves its query."""
+    """Return the JSON that a subscriber gets if a row leaves its query."""
     return b'{"op":"remove","key":%b,"time":%d}' % (_key(change.key), change.time)
 
 
 def data_for(change: Change, query: int) -> bytes | None:
-    """Return what one query's subscribers get of a change; None when it does not concern them."""
+    """Return what the subscribers of a query get of a change; None if it does not concern them."""
     if query in change.changes:
         return change_data(change)
     if query in change.adds:

@@ -1,4 +1,4 @@
-"""Channel names: what a subscriber calls the query it wants.
+"""Channel names: how a subscriber identifies a query.
 
 A *registered* channel is ``q:<view>:<query id>`` and comes from the control
 API. A *one-step* channel is the query itself: ``odds`` (the whole view),
@@ -6,7 +6,7 @@ API. A *one-step* channel is the query itself: ``odds`` (the whole view),
 means the same). Values are percent-encoded; ``+`` is a space, as in forms.
 Both kinds may choose fields of the rows: ``odds?fields=price,score.home``,
 ``q:odds:ID?fields=price``.
-``order=price%20desc&limit=10`` asks for the first rows alone.
+``order=price%20desc&limit=10`` limits it to the first rows.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from urllib.parse import quote, unquote_plus
 from distributary.errors import BadQuery
 
 OPTIONS = ("where", "keys", "key", "fields", "order", "limit")
-"""What a one-step channel's name may say behind its view."""
+"""The options of the name of a one-step channel."""
 REGISTERED = "q:"
 
 
 class Channel(NamedTuple):
-    """What a one-step channel name asks for: at most one of ``where`` and ``keys`` is set."""
+    """The query of a one-step channel: at most one of ``where`` and ``keys`` is set."""
 
     view: str
     where: str | None
@@ -42,9 +42,9 @@ def encode_channel(
     order: str | None = None,
     limit: int | None = None,
 ) -> str:
-    """Name the one-step channel of a query; ``decode_channel`` reads it back.
+    """Return the name of the one-step channel of a query; ``decode_channel`` is the inverse.
 
-    Raises BadQuery when both forms are given, or no key at all in ``keys``.
+    Raises BadQuery if both ``where`` and ``keys`` are given, or ``keys`` is empty.
     """
     name = _encode_query(view, where, keys)
     if order is not None:
@@ -55,7 +55,7 @@ def encode_channel(
 
 
 def with_fields(name: str, fields: str | None) -> str:
-    """Add a choice of fields to a channel's name, of either kind."""
+    """Add a list of fields to the name of a channel, of either kind."""
     if fields is None:
         return name
     return f"{name}{'&' if '?' in name else '?'}fields={quote(fields, safe=_READABLE)}"
@@ -68,21 +68,21 @@ def _encode_query(view: str, where: str | None, keys: Iterable[str] | None) -> s
             raise _both()
         wanted = list(keys)
         if not wanted:
-            raise BadQuery("a list of keys must hold at least one key")
-        # The empty key has a form of its own, so that a forgotten value in keys= is an error.
+            raise BadQuery("a list of keys must contain at least one key")
+        # The empty key has its own form, so that a missing value in keys= is an error.
         parts = ["keys=" + ",".join(quote(key, safe="") for key in wanted if key)] if any(wanted) else []
         return f"{name}?{'&'.join(parts + ['key='] * ('' in wanted))}"
     return name if where is None else f"{name}?where={quote(where, safe=_READABLE)}"
 
 
 def decode_channel(name: str) -> Channel:
-    """Read a one-step channel name; raises BadQuery with what is wrong in it."""
+    """Parse the name of a one-step channel. Raises BadQuery."""
     if name.startswith(REGISTERED):
         raise BadQuery(f"{name!r} is a registered channel, not a query")
     head, mark, tail = name.partition("?")
     view = _text(head, name)
     if not view:
-        raise BadQuery(f"the channel {name!r} names no view", hint=_HINT)
+        raise BadQuery(f"the channel {name!r} has no view", hint=_HINT)
     where: str | None = None
     keys: list[str] | None = None
     fields: str | None = None
@@ -93,7 +93,7 @@ def decode_channel(name: str) -> Channel:
             raise BadQuery(f"the channel {name!r} has an unknown option {part!r}", hint=_HINT)
         if field in ("order", "limit"):
             if field in only:
-                raise BadQuery(f"the channel {name!r} has two of {field}", hint="give it once")
+                raise BadQuery(f"the channel {name!r} has {field} twice", hint="use it once")
             only[field] = _text(value, name)
         elif field == "where":
             if where is not None:
@@ -114,9 +114,9 @@ def decode_channel(name: str) -> Channel:
 
 
 def decode_registered(name: str) -> tuple[str, str, str | None] | None:
-    """Return the view, the query id and the choice of fields of a registered channel; None when it is none.
+    """Return view, query id and fields of a registered channel; None if the name is not of this kind.
 
-    Raises BadQuery for an option that it cannot have.
+    Raises BadQuery for an invalid option.
     """
     if not name.startswith(REGISTERED):
         return None
@@ -136,8 +136,8 @@ def decode_registered(name: str) -> tuple[str, str, str | None] | None:
 
 _READABLE = "'()*,!~"
 _HINT = (
-    "name it VIEW, VIEW?where=FILTER or VIEW?keys=A,B, with &order=FIELD&limit=N or not, "
-    "and add fields=A,B.C for some fields; percent-encoded"
+    "use VIEW, VIEW?where=FILTER or VIEW?keys=A,B, optionally with order=FIELD&limit=N and fields=A,B.C, "
+    "percent-encoded"
 )
 
 
@@ -155,4 +155,4 @@ def _text(part: str, name: str) -> str:
 
 
 def _both() -> BadQuery:
-    return BadQuery("a query has keys or a filter, not both", hint="leave one out")
+    return BadQuery("a query has keys or a filter, not both", hint="remove one of them")

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who asked what of which view. ``query`` is the normal form; empty with ``begin`` and ``end``."""
+    """A notice about a subscription. ``query`` is the normal form; empty with ``begin`` and ``end``."""
 
     op: Literal["subscribe", "begin", "end"]
     view: str
@@ -21,12 +21,12 @@ _decoder = msgspec.json.Decoder(Command)
 
 
 def encode_command(command: Command) -> bytes:
-    """Write a command as the record's value."""
+    """Encode a command as the value of a record."""
     return _encoder.encode(command)
 
 
 def decode_command(value: bytes) -> Command | None:
-    """Read a record's value; None when it is not a command (somebody else's record)."""
+    """Decode the value of a record; None if it is not a command."""
     try:
         return _decoder.decode(value)
     except msgspec.DecodeError:

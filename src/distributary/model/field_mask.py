@@ -125,7 +125,7 @@ def _fields(tree: Tree) -> Fields:
     try:
         return Fields(ordered, _encode(ordered).decode())
     except UnicodeEncodeError:
-        raise BadQuery("a field's name has half a character in it (a lone surrogate)", hint=_HINT) from None
+        raise BadQuery("a field name contains invalid Unicode (a lone surrogate)", hint=_HINT) from None
 
 
 def _ordered(tree: Tree) -> Tree:

@@ -1,8 +1,8 @@
-"""``order by … limit n``: which rows of a query come first, and how many of them are wanted. Pure.
+"""``order by … limit n``: which rows of a query come first, and how many of them are sent. Pure.
 
-The order is total. A field's values come as numbers (by value, exactly), then texts (by code point), then
-false and true, then objects and arrays, which all count as equal; ``desc`` turns that round. Null and fields
-that are not there come last either way. Rows that are equal in all of it are ordered by their key.
+The order is total. Values of a field are sorted as numbers (by value, exactly), then strings (by code point),
+then false and true, then objects and arrays, which are all equal; ``desc`` reverses this. Null and missing
+fields come last either way. Rows that are equal by all fields are ordered by their key.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from distributary.model.filter.syntax_tree import Path
 MAX_FIELDS = 8
 MAX_TEXT = 1_000
 MAX_LIMIT = 1_000_000
-"""More than this is nonsense anywhere; what a publisher allows is far less, and a setting of it."""
+"""The limit of any publisher; ``publisher.max_limit`` is far lower."""
 
 HINT = "write fields such as: price desc, score.home"
 
 Rank = tuple[Any, ...]
-"""Where a row stands: of two rows the one with the smaller rank comes first."""
+"""The sort key of a row: of two rows the one with the smaller rank comes first."""
 
 _NULL = (9, 0)
 
@@ -45,13 +45,13 @@ class By:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The fields to order by, the first of them first, and how many rows are wanted."""
+    """The fields to order by, the most significant first, and the number of rows."""
 
     by: tuple[By, ...]
     limit: int
 
     def rank(self, key: str, row: bytes) -> Rank:
-        """Say where a row stands, from its JSON; one that is no object has no fields."""
+        """Return the rank of a row, given as JSON; one that is not an object has no fields."""
         try:
             fields: Mapping[str, msgspec.Raw] = _fields.decode(row)
         except msgspec.MsgspecError:
@@ -60,12 +60,12 @@ class Order:
         return (*[_rank(found[slot_of(by.path)], by.descending) for by in self.by], key)
 
     def dump(self) -> dict[str, Any]:
-        """The normal form; ``load_order`` reads it back."""
+        """Return the normal form; ``load_order`` is the inverse."""
         return {"order": [[list(by.path), by.descending] for by in self.by], "limit": self.limit}
 
 
 class _Down:
-    """A text whose order is turned round."""
+    """A string with the reverse order."""
 
     __slots__ = ("_text",)
 
@@ -96,19 +96,17 @@ def _rank(value: Scalar, descending: bool) -> tuple[int, Any]:
 
 
 def parse_order(text: str, limit: str | int) -> Order:
-    """Read ``field [asc|desc] {, field [asc|desc]}`` and a number of rows.
+    """Parse ``field [asc|desc] {, field [asc|desc]}`` and a number of rows.
 
-    A field that is named twice counts where it stands first. Raises BadQuery, which names the character.
+    Of a repeated field the first occurrence is used. Raises BadQuery, which names the character.
     """
     if len(text) > MAX_TEXT:
-        raise BadQuery(
-            f"an order of {len(text):,} characters is too long", hint=f"at most {MAX_TEXT:,} are read"
-        )
+        raise BadQuery(f"an order of {len(text):,} characters is too long", hint=f"the limit is {MAX_TEXT:,}")
     reader = TokenReader(text, now=False, what="order")
     found: dict[Path, By] = {}
     while True:
         if not reader.is_field():
-            raise reader.expected("a field's name", HINT)
+            raise reader.expected("the name of a field", HINT)
         if len(found) == MAX_FIELDS:
             raise reader.bad("too many fields", f"order by at most {MAX_FIELDS}")
         path = reader.path()
@@ -123,18 +121,18 @@ def parse_order(text: str, limit: str | int) -> Order:
 
 
 def order_of(order: str | None, limit: str | int | None) -> Order | None:
-    """Read both, which are given together or not at all. Raises BadQuery."""
+    """Parse both, which must be given together or not at all. Raises BadQuery."""
     if order is None and limit is None:
         return None
     if order is None:
-        raise BadQuery("a limit without an order says nothing", hint="add order, as in: order=price desc")
+        raise BadQuery("limit requires order", hint="add order, as in: order=price desc")
     if limit is None:
-        raise BadQuery("an order without a limit says nothing", hint="add limit, as in: limit=10")
+        raise BadQuery("order requires limit", hint="add limit, as in: limit=10")
     return parse_order(order, limit)
 
 
 def load_order(body: Mapping[str, Any]) -> Order | None:
-    """Read a normal form back; None where there is no order in it."""
+    """Parse a normal form; None if it has no order."""
     if "order" not in body:
         return None
     return Order(tuple(By(tuple(path), descending) for path, descending in body["order"]), body["limit"])
@@ -144,5 +142,5 @@ def _limit(limit: str | int) -> int:
     if isinstance(limit, str) and limit.isascii() and limit.isdigit() and len(limit) < 10:
         limit = int(limit)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-        raise BadQuery(f"limit={str(limit)[:40]!r} is not a number of rows", hint="give 1 or more")
+        raise BadQuery(f"limit={str(limit)[:40]!r} is not a number of rows", hint="it must be 1 or more")
     return limit

@@ -1,4 +1,4 @@
-"""How the index finds a query: by which of its conditions, in which order, and what is left to check."""
+"""How the index finds a query: by which of its conditions, in which order, and what remains to check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distributary.model.filter.scalars import Scalar
 from distributary.model.query import Query
 
 MAX_BRANCHES = 64
-"""So many parts of an ``or`` are looked up one by one; a longer one is checked as a whole."""
+"""Maximum number of parts of an ``or`` that are looked up one by one; a longer one is checked as a whole."""
 
 MAX_EQUALITIES = 3
 
@@ -20,9 +20,9 @@ Step = OneOf | Null | Range
 
 
 class Plan:
-    """One way by which a query is found: ``steps`` lead to it, equalities before at most one range.
+    """One way to find a query: ``steps`` lead to it, equalities before at most one range.
 
-    ``exact``: a row that fits all steps belongs to the query, and nothing is left to ``test``.
+    ``exact``: a row that passes all steps matches the query, and nothing remains to ``test``.
     """
 
     __slots__ = ("_filter", "_test", "exact", "number", "steps")
@@ -43,12 +43,12 @@ class Plan:
         return self._test(row)
 
     def names(self) -> set[str]:
-        """The top-level fields that are looked at."""
+        """Return the top-level fields that are used."""
         return set(_names(self._filter)) if self._filter is not None else set()
 
 
 def plans(number: int, query: Query) -> list[Plan]:
-    """Plan how to find a query; none for one that no row belongs to."""
+    """Return the plans for a query; none if no row can match it."""
     whole = query.filter
     if query.keys is not None:
         return [Plan(number, (OneOf((), "text", query.keys),), whole is None, whole)]
@@ -67,17 +67,17 @@ def plans(number: int, query: Query) -> list[Plan]:
 
 
 def is_expensive(query: Query) -> bool:
-    """Say whether no index can help: every change of the view is checked against such a query."""
+    """Return whether no index supports the query: every change of the view is checked against it."""
     return any(not plan.steps and not plan.exact for plan in plans(0, query))
 
 
 def place_of(step: Step) -> Slot:
-    """Where a row holds what a step asks for."""
+    """Return the slot of the value that a step compares."""
     return slot_of(step.path) if isinstance(step, Null) else slot_of(step.path, step.kind)
 
 
 def values_of(step: OneOf | Null) -> Iterator[Scalar]:
-    """The values at which a step finds its query, as a row holds them."""
+    """Yield the values at which a step finds its query, as they are in a row."""
     if isinstance(step, Null):
         yield None
     else:

@@ -54,8 +54,7 @@ async def test_the_same_tag_means_the_same_rows_and_the_other_way_round(seed: in
         last = tag
 
 
-def test_rows_of_a_timed_query_go_and_come_without_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distributary.model.query.NOW_IS_SERVED", True)
+def test_rows_of_a_timed_query_go_and_come_without_a_change() -> None:
     query = Query.parse(VIEW, "t > now()")
     assert query.timed
     one, other = state(9, a=1, c=3), state(9, b=2, c=3)

@@ -229,8 +229,7 @@ async def test_rows_that_are_as_before_were_others_in_between(rows: Rows) -> Non
     assert (reply.status, reply.headers["ETag"]) == (200, tag)
 
 
-async def test_a_timed_query_is_asked_at_one_moment(rows: Rows, monkeypatch: Any) -> None:
-    monkeypatch.setattr("distributary.model.query.NOW_IS_SERVED", True)
+async def test_a_timed_query_is_asked_at_one_moment(rows: Rows) -> None:
     rows.put(e={"until": rows.now + 1_500}, f={"until": rows.now + 3_000})
     query = "?where=until > now()"
     first, body = await rows.ask(query)

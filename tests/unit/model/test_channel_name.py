@@ -53,8 +53,8 @@ def test_the_forms_people_write() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "names no view"),
-        ("?where=a", "names no view"),
+        ("", "has no view"),
+        ("?where=a", "has no view"),
         ("odds?wher=a", "unknown option 'wher=a'"),
         ("odds?where", "unknown option"),
         ("odds?keys=", "empty key"),
@@ -62,7 +62,7 @@ def test_the_forms_people_write() -> None:
         ("odds?keys=a&where=b", "not both"),
         ("odds?where=a&where=b", "two filters"),
         ("odds?fields=a&fields=b", "two lists of fields"),
-        ("odds?order=a&order=b&limit=1", "two of order"),
+        ("odds?order=a&order=b&limit=1", "order twice"),
         ("odds?where=%ff", "not percent-encoded UTF-8"),
         ("q:odds:1234", "registered channel"),
     ],

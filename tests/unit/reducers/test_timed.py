@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.model import query as queries
 from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.model.view import View
@@ -34,7 +33,6 @@ FILTERS = (
 
 @pytest.fixture(autouse=True)
 def _served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "NOW_IS_SERVED", True)
     monkeypatch.setattr(live_queries, "_local_clock", lambda: CLOCK["now"])
 
 

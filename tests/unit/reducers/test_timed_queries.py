@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.model import query as queries
 from distributary.model.query import Query
 from distributary.reducers.row_json import Fields, read_object
 from distributary.reducers.timed_queries import TimedQueries
-
-
-@pytest.fixture(autouse=True)
-def _served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "NOW_IS_SERVED", True)
 
 
 def fields(row: dict[str, Any]) -> Fields:

@@ -1,7 +1,7 @@
-"""Filters: which rows of a view somebody wants, in the words of SQL's ``where``.
+"""Filters on the rows of a view, in the syntax of SQL's ``where``.
 
-``parse`` reads a text, ``normalize`` brings it into the one form that equal filters share, and ``compiled``
-makes a function of it. The slow reference implementation that they are tested against is in the tests.
+``parse`` returns a syntax tree, ``normalize`` the normal form that equal filters share, and ``compiled`` a
+function of a row. The slow reference implementation that they are tested against is in the tests.
 """
 
 from distributary.model.filter.compile import Test, compiled

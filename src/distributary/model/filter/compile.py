@@ -1,4 +1,4 @@
-"""A normal form as a function of a row: what is asked of every row, so it is built once."""
+"""Compiles a normal form to a function of a row, once, since it is called for every row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Test = Callable[[Row], bool]
 
 
 def compiled(term: Filter) -> Test:
-    """Make a function that says whether a row belongs to a filter."""
+    """Return a function that tests whether a row matches a filter."""
     match term:
         case AllOf(terms):
             return _every([compiled(one) for one in terms])
@@ -48,7 +48,7 @@ def compiled(term: Filter) -> Test:
 
 
 def plain(kind: str, value: Any) -> Any:
-    """A value of a normal form as a row holds it."""
+    """Convert a value of a normal form to the one in a row."""
     return value if kind != "truth" else TRUE if value else FALSE
 
 
@@ -92,31 +92,31 @@ def _among(term: OneOf) -> Test:
     if len(values) == 1:
         wanted = values[0]
         return lambda row: row[slot] == wanted
-    held = frozenset(values)
-    return lambda row: row[slot] in held
+    allowed = frozenset(values)
+    return lambda row: row[slot] in allowed
 
 
 def _apart(term: NoneOf) -> Test:
-    slot, held, fits = slot_of(term.path, term.kind), frozenset(term.values), _FITS[term.kind]
+    slot, excluded, types = slot_of(term.path, term.kind), frozenset(term.values), _TYPES[term.kind]
 
     def test(row: Row) -> bool:
         value = row[slot]
-        return type(value) in fits and value not in held
+        return type(value) in types and value not in excluded
 
     return test
 
 
 def _range(term: Range) -> Test:
-    slot, inside, fits = slot_of(term.path, term.kind), _inside(term), _FITS[term.kind]
+    slot, inside, types = slot_of(term.path, term.kind), _inside(term), _TYPES[term.kind]
 
     def test(row: Row) -> bool:
         value = row[slot]
-        return type(value) in fits and inside(value)
+        return type(value) in types and inside(value)
 
     return test
 
 
-_FITS: dict[str, tuple[type[Scalar], ...]] = {
+_TYPES: dict[str, tuple[type[Scalar], ...]] = {
     "text": (str,),
     "number": (int, Decimal),
     "moment": (int, Decimal),
@@ -141,7 +141,7 @@ def _inside(term: Range) -> Callable[[Any], bool]:
     return inside
 
 
-# Offsets are added to the time of asking, a whole number: to take that from a field's value might round.
+# Offsets are added to the time of evaluation, an integer: to subtract it from a field might round.
 
 
 def _among_moving(term: OneOf | NoneOf) -> Test:

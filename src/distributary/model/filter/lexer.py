@@ -17,7 +17,7 @@ HINT = "write conditions such as: price > 1.5 and (sport in ('tennis', 'darts') 
 _SHOWN = 160
 
 _TOKEN = re.compile(
-    r"""(?P<text>'(?:[^']|'')*+'|"(?:[^"\\]|\\.)*+")
+    r"""(?P<string>'(?:[^']|'')*+'|"(?:[^"\\]|\\.)*+")
     | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
     | (?P<word>[^\W\d]\w*)
     | (?P<quoted>`(?:[^`]|``)++`)
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """``kind`` is text, number, word, quoted (a name), mark or end; ``text`` is what it stands for."""
+    """``kind`` is string, number, word, quoted (a name), mark or end; ``text`` is its value."""
 
     kind: str
     text: str
@@ -38,12 +38,12 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What a keyword is told by; empty for what is no bare word and no mark."""
+        """The token as a keyword; empty unless it is a bare word or a mark."""
         return self.text.lower() if self.kind in ("word", "mark") else ""
 
 
 def bad(text: str, at: int, why: str, hint: str = HINT, what: str = "filter") -> BadQuery:
-    """Make the error for a place in a filter, or in what else is written with the same words."""
+    """Return the error at a character of a filter, or of another string with the same tokens."""
     start = max(0, min(at - _SHOWN // 2, len(text) - _SHOWN))
     shown = text[start : start + _SHOWN]
     part = f"{'…' * (start > 0)}{shown}{'…' * (start + _SHOWN < len(text))}"
@@ -51,11 +51,11 @@ def bad(text: str, at: int, why: str, hint: str = HINT, what: str = "filter") ->
 
 
 def tokens(text: str, what: str = "filter") -> list[Token]:
-    """Cut a filter into words, with an ``end`` behind them. Raises BadQuery."""
+    """Split a filter into tokens, followed by an ``end``. Raises BadQuery."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise bad(text, error.start, "half a character (a lone surrogate)", what=what) from None
+        raise bad(text, error.start, "invalid Unicode (a lone surrogate)", what=what) from None
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -74,7 +74,7 @@ def tokens(text: str, what: str = "filter") -> list[Token]:
 def _meaning(text: str, kind: str, word: str, at: int) -> str:
     if kind == "quoted":
         return word[1:-1].replace("``", "`")
-    if kind != "text":
+    if kind != "string":
         return word
     if word[0] == "'":
         return word[1:-1].replace("''", "'")
@@ -82,31 +82,29 @@ def _meaning(text: str, kind: str, word: str, at: int) -> str:
         value = str(json.loads(word, strict=False))
         value.encode()
     except UnicodeEncodeError:
-        raise bad(text, at, "half a character (a lone surrogate) in the text") from None
+        raise bad(text, at, "invalid Unicode (a lone surrogate) in the string") from None
     except ValueError:
-        raise bad(
-            text, at, "an escape that JSON does not know, in the text", "double the \\ for itself"
-        ) from None
+        raise bad(text, at, "invalid escape sequence in the string", "write \\\\ for a backslash") from None
     return value
 
 
 def _unread(char: str) -> str:
     if char in "'\"":
-        return f"a text that has no closing {char}"
+        return f"a string without a closing {char}"
     if char == "`":
-        return "a name that has no closing `"
-    return f"{char!r} cannot be read"
+        return "a name without a closing `"
+    return f"unexpected {char!r}"
 
 
 MAX_NAMES = 16
 
-LITERAL = "a text in quotes, a number, true, false, null, timestamp '…' or now()"
+LITERAL = "a string in quotes, a number, true, false, null, timestamp '…' or now()"
 
 _RESERVED = {"and", "or", "not", "in", "between", "like", "is", "null", "true", "false"}
 
 
 class TokenReader:
-    """A place in a filter, and what can be read from there. What cannot be raises BadQuery."""
+    """Reads the tokens of a filter one by one; raises BadQuery for an unexpected one."""
 
     def __init__(self, text: str, now: bool, what: str = "filter") -> None:
         self.text = text
@@ -117,41 +115,41 @@ class TokenReader:
 
     @property
     def peek(self) -> Token:
-        """The next word, which stays."""
+        """The next token, without taking it."""
         return self._tokens[self._at]
 
     def take(self) -> Token:
-        """The next word, which goes."""
+        """Take the next token."""
         token = self._tokens[self._at]
         self._at += 1
         return token
 
     def skip(self, word: str) -> bool:
-        """Take the next word if it is this one."""
+        """Take the next token if it is this keyword."""
         if self.peek.word != word:
             return False
         self._at += 1
         return True
 
     def bad(self, why: str, hint: str) -> BadQuery:
-        """Make an error that points at the next word."""
+        """Return an error at the next token."""
         return bad(self.text, self.peek.at, why, hint, self._what)
 
     def expected(self, what: str, hint: str = "") -> BadQuery:
-        """Make an error that says what should stand in the place of the next word."""
+        """Return an error that describes what was expected instead of the next token."""
         token = self.peek
         word = self.text[token.at : token.end][:40]
         why = f"expected {what}, but {f'the {self._what} ends' if token.kind == 'end' else f'found {word}'}"
         return bad(self.text, token.at, why, hint or HINT, self._what)
 
     def is_field(self) -> bool:
-        """Whether a field comes. ``now`` and ``timestamp`` are fields too, unless they are used as times."""
+        """Return whether a field is next. ``now`` and ``timestamp`` are fields too, unless used as times."""
         token = self.peek
         if token.kind != "word":
             return token.kind == "quoted"
-        after = self._tokens[self._at + 1]  # an end stands behind every word
+        after = self._tokens[self._at + 1]  # every token is followed by another one, at least the end
         is_time = (token.word == "now" and after.word == "(") or (
-            token.word == "timestamp" and after.kind == "text"
+            token.word == "timestamp" and after.kind == "string"
         )
         return token.word not in _RESERVED and not is_time
 
@@ -160,7 +158,7 @@ class TokenReader:
         names = [sys.intern(self.take().text)]
         while self.skip("."):
             if self.peek.kind not in ("word", "quoted"):
-                raise self.expected("a field's name")
+                raise self.expected("the name of a field")
             if len(names) == MAX_NAMES:
                 raise self.bad("nested too deeply", f"a field has at most {MAX_NAMES} names")
             names.append(sys.intern(self.take().text))
@@ -171,7 +169,7 @@ class TokenReader:
         start = self.peek
         value = self.literal(wanted)
         if value is None:
-            raise bad(self.text, start.at, "null cannot stand here", hint)
+            raise bad(self.text, start.at, "null is not allowed here", hint)
         return value
 
     def literal(self, wanted: str) -> Literal | None:
@@ -179,8 +177,8 @@ class TokenReader:
         token = self.peek
         if self.is_field():
             why = f"expected {wanted}, not the name of a field,"
-            raise bad(self.text, token.at, why, "compare a field with a literal; a text stands in quotes")
-        if token.kind == "text":
+            raise bad(self.text, token.at, why, "compare a field with a literal; put strings in quotes")
+        if token.kind == "string":
             return self.take().text
         if token.kind == "number" or token.word == "-":
             return self._number(wanted)
@@ -200,7 +198,7 @@ class TokenReader:
             raise self.expected(wanted if not sign else "a number")
         value = read_number(sign + self.take().text)
         if value is None:
-            raise bad(self.text, start.at, "a number beyond what can be compared", "use a smaller exponent")
+            raise bad(self.text, start.at, "a number out of range", "use a smaller exponent")
         return value
 
     def _time(self) -> Literal:
@@ -210,7 +208,7 @@ class TokenReader:
             if not self.skip(")"):
                 raise self.expected(")")
             if not self._now:
-                why = "now() (which is not served yet)"
+                why = "now() (which is not supported here)"
                 raise bad(self.text, start.at, why, "compare with timestamp '2026-01-31T08:00:00Z' for now")
             return Now(self._offset())
         moment = parse_time(self.peek.text)
@@ -226,7 +224,7 @@ class TokenReader:
             sign = -1 if self.take().word == "-" else 1
             start = self.peek
             if self.skip("interval"):
-                text = self.take().text if self.peek.kind == "text" else ""
+                text = self.take().text if self.peek.kind == "string" else ""
             else:
                 text = self.take().text if self.peek.kind == "number" else ""
                 text += self.take().text if text and self.peek.kind == "word" else ""

@@ -1,7 +1,7 @@
-"""``like`` patterns, matched without backtracking over what was found.
+"""``like`` patterns, matched without backtracking.
 
-Between two ``%`` stands a piece of fixed length; taking each piece where it is first found is always right,
-so the cost is at most the length of the text times that of the longest piece.
+Between two ``%`` there is a piece of fixed length. The first match of each piece is always right, so the cost
+is at most the length of the string times that of the longest piece.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable
 
 ESCAPE = "\\"
-"""What escapes in a canonical pattern."""
+"""The escape character of a canonical pattern."""
 
 ANY = "%"
 
 
 class BadPattern(ValueError):
-    """The pattern cannot be read; ``at`` is the index of the character in it."""
+    """The pattern is invalid; ``at`` is the index of the character in it."""
 
     def __init__(self, why: str, at: int) -> None:
         super().__init__(why)
@@ -24,10 +24,11 @@ class BadPattern(ValueError):
 
 
 def canonical_pattern(pattern: str, escape: str | None) -> tuple[str, str | None]:
-    """Write a pattern so that equal ones are equal text, with ``ESCAPE`` as escape.
+    """Return the canonical form of a pattern, with ``ESCAPE`` as its escape character: equal for equal
+    patterns.
 
-    Beside it the text that it stands for, where it has no wildcard.
-    Raises BadPattern where the escape character stands before anything but ``%``, ``_`` or itself.
+    Also return the string that it matches, if it has no wildcard. Raises BadPattern if the escape character
+    precedes anything but ``%``, ``_`` or itself.
     """
     out: list[str] = []
     plain: list[str] = []
@@ -46,7 +47,7 @@ def canonical_pattern(pattern: str, escape: str | None) -> tuple[str, str | None
         if escape is not None and char == escape:
             at += 1
             if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                raise BadPattern("the escape character must stand before %, _ or itself", at - 1)
+                raise BadPattern("the escape character must precede %, _ or itself", at - 1)
             char = pattern[at]
         elif char in "%_":
             wild = True
@@ -63,7 +64,7 @@ def canonical_pattern(pattern: str, escape: str | None) -> tuple[str, str | None
 
 
 def matcher(canonical: str) -> Callable[[str], bool]:
-    """Make a function that says whether a whole text is like a canonical pattern."""
+    """Return a function that tests whether a whole string matches a canonical pattern."""
     pieces = [re.compile(piece, re.DOTALL) for piece, _ in _pieces(canonical)]
     if len(pieces) == 1:
         whole = pieces[0].fullmatch
@@ -88,7 +89,7 @@ def matcher(canonical: str) -> Callable[[str], bool]:
 
 
 def _pieces(canonical: str) -> list[tuple[str, int]]:
-    """The parts between the ``%`` as expressions, and how many characters each stands for."""
+    """Return the parts between the ``%`` as regular expressions, with how many characters each matches."""
     pieces = [("", 0)]
     chars = iter(canonical)
     for char in chars:

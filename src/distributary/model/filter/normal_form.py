@@ -1,7 +1,7 @@
-"""The normal form's parts, and their text.
+"""The nodes of the normal form, and its serialized form.
 
-There is no ``not`` in it: every leaf says of itself whether it is true, and a leaf whose field is missing,
-null or of another type is not true. So two truths are enough, and what holds for sets holds here.
+It has no ``not``: every leaf is true or false, and false if its field is missing, null or of another type. So
+two truth values are enough, and the laws of sets apply.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from distributary.model.filter.scalars import Number, number, read_number
 from distributary.model.filter.syntax_tree import Path
 
 Kind = Literal["text", "number", "truth", "moment", "now"]
-"""How a field is read. ``now`` is as ``moment``, but its values are offsets from the time of asking."""
+"""The type of a field. ``moment`` is a time; so is ``now``, with offsets from the time of evaluation."""
 
 Plain = str | bool | Number
-"""A value within a kind: text, an exact number, a truth, milliseconds, or an offset in milliseconds."""
+"""A value of a kind: a string, an exact number, a boolean, milliseconds, or an offset in milliseconds."""
 
 Bound = tuple[Plain, bool]
-"""A value, and whether it belongs to the range itself."""
+"""A limit of a range, and whether it is inclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class NoneOf:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The field is of the kind and within the bounds, of which there is one at least."""
+    """The field is of the kind and within the limits, of which there is at least one."""
 
     path: Path
     kind: Kind
@@ -55,7 +55,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class LikePattern:
-    """The field is a text that is like a canonical pattern, or (``negated``) one that is not."""
+    """The field is a string that matches a canonical pattern, or (``negated``) one that does not."""
 
     path: Path
     pattern: str
@@ -64,7 +64,7 @@ class LikePattern:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """The field is null or missing, or (``negated``) neither."""
+    """The field is null or missing, or (``negated``) neither of them."""
 
     path: Path
     negated: bool
@@ -72,14 +72,14 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """All of them: sorted by text, none twice, none an Every."""
+    """All terms are true. Sorted by text, without duplicates, without a nested AllOf."""
 
     terms: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """One of them at least: sorted by text, none twice, none a Some."""
+    """At least one term is true. Sorted by text, without duplicates, without a nested AnyOf."""
 
     terms: tuple[Filter, ...]
 
@@ -100,14 +100,14 @@ _KINDS: dict[str, Kind] = {
 
 
 def paths(term: Filter) -> frozenset[Path]:
-    """List the fields that a filter looks at."""
+    """Return the fields that a filter uses."""
     if isinstance(term, AllOf | AnyOf):
         return frozenset(path for one in term.terms for path in paths(one))
     return frozenset((term.path,))
 
 
 def dump(term: Filter) -> list[Any]:
-    """Make plain lists, for JSON; ``load`` reads them back exactly."""
+    """Convert to lists, for JSON; ``load`` is the inverse."""
     match term:
         case AllOf(terms):
             return ["and", *map(dump, terms)]
@@ -126,17 +126,17 @@ def dump(term: Filter) -> list[Any]:
 
 
 def text(term: Filter) -> str:
-    """The normal form as text: equal for equal filters, and only for them."""
+    """Serialize the normal form: the result is equal for equal filters, and only for them."""
     return json.dumps(dump(term), separators=(",", ":"), ensure_ascii=False)
 
 
 def load(body: Any) -> Filter:
-    """Read what ``dump`` made. Raises BadQuery for anything else."""
+    """Parse what ``dump`` returned. Raises BadQuery for anything else."""
     try:
         return _load(body)
     except (ValueError, TypeError, IndexError, KeyError, RecursionError):
-        said = json.dumps(body)[:80]
-        raise BadQuery(f"{said} is not a filter's normal form", hint="subscribe again") from None
+        shown = json.dumps(body)[:80]
+        raise BadQuery(f"{shown} is not the normal form of a filter", hint="subscribe again") from None
 
 
 def _load(body: Any) -> Filter:

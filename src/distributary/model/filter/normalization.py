@@ -1,8 +1,8 @@
-"""From a filter as it was written to its normal form, so that equal filters are one as often as is cheap.
+"""Normalizes a syntax tree, so that equivalent filters become equal as often as is cheap.
 
-``not`` goes down to the leaves, where it turns a comparison round: with three truths that changes nothing,
-since unknown stays unknown. Then conditions on one field are drawn together: bounds to one range, equalities
-to one list; what cannot be true together is never.
+``not`` is pushed down to the leaves, where it inverts a comparison: with three truth values that is
+equivalent, since unknown stays unknown. Then conditions on one field are combined: limits to one range,
+equalities to one list; a contradiction becomes NEVER.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def normalize(term: Term, negated: bool = False) -> Filter:
-    """Bring a filter, or its opposite, into normal form."""
+    """Return the normal form of a filter, or of its negation."""
     match term:
         case Not(inner):
             return normalize(inner, not negated)
@@ -78,7 +78,7 @@ def normalize(term: Term, negated: bool = False) -> Filter:
 
 
 def all_of(terms: Iterable[Filter]) -> Filter:
-    """All of some normal forms, in normal form."""
+    """Return the normal form of a conjunction of normal forms."""
     flat = [inner for term in terms for inner in (term.terms if isinstance(term, AllOf) else (term,))]
     out: list[Filter] = [term for term in flat if isinstance(term, AnyOf)]
     if NEVER in out:
@@ -92,7 +92,7 @@ def all_of(terms: Iterable[Filter]) -> Filter:
 
 
 def any_of(terms: Iterable[Filter]) -> Filter:
-    """One at least of some normal forms, in normal form."""
+    """Return the normal form of a disjunction of normal forms."""
     flat = [inner for term in terms for inner in (term.terms if isinstance(term, AnyOf) else (term,))]
     out: list[Filter] = [term for term in flat if isinstance(term, AllOf)]
     if ALWAYS in out:
@@ -107,7 +107,7 @@ def any_of(terms: Iterable[Filter]) -> Filter:
 
 def _compared(path: Path, op: str, value: Literal) -> Filter:
     kind, plain = _kind(value)
-    if kind == "truth":  # not true is false, for what is one of the two
+    if kind == "truth":  # not true is false, for a boolean
         return OneOf(path, kind, (plain if op == "=" else not plain,))
     if op == "=":
         return OneOf(path, kind, (plain,))
@@ -151,14 +151,14 @@ def _joined(join: type[AllOf] | type[AnyOf], terms: list[Filter]) -> Filter:
 
 
 def _both(leaves: list[Leaf]) -> list[Leaf] | None:
-    """All conditions on one field together; None when they cannot be."""
+    """Combine all conditions on one field; None if they contradict each other."""
     kinds = _by_kind(leaves)
     nulls = {leaf.negated: leaf for leaf in leaves if isinstance(leaf, Null)}
     if False in nulls:
         return None if kinds or True in nulls else [nulls[False]]
     if not kinds:
         return [nulls[True]]
-    # A text or a number may also be read as a time; nothing else is of two kinds.
+    # A string or a number may also be a time; nothing else is of two kinds.
     if len(kinds.keys() - {"moment", "now"}) > 1 or ("truth" in kinds and len(kinds) > 1):
         return None
     out: list[Leaf] = []
@@ -171,7 +171,7 @@ def _both(leaves: list[Leaf]) -> list[Leaf] | None:
 
 
 def _within(path: Path, kind: Kind, leaves: list[Leaf]) -> list[Leaf] | None:
-    """All conditions of one kind on one field together; None when they cannot be."""
+    """Combine all conditions of one kind on one field; None if they contradict each other."""
     allowed: set[Plain] | None = None
     excluded: set[Plain] = set()
     low: Bound | None = None
@@ -198,8 +198,8 @@ def _within(path: Path, kind: Kind, leaves: list[Leaf]) -> list[Leaf] | None:
             return None
         allowed = {low[0]} if allowed is None else allowed & {low[0]}
     if allowed is not None:
-        kept = tuple(sorted(value for value in allowed - excluded if fits(value)))
-        return [OneOf(path, kind, kept)] if kept else None
+        left = tuple(sorted(value for value in allowed - excluded if fits(value)))
+        return [OneOf(path, kind, left)] if left else None
     if low is not None and low[0] in excluded:
         low = (low[0], False)
     if high is not None and high[0] in excluded:
@@ -214,16 +214,16 @@ def _within(path: Path, kind: Kind, leaves: list[Leaf]) -> list[Leaf] | None:
 
 
 def _unequal(path: Path, kind: Kind, values: tuple[Plain, ...]) -> NoneOf:
-    """Without a value it says only that the field is of the kind, and that does not depend on the time."""
+    """Without values it means only that the field is of the kind, which does not depend on the time."""
     return NoneOf(path, "moment" if kind == "now" and not values else kind, values)
 
 
 def _either(leaves: list[Leaf]) -> list[Leaf] | None:
-    """Conditions on one field, of which one must hold; None when one always does."""
+    """Combine alternative conditions on one field; None if one of them is always true."""
     nulls = {leaf.negated: leaf for leaf in leaves if isinstance(leaf, Null)}
     if len(nulls) == 2:
         return None
-    if True in nulls:  # all others say more than that there is a value
+    if True in nulls:  # every other condition implies that there is a value
         return [nulls[True]]
     out: list[Leaf] = list(nulls.values())
     for kind, those in _by_kind(leaves).items():
@@ -257,7 +257,7 @@ def _falls(one: Plain, other: Plain) -> bool:
 
 
 def _tighter(one: Bound | None, other: Bound | None, order: Order) -> Bound | None:
-    """The bound that lets fewer pass."""
+    """Return the stricter of two limits."""
     if one is None or other is None:
         return one or other
     if one[0] == other[0]:

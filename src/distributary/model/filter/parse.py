@@ -1,4 +1,4 @@
-"""From the text of a filter to its syntax tree.
+"""Parses a filter into its syntax tree.
 
     filter     = conjunct { or conjunct }
     conjunct   = factor { and factor }
@@ -6,14 +6,14 @@
     condition  = operand ( = == != <> < <= > >= ) operand            (one of them a field)
                | field [not] in "(" literal { , literal } ")"
                | field [not] between literal and literal
-               | field [not] like text [ escape text ]
+               | field [not] like string [ escape string ]
                | field is [not] null
     field      = name { . name }
-    literal    = text | [-] number | true | false | null | time { (+ -) duration }
-    time       = timestamp text | now "(" ")"
-    duration   = number unit | interval text
+    literal    = string | [-] number | true | false | null | time { (+ -) duration }
+    time       = timestamp string | now "(" ")"
+    duration   = number unit | interval string
 
-Every limit is checked while reading, so that no text costs more than its length allows.
+Every limit is checked while parsing, so that the cost grows only with the length of the filter.
 """
 
 from __future__ import annotations
@@ -43,15 +43,13 @@ MAX_IN = 1_000
 MAX_LIKE = 1_000
 
 _COMPARE = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def parse(text: str, *, now: bool = True) -> Term:
-    """Read a filter; with ``now`` false, ``now()`` is refused. Raises BadQuery, which names the character."""
+    """Parse a filter; without ``now``, ``now()`` is rejected. Raises BadQuery, which names the character."""
     if len(text) > MAX_TEXT:
-        raise BadQuery(
-            f"a filter of {len(text):,} characters is too long", hint=f"at most {MAX_TEXT:,} are read"
-        )
+        raise BadQuery(f"a filter of {len(text):,} characters is too long", hint=f"the limit is {MAX_TEXT:,}")
     return _Parser(text, now).whole()
 
 
@@ -110,20 +108,20 @@ class _Parser(TokenReader):
     def _condition(self) -> Term:
         self._terms += 1
         if self._terms > MAX_TERMS:
-            raise self.bad("too many conditions", f"ask for at most {MAX_TERMS:,}; in (…) counts as one")
+            raise self.bad("too many conditions", f"the limit is {MAX_TERMS:,}; in (…) counts as one")
         if self.is_field():
-            return self._about(self.path())
+            return self._field_condition(self.path())
         start = self.peek
-        literal = self.literal(f"a field's name, or {LITERAL}")
+        literal = self.literal(f"the name of a field, or {LITERAL}")
         op = _COMPARE.get(self.peek.word)
         if op is None:
             raise self.expected("a comparison such as =")
         self.take()
         if not self.is_field():
-            raise self.expected("a field's name")
-        return self._compare(self.path(), _TURNED[op], literal, start)
+            raise self.expected("the name of a field")
+        return self._compare(self.path(), _MIRRORED[op], literal, start)
 
-    def _about(self, path: Path) -> Term:
+    def _field_condition(self, path: Path) -> Term:
         if self.peek.word in _COMPARE:
             op = _COMPARE[self.take().word]
             start = self.peek
@@ -142,7 +140,7 @@ class _Parser(TokenReader):
             return _unless(negated, self._like(path))
         if negated:
             raise self.expected("in, between or like")
-        hint = f"for a field that holds true or false write {path[-1]} = true"
+        hint = f"for a field that is true or false write {path[-1]} = true"
         raise self.expected("a comparison such as =, in, between, like or is null", hint)
 
     def _compare(self, path: Path, op: str, value: Literal | None, start: Token) -> Term:
@@ -161,7 +159,7 @@ class _Parser(TokenReader):
         while True:
             start = self.peek
             if len(values) == MAX_IN:
-                raise self.bad("too many values", f"in (…) holds at most {MAX_IN:,}")
+                raise self.bad("too many values", f"in (…) takes at most {MAX_IN:,}")
             value = self.value(LITERAL, "for null write: or … is null")
             if values and family(value) != family(values[0]):
                 why = f"a {family(value)} among values of another type ({family(values[0])})"
@@ -182,21 +180,21 @@ class _Parser(TokenReader):
         start = self.peek
         high = self.value(LITERAL, "write is null for null")
         if family(high) != family(low):
-            why = f"a {family(high)} as the end of what begins with a {family(low)}"
+            why = f"a {family(high)} as the upper end of a range that begins with a {family(low)}"
             raise bad(self.text, start.at, why, "give both ends of between the same type")
         return Between(path, low, high)
 
     def _like(self, path: Path) -> Term:
         start = self.peek
-        if start.kind != "text":
-            raise self.expected("a text in quotes")
+        if start.kind != "string":
+            raise self.expected("a string in quotes")
         pattern = self.take().text
         if len(pattern) > MAX_LIKE:
             why = f"a pattern of {len(pattern):,} characters"
             raise bad(self.text, start.at, why, f"a pattern has at most {MAX_LIKE:,}")
         escape = None
         if self.skip("escape"):
-            if self.peek.kind != "text" or len(self.peek.text) != 1 or self.peek.text in "%_":
+            if self.peek.kind != "string" or len(self.peek.text) != 1 or self.peek.text in "%_":
                 raise self.expected("one character in quotes, but not % or _")
             escape = self.take().text
         try:

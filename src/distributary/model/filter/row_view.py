@@ -1,4 +1,4 @@
-"""A row as filters see it: a field is decoded when it is first looked at, and only then."""
+"""A row as filters see it: a field is decoded at its first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from distributary.model.filter.syntax_tree import Path
 from distributary.model.filter.times import as_time
 
 Slot = str | tuple[object, ...]
-"""Where a value is kept: by name, or by path where that has several; times behind ``()``, keys at ``KEY``."""
+"""The key of a value: its name, or its path if nested; times have the prefix ``()``, row keys are ``KEY``."""
 
 KEY: Slot = ()
 
@@ -21,16 +21,16 @@ _NONE: dict[str, msgspec.Raw] = {}
 
 
 def slot_of(path: Path, kind: Kind = "text") -> Slot:
-    """Name the slot of a field, read as this kind."""
+    """Return the slot of a field, read as this kind."""
     if kind in ("moment", "now"):
         return ((), *path)
     return path[0] if len(path) == 1 else path
 
 
 class Row(dict[Slot, Scalar]):
-    """The decoded fields of one row, filled as they are looked up; ``now_ms`` is the time of asking.
+    """The decoded fields of one row, filled as they are looked up; ``now_ms`` is the time of evaluation.
 
-    ``near`` is another row that may share fields with it, and has them decoded already.
+    ``near`` is another row that may share fields with it, and has decoded them already.
     """
 
     __slots__ = ("_fields", "_near", "_objects", "now_ms")
@@ -48,8 +48,8 @@ class Row(dict[Slot, Scalar]):
         self.now_ms = now_ms
         self[KEY] = key
 
-    def turn(self, fields: Mapping[str, msgspec.Raw]) -> None:
-        """Become another row, without a key."""
+    def reset(self, fields: Mapping[str, msgspec.Raw]) -> None:
+        """Replace the fields by those of another row, without a key."""
         self.clear()
         self._fields = fields
         self._objects = None
@@ -75,7 +75,7 @@ class Row(dict[Slot, Scalar]):
         return value
 
     def _object(self, path: Path) -> Mapping[str, msgspec.Raw]:
-        """The fields of a nested object; none where there is no object."""
+        """Return the fields of a nested object; empty if it is not an object."""
         if self._objects is None:
             self._objects = {}
         fields = self._fields

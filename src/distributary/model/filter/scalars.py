@@ -1,4 +1,4 @@
-"""Scalars of rows and filters: exact numbers, text, true and false.
+"""Scalars of rows and filters: exact numbers, strings, true and false.
 
 Numbers are never floats: a short integer is an int, everything else a Decimal, and the two compare exactly.
 JSON's true and false become ``TRUE`` and ``FALSE``, which equal no number (Python's own would equal 1 and 0).
@@ -14,14 +14,14 @@ import msgspec
 Number = int | Decimal
 
 Value = str
-"""A scalar as text, so that equal ones are equal text.
+"""A scalar as a string: equal for equal scalars.
 
 ``s`` + text, ``n`` + canonical number, ``true``, ``false`` or ``null``.
 """
 
 
 class Sentinel:
-    """A value that equals only itself."""
+    """A value that is equal only to itself."""
 
     __slots__ = ("_name",)
 
@@ -35,18 +35,18 @@ class Sentinel:
 TRUE = Sentinel("true")
 FALSE = Sentinel("false")
 OTHER = Sentinel("other")
-"""An object, an array, or a number beyond what can be compared (an exponent of twenty digits)."""
+"""An object, an array, or a number out of range (an exponent of twenty digits)."""
 
 Scalar = str | int | Decimal | Sentinel | None
-"""What a field holds, for comparing; None is null, and a field that is missing."""
+"""The value of a field, for comparisons; None is null, or a missing field."""
 
-_MARKS: dict[bytes, Sentinel | None] = {b"true": TRUE, b"false": FALSE, b"null": None}
+_SENTINELS: dict[bytes, Sentinel | None] = {b"true": TRUE, b"false": FALSE, b"null": None}
 _INT_DIGITS = 18
 _QUOTE = ord('"')
 
 
 def scalar(raw: bytes | msgspec.Raw) -> Scalar:
-    """Read a field's JSON text."""
+    """Parse the JSON of a field."""
     text = bytes(raw)
     head = text[0]
     if head == _QUOTE:
@@ -54,11 +54,11 @@ def scalar(raw: bytes | msgspec.Raw) -> Scalar:
     if head in b"-0123456789":
         value = read_number(text.decode())
         return OTHER if value is None else value
-    return _MARKS.get(text, OTHER)
+    return _SENTINELS.get(text, OTHER)
 
 
 def read_number(text: str) -> Number | None:
-    """Read a JSON number exactly; None when its exponent is beyond all use."""
+    """Parse a JSON number exactly; None if its exponent is out of range."""
     if len(text) <= _INT_DIGITS and (text.isdigit() or (text[0] == "-" and text[1:].isdigit())):
         return int(text)
     try:
@@ -68,7 +68,7 @@ def read_number(text: str) -> Number | None:
 
 
 def number(text: str) -> str:
-    """Give equal numbers equal text, exactly: ``1.50``, ``15e-1`` and ``1.5`` are one."""
+    """Return the canonical form of a number: equal for ``1.50``, ``15e-1`` and ``1.5``."""
     if len(text) < 16 and text.isdigit():
         return text.lstrip("0") or "0"
     value = Decimal(text)
@@ -93,10 +93,7 @@ def number(text: str) -> str:
 
 
 def canonical(raw: bytes | msgspec.Raw) -> Value | None:
-    """Bring a JSON scalar's text into a form where equal values are equal text.
-
-    Objects and arrays give None: they equal nothing.
-    """
+    """Return the canonical form of a JSON scalar, equal for equal values; None for objects and arrays."""
     value = scalar(raw)
     if value is OTHER:
         return None

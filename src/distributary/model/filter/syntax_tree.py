@@ -1,7 +1,7 @@
-"""A filter as it was written: what the parser makes, and what the reference evaluator reads.
+"""The syntax tree of a filter: the result of the parser, and the input of the reference evaluator.
 
-The meaning is SQL's, with three truths. A comparison with a field that is missing, null or of another type is
-unknown; ``not`` leaves unknown as it is; a row belongs where the whole is true.
+The semantics are SQL's, with three truth values. A comparison with a field that is missing, null or of
+another type is unknown; ``not`` of unknown is unknown; a row matches if the whole filter is true.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from distributary.model.filter.scalars import Number
 
 Path = tuple[str, ...]
-"""Names of fields, from the outside in."""
+"""Names of nested fields, the outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The time at which the filter is asked, and so many milliseconds."""
+    """The time of evaluation plus an offset in milliseconds."""
 
     offset: int
 
@@ -50,7 +50,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Both ends belong to it."""
+    """The field is between both ends, inclusive."""
 
     path: Path
     low: Literal
@@ -59,7 +59,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """``%`` stands for any text, ``_`` for any one character, except after ``escape``."""
+    """``%`` matches any string, ``_`` any one character, except after ``escape``."""
 
     path: Path
     pattern: str
@@ -75,21 +75,21 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Turns true and false round."""
+    """The negation: unknown stays unknown."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """All terms are true."""
 
     terms: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """One of them at least."""
+    """At least one term is true."""
 
     terms: tuple[Term, ...]
 
@@ -98,9 +98,9 @@ Term = Compare | In | Between | Like | IsNull | Not | And | Or
 
 
 def family(value: Literal) -> str:
-    """The type of a literal, in the words of error messages."""
+    """Return the type of a literal, for error messages."""
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, str):
-        return "text"
+        return "string"
     return "time" if isinstance(value, (Timestamp, Now)) else "number"

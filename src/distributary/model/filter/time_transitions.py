@@ -1,4 +1,4 @@
-"""When a filter with ``now()`` may change its mind about a row that does not change."""
+"""The times at which the result of a filter with ``now()`` may change for an unchanged row."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from distributary.model.filter.row_view import Row, slot_of
 from distributary.model.filter.syntax_tree import Path
 
 _HORIZON = 10**18
-"""Milliseconds that no clock reaches: a field beyond them is never passed by."""
+"""Milliseconds that no clock reaches: a field beyond them never causes a transition."""
 
 
 def timed(term: Filter) -> bool:
-    """Say whether a filter's truth depends on the time of asking."""
+    """Return whether the result of a filter depends on the time of evaluation."""
     return next(_moving(term), None) is not None
 
 
 def anchors(term: Filter) -> Iterator[tuple[Path, int]]:
-    """Each field that is compared with ``now()``, with the offset; each pair once."""
+    """Yield each field that is compared with ``now()``, with the offset; each pair once."""
     seen = dict.fromkeys((leaf.path, offset) for leaf in _moving(term) for offset in _offsets(leaf))
     return iter(seen)
 
 
 def next_transition(term: Filter, fields: Mapping[str, msgspec.Raw], after_ms: int) -> int | None:
-    """The first moment after ``after_ms`` at which the filter's truth for this row may change; None: never.
+    """Return the first time after ``after_ms`` at which the result for this row may change; None: never.
 
-    It never comes too late: between ``after_ms`` and that moment the truth is the same. It may be early,
-    where another condition decides.
+    It is never too late: between ``after_ms`` and that time the result is the same. It may be early, if
+    another condition decides.
     """
     row = Row(fields)
     first: int | None = None

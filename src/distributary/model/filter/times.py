@@ -1,4 +1,4 @@
-"""Moments and durations in filters. A moment is an exact number of milliseconds since 1970 in UTC."""
+"""Times and durations in filters. A time is an exact number of milliseconds since 1970 in UTC."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 from distributary.model.filter.scalars import Number, Scalar
 
 MAX_OFFSET_MS = 3_155_760_000_000
-"""A hundred years: longer is a slip of the unit."""
+"""A hundred years: a longer one is probably a wrong unit."""
 
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
@@ -29,7 +29,7 @@ _UNITS = {
 
 
 def parse_time(text: str) -> Number | None:
-    """Read ISO 8601: a date, or a date and a time, in UTC unless it names an offset. None: it is not that."""
+    """Parse ISO 8601: a date, or a date and a time, in UTC unless it has an offset. None: it is invalid."""
     match = _ISO.fullmatch(text)
     if match is None:
         return None
@@ -51,16 +51,16 @@ def parse_time(text: str) -> Number | None:
 
 
 def as_time(value: Scalar) -> Number | None:
-    """Read a field as a moment: ISO 8601 text, or a number of milliseconds. None: it is neither."""
+    """Convert a field to a time: ISO 8601, or a number of milliseconds. None: it is neither."""
     if isinstance(value, str):
         return parse_time(value)
     return value if isinstance(value, (int, Decimal)) else None
 
 
 def parse_interval(text: str) -> int | None:
-    """Read ``90s``, ``2 hours`` or ``1 day 30 minutes`` in milliseconds, at most a hundred years.
+    """Parse ``90s``, ``2 hours`` or ``1 day 30 minutes`` to milliseconds, at most a hundred years.
 
-    None when it is not that, or no whole number of milliseconds.
+    None if it is invalid, or not a whole number of milliseconds.
     """
     total = Decimal(0)
     at = 0

@@ -11,12 +11,12 @@ from distributary.errors import BadQuery
 from distributary.model.filter.lexer import bad, tokens
 
 
-def test_words_have_their_meaning_and_place() -> None:
+def test_tokens_have_kind_value_and_position() -> None:
     found = [(token.kind, token.text, token.at) for token in tokens("a >= 'it''s' AND`b``c`.d<90s")]
     assert found == [
         ("word", "a", 0),
         ("mark", ">=", 2),
-        ("text", "it's", 5),
+        ("string", "it's", 5),
         ("word", "AND", 13),
         ("quoted", "b`c", 16),
         ("mark", ".", 22),

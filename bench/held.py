@@ -11,7 +11,7 @@ import redis.asyncio
 
 from distributary.store.redis_reader import RedisReader
 
-SIZES = ("queries", "looked", "fields", "values", "bounds", "rest", "moments")
+SIZES = ("queries", "fields_read", "fields", "values", "bounds", "rest", "times")
 """What a reducer says that it holds for queries."""
 
 

@@ -1,6 +1,6 @@
-"""``python -m distributary.reducers.class_archive_run FILE``: run Spark as reducers do, archive its classes.
+"""``python -m distributary.reducers.class_archive_run FILE``: run Spark and archive its classes.
 
-No Kafka is needed: records come from a generator, and of the Kafka source only as much is run as runs alone.
+Kafka is not needed: records come from a generator, and of the Kafka source only what works without it is run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _RECORDS = (
 
 
 def main(file: str) -> int:
-    """Write the archive; 0 when it is there afterwards."""
+    """Write the archive; return 0 if it exists afterwards."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "distributary.toml")
         path.write_text(_CONFIG)
@@ -84,7 +84,7 @@ def _run(spark: Any, config: Config) -> None:
             ).query.awaitTermination(30)
         else:
             records.write.format("noop").mode("append").save()
-    # Nobody answers; by then the source and its clients are loaded.
+    # No broker responds; by then the source and its clients are loaded.
     with contextlib.suppress(Exception):
         batch = spark.read.format("kafka").option("subscribe", "warm").option("fetchOffset.numRetries", "1")
         for name, value in {

@@ -1,7 +1,7 @@
-"""The names in a view's SQL: where they stand, and of what type they must be there.
+"""The names in a view's SQL: where they are, and which type each must have there.
 
-A type is handed down the parsed tree from what uses a name (the root, a comparison, a function) to the
-name itself; a comparison takes it from what the name is compared with. Trees are Spark's own.
+A type is passed down the parsed tree from what uses a name (the root, a comparison, a function) to the name
+itself; a comparison takes it from what the name is compared with. Trees are Spark's own.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ RECORD = {
     "record_partition": "decimal(38,18)",
     "record_offset": "decimal(38,18)",
 }
-"""Columns that every feed has besides its value, and what is compared with them."""
+"""Columns that every feed has besides its value, and the type that they are compared as."""
 RESERVED = {*RECORD, "record_crc", "record_passes", "value", "value_bytes", "v"}
-"""Columns of ours that a select's column of the same name must not hide."""
+"""Internal columns that a select's column of the same name must not hide."""
 
 Path = tuple[str | int, ...]
-Made = dict[str, tuple[str, ...] | None]
-"""Names that a select made: the path of a plain field, None for a computed column."""
-Found = list[tuple[int, int, str]]
-"""Places in the text (first, last) and what to put there."""
+Columns = dict[str, tuple[str, ...] | None]
+"""Names that a select defines: the path of a plain field, None for a computed column."""
+Replacements = list[tuple[int, int, str]]
+"""Ranges of the text (first and last character), and the SQL that replaces each."""
 
 NUMBER = "decimal(38,18)"
 _ROOTS = {"where": "boolean", "time": "time", "select": "variant"}
-"""What a whole text must be; a variant goes out as the JSON that came in."""
+"""The type of a whole expression; a variant is written as the JSON that was read."""
 _ARITHMETIC = {"Add", "Subtract", "Multiply", "Divide", "Remainder", "UnaryMinus", "IntegralDivide"}
 _ORDER = {"GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"}
 _COMPARE = _ORDER | {"EqualTo", "EqualNullSafe", "In"}
 _LOGIC = {"And", "Or", "Not"}
-_MOMENTS = ("timestamp", "date")
-# Functions by what their arguments must be.
+_TIME_TYPES = ("timestamp", "date")
+# Functions by the type of their arguments.
 _ARRAYS = {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"}
 _ARRAYS |= {"size", "element_at", "transform", "filter"}
 _NUMERIC = {"abs", "round", "floor", "ceil", "ceiling", "sqrt", "sum", "pow", "power", "log", "exp", "sign"}
 _NUMERIC |= {"mod"}
 _INTEGER = {"timestamp_millis", "timestamp_seconds", "timestamp_micros"}
 _SAME = {"coalesce", "nvl", "ifnull", "nullif", "greatest", "least", "if"}
-"""Functions that give back one of their arguments."""
+"""Functions that return one of their arguments."""
 _TYPES = {
     "now": "timestamp",
     "current_timestamp": "timestamp",
@@ -56,18 +56,18 @@ _TYPES = {
     **dict.fromkeys(_NUMERIC, "double"),
     **dict.fromkeys(("length", "size", "unix_millis", "unix_timestamp", "year", "hour"), NUMBER),
 }
-"""What some functions give."""
+"""The type that some functions return."""
 
 
-def replacements(tree: Any, root: str, made: Made) -> Found:
-    """Find every name of a value's field in a tree, and the extraction to put in its place."""
-    found: Found = []
-    _walk(tree, _ROOTS.get(root, "string"), made, found)
+def replacements(tree: Any, root: str, columns: Columns) -> Replacements:
+    """Return every name of a value's field in a tree, with the extraction that replaces it."""
+    found: Replacements = []
+    _walk(tree, _ROOTS.get(root, "string"), columns, found)
     return found
 
 
 def extraction(path: Path, type: str, source: str = "v") -> str:
-    """Spark SQL that takes a field out of a parsed value; null when it is not there or not so.
+    """Return Spark SQL for a field of a parsed value; null if it is missing or has another type.
 
     The type ``time`` is a timestamp or a number of milliseconds; ``value`` is any JSON but null.
     """
@@ -82,7 +82,7 @@ def extraction(path: Path, type: str, source: str = "v") -> str:
 
 
 def _step(name: str | int) -> str:
-    """One step of a path; Spark knows no escapes in it, but three ways to write it."""
+    """Return one step of a path. Spark has no escapes for it, but three ways to write it."""
     if isinstance(name, int):
         return f"[{name}]"
     if "'" not in name:
@@ -90,55 +90,55 @@ def _step(name: str | int) -> str:
     if '"' not in name:
         return f'["{name}"]'
     if "." in name or "[" in name:
-        raise BadView(f"the field {name!r} has quotes of both kinds and cannot be named in SQL")
+        raise BadView(f"the field {name!r} contains both kinds of quotes and cannot be named in SQL")
     return f".{name}"
 
 
 def column(name: str) -> str:
-    """What a column that a select makes is called before it goes out."""
+    """Return the internal name of a column that a select defines."""
     return f"select.{name}" if name in RESERVED else name
 
 
 def attribute(node: Any) -> tuple[str, ...]:
-    """The parts of a name."""
+    """Return the parts of a name."""
     parts = node.nameParts()
     return tuple(parts.apply(i) for i in range(parts.size()))
 
 
 def span(node: Any) -> tuple[int, int]:
-    """Where a node stands in the text: first and last character."""
+    """Return where a node is in the text: first and last character."""
     origin = node.origin()
     return origin.startIndex().get(), origin.stopIndex().get()
 
 
 def kind_of(node: Any) -> str:
-    """The name of a node's class."""
+    """Return the name of a node's class."""
     return str(node.getClass().getSimpleName())
 
 
-def _walk(node: Any, wanted: str, made: Made, found: Found) -> None:
+def _walk(node: Any, expected: str, columns: Columns, found: Replacements) -> None:
     path = _path(node)
     if path is None:
         children = _children(node)
-        for child, type in zip(children, _types(node, children, wanted), strict=True):
-            _walk(child, type, made, found)
+        for child, type in zip(children, _types(node, children, expected), strict=True):
+            _walk(child, type, columns, found)
         return
     first = str(path[0])
     if first in RECORD:
         return
     start, stop = span(node)
-    if first not in made:
-        found.append((start, stop, extraction(path, wanted)))
-    elif (origin := made[first]) is not None:
-        found.append((start, stop, extraction((*origin, *path[1:]), wanted)))
+    if first not in columns:
+        found.append((start, stop, extraction(path, expected)))
+    elif (origin := columns[first]) is not None:
+        found.append((start, stop, extraction((*origin, *path[1:]), expected)))
     elif len(path) > 1:
-        found.append((start, stop, extraction(path[1:], wanted, f"`{column(first)}`")))
+        found.append((start, stop, extraction(path[1:], expected, f"`{column(first)}`")))
     else:
         found.append((start, stop, f"`{column(first)}`"))
 
 
 def _path(node: Any) -> Path | None:
-    """The path that a name, or a name with fixed subscripts, stands for."""
+    """Return the path that a name, or a name with constant subscripts, stands for."""
     kind = kind_of(node)
     if kind == "UnresolvedAttribute":
         return attribute(node)
@@ -150,12 +150,12 @@ def _path(node: Any) -> Path | None:
     return None
 
 
-def _types(node: Any, children: list[Any], wanted: str) -> list[str]:
-    """What each child of a node must be, where the node itself must be ``wanted``."""
+def _types(node: Any, children: list[Any], expected: str) -> list[str]:
+    """Return the type that each child of a node must have if the node must have ``expected``."""
     kind, name = kind_of(node), _function(node)
-    same = [_chosen(children, wanted)] * len(children)
+    same = [_chosen(children, expected)] * len(children)
     if kind == "Alias":
-        return [wanted]
+        return [expected]
     if kind in _LOGIC:
         return ["boolean"] * len(children)
     if kind in _COMPARE or name == "between":
@@ -164,9 +164,9 @@ def _types(node: Any, children: list[Any], wanted: str) -> list[str]:
     if kind in _ARITHMETIC:
         return [_sum(children)] * len(children)
     if kind == "CaseWhen":
-        one = _chosen(_branches(children), wanted)
+        one = _chosen(_branches(children), expected)
         return ["boolean" if i % 2 == 0 and i + 1 < len(children) else one for i in range(len(children))]
-    if name in ("greatest", "least") and wanted == "variant":
+    if name in ("greatest", "least") and expected == "variant":
         return [_known(children) or "double"] * len(children)
     if name in _SAME:
         return ["boolean", *same[1:]] if name == "if" else same
@@ -178,17 +178,17 @@ def _types(node: Any, children: list[Any], wanted: str) -> list[str]:
     return [type] * len(children)
 
 
-def _chosen(options: list[Any], wanted: str) -> str:
-    """What all options of an expression must be, that gives one of them."""
+def _chosen(options: list[Any], expected: str) -> str:
+    """Return the type of all options of an expression that returns one of them."""
     known = _known(options)
-    if wanted == "variant":
-        # A decimal of that width would go out with all its zeros.
+    if expected == "variant":
+        # A decimal of that width would be written with all its zeros.
         return "double" if known == NUMBER else known or "value"
-    return known or wanted
+    return known or expected
 
 
 def _known(nodes: list[Any]) -> str:
-    """The type of the first expression that has one of its own; '' when none has."""
+    """Return the type of the first expression that has one of its own; '' if none has."""
     for node in nodes:
         if type := _type_of(node):
             return type
@@ -196,7 +196,7 @@ def _known(nodes: list[Any]) -> str:
 
 
 def _type_of(node: Any) -> str:
-    """The type that an expression has by itself; '' when its names decide it."""
+    """Return the type that an expression has by itself; '' if its names decide."""
     kind, name = kind_of(node), _function(node)
     if kind == "Literal":
         return _literal(str(node.dataType().typeName()))
@@ -219,10 +219,10 @@ def _type_of(node: Any) -> str:
 
 
 def _sum(children: list[Any]) -> str:
-    """What arithmetic gives, and takes: numbers, or a moment and an interval."""
+    """Return the type of arithmetic and its operands: numbers, or a time and an interval."""
     types = {_type_of(child) for child in children}
-    moment = next((type for type in _MOMENTS if type in types), "")
-    return moment or ("timestamp" if any("interval" in type for type in types) else "double")
+    time_type = next((type for type in _TIME_TYPES if type in types), "")
+    return time_type or ("timestamp" if any("interval" in type for type in types) else "double")
 
 
 def _literal(type: str) -> str:
@@ -230,13 +230,13 @@ def _literal(type: str) -> str:
         return NUMBER
     if type in ("double", "float"):
         return "double"
-    if type in ("boolean", *_MOMENTS) or "interval" in type:
+    if type in ("boolean", *_TIME_TYPES) or "interval" in type:
         return type
     return "" if type == "void" else "string"
 
 
 def _branches(children: list[Any]) -> list[Any]:
-    """What a CASE gives: every second child, and the last when there is an ELSE."""
+    """Return the results of a CASE: every second child, and the last if there is an ELSE."""
     return [*children[1::2], *(children[-1:] if len(children) % 2 else [])]
 
 
@@ -246,7 +246,7 @@ def _children(node: Any) -> list[Any]:
 
 
 def _function(node: Any) -> str:
-    """The name of a function, small; '' for anything else."""
+    """Return the name of a function in lower case; '' for anything else."""
     if kind_of(node) != "UnresolvedFunction":
         return ""
     return str(node.nameParts().mkString(".")).lower()

@@ -1,7 +1,6 @@
-"""Live queries in indexes, so that a change costs by its matches and not by the queries there are.
+"""Live queries in indexes, so that the cost of a change depends on its matches, not on the number of queries.
 
-Membership is decided from the old and the new row alone: nothing here would be
-lost by a restart.
+Membership is decided from the old and the new row alone, so a restart loses nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from distributary.reducers.range_index import Bounds, nearest
 from distributary.reducers.row_json import Fields
 
 SPLIT = 16
-"""Queries that share an equality are checked one by one up to here; more are looked up by their next step."""
+"""How many queries that share an equality are checked one by one; more are looked up by their next step."""
 
 
 class Matches(NamedTuple):
@@ -34,27 +33,26 @@ class Matches(NamedTuple):
 class QueryIndex:
     """Finds the queries that a row belongs to.
 
-    Both directions are kept: steps to queries, and query to its steps, so that
-    a query leaves no trace when it goes.
+    It maps steps to queries and each query to its steps, so that a query that is removed leaves nothing.
     """
 
     def __init__(self) -> None:
         self._plans: dict[int, list[Plan]] = {}
         self._root = _Node()
-        self._looked: dict[str, int] = {}
+        self._fields_read: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._plans)
 
     def sizes(self) -> dict[str, int]:
-        """Count what is held, to see that it shrinks again.
+        """Count what is indexed, to show that it shrinks again.
 
-        What lies deeper is held by what is counted here, and goes with it.
+        What is deeper belongs to what is counted here, and goes with it.
         """
         fields = self._root.fields.values()
         return {
             "queries": len(self._plans),
-            "looked": len(self._looked),
+            "fields_read": len(self._fields_read),
             "fields": len(fields),
             "values": sum(len(field.equal) for field in fields),
             "bounds": sum(len(side) for field in fields for side in (field.numbers, field.texts) if side),
@@ -62,51 +60,51 @@ class QueryIndex:
         }
 
     def numbers(self) -> Iterable[int]:
-        """The queries held."""
+        """The numbers of all queries."""
         return self._plans.keys()
 
     def add(self, number: int, query: Query) -> None:
-        """Hold a query; again is no change."""
+        """Add a query; nothing happens if it is there."""
         if number in self._plans:
             return
         self._plans[number] = plans(number, query)
         for plan in self._plans[number]:
             self._root.add(plan, 0)
             for name in plan.names():
-                self._looked[name] = self._looked.get(name, 0) + 1
+                self._fields_read[name] = self._fields_read.get(name, 0) + 1
 
     def remove(self, number: int) -> None:
-        """Let a query go; one that is not held is no error."""
+        """Remove a query, if it is there."""
         for plan in self._plans.pop(number, ()):
             self._root.remove(plan, 0)
             for name in plan.names():
-                self._looked[name] -= 1
-                if not self._looked[name]:
-                    del self._looked[name]
+                self._fields_read[name] -= 1
+                if not self._fields_read[name]:
+                    del self._fields_read[name]
 
     def clear(self) -> None:
-        """Let all go."""
+        """Remove all queries."""
         self.__init__()  # type: ignore[misc]
 
     def of(self, key: str, row: Fields | None, now_ms: int = 0) -> set[int]:
-        """The queries a row belongs to at a time; none when there is no row."""
+        """Return the queries that a row belongs to at a time; none without a row."""
         return self._of(Row(row, now_ms, key)) if row is not None else set()
 
     def match(self, key: str, old: Fields | None, new: Fields | None, now_ms: int = 0) -> Matches:
-        """Say what a change of one row means to each query that it concerns, at one time."""
+        """Return what a change of one row means to each query that it concerns, at one time."""
         if not self._plans:
             return Matches([], [], [])
         after: set[int] = set()
-        seen: Row | None = None
+        new_view: Row | None = None
         if new is not None:
-            seen = Row(new, now_ms, key)
-            after = self._of(seen)
+            new_view = Row(new, now_ms, key)
+            after = self._of(new_view)
         if old is None:
             before: set[int] = set()
-        elif new is not None and self._unmoved(old, new):
+        elif new is not None and self._is_unchanged(old, new):
             before = after
         else:
-            before = self._of(Row(old, now_ms, key, seen))
+            before = self._of(Row(old, now_ms, key, new_view))
         if before == after:
             return Matches([], sorted(after), [])
         return Matches(sorted(after - before), sorted(after & before), sorted(before - after))
@@ -116,9 +114,9 @@ class QueryIndex:
         self._root.find(row, found, 0)
         return found
 
-    def _unmoved(self, old: Fields, new: Fields) -> bool:
-        """Whether no field that any query looks at has changed."""
-        for name in self._looked:
+    def _is_unchanged(self, old: Fields, new: Fields) -> bool:
+        """Whether no field that any query reads has changed."""
+        for name in self._fields_read:
             one, other = old.get(name), new.get(name)
             if one is not other and one != other:
                 return False
@@ -126,7 +124,7 @@ class QueryIndex:
 
 
 class _Node:
-    """The plans that were led here, by their next step; ``here`` are those that have none."""
+    """The plans that arrive here, by their next step; ``here`` are those that have none."""
 
     __slots__ = ("fields", "here")
 
@@ -176,9 +174,9 @@ class _Node:
 
 
 class _Field:
-    """The next steps on one field: by the value it equals, and by the ranges it lies in.
+    """The next steps on one field: by the value that it equals, and by the ranges that contain it.
 
-    A bucket is one plan, a set of a few, or a node where they are led on.
+    A bucket is one plan, a set of a few, or a node with their next steps.
     """
 
     __slots__ = ("equal", "numbers", "texts")

@@ -1,7 +1,7 @@
-"""Ranges on one field, sorted, so that a value meets those that it lies in and few others.
+"""Ranges on one field, sorted, so that a value is compared with those that contain it and few others.
 
-Numbers are sorted by their nearest float, which keeps their order but may make two of them one: a value
-strictly inside in floats is inside, one at an edge is tested exactly.
+Numbers are sorted by their nearest float, which preserves their order but may make two of them equal: a value
+that is strictly inside in floats is inside, one at an edge is tested exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LARGEST = sys.float_info.max
 
 
 def nearest(value: int | Decimal) -> float:
-    """The nearest float; beyond the floats, the largest of them."""
+    """Return the nearest float; beyond all floats, the largest."""
     found = float(value)  # of an int of few digits or a Decimal, neither of which overflows
     if -_LARGEST <= found <= _LARGEST:
         return found
@@ -29,7 +29,7 @@ def nearest(value: int | Decimal) -> float:
 
 
 class Edges:
-    """Plans sorted by a key, and by number where that is the same."""
+    """Plans sorted by a key, and by number where keys are equal."""
 
     __slots__ = ("keys", "numbers", "plans")
 
@@ -39,7 +39,7 @@ class Edges:
         self.plans: list[Plan] = []
 
     def add(self, key: Any, plan: Plan) -> int:
-        """Put a plan in its place, and return that."""
+        """Insert a plan, and return its position."""
         first = bisect_left(self.keys, key)
         at = bisect_right(self.numbers, plan.number, first, bisect_right(self.keys, key, first))
         self.keys.insert(at, key)
@@ -48,7 +48,7 @@ class Edges:
         return at
 
     def remove(self, key: Any, plan: Plan) -> int:
-        """Take a plan away, and return where it was."""
+        """Remove a plan, and return its position."""
         first = bisect_left(self.keys, key)
         at = bisect_left(self.numbers, plan.number, first, bisect_right(self.keys, key, first))
         while self.plans[at] is not plan:
@@ -69,9 +69,9 @@ class _Spans(Edges):
 
 
 class Bounds:
-    """The ranges of one type (numbers, or texts) on one field.
+    """The ranges of one type (numbers or strings) on one field.
 
-    One-sided ranges are apart by whether anything is left to test behind them: those without cost no more
+    One-sided ranges are separated by whether anything is left to test after them: those without cost no more
     than the copy of their numbers.
     """
 
@@ -89,7 +89,7 @@ class Bounds:
         return sum(len(side.keys) for side in sides)
 
     def add(self, step: Range, plan: Plan) -> None:
-        """Hold a plan by the range that is its last step."""
+        """Add a plan by the range that is its last step."""
         if step.kind != "text" and step.low is not None and step.high is not None:
             start, end = _key(step.low[0]), _key(step.high[0])
             exponent, width = _length(start, end)
@@ -102,7 +102,7 @@ class Bounds:
             edges.add(key, plan)
 
     def remove(self, step: Range, plan: Plan) -> None:
-        """Let a plan go that was added."""
+        """Remove a plan that was added."""
         if step.kind != "text" and step.low is not None and step.high is not None:
             start, end = _key(step.low[0]), _key(step.high[0])
             exponent, _ = _length(start, end)
@@ -115,7 +115,7 @@ class Bounds:
             edges.remove(key, plan)
 
     def _side(self, step: Range, plan: Plan) -> tuple[Edges, Any]:
-        """Where a range goes that has one end, or is of texts: those of two are found by their lower end."""
+        """Return the edges for a one-sided range, or one of strings, which is found by its lower end."""
         tested = not plan.exact or (step.low is not None and step.high is not None)
         if step.low is not None:
             return (self._lower_tested if tested else self._lower), _key(step.low[0])
@@ -123,7 +123,7 @@ class Bounds:
         return (self._upper_tested if tested else self._upper), _key(step.high[0])
 
     def find(self, value: Any, row: Row, found: set[int]) -> None:
-        """Add the numbers of the queries in whose range a value lies (for a number: its nearest float)."""
+        """Add the numbers of the queries whose range contains a value (for a number: its nearest float)."""
         if keys := self._lower.keys:
             first = bisect_left(keys, value)
             if first:

@@ -2,9 +2,13 @@
 
     partition(4) offset(8) time(8) event_time(8) crc(4) key-length(4) flag(1) key value
 
-Numbers are big-endian. The key's length is -1 for null. The flag's bits: 1 when
-there is no value, 2 when the JVM could not parse it, 4 when the view's ``where``
-dropped it (some of those come all the same, to say how far the reading is).
+Numbers are big-endian. The key's length is -1 for null. The bits of the flag: 1 if there is no value, 2 if
+the JVM could not parse it, 4 if the view's ``where`` dropped the record (some of those are sent all the same,
+to show how far the topic is read).
+
+The JVM computes; but a number that passes through it comes back normalised (1.50 as 1.5). So the plain fields
+of a ``select`` are picked here from the original bytes, and only computed columns come from the JVM: as one
+line of JSON before the original (``Projection``).
 """
 
 from __future__ import annotations
@@ -19,12 +23,12 @@ from distributary.model.partition_state import Source
 from distributary.reducers.row_json import Fields, read_object
 
 _HEAD = struct.Struct(">iqqqIib")
-_PLACE = struct.Struct(">iqI")
+_OFFSET = struct.Struct(">iqI")
 _NO_VALUE, _UNPARSED, _FILTERED = 1, 2, 4
 
 
 class Packed(NamedTuple):
-    """A record as it arrived. ``key`` and ``value`` are None for null; ``crc`` is for its fingerprint."""
+    """A record as it arrived. ``key`` and ``value`` are None for null, ``crc`` is for its fingerprint."""
 
     partition: int
     offset: int
@@ -39,13 +43,12 @@ class Packed(NamedTuple):
 
 
 def unpack_rekeyed(packed: bytes) -> Packed:
-    """Read what ``REKEYED_SQL`` wrote: a record's place on the internal topic, then the record.
+    """Read what ``REKEYED_SQL`` wrote: a record's offset in the internal topic, then the record.
 
-    Partition and offset are those of the internal topic; where the record came
-    from is its ``source``.
+    Partition and offset are those of the internal topic; ``source`` is where the record came from.
     """
-    partition, offset, crc = _PLACE.unpack_from(packed)
-    head, _, inner = packed[_PLACE.size :].partition(b"\n")
+    partition, offset, crc = _OFFSET.unpack_from(packed)
+    head, _, inner = packed[_OFFSET.size :].partition(b"\n")
     attempt, _, row = head.partition(b":")
     one = unpack(inner)
     source = Source(one.partition, int(attempt), one.offset, int(row), one.crc)
@@ -68,9 +71,9 @@ def unpack(packed: bytes) -> Packed:
 
 
 def pack_sql(key: str, value: str, event_time: str, unparsed: str) -> str:
-    """Spark SQL that packs: ``key`` a string or null, ``value`` binary or null, ``event_time`` in ms.
+    """Return Spark SQL that packs: ``key`` a string or null, ``value`` binary or null, ``event_time`` in ms.
 
-    The flag says whether there is a value and whether it could be parsed.
+    The flag tells whether there is a value and whether it could be parsed.
     """
     numbers = (
         "record_partition",
@@ -90,12 +93,12 @@ FILTERED_SQL = (
     "cast(unix_millis(record_timestamp) as binary), cast(0L as binary), cast(record_crc as binary), "
     "cast(-1 as binary), X'05')"
 )
-"""Spark SQL that packs the place of a record that ``where`` dropped."""
+"""Spark SQL that packs the offset of a record that ``where`` dropped."""
 
 
 def rekey_sql(packed: str, attempt: int) -> str:
-    """Spark SQL for the value of a record on the internal topic."""
-    # The lower bits of that number count the rows of one run of one task, from 0.
+    """Return Spark SQL for the value of a record in the internal topic."""
+    # The lower bits of that number count the rows of one run of one task from 0.
     row = "cast(monotonically_increasing_id() & 8589934591L as string)"
     return f"concat(cast(concat('{attempt}:', {row}) as binary), X'0A', {packed})"
 
@@ -114,10 +117,9 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """How the value that a rule folds is put together from what the JVM sent.
+    """How the value that a rule folds is assembled from what the JVM sent.
 
-    ``picks`` None: the original as it is. ``computed``: a first line holds
-    computed columns.
+    ``picks`` None: the original unchanged. ``computed``: the first line has computed columns.
     """
 
     picks: tuple[Pick, ...] | None = None

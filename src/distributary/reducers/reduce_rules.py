@@ -1,7 +1,7 @@
 """Reduce rules: how a record changes its row. Pure; nothing here knows Kafka, Spark or the store.
 
-A rule gets the row as it is (None: there is none) with the rule's own state,
-and gives the row as it shall be (None: there shall be none).
+A rule gets the row as it is (None: there is none) with the rule's own state, and returns the new row (None:
+it is removed).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _WIDE = Context(prec=50)
 
 
 class Record(NamedTuple):
-    """One record (or one of the rows that a select made of it), ready to fold.
+    """One record (or one of the rows that a select made from it), ready to fold.
 
     ``value`` is the object's fields; None is a tombstone. ``time`` is the record's timestamp in ms,
-    ``event_time`` what windows go by.
+    ``event_time`` determines its window.
     """
 
     partition: int
@@ -40,18 +40,18 @@ class Record(NamedTuple):
 
 
 Folded = tuple[Fields | None, bytes]
-"""A row after a fold, and what the rule wants to remember beside it; plain, as one is made of each record."""
+"""A row after a fold and the state that the rule stores with it; a plain tuple: one is created per record."""
 
 
 class Rule(Protocol):
     """How a record changes its row. Raises Unreadable (or anything else) for a record it cannot fold."""
 
     def fold(self, row: Fields | None, state: bytes, record: Record) -> Folded:
-        """Return the row as it shall be."""
+        """Return the new row and state."""
 
 
 class Event(dict[str, Any]):
-    """What a fold function gets: the value's fields, with the record's facts as attributes.
+    """What a fold function gets: the value's fields, and the record's metadata as attributes.
 
     Numbers are int and Decimal, exactly as written. A tombstone has no fields
     and ``tombstone`` true.
@@ -84,7 +84,7 @@ class Latest:
 
 Averages = dict[str, list[Any]]
 _Step = Callable[[Fields, Fields, Averages], None]
-"""Counts one record's fields (second) into a row (first)."""
+"""Adds one record's fields (second) to a row (first)."""
 
 
 class Aggregate:
@@ -104,7 +104,7 @@ class Aggregate:
         self._window = window
 
     def fold(self, row: Fields | None, state: bytes, record: Record) -> Folded:
-        """Count the record in; averages keep their sum and count in the state."""
+        """Add the record; averages have their sum and count in the state."""
         given = record.value
         if given is None:
             raise Unreadable("a record without a value cannot be aggregated")
@@ -125,8 +125,8 @@ class Aggregate:
 
 def _count(name: str, bare: bool) -> _Step:
     def step(out: Fields, given: Fields, _: Averages) -> None:
-        held = out.get(name)
-        count = int(bytes(held)) if held is not None else 0
+        before = out.get(name)
+        count = int(bytes(before)) if before is not None else 0
         raw = given.get(name)
         if bare or (raw is not None and raw != _NULL):
             count += 1
@@ -136,46 +136,46 @@ def _count(name: str, bare: bool) -> _Step:
 
 
 def _present(name: str, fold: Callable[[msgspec.Raw | None, msgspec.Raw, Averages], msgspec.Raw]) -> _Step:
-    """Leave nulls and missing fields out of count."""
+    """Skip nulls and missing fields."""
 
     def step(out: Fields, given: Fields, averages: Averages) -> None:
         raw = given.get(name)
-        held = out.get(name)
+        before = out.get(name)
         if raw is None or raw == _NULL:
-            if held is None:
+            if before is None:
                 out[name] = _NULL
             return
-        out[name] = fold(None if held == _NULL else held, raw, averages)
+        out[name] = fold(None if before == _NULL else before, raw, averages)
 
     return step
 
 
 def _last(name: str) -> _Step:
-    return _present(name, lambda held, raw, averages: raw)
+    return _present(name, lambda before, raw, averages: raw)
 
 
 def _sum(name: str) -> _Step:
     add = _WIDE.add
 
-    def fold(held: msgspec.Raw | None, raw: msgspec.Raw, _: Averages) -> msgspec.Raw:
+    def fold(before: msgspec.Raw | None, raw: msgspec.Raw, _: Averages) -> msgspec.Raw:
         value = decimal(raw, name)
-        return raw if held is None else msgspec.Raw(plain(add(decimal(held, name), value)))
+        return raw if before is None else msgspec.Raw(plain(add(decimal(before, name), value)))
 
     return _present(name, fold)
 
 
 def _min(name: str) -> _Step:
-    def fold(held: msgspec.Raw | None, raw: msgspec.Raw, _: Averages) -> msgspec.Raw:
+    def fold(before: msgspec.Raw | None, raw: msgspec.Raw, _: Averages) -> msgspec.Raw:
         value = decimal(raw, name)
-        return held if held is not None and decimal(held, name) <= value else raw
+        return before if before is not None and decimal(before, name) <= value else raw
 
     return _present(name, fold)
 
 
 def _max(name: str) -> _Step:
-    def fold(held: msgspec.Raw | None, raw: msgspec.Raw, _: Averages) -> msgspec.Raw:
+    def fold(before: msgspec.Raw | None, raw: msgspec.Raw, _: Averages) -> msgspec.Raw:
         value = decimal(raw, name)
-        return held if held is not None and decimal(held, name) >= value else raw
+        return before if before is not None and decimal(before, name) >= value else raw
 
     return _present(name, fold)
 
@@ -209,20 +209,20 @@ class Function:
         if after is None:
             return None, b""
         if not isinstance(after, dict):
-            raise Unreadable(f"the fold function gave {type(after).__name__}, not a dict or None")
+            raise Unreadable(f"the fold function returned {type(after).__name__}, not a dict or None")
         return read_object(_number(after)), b""
 
 
 def merge(row: Fields | None, patch: Fields) -> Fields:
-    """Apply a JSON merge patch; values that do not change keep their identity."""
+    """Apply a JSON merge patch; values that do not change stay the same objects."""
     out = dict(row) if row is not None else {}
     for name, value in patch.items():
         text = bytes(value)
         if text == b"null":
             out.pop(name, None)
         elif text[:1] == b"{":
-            held = out.get(name)
-            target = read_object(bytes(held)) if held is not None and bytes(held)[:1] == b"{" else None
+            before = out.get(name)
+            target = read_object(bytes(before)) if before is not None and bytes(before)[:1] == b"{" else None
             out[name] = msgspec.Raw(write_object(merge(target, read_object(text))))
         else:
             out[name] = value
@@ -236,7 +236,7 @@ def window_start(time: int, window: float) -> int:
 
 
 def decimal(raw: msgspec.Raw, name: str) -> Decimal:
-    """Read a number exactly; text that is a number counts as one."""
+    """Read a number exactly; a string that contains a number is read, too."""
     text = str(raw, "utf-8")
     try:
         value = Decimal(text.strip('"'))
@@ -248,7 +248,7 @@ def decimal(raw: msgspec.Raw, name: str) -> Decimal:
 
 
 def plain(value: Decimal) -> bytes:
-    """Write a number as JSON without an exponent where that is short."""
+    """Write a number as JSON, without an exponent if that is short."""
     text = str(value)
     if "E" in text and abs(value.adjusted()) < 40:
         text = format(value, "f")
@@ -258,7 +258,7 @@ def plain(value: Decimal) -> bytes:
 
 
 def rule_of(view: View) -> Rule:
-    """Make the rule that a view names; raises ValueError with what is wrong."""
+    """Return the rule that a view names; raises ValueError with what is wrong."""
     if view.reduce == "merge":
         return Merge()
     if view.reduce == "latest":

@@ -105,7 +105,7 @@ class Reducer:
 
     def sizes(self) -> dict[str, int]:
         """Count what is held for queries, to show that it shrinks again."""
-        return {**self.index.sizes(), "moments": len(self._queries.timed)}
+        return {**self.index.sizes(), "times": len(self._queries.timed)}
 
     def open(self) -> None:
         """Take the partition; raises StoreWentBack when the store lost what was written before."""

@@ -1,4 +1,4 @@
-"""Rows as a reducer holds them: fields whose values stay JSON text, so numbers keep their digits."""
+"""Rows in a reducer: fields whose values stay JSON text, so that numbers keep their digits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _name = msgspec.json.Encoder().encode
 
 
 class Unreadable(Exception):
-    """A value cannot be read as its feed says; the text says why."""
+    """A value cannot be read in its feed's format; the message has the reason."""
 
 
 def read_object(value: bytes) -> Fields:
     """Read a JSON object one level deep; raises Unreadable.
 
-    Line breaks outside strings are taken out: a row is one line everywhere after this.
+    Line breaks outside strings are removed: a row is one line everywhere after this.
     """
     try:
         if not value.isascii():
@@ -42,7 +42,7 @@ def write_object(row: Fields) -> bytes:
 
 
 def describe_change(old: Fields, new: Fields) -> bytes:
-    """Write what changed between two rows for inside a JSON object; empty when nothing did.
+    """Write what changed between two rows, as members of a JSON object; empty when nothing did.
 
     Values are compared as text: 1.50 and 1.5 differ.
     """

@@ -1,10 +1,12 @@
-"""A view's SQL, made ready for the JVM: which columns it names, and of what type they must be there.
+"""Compiles a view's SQL for the JVM, and refuses SQL that is not allowed.
 
-A JSON value has no schema, so each name in ``key``, ``where`` and ``select`` is
-replaced by an extraction from the parsed value, typed by how it is used:
-compared with a number it is a decimal, with a text a string, and so on (see
-``names``). The SQL is parsed by Spark itself; only names are replaced, at the
-places that Spark's parser reports.
+A JSON value has no schema, so each name in ``key``, ``where`` and ``select`` is replaced by an extraction
+from the parsed value, typed by how it is used: compared with a number it is a decimal, with a string a
+string, and so on (``column_types.py``). The SQL is parsed by Spark itself; only names are replaced, where
+Spark's parser reports them.
+
+A view's definition also comes over REST, and its SQL runs in the reducers' JVM: it may not read anything but
+its record, or call into the JVM.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from distributary.model.build import Definition
 from distributary.model.feed import Feed
 from distributary.model.position import CHECKSUM_SQL
 from distributary.model.view import View
-from distributary.reducers.column_types import RECORD, Made, attribute, column, kind_of, replacements, span
+from distributary.reducers.column_types import RECORD, Columns, attribute, column, kind_of, replacements, span
 from distributary.reducers.confluent_framing import NOTHING, Known, decode_sql
 from distributary.reducers.event_fold import event_rule_of
 from distributary.reducers.record_codec import Pick, Projection, pack_sql
@@ -28,7 +30,7 @@ from distributary.reducers.reduce_rules import rule_of
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the JVM does for a view before its reducer: all texts are Spark SQL."""
+    """What the JVM does for a view before its reducer: all strings are Spark SQL."""
 
     source: tuple[str, ...]
     where: str | None
@@ -37,7 +39,7 @@ class Plan:
     packed: str
     projection: Projection
     decode: tuple[str, ...] = ()
-    """Columns before all others, for values that name their schema."""
+    """Columns that are computed first, for values that name their schema."""
 
 
 def check_definition(config: Config, definition: Definition) -> None:
@@ -59,13 +61,13 @@ def check_definition(config: Config, definition: Definition) -> None:
 
 
 class Compiler:
-    """Makes plans with the help of a running Spark's parser."""
+    """Compiles plans with the parser of a running Spark."""
 
     def __init__(self, spark: Any) -> None:
         self._parser = spark._jsparkSession.sessionState().sqlParser()
 
     def compile(self, view: View, feed: Feed, known: Known = NOTHING) -> Plan:
-        """Raise BadView with Spark's own message when a text cannot be parsed.
+        """Compile a view; raises BadView with Spark's own message if its SQL cannot be parsed.
 
         ``known`` is for a feed in Avro.
         """
@@ -86,10 +88,10 @@ class Compiler:
             source.append("value")
         where = self._rewrite(view, "where", view.where, json) if view.where else None
         items, picks = self._columns(view, json)
-        made: Made = {pick.name: pick.path for pick in picks or ()}
-        made |= {_name(item): None for item in items if _name(item) not in RECORD}
-        key = self._row_key(view, feed, json, made)
-        time = self._rewrite(view, "time", view.time, json, made) if view.time else "record_timestamp"
+        columns: Columns = {pick.name: pick.path for pick in picks or ()}
+        columns |= {_name(item): None for item in items if _name(item) not in RECORD}
+        key = self._row_key(view, feed, json, columns)
+        time = self._rewrite(view, "time", view.time, json, columns) if view.time else "record_timestamp"
         uses = where is not None or key != "record_key" or bool(items) or view.time is not None
         parses = json and (named or uses)
         if parses:
@@ -127,7 +129,7 @@ class Compiler:
         decode = decode_sql(feed, known) if named else ()
         return Plan(tuple(source), where, tuple(computed), tuple(select), packed, projection, decode)
 
-    def _row_key(self, view: View, feed: Feed, json: bool, made: Made) -> str:
+    def _row_key(self, view: View, feed: Feed, json: bool, columns: Columns) -> str:
         """Return the SQL of the row key.
 
         A tombstone has no field to read it from. If the feed is partitioned by the view's key field, the
@@ -135,20 +137,20 @@ class Compiler:
         """
         if not view.key:
             return "record_key"
-        key = self._rewrite(view, "key", view.key, json, made)
+        key = self._rewrite(view, "key", view.key, json, columns)
         if view.is_keyed_like(feed) and key == self._rewrite(view, "key", view.key, json):
             return f"IF(value_bytes IS NULL, record_key, cast({key} as string))"
         return key
 
     def _columns(self, view: View, json: bool) -> tuple[list[str], list[Pick] | None]:
-        """Split a select (or the aggregates' arguments) into computed columns and plain picks."""
+        """Split a select (or the arguments of aggregates) into computed columns and plain picks."""
         if view.reduce == "aggregate":
-            wanted = [
+            arguments = [
                 (name, argument)
                 for name, text in view.aggregates.items()
                 if (argument := parse_aggregate(text)[1])
             ]
-            text = ", ".join(f"{argument} AS `{name}`" for name, argument in wanted)
+            text = ", ".join(f"{argument} AS `{name}`" for name, argument in arguments)
             if view.key and view.key.isidentifier() and view.key not in view.aggregates:
                 text = f"{view.key}, {text}" if text else view.key
         else:
@@ -160,13 +162,13 @@ class Compiler:
         if kind_of(tree) != "Project":
             raise BadView(f"view {view.name}: select: expected a list of columns, not {text!r}")
         if kind_of(tree.child()) != "OneRowRelation":
-            raise BadView(f"view {view.name}: select: a view reads its feed alone, so there is no FROM in it")
+            raise BadView(f"view {view.name}: select: a view reads only its feed, so FROM is not allowed")
         columns = tree.projectList()
         items: list[str] = []
         picks: list[Pick] = []
         for i in range(columns.size()):
             node = columns.apply(i)
-            check(node, f"view {view.name}: select")
+            check_sql(node, f"view {view.name}: select")
             kind = kind_of(node)
             start, stop = span(node)
             child = node.child() if kind in ("Alias", "UnresolvedAlias") else node
@@ -175,7 +177,7 @@ class Compiler:
             if "Star" in child_kind:
                 raise BadView(
                     f"view {view.name}: select: * cannot be combined with other columns",
-                    hint="Leave select out to keep the whole value, or name the fields",
+                    hint="Omit select to keep the whole value, or name the fields",
                 )
             if child_kind == "UnresolvedAttribute":
                 path = attribute(child)
@@ -190,18 +192,20 @@ class Compiler:
             items.append(f"{body} AS `{column(name or _default(prefix + text, start, stop))}`")
         return items, picks
 
-    def _rewrite(self, view: View, where: str, text: str, json: bool, made: Made | None = None) -> str:
-        tree = self._parse(view, where, lambda: self._parser.parseExpression(text))
-        check(tree, f"view {view.name}: {where}")
-        return "(" + self._replace(text, tree, json, 0, len(text) - 1, where, made or {}) + ")"
+    def _rewrite(
+        self, view: View, setting: str, text: str, json: bool, columns: Columns | None = None
+    ) -> str:
+        tree = self._parse(view, setting, lambda: self._parser.parseExpression(text))
+        check_sql(tree, f"view {view.name}: {setting}")
+        return "(" + self._replace(text, tree, json, 0, len(text) - 1, setting, columns or {}) + ")"
 
-    def _parse(self, view: View, where: str, parse: Any) -> Any:
+    def _parse(self, view: View, setting: str, parse: Any) -> Any:
         from pyspark.errors import PySparkException
 
         try:
             return parse()
         except PySparkException as error:
-            raise BadView(f"view {view.name}: {where}: {str(error).strip()}") from None
+            raise BadView(f"view {view.name}: {setting}: {str(error).strip()}") from None
 
     def _replace(
         self,
@@ -211,10 +215,10 @@ class Compiler:
         start: int,
         stop: int,
         root: str = "",
-        made: Made | None = None,
+        columns: Columns | None = None,
     ) -> str:
-        """Put extractions in the place of names, from the right so that places stay true."""
-        found = replacements(tree, root, made or {}) if json else []
+        """Replace names by extractions, from the right so that positions stay valid."""
+        found = replacements(tree, root, columns or {}) if json else []
         out = text
         for at, end, extraction in sorted(found, reverse=True):
             out = out[:at] + extraction + out[end + 1 :]
@@ -223,7 +227,7 @@ class Compiler:
 
 
 def _millis(time: str, view: View) -> str:
-    """Event time in ms: a timestamp, or a number of ms."""
+    """Return SQL for the event time in ms: from a timestamp, or a number of ms."""
     return f"unix_millis({time})" if view.time is None else f"unix_millis(cast({time} as timestamp))"
 
 
@@ -232,34 +236,34 @@ def _default(text: str, start: int, stop: int) -> str:
 
 
 def _name(item: str) -> str:
-    """What a computed column is called when it goes out."""
+    """Return the name of a computed column in the row."""
     return item.rsplit(" AS `", 1)[1][:-1].removeprefix("select.")
 
 
 REFUSED = frozenset(
     (
-        # Methods of any class on the class path.
+        # They call methods of any class on the class path.
         *("reflect", "java_method", "try_reflect"),
-        # A function by its name in a text, which would hide the others.
+        # It calls a function by a name in a string, which would hide the others.
         "call_function",
-        # Files and addresses, in their options: descriptors of messages, schemas.
+        # Their options name files and URLs: message descriptors, schemas.
         *("from_protobuf", "to_protobuf", "from_avro", "to_avro", "schema_of_avro"),
         *("from_xml", "to_xml", "schema_of_xml"),
-        # The path of what is read.
+        # They return the path of what is read.
         *("input_file_name", "input_file_block_start", "input_file_block_length"),
     )
 )
 """Functions of Spark that reach beyond a record."""
 
 
-def check(tree: Any, where: str) -> None:
-    """Raise BadView when a parsed expression reads other tables or calls a function that is not allowed."""
+def check_sql(tree: Any, where: str) -> None:
+    """Raise BadView if a parsed expression reads other tables or calls a function that is not allowed."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
         kind = str(node.getClass().getSimpleName())
         if "Subquery" in kind or kind in ("Exists", "ListQuery"):
-            raise BadView(f"{where}: a view reads its feed alone, so its SQL has no subqueries")
+            raise BadView(f"{where}: a view reads only its feed, so subqueries are not allowed")
         if kind == "UnresolvedFunction":
             parts = node.nameParts()
             name = ".".join(parts.apply(i) for i in range(parts.size()))

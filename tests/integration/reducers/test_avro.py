@@ -139,7 +139,7 @@ async def test_what_cannot_be_read_is_a_dead_letter_with_its_reason(
     assert reasons[1].startswith("not framed")
     assert reasons[2] == reasons[5] == f"the schema registry has no schema {missing}"
     assert reasons[3] == f"the schema {other} is JSON, not AVRO"
-    assert "cut short" in reasons[4]
+    assert "is truncated" in reasons[4]
     await feeding.until(view, lambda said: said.get("dead_letters") == 9)
 
 

@@ -33,7 +33,7 @@ class Held(NamedTuple):
     publishers: tuple[int, int]
 
 
-SIZES = ("queries", "looked", "fields", "values", "bounds", "rest", "moments")
+SIZES = ("queries", "fields_read", "fields", "values", "bounds", "rest", "times")
 """What a reducer says that it holds for queries."""
 
 

@@ -23,7 +23,7 @@ def test_the_reason_names_the_schema() -> None:
     assert explain(b"\0\0\0\1\2", AVRO, {258: "the schema registry has no schema 258"}).endswith(
         "no schema 258"
     )
-    assert "Avro of the schema 258" in explain(b"\0\0\0\1\2\0", AVRO, {})
+    assert "Avro with the schema 258" in explain(b"\0\0\0\1\2\0", AVRO, {})
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=3))

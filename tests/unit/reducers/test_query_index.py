@@ -75,7 +75,7 @@ def test_queries_that_go_leave_nothing(asked: Asked, data: st.DataObject, split:
     assert index.sizes() == QueryIndex().sizes()
     assert not any(index.sizes().values())
     assert not index._root
-    assert not index._looked
+    assert not index._fields_read
 
 
 def _many(count: int) -> list[Query]:

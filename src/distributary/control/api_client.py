@@ -18,7 +18,7 @@ from distributary.auth.token_issuer import own_headers
 from distributary.config import Config, load
 from distributary.errors import DistributaryError, RequestError, StackNotRunning
 from distributary.model.endpoints import CONTROL_URL
-from distributary.stack import running_stacks
+from distributary.stack import stack_file
 from distributary.stack.stack_file import running
 
 DATA_DIR = "DISTRIBUTARY_DATA_DIR"
@@ -52,7 +52,7 @@ def stack_config(path: Path | None, env: Mapping[str, str] = os.environ) -> Conf
     # Where a control API is says nothing of the stack itself, so it is no setting.
     config = load(path, {name: value for name, value in env.items() if name != CONTROL_URL}, required=False)
     if path is None and DATA_DIR not in env and running(config.data_dir) is None:
-        others = running_stacks.running()
+        others = stack_file.all_running()
         if len(others) == 1:
             return replace(config, data_dir=others[0])
     return config
@@ -60,7 +60,7 @@ def stack_config(path: Path | None, env: Mapping[str, str] = os.environ) -> Conf
 
 def not_running(config: Config) -> StackNotRunning:
     """Say that no stack runs where the configuration says that it keeps its data."""
-    others = running_stacks.running()
+    others = stack_file.all_running()
     if others:
         return StackNotRunning(
             f"no stack runs in {config.data_dir}, but there run {', '.join(map(str, others))}",

@@ -21,7 +21,7 @@ from distributary.kafka.admin import wait_for_kafka
 from distributary.kafka.embedded_broker import Broker
 from distributary.kafka.outgoing_record import ensure_dead_letter_topic
 from distributary.kafka.topics import ensure_topic
-from distributary.stack import embedded_servers, orphans, prerequisites, running_stacks
+from distributary.stack import embedded_servers, orphans, prerequisites, stack_file
 from distributary.stack.component import Component, Event, EventKind, Listener, never_raising
 from distributary.stack.data_dir import DataDir
 from distributary.stack.define_views import define_views
@@ -84,8 +84,8 @@ class Stack:
             folder = DataDir.open(self._given.data_dir)
             self._exit.callback(folder.close)
             create_stack_token(folder.path)
-            running_stacks.register(folder.id, folder.path)
-            self._exit.callback(running_stacks.unregister, folder.id)
+            stack_file.register(folder.id, folder.path)
+            self._exit.callback(stack_file.unregister, folder.id)
             if folder.shared:
                 self._note(f"other users can read {folder.path}, and you cannot change that")
             if warning := self._given.exposed_warning():

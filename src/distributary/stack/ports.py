@@ -23,7 +23,7 @@ from typing import IO, NamedTuple
 from distributary.config import Config
 from distributary.config.private_files import private_folder
 from distributary.config.server_sections import Listening
-from distributary.stack import running_stacks
+from distributary.stack import stack_file
 from distributary.stack.data_dir import replace_file
 
 
@@ -183,8 +183,8 @@ def _bound(host: str, port: int) -> socket.socket:
 def _open_lock(port: int) -> IO[bytes] | None:
     """The lock file of a port; None where none can be created, which must not make a start fail."""
     try:
-        if private_folder(running_stacks.folder()):
-            return (running_stacks.folder() / f"port-{port}.lock").open("ab")
+        if private_folder(stack_file.registry_folder()):
+            return (stack_file.registry_folder() / f"port-{port}.lock").open("ab")
     except OSError:
         pass
     return None

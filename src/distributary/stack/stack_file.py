@@ -1,4 +1,4 @@
-"""``stack.json`` describes what runs now, for `status` and for others that look for a running stack.
+"""``stack.json`` describes what runs now, and a registry of the user names the folders of all running stacks.
 
 It is replaced as a whole at each change, so a reader never sees half of it. When `up` was killed the file
 remains, so use `running` to find out whether its stack still runs.
@@ -6,16 +6,21 @@ remains, so use `running` to find out whether its stack still runs.
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import os
+import tempfile
 from pathlib import Path
 
 import msgspec
 import psutil
 
+from distributary.config.private_files import private_folder, write_private
 from distributary.stack import processes
 from distributary.stack.data_dir import replace_file
 
 FILE = "stack.json"
+_PREFIX = "stack-"
 
 
 class Phase(enum.StrEnum):
@@ -103,3 +108,38 @@ def is_process(pid: int, birth: str) -> bool:
         return bool(same and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except (psutil.Error, OSError):
         return False
+
+
+def registry_folder() -> Path:
+    """The folder in which the stacks of this user register."""
+    return Path(tempfile.gettempdir()) / f"distributary-{os.getuid()}"
+
+
+def register(stack: str, data_dir: Path) -> None:
+    """Register a running stack; an error in writing is ignored, since the stack runs without it."""
+    with contextlib.suppress(OSError):
+        if private_folder(registry_folder()):
+            write_private(registry_folder() / f"{_PREFIX}{stack}", str(data_dir.absolute()))
+
+
+def unregister(stack: str) -> None:
+    """Remove the entry of a stack."""
+    with contextlib.suppress(OSError):
+        (registry_folder() / f"{_PREFIX}{stack}").unlink(missing_ok=True)
+
+
+def all_running() -> list[Path]:
+    """The data folders of the stacks that run now; entries of others are removed."""
+    found = []
+    try:
+        entries = sorted(registry_folder().glob(f"{_PREFIX}*")) if private_folder(registry_folder()) else []
+    except OSError:
+        return []
+    for entry in entries:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            data_dir = Path(entry.read_text(encoding="utf-8"))
+            if running(data_dir) is not None:
+                found.append(data_dir)
+            else:
+                entry.unlink(missing_ok=True)
+    return found

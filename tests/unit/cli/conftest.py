@@ -9,13 +9,13 @@ import pytest
 from tests.support.threaded_api import ThreadedApi
 
 from distributary.auth.token_issuer import create_stack_token
-from distributary.stack import running_stacks
+from distributary.stack import stack_file
 
 
 @pytest.fixture(autouse=True)
 def no_other_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide running stacks of this user: a command without a configuration uses the only one that runs."""
-    monkeypatch.setattr(running_stacks, "folder", lambda: Path("/nonexistent"))
+    monkeypatch.setattr(stack_file, "registry_folder", lambda: Path("/nonexistent"))
 
 
 @pytest.fixture

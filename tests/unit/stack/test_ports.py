@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distributary.stack import ports as module
-from distributary.stack import running_stacks
+from distributary.stack import stack_file
 from distributary.stack.ports import Ports, ephemeral, is_free
 
 
@@ -129,7 +129,7 @@ def test_lock_is_not_written_through_a_link(
 ) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    monkeypatch.setattr(running_stacks, "folder", lambda: tmp_path / "link")
+    monkeypatch.setattr(stack_file, "registry_folder", lambda: tmp_path / "link")
     usual = free()
     assert ports().choose("kafka", usual) == usual
     assert not list((tmp_path / "target").iterdir())

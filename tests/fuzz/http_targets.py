@@ -38,7 +38,7 @@ from distributary.model.feed import Feed
 from distributary.model.view import View
 from distributary.publisher.http.http_server import HttpServer
 from distributary.publisher.hub.hub import Hub
-from distributary.publisher.metrics import Stats
+from distributary.publisher.metrics import Counters
 from distributary.store.memory_store import MemoryStore
 from tests.fuzz.engine import Run, Target
 from tests.fuzz.mutations import any_json, any_text
@@ -111,8 +111,8 @@ def _publisher(folder: Path) -> web.Application:
     definition = Definition(VIEW, FEED)
     store.writer.define("odds", definition.build, definition.text)
     store.writer.go_live(Build("odds", definition.build))
-    hub = Hub(store.reader, ttl=60, hold_bytes=1 << 20, stats=Stats())
-    return HttpServer(hub, Publisher(), Stats(), "p").app()
+    hub = Hub(store.reader, ttl=60, buffer_bytes=1 << 20, stats=Counters())
+    return HttpServer(hub, Publisher(), Counters(), "p").app()
 
 
 def served(make: Callable[[Path], web.Application]) -> Callable[[], contextlib.AbstractContextManager[Run]]:

@@ -12,21 +12,21 @@ from distributary.errors import DistributaryError
 from distributary.model.feed import Feed
 from distributary.model.query_params import parse_channel
 from distributary.publisher.codec import codes
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.codec.websocket_frames import TooBig, deflated, inflate
 from distributary.publisher.websocket.client_publish import record
 from distributary.publisher.websocket.rpc import call
 from distributary.publisher.websocket.session import Session
-from distributary.publisher.websocket.session_actions import Close, Publish
+from distributary.publisher.websocket.session_actions import CloseConnection, PublishMessage
 from distributary.publisher.websocket.websocket_server import agree
 from distributary.socketio_gateway.publisher_session import Upstream
 from distributary.socketio_gateway.socketio_transport import Packet
 from tests.fuzz.engine import Run, Target, without_resources
 from tests.fuzz.mutations import any_json, any_text
 from tests.support.fake_view import FakeView
-from tests.support.wire_formats import WIRES, write
+from tests.support.wire_formats import CODECS, write
 
 CHANNELS = (
     "odds",
@@ -66,25 +66,25 @@ COMMANDS: tuple[dict[str, object], ...] = (
 FEED = Feed("odds", "odds", publish=True, publish_key="player")
 
 
-def _session(wire: Wire, data: bytes) -> bool:
+def _session(wire: Codec, data: bytes) -> bool:
     """Receive messages, separated by two zero bytes, in a new and in a connected session."""
     closed = False
     for start in ((), ({"id": 1, "connect": {}},)):
-        session = Session("c", version="1", ping=25, max_channels=5, wire=wire)
+        session = Session("c", version="1", ping=25, max_channels=5, codec=wire)
         for command in start:
             session.receive(write(wire, command))
         closed = False
         for message in data.split(b"\0\0"):
             for action in session.receive(message):
-                if isinstance(action, Publish):
+                if isinstance(action, PublishMessage):
                     with contextlib.suppress(Refused):
                         record(FEED, bytes(action.data))
-                closed |= isinstance(action, Close)
+                closed |= isinstance(action, CloseConnection)
         assert session.channels <= 5, "more channels than the limit"
     return not closed
 
 
-def _frames(wire: Wire) -> list[bytes]:
+def _frames(wire: Codec) -> list[bytes]:
     each = [write(wire, command) for command in COMMANDS]
     return [*each, b"\0\0".join(each)]
 
@@ -204,14 +204,14 @@ TARGETS = (
             "publisher.codec.client_commands",
             "publisher.codec.json_codec",
             "publisher.websocket.session",
-            "publisher.hub.conflation",
+            "publisher.codec.subscribe_options",
         ),
         _commands,
     ),
     Target(
         "session-protobuf",
-        without_resources(lambda data: _session(next(w for w in WIRES if w.binary), data)),
-        _frames(next(w for w in WIRES if w.binary)),
+        without_resources(lambda data: _session(next(w for w in CODECS if w.binary), data)),
+        _frames(next(w for w in CODECS if w.binary)),
         ("publisher.codec.protobuf_encoding", "publisher.codec.protobuf_codec"),
     ),
     Target(

@@ -23,7 +23,7 @@ from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
 from distributary.model.position import Mark, Position, read_start
 from distributary.model.query import Query
-from distributary.publisher.http.stream_sink import shape_of
+from distributary.publisher.http.stream_sink import stream_format
 from tests.fuzz.engine import Target, without_resources
 from tests.fuzz.mutations import any_text
 
@@ -159,7 +159,7 @@ def _headers(data: bytes) -> bool:
     headers = CIMultiDict((name.strip(), value.strip()) for name, _, value in lines if name.strip())
     accept = headers.get("Accept", "")
     choose(accept, ("application/json", "text/csv"))
-    shape_of(accept)
+    stream_format(accept)
     for read in (parse_accept, parse_content_type, response_type):
         with contextlib.suppress(DistributaryError):
             read(accept)

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from distributary.model.query import Query
-from distributary.model.query_params import parse_channel
+from distributary.model.query_params import ChannelQuery, parse_channel
 from distributary.publisher import metrics
 from distributary.publisher.hub.hub import Hub
-from distributary.publisher.metrics import Stats
+from distributary.publisher.hub.subscription import SubscribeRequest
+from distributary.publisher.metrics import Counters
 from tests.support.fake_view import VIEW, FakeView
 
 WHOLE_VIEW = parse_channel(VIEW)
@@ -46,7 +47,9 @@ class LatchedReader:
 
 @asynccontextmanager
 async def hub_of(fake_view: FakeView, *, store: Any = None, **more: Any) -> AsyncIterator[Hub]:
-    hub = Hub(store or fake_view.reader, ttl=more.pop("ttl", 60), hold_bytes=1 << 20, stats=Stats(), **more)
+    hub = Hub(
+        store or fake_view.reader, ttl=more.pop("ttl", 60), buffer_bytes=1 << 20, stats=Counters(), **more
+    )
     try:
         yield hub
     finally:
@@ -62,3 +65,7 @@ async def register(fake_view: FakeView, id: str, *, begun: bool = False) -> str:
     query = Query.parse(VIEW, "s = 'f'")
     await fake_view.reader.register(VIEW, query.id, query.text, id, 60_000, begun)
     return query.channel
+
+
+def request(query: ChannelQuery, **more: Any) -> SubscribeRequest:
+    return SubscribeRequest(query=query, **more)

@@ -7,13 +7,13 @@ from typing import Any
 
 from distributary.model.position import Position
 from distributary.publisher.codec.codes import Ending
-from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.codec.publication import Publication
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Turn
 from distributary.publisher.hub.subscription import Initial, Outcome, Recovered, Waiting
 
 
-class PlainOutlet:
+class PlainEncoder:
     """Encodes nothing: the tests look at the publications themselves."""
 
     def __init__(self, key: str) -> None:
@@ -23,7 +23,7 @@ class PlainOutlet:
     def encode(self, epoch: str, pubs: Any) -> Any:
         return ("pubs", epoch, list(pubs))
 
-    def notice(self, data: bytes) -> Any:
+    def encode_notice(self, data: bytes) -> Any:
         return ("notice", json.loads(data))
 
 
@@ -40,13 +40,13 @@ class FoldingSink:
         self.numbers: list[int] = []
         self.attached = False
 
-    def outlet(self) -> Any:
-        return PlainOutlet(self.key)
+    def encoder(self) -> Any:
+        return PlainEncoder(self.key)
 
     def room(self) -> int:
         return 1 << 20
 
-    def joined(self, outcome: Outcome) -> None:
+    def send_outcome(self, outcome: Outcome) -> None:
         assert not self.attached, "told twice"
         self.attached = True
         self.outcomes.append(outcome)
@@ -55,19 +55,19 @@ class FoldingSink:
         elif isinstance(outcome, Recovered):
             assert self.position is not None
             assert outcome.epoch == self.position.epoch
-            self._fold(outcome.epoch, list(outcome.pubs))
+            self._fold(outcome.epoch, list(outcome.publications))
             assert outcome.seq >= self.position.seq
             self.position = Position(outcome.epoch, outcome.seq)
 
-    def begun(self, snapshot: Snapshot, stale: bool) -> None:
+    def send_snapshot(self, snapshot: Snapshot, stale: bool) -> None:
         assert isinstance(self.outcomes[-1], Waiting)
         assert self.attached
         self._take(snapshot)
 
-    def carry(self, turn: Turn) -> None:
+    def release_when_read(self, turn: Turn) -> None:
         turn.end()
 
-    def ended(self, ending: Ending) -> None:
+    def end(self, ending: Ending) -> None:
         assert self.attached, "ended before it was told"
         self.attached = False
         self.endings.append(ending)
@@ -83,7 +83,7 @@ class FoldingSink:
         self.rows = {key: json.loads(row) for key, row in snapshot.rows}
         self.position = Position(snapshot.epoch, snapshot.seq)
 
-    def _fold(self, epoch: str, pubs: list[Pub]) -> None:
+    def _fold(self, epoch: str, pubs: list[Publication]) -> None:
         for number, data in pubs:
             assert self.position is not None, "a change before the state"
             assert epoch == self.position.epoch, "a change of another epoch"

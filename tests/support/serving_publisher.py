@@ -14,11 +14,11 @@ import websockets
 from distributary.config import Auth, Config
 from distributary.config.sections import Limits
 from distributary.config.server_sections import Publisher as Settings
-from distributary.publisher.access_control import Door
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.access_control import AccessControl
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.publisher_server import Publisher
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.websocket.client_publish import ClientPublisher
 from distributary.store.contract import ReaderStore
 from tests.support.clock import LIMIT
 from tests.support.fake_view import FakeView
@@ -31,7 +31,7 @@ WAIT = 10 * LIMIT
 async def serving(
     fake_view: FakeView,
     *,
-    inlet: Inlet | None = None,
+    client_publisher: ClientPublisher | None = None,
     auth: Auth | None = None,
     reader: ReaderStore | None = None,
     data_dir: Path | None = None,
@@ -41,8 +41,10 @@ async def serving(
     """Run a publisher on free ports; ``reader`` is that of another store than the fake view's."""
     store = reader or fake_view.reader
     config = Config(auth=auth or Auth(), data_dir=data_dir or Path("/nowhere"), limits=limits or Limits())
-    door = Door(config, store) if auth is not None else None
-    publisher = Publisher(store, Settings(**settings), ttl=60, inlet=inlet, door=door)
+    access = AccessControl(config, store) if auth is not None else None
+    publisher = Publisher(
+        store, Settings(**settings), ttl=60, client_publisher=client_publisher, access=access
+    )
     await publisher.start(port=0, http_port=0)
     running = asyncio.create_task(publisher.run())
     try:
@@ -56,14 +58,14 @@ async def serving(
 class Raw:
     """A client that speaks the protocol by hand."""
 
-    def __init__(self, socket: websockets.ClientConnection, wire: Wire = JSON) -> None:
+    def __init__(self, socket: websockets.ClientConnection, codec: Codec = JSON) -> None:
         self.socket = socket
-        self._wire = wire
+        self._codec = codec
         self._lines: list[dict[str, Any]] = []
 
     async def send(self, *commands: dict[str, Any]) -> None:
-        message = write(self._wire, *commands)
-        await self.socket.send(message, text=not self._wire.binary)
+        message = write(self._codec, *commands)
+        await self.socket.send(message, text=not self._codec.binary)
 
     async def next(self) -> dict[str, Any]:
         """Give the next message that is not a ping; pings are answered."""
@@ -71,7 +73,7 @@ class Raw:
             while True:
                 while not self._lines:
                     message = await self.socket.recv(decode=False)
-                    self._lines = read(self._wire, message)
+                    self._lines = read(self._codec, message)
                 found = self._lines.pop(0)
                 if found:
                     return found
@@ -100,10 +102,10 @@ class Raw:
 
 
 @asynccontextmanager
-async def raw(publisher: Publisher, wire: Wire = JSON, **more: Any) -> AsyncIterator[Raw]:
+async def raw(publisher: Publisher, codec: Codec = JSON, **more: Any) -> AsyncIterator[Raw]:
     """Open a WebSocket."""
     url = publisher.addresses["websocket"]
-    if wire.binary:
-        more.setdefault("subprotocols", [wire.subprotocol])
+    if codec.binary:
+        more.setdefault("subprotocols", [codec.subprotocol])
     async with websockets.connect(url, max_size=None, proxy=None, **more) as socket:
-        yield Raw(socket, wire)
+        yield Raw(socket, codec)

@@ -10,26 +10,26 @@ from typing import Any
 from centrifuge.protocol import client_pb2
 from google.protobuf import json_format, message  # type: ignore[import-untyped]
 
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.codec.protobuf_codec import PROTOBUF
 
-WIRES: tuple[Wire, ...] = (JSON, PROTOBUF)
+CODECS: tuple[Codec, ...] = (JSON, PROTOBUF)
 PROTO: Any = client_pb2
 UNREADABLE: type[Exception] = message.DecodeError
 UNSAYABLE: type[Exception] = json_format.ParseError
 
 
-def write(wire: Wire, *commands: dict[str, Any]) -> bytes:
+def write(codec: Codec, *commands: dict[str, Any]) -> bytes:
     """Write commands into one message."""
-    if wire is JSON:
+    if codec is JSON:
         return b"\n".join(json.dumps(command).encode() for command in commands)
     return b"".join(_delimited(_parsed(command).SerializeToString()) for command in commands)
 
 
-def read(wire: Wire, payload: bytes) -> list[dict[str, Any]]:
+def read(codec: Codec, payload: bytes) -> list[dict[str, Any]]:
     """Read replies; numbers are numbers and data is decoded, whatever the format."""
-    if wire is JSON:
+    if codec is JSON:
         return [json.loads(line) for line in payload.split(b"\n")]
     return [_plain(PROTO.Reply.FromString(one)) for one in split(payload)]
 

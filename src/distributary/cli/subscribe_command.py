@@ -60,13 +60,13 @@ def subscribe_command(args: Args) -> int:
     from distributary.errors import BadQuery
     from distributary.model.order import order_of
     from distributary.model.query import Query
-    from distributary.publisher.hub.conflation import read_pace
+    from distributary.publisher.codec.subscribe_options import read_conflation
 
     if args.where is not None and args.key:
         raise BadQuery("a query has keys or a filter, not both", hint="Leave out --where or --key")
     Query.parse(args.view, args.where)
     order_of(args.order, args.limit)
-    read_pace(vars(args))
+    read_conflation(vars(args))
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_follow(args))
     return 0

@@ -25,7 +25,7 @@ from distributary.model.view import View
 from distributary.publisher import metrics
 from distributary.publisher.codec.codes import SHUTDOWN
 from distributary.publisher.hub.hub import Hub
-from distributary.publisher.metrics import Stats
+from distributary.publisher.metrics import Counters
 from distributary.store.memory_store import MemoryStore
 
 _INTRO = """\
@@ -86,11 +86,11 @@ class _Kafka:
 
 def publisher() -> list[Family]:
     """The families of a publisher that has served one view."""
-    stats = Stats()
+    stats = Counters()
     stats.closed(SHUTDOWN.code)
     stats.latency("odds")
-    hub = Hub(MemoryStore().reader, ttl=60, hold_bytes=1, stats=stats)
-    return list(metrics.families([metrics.told(hub, stats, "1")]))
+    hub = Hub(MemoryStore().reader, ttl=60, buffer_bytes=1, stats=stats)
+    return list(metrics.families([metrics.full_stats(hub, stats, "1")]))
 
 
 def describe(families: Iterable[Family]) -> list[Metric]:

@@ -186,8 +186,8 @@ def page() -> str:
         methods=" and ".join(f"`{method}`" for method in METHODS),
         name=MAX_NAME,
         pending=MAX_PENDING,
-        progress=state_budget.PROGRESS,
-        stall=state_budget.STALL,
+        progress=state_budget.STALL_BYTES,
+        stall=state_budget.STALL_SECONDS,
         unserved="".join(
             f"| `{command}` | `{field}` | {what} |\n"
             for command, fields in UNSERVED.items()

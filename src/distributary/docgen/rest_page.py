@@ -15,7 +15,7 @@ from distributary.gateway.request_fields import accepted_fields
 from distributary.httpd.authorization import Route
 from distributary.publisher.http.http_server import HttpServer
 from distributary.publisher.hub.hub import Hub
-from distributary.publisher.metrics import Stats
+from distributary.publisher.metrics import Counters
 from distributary.store.memory_store import MemoryStore
 
 _INTRO = """\
@@ -52,8 +52,8 @@ def page() -> str:
 
 def publisher_server() -> HttpServer:
     """A publisher's HTTP server, with an empty store."""
-    stats = Stats()
-    hub = Hub(MemoryStore().reader, ttl=60, hold_bytes=1, stats=stats)
+    stats = Counters()
+    hub = Hub(MemoryStore().reader, ttl=60, buffer_bytes=1, stats=stats)
     return HttpServer(hub, Publisher(), stats, "1")
 
 

@@ -13,15 +13,15 @@ from distributary.kafka.changed_keys import ChangedKeys
 from distributary.kafka.commands_topic import CommandsProducer
 from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
-from distributary.publisher.access_control import Door
+from distributary.publisher.access_control import AccessControl
 from distributary.publisher.publisher_server import Publisher
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.websocket.client_publish import ClientPublisher
 from distributary.service import Service, collect_garbage_rarely, run_service
 from distributary.store.store_factory import open_reader
 
 
 def _writer(config: Config) -> TopicWriter:
-    # Clients give up after 5 seconds by themselves; they are told before that.
+    # Clients give up after 5 seconds on their own: they get an error before that.
     return TopicWriter(config.kafka, create_router(config), timeout=4.0, linger_ms=0)
 
 
@@ -29,7 +29,7 @@ async def serve(config: Config) -> None:
     """Run a publisher until SIGTERM or SIGINT."""
     if not config.store.addresses:
         raise DistributaryError(
-            "the publisher has no store",
+            "no store is configured for the publisher",
             hint="set DISTRIBUTARY_STORE_URL, or start it with: distributary up",
         )
     check_exposure(config)
@@ -42,9 +42,9 @@ async def serve(config: Config) -> None:
         config.publisher,
         ttl=config.store.subscription_ttl,
         announce=commands.send if commands else None,
-        inlet=Inlet(config.feeds, store, records.send) if records else None,
-        replay=ChangedKeys(config.kafka) if config.kafka.bootstrap_servers else None,
-        door=Door(config, store),
+        client_publisher=ClientPublisher(config.feeds, store, records.send) if records else None,
+        changed_keys=ChangedKeys(config.kafka) if config.kafka.bootstrap_servers else None,
+        access=AccessControl(config, store),
     )
     try:
         await publisher.start()

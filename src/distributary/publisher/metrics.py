@@ -1,4 +1,9 @@
-"""What a publisher counts and reports: JSON for ``status``, Prometheus text for collectors."""
+"""What a publisher counts and reports: JSON for ``status``, Prometheus text for collectors.
+
+The system picks one of the processes that share a port for every connection, so each reports for all of them.
+What it reports is what each wrote at its last heartbeat, also of itself: two responses about one process then
+never go back in time.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +24,24 @@ from distributary.httpd.prometheus_text import Histogram, counter, gauge
 from distributary.store.contract import ReaderStore
 
 if TYPE_CHECKING:
+    from distributary.publisher.hub.channel import Channel
     from distributary.publisher.hub.hub import Hub
-    from distributary.publisher.hub.subscription import Channel
 
 
 WINDOW = 30.0
-"""Percentiles are of the last one to two windows, in seconds."""
+"""Percentiles are over the last one to two windows, in seconds."""
 
 BOUNDS: tuple[int, ...] = tuple(sorted({round(1.2**i) for i in range(77)}))
-"""Upper bounds of the delay's buckets in ms, each about a fifth over the last: 1 ms to 17 minutes."""
+"""Upper limits of the delay's buckets in ms, each about a fifth above the last: 1 ms to 17 minutes."""
 
 PUBLIC = tuple(
     BOUNDS[bisect_left(BOUNDS, ms)] for ms in (1, 2, 5, 10, 20, 50, 100, 250, 500, 1000, 2500, 10_000)
 )
-"""The bounds that the metrics show."""
+"""The limits that the metrics have."""
 
 
 class Latency:
-    """A histogram of delays in ms; percentiles of late, totals since the start."""
+    """A histogram of delays in ms; recent percentiles, and totals since the start."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
@@ -48,7 +53,7 @@ class Latency:
         self._turned = clock()
 
     def observe_all(self, times: Sequence[int]) -> None:
-        """Note that records of these times (ms since 1970) are being published now."""
+        """Count records of these times (ms since 1970) as published now."""
         now = self._clock()
         self._turn(now)
         ms = now * 1000
@@ -72,7 +77,7 @@ class Latency:
         return float(BOUNDS[-1])
 
     def cumulative(self) -> list[tuple[int, int]]:
-        """Return (bound, how many were at or below it) for the public bounds, since the start."""
+        """Return (limit, how many were at or below it) for the public limits, since the start."""
         whole = [a + b + c for a, b, c in zip(self.counts, self._now, self._before, strict=True)]
         return [(bound, sum(whole[: bisect_left(BOUNDS, bound) + 1])) for bound in PUBLIC]
 
@@ -85,7 +90,7 @@ class Latency:
             self._turned = now
 
 
-class Stats:
+class Counters:
     """The counters of one process; ``tally`` has those of its connections."""
 
     def __init__(self, tally: Connections | None = None) -> None:
@@ -110,7 +115,7 @@ class Stats:
         self._latencies: dict[str, Latency] = {}
 
     def latency(self, view: str) -> Latency:
-        """Return the histogram of a view; it outlives the view's followers, not the view."""
+        """Return the histogram of a view; it is kept while the view exists, followed or not."""
         return self._latencies.setdefault(view, Latency())
 
     def keep(self, views: Collection[str]) -> None:
@@ -129,33 +134,33 @@ class Stats:
 SILENT_MS = 15_000
 
 
-def place_of(port: int) -> str:
-    """Name what the processes share: a machine and a port."""
+def shared_endpoint(port: int) -> str:
+    """Name what sibling processes share: a machine and a port."""
     return f"{socket.gethostname()}:{port}"
 
 
-async def heard(store: ReaderStore, place: str) -> dict[str, Mapping[str, Any]]:
-    """Read what the processes of a place last said, by their id; those that fell silent are left out."""
+async def sibling_stats(store: ReaderStore, endpoint: str) -> dict[str, Mapping[str, Any]]:
+    """Read the latest stats of the processes of an endpoint, by their id, without those that are silent."""
     found: dict[str, Mapping[str, Any]] = {}
-    for beat in await store.heartbeats():
-        if beat.component == "publisher" and beat.age_ms < SILENT_MS:
+    for heartbeat in await store.heartbeats():
+        if heartbeat.component == "publisher" and heartbeat.age_ms < SILENT_MS:
             try:
-                said = json.loads(beat.stats)
+                stats = json.loads(heartbeat.stats)
             except ValueError:
                 continue
-            if isinstance(said, dict) and said.get("place") == place:
-                found[beat.id] = said
+            if isinstance(stats, dict) and stats.get("endpoint") == endpoint:
+                found[heartbeat.id] = stats
     return found
 
 
-PACES = 1_000
-"""How many subscriptions with a pace are told of one by one."""
+MAX_CONFLATED = 1_000
+"""How many conflated subscriptions are reported one by one."""
 
 
-def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
-    """Say everything, as values."""
+def describe(hub: Hub, stats: Counters, id: str) -> dict[str, Any]:
+    """Return all counters and gauges, as values."""
     channels = [channel for follower in hub.followers.values() for channel in follower.channels.values()]
-    kept = [channel.kept for channel in channels if channel.kept is not None]
+    materialized = [channel.materialized for channel in channels if channel.materialized is not None]
     views = {view: _view(hub, stats, view) for view, _ in stats.latencies()}
     return {
         "id": id,
@@ -165,7 +170,7 @@ def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
         "streams": stats.streams,
         "accepted": stats.accepted,
         "queries": len(channels),
-        "channels": sum(len(channel.outlets) for channel in channels),
+        "channels": sum(len(channel.encoders) for channel in channels),
         "subscribers": sum(view["subscribers"] for view in views.values()),
         "followers": len(hub.followers),
         "deliveries": stats.deliveries,
@@ -174,11 +179,11 @@ def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
         "slow": stats.slow,
         "conflated": stats.conflated,
         "dropped": stats.dropped,
-        "kept_queries": len(kept),
-        "kept_rows": sum(len(one.rows) for one in kept),
-        "state_bytes": hub.states.used,
-        "joins_waiting": hub.states.waiting,
-        "paced": sum(len(channel.paced) for channel in channels),
+        "kept_queries": len(materialized),
+        "kept_rows": sum(len(one.rows) for one in materialized),
+        "state_bytes": hub.budget.used,
+        "joins_waiting": hub.budget.waiting,
+        "paced": sum(len(channel.conflated) for channel in channels),
         "pings": stats.pings,
         "refused_origins": stats.refused_origins,
         "refused_access": stats.refused_access,
@@ -187,20 +192,20 @@ def describe(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
         "joins": dict(stats.joins),
         "publishes": dict(stats.publishes),
         "closes": {str(code): count for code, count in sorted(stats.closes.items())},
-        "paces": dict(_paces(channels)),
+        "paces": dict(_conflated(channels)),
         "views": views,
     }
 
 
-def _paces(channels: Iterable[Channel]) -> Iterator[tuple[str, dict[str, int]]]:
-    """What subscriptions with a pace were not sent one by one; of very many only some."""
-    members = ((member, paced) for channel in channels for member, paced in channel.paced.items())
-    for member, paced in islice(members, PACES):
-        yield member.subscription, {"conflated": paced.conflated, "dropped": paced.dropped}
+def _conflated(channels: Iterable[Channel]) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield how many changes conflated subscriptions were not sent one by one; of very many only some."""
+    found = ((subscription, one) for channel in channels for subscription, one in channel.conflated.items())
+    for subscription, one in islice(found, MAX_CONFLATED):
+        yield subscription.id, {"conflated": one.conflated, "dropped": one.dropped}
 
 
-def told(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
-    """Say everything that another process needs to answer for this one: also the delays, whole."""
+def full_stats(hub: Hub, stats: Counters, id: str) -> dict[str, Any]:
+    """Return all that another process needs to report for this one: also the whole histograms."""
     delays = {
         view: {"buckets": latency.cumulative(), "sum": latency.sum, "count": latency.total}
         for view, latency in stats.latencies()
@@ -208,11 +213,11 @@ def told(hub: Hub, stats: Stats, id: str) -> dict[str, Any]:
     return describe(hub, stats, id) | {"delays": delays}
 
 
-def _view(hub: Hub, stats: Stats, view: str) -> dict[str, Any]:
+def _view(hub: Hub, stats: Counters, view: str) -> dict[str, Any]:
     latency = stats.latency(view)
     follower = hub.followers.get(view)
     return {
-        "subscribers": len(follower.members) if follower else 0,
+        "subscribers": len(follower.subscriptions) if follower else 0,
         "queries": len(follower.channels) if follower else 0,
         "published": latency.total,
         "epoch": follower.epoch if follower else "",
@@ -230,11 +235,11 @@ GAUGES = (
     ("channels", "Channel names in use."),
     ("subscribers", "Subscriptions served here."),
     ("followers", "Views whose log is followed."),
-    ("kept_queries", "Queries whose rows are kept for an order or a pace."),
-    ("kept_rows", "Rows that are kept for them."),
-    ("paced", "Subscriptions with a pace of their own."),
-    ("state_bytes", "Bytes of large first rows and resumes that connections have still to read."),
-    ("joins_waiting", "Joins that wait until there is room for theirs."),
+    ("kept_queries", "Queries whose rows are materialized for an order or conflation."),
+    ("kept_rows", "Rows that are materialized for them."),
+    ("paced", "Conflated subscriptions."),
+    ("state_bytes", "Bytes of large snapshots and resumes that connections have still to read."),
+    ("joins_waiting", "Joins that wait for room in the state budget."),
 )
 COUNTERS = (
     ("accepted", "WebSocket connections accepted."),
@@ -243,19 +248,19 @@ COUNTERS = (
     ("bytes", "Bytes written."),
     ("pings", "Pings sent."),
     ("slow", "Subscribers closed because they read too slowly."),
-    ("conflated", "Changes that were not sent since a later one of the same row was."),
-    ("dropped", "Changes that were not sent since their row came and went between two sends."),
+    ("conflated", "Changes that were not sent because a later one of the same row was."),
+    ("dropped", "Changes that were not sent because their row came and went between two sends."),
     ("refused_origins", "Connections refused for their origin."),
     ("refused_access", "Connections, streams and subscriptions refused for their token or key."),
 )
 
 
 OUTCOMES = (
-    ("joins", "outcome", "Joins by their outcome."),
-    ("publishes", "outcome", "Messages of clients by their outcome."),
-    ("closes", "code", "Connections closed from here, by code."),
-    ("refused_connections", "reason", "Connections over a bound, by which."),
-    ("slow_connections", "waited_for", "HTTP connections closed for a slow client."),
+    ("joins", "outcome", "Joins, by outcome."),
+    ("publishes", "outcome", "Messages that clients published, by outcome."),
+    ("closes", "code", "Connections closed by the publisher, by code."),
+    ("refused_connections", "reason", "Connections refused over a limit, by limit."),
+    ("slow_connections", "waited_for", "HTTP connections closed because the client was slow."),
 )
 
 

@@ -14,23 +14,24 @@ from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.listener import callable_host
 from distributary.publisher import metrics
-from distributary.publisher.access_control import Door
+from distributary.publisher.access_control import AccessControl
 from distributary.publisher.http.http_server import HttpServer
-from distributary.publisher.hub.catch_up import Touched
-from distributary.publisher.hub.hub import Announce, Hub
-from distributary.publisher.hub.maintenance import Upkeep
-from distributary.publisher.metrics import Stats
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.hub.hub import Hub
+from distributary.publisher.hub.maintenance import Maintenance
+from distributary.publisher.hub.resume import ChangedKeys
+from distributary.publisher.hub.subscription_end import Announce
+from distributary.publisher.metrics import Counters
+from distributary.publisher.websocket.client_publish import ClientPublisher
 from distributary.publisher.websocket.websocket_server import PATH, WebSocketServer
 from distributary.store.contract import ReaderStore
 
 log = logging.getLogger(__name__)
 
-BEAT = 2.0
+HEARTBEAT = 2.0
 
 
 class Publisher:
-    """Starts, runs and stops all parts of one publisher process."""
+    """Starts, runs and stops everything in one publisher process."""
 
     def __init__(
         self,
@@ -39,36 +40,36 @@ class Publisher:
         *,
         ttl: float,
         announce: Announce | None = None,
-        inlet: Inlet | None = None,
-        replay: Touched | None = None,
-        door: Door | None = None,
+        client_publisher: ClientPublisher | None = None,
+        changed_keys: ChangedKeys | None = None,
+        access: AccessControl | None = None,
     ) -> None:
-        self.door = door or Door(Config(), store)
+        self.access = access or AccessControl(Config(), store)
         self.id = uuid.uuid4().hex[:12]
         self.tally = Connections(settings)
         self.certificates = Certificates(settings, "publisher")
-        self.stats = Stats(self.tally)
+        self.stats = Counters(self.tally)
         self.hub = Hub(
             store,
             ttl=ttl,
-            hold_bytes=settings.queue_bytes,
+            buffer_bytes=settings.queue_bytes,
             stats=self.stats,
             announce=announce,
-            replay=replay,
+            changed_keys=changed_keys,
             max_materialized_rows=settings.max_materialized_rows,
             max_limit=settings.max_limit,
             state_bytes=settings.state_bytes,
-            limits=self.door.limits,
+            limits=self.access.limits,
         )
-        ports = (self.door, self.tally, self.certificates)
-        self.websocket = WebSocketServer(self.hub, settings, self.stats, inlet, *ports)
-        self.http = HttpServer(self.hub, settings, self.stats, self.id, *ports)
-        self.upkeep = Upkeep(self.hub)
+        shared = (self.access, self.tally, self.certificates)
+        self.websocket = WebSocketServer(self.hub, settings, self.stats, client_publisher, *shared)
+        self.http = HttpServer(self.hub, settings, self.stats, self.id, *shared)
+        self.maintenance = Maintenance(self.hub)
         self._settings = settings
         self._store = store
 
     async def start(self, *, port: int | None = None, http_port: int | None = None) -> None:
-        """Listen on both ports; given ones stand over the configured (0: any free one). Raises PortTaken."""
+        """Listen on both ports; given ones override the configuration (0: any free one). Raises PortTaken."""
         share = self._settings.processes > 1
         await self.websocket.start(port=port, share=share)
         try:
@@ -79,7 +80,7 @@ class Publisher:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where subscribers find it."""
+        """The addresses of both ports, as subscribers reach them."""
         host, settings = callable_host(self._settings.host), self._settings
         advertised = urlsplit(self._settings.advertised_url)
         websocket = f"{settings.websocket_scheme}://{host}:{self.websocket.port}{PATH}"
@@ -92,24 +93,24 @@ class Publisher:
         """Serve until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.websocket.run())
-            group.create_task(self.upkeep.run())
-            group.create_task(self.door.roll.run())
-            group.create_task(self.door.limiter.reservations.run())
-            group.create_task(self._beat())
+            group.create_task(self.maintenance.run())
+            group.create_task(self.access.sessions.run())
+            group.create_task(self.access.limiter.reservations.run())
+            group.create_task(self._heartbeat())
 
     async def stop(self) -> None:
-        """Tell all subscribers to come back, and close."""
+        """Tell all subscribers to reconnect, and close."""
         await self.websocket.stop()
         await self.http.stop()
         await self.hub.close()
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         while True:
             try:
-                said = metrics.told(self.hub, self.stats, self.id) | self.addresses
-                said["place"] = metrics.place_of(self.http.port)
-                await self._store.heartbeat("publisher", self.id, json.dumps(said))
-                self.http.beat = said
+                stats = metrics.full_stats(self.hub, self.stats, self.id) | self.addresses
+                stats["endpoint"] = metrics.shared_endpoint(self.http.port)
+                await self._store.heartbeat("publisher", self.id, json.dumps(stats))
+                self.http.heartbeat = stats
             except Exception as error:
-                log.warning("the store does not take the heartbeat (%s)", error or type(error).__name__)
-            await asyncio.sleep(BEAT)
+                log.warning("cannot write the heartbeat to the store (%s)", error or type(error).__name__)
+            await asyncio.sleep(HEARTBEAT)

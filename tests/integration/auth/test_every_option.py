@@ -22,13 +22,14 @@ from tests.integration.auth.test_every_path import Stand, french, german, hers, 
 from tests.integration.publisher.test_permission import token
 from tests.support.fake_view import VIEW
 from tests.support.serving_publisher import WAIT
-from tests.support.wire_formats import WIRES
+from tests.support.wire_formats import CODECS
 
 from distributary.control import rows_request, subscription_routes
 from distributary.control.row_formats import ARROW, FORMATS
 from distributary.model import channel_name
-from distributary.publisher.codec.client_commands import History, Subscribe, SubscribeData
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.client_commands import History, Subscribe
+from distributary.publisher.codec.codec import Codec
+from distributary.publisher.codec.subscribe_options import SubscribeData
 from distributary.publisher.http import event_stream
 
 Tried = list[tuple[str, Any]]
@@ -184,7 +185,7 @@ class Options:
                 read += await reply.content.readany()
             private(read)
 
-    async def channel(self, wire: Wire, tried: Tried, data: Tried) -> None:
+    async def channel(self, codec: Codec, tried: Tried, data: Tried) -> None:
         path = "&".join(f"{name}={quote(str(value), safe=',')}" for name, value in await self.values(tried))
         given = dict(await self.values(data))
         body = {"channel": f"{VIEW}?{path}" if path else VIEW, "data": given}
@@ -195,7 +196,7 @@ class Options:
                 shown=french() if refused(data) else german(),
             )
             body["channel"] = query["channel"]
-        self.stand.wire = wire
+        self.stand.wire = codec
         async with self.stand.client() as ann:
             reply = await ann.ask(2, subscribe=body)
             private(json.dumps(reply))
@@ -269,17 +270,17 @@ async def test_stream(options: Options, tried: Tried, accept: str) -> None:
     await options.stream(tried, accept)
 
 
-@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 @pytest.mark.parametrize("tried", each(QUERIES))
-async def test_channel(options: Options, wire: Wire, tried: Tried) -> None:
-    await options.channel(wire, tried, [])
+async def test_channel(options: Options, codec: Codec, tried: Tried) -> None:
+    await options.channel(codec, tried, [])
 
 
-@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 @pytest.mark.parametrize("tried", each(OF_DATA))
-async def test_channel_with_data(options: Options, wire: Wire, tried: Tried) -> None:
+async def test_channel_with_data(options: Options, codec: Codec, tried: Tried) -> None:
     data = [(name, value) for name, value in tried if (name, value) != UNREGISTERED]
-    await options.channel(wire, [one for one in tried if one == UNREGISTERED], data)
+    await options.channel(codec, [one for one in tried if one == UNREGISTERED], data)
 
 
 @pytest.mark.parametrize("tried", each(OF_SUBSCRIPTION))
@@ -318,8 +319,8 @@ async def test_hidden_column_cannot_be_filtered_or_ordered_by(options: Options, 
         shown=token("boss", rows="c = 'DE'"),
         body={"view": VIEW, **dict(tried)},
     )
-    for wire in WIRES:
-        stand.wire = wire
+    for codec in CODECS:
+        stand.wire = codec
         async with stand.client() as ann:
             reply = await ann.ask(2, subscribe={"channel": f"{VIEW}?{path}"})
             assert reply["error"]["code"] == 103

@@ -25,7 +25,7 @@ from tests.integration.publisher.test_permission import AUTH, keys_of, token
 from tests.support.control_api import Announced
 from tests.support.fake_view import VIEW, FakeTopicWriter, FakeView
 from tests.support.serving_publisher import WAIT, Raw, raw, serving
-from tests.support.wire_formats import WIRES
+from tests.support.wire_formats import CODECS
 
 from distributary.config import Config
 from distributary.control.app_context import Context
@@ -38,9 +38,9 @@ from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.publisher.codec.client_commands import Command
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.publisher_server import Publisher
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.websocket.client_publish import ClientPublisher
 from distributary.publisher.websocket.rpc import METHODS
 
 ODDS = Definition(View(VIEW, VIEW, key="id"), Feed(VIEW, "t"))
@@ -70,7 +70,7 @@ class Stand:
         self.bases = {"control": control, "publisher": publisher.addresses["http"]}
         self.http = http
         self.taken = FakeTopicWriter()
-        self.wire: Wire = WIRES[0]
+        self.wire: Codec = CODECS[0]
 
     @asynccontextmanager
     async def client(self, shown: str = "") -> AsyncIterator[Raw]:
@@ -122,9 +122,9 @@ async def standing(tmp_path: Path) -> AsyncIterator[Stand]:
     taken = FakeTopicWriter()
     config = Config(auth=AUTH, data_dir=tmp_path)
     context = Context(config, fake_view.reader, fake_view.writer, Announced())
-    inlet = Inlet(FEEDS, fake_view.reader, taken.produce)
+    client_publisher = ClientPublisher(FEEDS, fake_view.reader, taken.produce)
     async with (
-        serving(fake_view, inlet=inlet, auth=AUTH, static_dir=str(FOLDER)) as publisher,
+        serving(fake_view, client_publisher=client_publisher, auth=AUTH, static_dir=str(FOLDER)) as publisher,
         TestServer(make_app(context)) as control,
         aiohttp.ClientSession() as http,
     ):
@@ -420,14 +420,14 @@ ONCE = sorted({test: name for name, test in reversed(CASES.items())}.items(), ke
 
 
 @pytest.mark.parametrize(
-    ("test", "wire"),
+    ("test", "codec"),
     [
-        pytest.param(test, wire, id=f"{name} {wire.subprotocol}" if "command" in name else name)
+        pytest.param(test, codec, id=f"{name} {codec.subprotocol}" if "command" in name else name)
         for test, name in ONCE
-        for wire in (WIRES if "command" in name else WIRES[:1])
+        for codec in (CODECS if "command" in name else CODECS[:1])
     ],
 )
-async def test_a_filtered_user_gets_its_own_or_is_refused(test: Case, wire: Wire, tmp_path: Path) -> None:
+async def test_a_filtered_user_gets_its_own_or_is_refused(test: Case, codec: Codec, tmp_path: Path) -> None:
     async with standing(tmp_path) as stand:
-        stand.wire = wire
+        stand.wire = codec
         await test(stand)

@@ -24,7 +24,7 @@ from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.kafka.topics import ensure_topic
 from distributary.model.feed import Feed, Topic
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.websocket.client_publish import ClientPublisher
 
 BET = {"type": "object", "required": ["stake"], "properties": {"stake": {"type": "number"}}}
 GOOD, LARGE, BAD = {"stake": 5}, {"stake": 5000}, {"stake": "much"}
@@ -115,8 +115,10 @@ async def test_record_published_by_a_client_is_checked_and_routed(
 ) -> None:
     writer = TopicWriter(config.kafka, create_router(config))
     fake_view = FakeView()
-    inlet = Inlet([Feed("bets", feeding.topic, publish=True)], fake_view.reader, writer.send)
-    async with serving(fake_view, inlet=inlet) as publisher, raw(publisher) as player:
+    client_publisher = ClientPublisher(
+        [Feed("bets", feeding.topic, publish=True)], fake_view.reader, writer.send
+    )
+    async with serving(fake_view, client_publisher=client_publisher) as publisher, raw(publisher) as player:
         await player.connect()
         replies = []
         for at, value in enumerate((GOOD, LARGE, BAD), 2):

@@ -300,7 +300,7 @@ async def test_a_websocket_that_never_reads_is_closed_by_tls_too(folder: Path) -
             (connection,) = publisher.websocket.connections
             while not publisher.stats.slow:
                 connection.send(b"x" * 50_000)
-                assert connection.outgoing.waiting < 1_000_000
+                assert connection.send_buffer.waiting < 1_000_000
                 await asyncio.sleep(0.001)
             socket.transport.abort()  # it does not read, so it would not see the end
         assert publisher.stats.closes == {3008: 1}

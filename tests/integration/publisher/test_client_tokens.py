@@ -58,8 +58,8 @@ async def test_python(protobuf: bool) -> None:
         await until(lambda: len(given) >= 3 and len(own) >= 2)
         assert publisher.stats.accepted == 2, "refreshed, not connected again"
         fake_view.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
-        await until(lambda: notes.pubs and narrow.pubs)
-        assert [data["key"] for _, data in notes.pubs + narrow.pubs] == ["de", "de"]
+        await until(lambda: notes.publications and narrow.publications)
+        assert [data["key"] for _, data in notes.publications + narrow.publications] == ["de", "de"]
         # Another filter with the next token: subscribed again by itself, with its rows.
         give = french
         await until(lambda: len(notes.states) == 2 and len(narrow.states) == 2)

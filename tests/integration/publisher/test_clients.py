@@ -16,7 +16,7 @@ from tests.support.serving_publisher import WAIT, serving
 from distributary.model.feed import Feed
 from distributary.model.query import Query
 from distributary.publisher.metrics import describe
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.websocket.client_publish import ClientPublisher
 
 NODE = Path(__file__).parents[2] / "node"
 
@@ -30,7 +30,7 @@ class Notes(SubscriptionEventHandler):  # type: ignore[misc]
     def __init__(self) -> None:
         self.subscribed: list[Any] = []
         self.states: list[Any] = []
-        self.pubs: list[tuple[int, Any]] = []
+        self.publications: list[tuple[int, Any]] = []
         self.unsubscribed: list[int] = []
         self.errors: list[Any] = []
 
@@ -39,7 +39,7 @@ class Notes(SubscriptionEventHandler):  # type: ignore[misc]
         self.subscribed.append(ctx)
 
     async def on_publication(self, ctx: Any) -> None:
-        self.pubs.append((ctx.pub.offset, plain(ctx.pub.data)))
+        self.publications.append((ctx.pub.offset, plain(ctx.pub.data)))
 
     async def on_unsubscribed(self, ctx: Any) -> None:
         self.unsubscribed.append(ctx.code)
@@ -70,14 +70,14 @@ async def test_python_recovers_after_a_disconnect_and_an_epoch(protobuf: bool) -
         await until(lambda: notes.subscribed)
         assert notes.states[0]["rows"] == [["a", {"n": 0}]]
         fake_view.put(("a", {"n": 1}))
-        await until(lambda: notes.pubs)
+        await until(lambda: notes.publications)
         await client.disconnect()
         fake_view.put(("a", {"n": 2}), ("b", {"n": 1}))
         await client.connect()
         await until(lambda: len(notes.subscribed) == 2)
         assert notes.subscribed[1].recovered
         assert notes.states[1] == {"op": "resumed", "tier": "log"}
-        await until(lambda: [offset for offset, _ in notes.pubs] == [2, 3, 4])
+        await until(lambda: [offset for offset, _ in notes.publications] == [2, 3, 4])
         fake_view.crash()
         await until(lambda: len(notes.subscribed) == 3)
         assert notes.subscribed[2].was_recovering
@@ -85,8 +85,8 @@ async def test_python_recovers_after_a_disconnect_and_an_epoch(protobuf: bool) -
         assert dict(notes.states[2]["rows"]) == fake_view.rows()
         assert notes.states[2]["tier"] == "snapshot"
         fake_view.put(("b", {"n": 5}))
-        await until(lambda: len(notes.pubs) == 4)
-        assert notes.pubs[-1][1]["changed"] == {"n": 5}
+        await until(lambda: len(notes.publications) == 4)
+        assert notes.publications[-1][1]["changed"] == {"n": 5}
         await sub.unsubscribe()
         await until(lambda: describe(publisher.hub, publisher.stats, "")["subscribers"] == 0)
         await client.disconnect()
@@ -109,8 +109,8 @@ async def test_python_goes_on_at_another_publisher(protobuf: bool) -> None:
             await until(lambda notes=notes: notes.subscribed)  # type: ignore[misc]
             epoch = notes.subscribed[0].stream_position.epoch
             last = fake_view.put(("a", {"n": len(seen)}))
-            await until(lambda notes=notes, last=last: last in [n for n, _ in notes.pubs])  # type: ignore[misc]
-            seen += [offset for offset, _ in notes.pubs]
+            await until(lambda notes=notes, last=last: last in [n for n, _ in notes.publications])  # type: ignore[misc]
+            seen += [offset for offset, _ in notes.publications]
             await client.disconnect()
             fake_view.put(("a", {"n": -1}))
         assert seen == [0, 1, 2, 3]
@@ -130,18 +130,18 @@ async def test_python_begins_from_a_position_with_some_fields(protobuf: bool) ->
         await client.new_subscription(f"{VIEW}?fields=n", notes, data=data).subscribe()
         await until(lambda: notes.subscribed)
         assert notes.states[0] == {"op": "resumed", "tier": "log"}
-        await until(lambda: len(notes.pubs) == 2)
-        told = {said["key"]: said.get("row") for _, said in notes.pubs}
+        await until(lambda: len(notes.publications) == 2)
+        told = {said["key"]: said.get("row") for _, said in notes.publications}
         assert told == {"a": {"n": 5}, "b": None}
         fake_view.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
-        await until(lambda: notes.pubs[-1][1].get("changed") == {"n": 6})
-        assert len(notes.pubs) == 3, "a change of another field is not sent"
+        await until(lambda: notes.publications[-1][1].get("changed") == {"n": 6})
+        assert len(notes.publications) == 3, "a change of another field is not sent"
         # It comes back with its own position, though it still says from where it began.
         await client.disconnect()
         fake_view.put(("a", {"n": 7, "z": 2}))
         await client.connect()
-        await until(lambda: len(notes.pubs) == 4)
-        assert notes.pubs[-1][1]["changed"] == {"n": 7}
+        await until(lambda: len(notes.publications) == 4)
+        assert notes.publications[-1][1]["changed"] == {"n": 7}
         await client.disconnect()
 
 
@@ -160,14 +160,14 @@ async def test_python_two_steps(protobuf: bool) -> None:
         await until(lambda: notes.subscribed)
         assert notes.states[0] == {"op": "waiting"}
         await fake_view.reader.begin(VIEW, "G", 60_000)
-        await until(lambda: len(notes.pubs) == 2)
-        assert [data["op"] for _, data in notes.pubs] == ["snapshot", "ready"]
+        await until(lambda: len(notes.publications) == 2)
+        assert [data["op"] for _, data in notes.publications] == ["snapshot", "ready"]
         await client.disconnect()
         fake_view.put(("b", {"s": "f"}))
         await client.connect()
         await until(lambda: len(notes.subscribed) == 2)
         assert notes.subscribed[1].recovered
-        await until(lambda: len(notes.pubs) == 3)
+        await until(lambda: len(notes.publications) == 3)
         await client.disconnect()
 
 
@@ -203,13 +203,13 @@ async def test_python_reads_history(protobuf: bool) -> None:
         await until(lambda: notes.subscribed)
         for n in range(5):
             fake_view.put(("a", {"n": n}))
-        await until(lambda: len(notes.pubs) == 5)
+        await until(lambda: len(notes.publications) == 5)
 
         async def offsets(**asked: Any) -> list[int]:
             found = await sub.history(**asked)
             assert (found.offset, found.epoch) == (5, fake_view.epoch)
             assert [(pub.offset, plain(pub.data)) for pub in sorted(found.publications, key=by_offset)] == [
-                pub for pub in notes.pubs if pub[0] in {one.offset for one in found.publications}
+                pub for pub in notes.publications if pub[0] in {one.offset for one in found.publications}
             ]
             return [pub.offset for pub in found.publications]
 
@@ -234,7 +234,9 @@ async def test_python_calls_and_publishes(protobuf: bool) -> None:
     fake_view = FakeView()
     taken = FakeTopicWriter()
     feeds = [Feed("moves", "game.moves", publish=True, publish_key="player"), Feed("shut", "shut")]
-    async with serving(fake_view, inlet=Inlet(feeds, fake_view.reader, taken.produce)) as publisher:
+    async with serving(
+        fake_view, client_publisher=ClientPublisher(feeds, fake_view.reader, taken.produce)
+    ) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         await client.connect()
         said = await client.rpc("position", packed({"view": VIEW}, protobuf))
@@ -280,8 +282,10 @@ async def test_node(protobuf: bool) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}))
     taken = FakeTopicWriter()
-    inlet = Inlet([Feed("moves", "game.moves", publish=True)], fake_view.reader, taken.produce)
-    async with serving(fake_view, inlet=inlet, ping_interval=1.0) as publisher:
+    client_publisher = ClientPublisher(
+        [Feed("moves", "game.moves", publish=True)], fake_view.reader, taken.produce
+    )
+    async with serving(fake_view, client_publisher=client_publisher, ping_interval=1.0) as publisher:
         process = await asyncio.create_subprocess_exec(
             "node",
             str(NODE / "follow.mjs"),

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.serving_publisher import WAIT, raw, serving
-from tests.support.wire_formats import WIRES, write
+from tests.support.wire_formats import CODECS, write
 
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.codec.protobuf_codec import PROTOBUF
 from distributary.publisher.metrics import describe
 from distributary.publisher.publisher_server import Publisher
 
-both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 
 
 @pytest.mark.parametrize(
-    ("wire", "frame", "code"),
+    ("codec", "frame", "code"),
     [
         (JSON, "nonsense", 3501),
         (JSON, b"{}", 3501),
@@ -37,8 +37,8 @@ both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
         (PROTOBUF, b"x" * 70_000, 1009),
     ],
 )
-async def test_bad_frames_close_and_are_counted(wire: Wire, frame: str | bytes, code: int) -> None:
-    async with serving(FakeView()) as publisher, raw(publisher, wire) as client:
+async def test_bad_frames_close_and_are_counted(codec: Codec, frame: str | bytes, code: int) -> None:
+    async with serving(FakeView()) as publisher, raw(publisher, codec) as client:
         await client.socket.send(frame)
         assert (await client.closed())[0] == code
         await until(lambda: publisher.stats.closes == {code: 1})
@@ -62,7 +62,7 @@ async def test_the_largest_frame_is_taken() -> None:
 
 
 @both
-async def test_commands_before_connect_close(wire: Wire) -> None:
+async def test_commands_before_connect_close(codec: Codec) -> None:
     commands: tuple[dict[str, Any], ...] = (
         {"id": 1, "history": {"channel": VIEW}},
         {"id": 1, "publish": {"channel": "feed:a", "data": {}}},
@@ -72,14 +72,14 @@ async def test_commands_before_connect_close(wire: Wire) -> None:
     )
     async with serving(FakeView()) as publisher:
         for command in commands:
-            async with raw(publisher, wire) as client:
+            async with raw(publisher, codec) as client:
                 await client.send(command)
                 assert await client.closed() == (3501, "bad request")
 
 
 @both
-async def test_silent_connections_are_closed(wire: Wire) -> None:
-    async with serving(FakeView(), auth_timeout=0.05) as publisher, raw(publisher, wire) as client:
+async def test_silent_connections_are_closed(codec: Codec) -> None:
+    async with serving(FakeView(), auth_timeout=0.05) as publisher, raw(publisher, codec) as client:
         assert await client.closed() == (3502, "stale")
         assert publisher.stats.closes == {3502: 1}
 
@@ -114,10 +114,10 @@ async def test_names() -> None:
 
 
 @both
-async def test_commands_beyond_the_rate_are_refused_and_a_flood_is_closed(wire: Wire) -> None:
+async def test_commands_beyond_the_rate_are_refused_and_a_flood_is_closed(codec: Codec) -> None:
     async with (
         serving(FakeView(), max_command_rate=1, max_channels=5) as publisher,
-        raw(publisher, wire) as client,
+        raw(publisher, codec) as client,
     ):
         await client.connect()
         await client.send(*({"id": n, "unsubscribe": {"channel": "x"}} for n in range(2, 9)))
@@ -128,8 +128,8 @@ async def test_commands_beyond_the_rate_are_refused_and_a_flood_is_closed(wire: 
 
 
 @both
-async def test_whoever_subscribes_to_all_it_may_is_no_flood(wire: Wire) -> None:
-    async with serving(FakeView(), max_command_rate=1) as publisher, raw(publisher, wire) as client:
+async def test_whoever_subscribes_to_all_it_may_is_no_flood(codec: Codec) -> None:
+    async with serving(FakeView(), max_command_rate=1) as publisher, raw(publisher, codec) as client:
         await client.send(
             {"id": 1, "connect": {}},
             *({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 130)),

@@ -17,16 +17,16 @@ from tests.integration.publisher.test_sse import stream, unread
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.servers import StoreServer
 from tests.support.serving_publisher import WAIT, Raw, raw, serving
-from tests.support.wire_formats import WIRES
+from tests.support.wire_formats import CODECS
 
 import distributary
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.metrics import describe
 from distributary.publisher.publisher_server import Publisher
 from distributary.store.redis_reader import RedisReader
 from distributary.store.redis_writer import RedisWriter
 
-both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 PACED = {"conflate": "100ms"}
 
 
@@ -70,11 +70,11 @@ def left(publisher: Publisher) -> tuple[int, ...]:
 
 
 @both
-async def test_the_first_rows(wire: Wire) -> None:
+async def test_the_first_rows(codec: Codec) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
     async with serving(fake_view) as publisher:
-        async with raw(publisher, wire) as client:
+        async with raw(publisher, codec) as client:
             reply = await subscribed(client, f"{VIEW}?order=n+desc&limit=2")
             assert reply["data"]["rows"] == [["c", {"n": 3}], ["b", {"n": 2}]]
             fake_view.put(("a", {"n": 9}))
@@ -85,7 +85,7 @@ async def test_the_first_rows(wire: Wire) -> None:
             fake_view.put(("b", {"n": 1}), ("c", {"n": 10}))
             change = await pub(client)
             assert (change["data"]["op"], change["data"]["at"], change["offset"]) == ("change", 0, 6)
-        async with raw(publisher, wire) as client:
+        async with raw(publisher, codec) as client:
             await client.connect()
             resume = {"recover": True, "epoch": fake_view.epoch, "offset": 6}
             await client.send({"id": 2, "subscribe": {"channel": f"{VIEW}?order=n&limit=2", **resume}})
@@ -96,17 +96,17 @@ async def test_the_first_rows(wire: Wire) -> None:
 
 
 @both
-async def test_some_fields_of_the_first_rows_and_of_the_newest(wire: Wire) -> None:
+async def test_some_fields_of_the_first_rows_and_of_the_newest(codec: Codec) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1, "m": "x"}), ("b", {"n": 2, "m": "y"}))
     async with serving(fake_view) as publisher:
-        async with raw(publisher, wire) as client:
+        async with raw(publisher, codec) as client:
             reply = await subscribed(client, f"{VIEW}?order=n+desc&limit=1&fields=m")
             assert reply["data"]["rows"] == [["b", {"m": "y"}]]
             fake_view.put(("a", {"n": 9, "m": "x"}))
             out, in_ = await pub(client), await pub(client)
             assert (out["data"]["key"], in_["data"]["key"], in_["data"]["row"]) == ("b", "a", {"m": "x"})
-        async with raw(publisher, wire) as client:
+        async with raw(publisher, codec) as client:
             await client.connect()
             asked = {"channel": f"{VIEW}?fields=m", "data": {"conflate": "50ms"}}
             await client.send({"id": 2, "subscribe": asked})
@@ -128,8 +128,8 @@ async def test_orders_and_paces_that_are_refused() -> None:
         for id, (channel, data, code, said) in enumerate(
             (
                 (f"{VIEW}?order=n+down&limit=1", {}, 107, "character 3 of the order"),
-                (f"{VIEW}?order=n&limit=6", {}, 107, "limit is 6, and may be 5"),
-                (f"{VIEW}?order=n&limit=1", {}, 106, "the query has 2 rows, and 1 are kept"),
+                (f"{VIEW}?order=n&limit=6", {}, 107, "limit is 6, and must be at most 5"),
+                (f"{VIEW}?order=n&limit=1", {}, 106, "the query has 2 rows; at most 1"),
                 (VIEW, {"conflate": "never"}, 107, "conflate='never'"),
             ),
             2,
@@ -252,9 +252,9 @@ async def test_the_sdk_with_an_order_and_a_pace(protobuf: bool) -> None:
         await client.new_subscription(VIEW, paced, data=data).subscribe()
         await until(lambda: top.subscribed and paced.subscribed)
         fake_view.put(("b", {"n": 0}), ("b", {"n": 5}))
-        await until(lambda: [said["key"] for _, said in top.pubs] == ["a", "b", "b", "a"])
-        assert [offset for offset, _ in top.pubs] == [3, 3, 4, 4]
-        await until(lambda: paced.pubs and paced.pubs[-1][0] == 4)
+        await until(lambda: [said["key"] for _, said in top.publications] == ["a", "b", "b", "a"])
+        assert [offset for offset, _ in top.publications] == [3, 3, 4, 4]
+        await until(lambda: paced.publications and paced.publications[-1][0] == 4)
         await client.disconnect()
         for n in range(5):
             fake_view.put(("a", {"n": n}), ("c", {"n": n}))
@@ -262,8 +262,8 @@ async def test_the_sdk_with_an_order_and_a_pace(protobuf: bool) -> None:
         await until(lambda: len(top.subscribed) == 2 and len(paced.subscribed) == 2)
         assert (top.subscribed[1].recovered, top.states[1]["rows"]) == (False, [["a", {"n": 4}]])
         assert paced.subscribed[1].recovered
-        await until(lambda: paced.pubs[-1][0] == fake_view.seq)
-        held = {key: row for _, said in paced.pubs for key, row in [(said["key"], said["row"])]}
+        await until(lambda: paced.publications[-1][0] == fake_view.seq)
+        held = {key: row for _, said in paced.publications for key, row in [(said["key"], said["row"])]}
         assert held == fake_view.rows()
         await client.disconnect()
 

@@ -16,23 +16,23 @@ import pytest
 from tests.support.fake_view import VIEW, FakeTopicWriter, FakeView, until
 from tests.support.serving_publisher import WAIT, Raw, raw, serving
 from tests.support.signed_tokens import SECRET, sign
-from tests.support.wire_formats import WIRES
+from tests.support.wire_formats import CODECS
 
 from distributary.auth import Grant, owned_id
 from distributary.auth.api_keys import create_key
 from distributary.config import Auth
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.metrics import describe
 from distributary.publisher.publisher_server import Publisher
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.websocket.client_publish import ClientPublisher
 
 KEY, HASH = create_key()
 ENTRY = {"hash": HASH, "views": [VIEW], "rows": "c = 'DE'"}
 AUTH = Auth(hmac_secret=SECRET, keys={"reports": json.dumps(ENTRY)}, leeway=0.0, revocation_delay=0.0)
 
-both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 
 
 def token(user: str = "ann", *, lasts: float = 600, **claims: Any) -> str:
@@ -56,9 +56,9 @@ def two_rows() -> FakeView:
 
 @asynccontextmanager
 async def connected(
-    publisher: Publisher, shown: str, wire: Wire = WIRES[0], **more: Any
+    publisher: Publisher, shown: str, codec: Codec = CODECS[0], **more: Any
 ) -> AsyncIterator[Raw]:
-    async with raw(publisher, wire, **more) as client:
+    async with raw(publisher, codec, **more) as client:
         await client.connect(shown)
         yield client
 
@@ -72,19 +72,21 @@ async def keys_of(client: Raw, channel: str = VIEW, id: int = 2, **more: Any) ->
 
 def none_left(publisher: Publisher) -> bool:
     said = describe(publisher.hub, publisher.stats, "")
-    door = publisher.door
-    return not (said["subscribers"] or said["queries"] or len(door.roll) or len(door.limiter.reservations))
+    access = publisher.access
+    return not (
+        said["subscribers"] or said["queries"] or len(access.sessions) or len(access.limiter.reservations)
+    )
 
 
 @both
-async def test_one_name_and_two_filters_never_share_a_row(wire: Wire) -> None:
+async def test_one_name_and_two_filters_never_share_a_row(codec: Codec) -> None:
     fake_view = two_rows()
     async with (
         serving(fake_view, auth=AUTH) as publisher,
-        connected(publisher, german(), wire) as ann,
-        connected(publisher, french(), wire) as bob,
-        connected(publisher, token("cid"), wire) as cid,
-        connected(publisher, german("dan"), wire) as dan,
+        connected(publisher, german(), codec) as ann,
+        connected(publisher, french(), codec) as bob,
+        connected(publisher, token("cid"), codec) as cid,
+        connected(publisher, german("dan"), codec) as dan,
     ):
         assert await keys_of(ann) == await keys_of(dan) == ["de"]
         assert await keys_of(bob) == ["fr"]
@@ -109,7 +111,7 @@ async def test_one_name_and_two_filters_never_share_a_row(wire: Wire) -> None:
 
 
 @both
-async def test_who_is_let_in(wire: Wire) -> None:
+async def test_who_is_let_in(codec: Codec) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
         for hello, headers, rows in (
@@ -119,7 +121,7 @@ async def test_who_is_let_in(wire: Wire) -> None:
             ({}, {"Authorization": f"Bearer {french()}"}, ["fr"]),
             ({"token": french(), "data": {"own": 1}}, {"X-API-Key": KEY}, ["fr"]),
         ):
-            async with raw(publisher, wire, additional_headers=headers) as client:
+            async with raw(publisher, codec, additional_headers=headers) as client:
                 # Both at once, as SDKs do: the second waits until it is known who asks.
                 await client.send({"id": 1, "connect": hello}, {"id": 2, "subscribe": {"channel": VIEW}})
                 assert "expires" in (await client.next())["connect"] or KEY in str((hello, headers))
@@ -130,10 +132,10 @@ async def test_who_is_let_in(wire: Wire) -> None:
             ({"token": token(aud="other")}, "invalid token: audience"),
             ({"data": {"api_key": KEY + "x"}}, "invalid token: api-key"),
         ):
-            async with raw(publisher, wire) as client:
+            async with raw(publisher, codec) as client:
                 await client.send({"id": 1, "connect": hello}, {"id": 2, "subscribe": {"channel": VIEW}})
                 assert await client.closed() == (3500, why)
-        async with raw(publisher, wire) as client:
+        async with raw(publisher, codec) as client:
             late = await client.ask(1, connect={"token": german(lasts=-1)})
             assert late["error"]["code"] == 109
             assert "connect" in await client.ask(2, connect={"token": german()}), "it may show another"
@@ -165,14 +167,14 @@ async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> No
             assert error["code"] == 103
             assert "may not read the view" in error["message"]
         assert publisher.hub.followers == {}
-        await until(lambda: publisher.door.limiter.reservations.count_of("queries:user:ann") == 0)
+        await until(lambda: publisher.access.limiter.reservations.count_of("queries:user:ann") == 0)
 
 
 @both
-async def test_positions_history_and_resume_are_of_the_own_rows(wire: Wire) -> None:
+async def test_positions_history_and_resume_are_of_the_own_rows(codec: Codec) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
-        async with connected(publisher, german(), wire) as ann:
+        async with connected(publisher, german(), codec) as ann:
             reply = (await ann.ask(2, subscribe={"channel": VIEW}))["subscribe"]
             position = {"epoch": reply["epoch"], "offset": reply["offset"]}
             fake_view.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}))
@@ -183,13 +185,13 @@ async def test_positions_history_and_resume_are_of_the_own_rows(wire: Wire) -> N
             back = await ann.ask(4, history={"channel": VIEW, "limit": 9, "reverse": True})
             assert [pub["data"]["key"] for pub in back["history"]["publications"]] == ["de"]
         recover = {"channel": VIEW, "recover": True, **position}
-        async with connected(publisher, german(), wire) as ann:
+        async with connected(publisher, german(), codec) as ann:
             again = (await ann.ask(2, subscribe=recover))["subscribe"]
             assert again["recovered"]
             assert [pub["data"]["key"] for pub in again["publications"]] == ["de"]
         # Under another filter the rows that were had before are not those that are had now.
         for shown, rows in ((french("ann"), ["fr"]), (token(), ["de", "fr"])):
-            async with connected(publisher, shown, wire) as ann:
+            async with connected(publisher, shown, codec) as ann:
                 again = (await ann.ask(2, subscribe=recover))["subscribe"]
                 assert not again.get("recovered")
                 assert again["was_recovering"]
@@ -201,19 +203,19 @@ async def test_positions_history_and_resume_are_of_the_own_rows(wire: Wire) -> N
 
 
 @both
-async def test_a_start_counts_only_under_the_filter_that_it_was_told_under(wire: Wire) -> None:
+async def test_a_start_counts_only_under_the_filter_that_it_was_told_under(codec: Codec) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
-        async with connected(publisher, german(), wire) as ann:
+        async with connected(publisher, german(), codec) as ann:
             reply = (await ann.ask(2, subscribe={"channel": VIEW}))["subscribe"]
         fake_view.put(("de", {"c": "DE", "n": 1}), ("fr", {"c": "FR", "n": 1}))
         since = {"channel": VIEW, "data": {"from": f"{reply['epoch']}:{reply['offset']}"}}
-        async with connected(publisher, german(), wire) as ann:
+        async with connected(publisher, german(), codec) as ann:
             newer = (await ann.ask(2, subscribe=since))["subscribe"]
             assert newer["recovered"]
             assert [pub["data"]["key"] for pub in newer["publications"]] == ["de"]
         for shown, rows in ((french("ann"), ["fr"]), (token(), ["de", "fr"])):
-            async with connected(publisher, shown, wire) as ann:
+            async with connected(publisher, shown, codec) as ann:
                 anew = (await ann.ask(2, subscribe=since))["subscribe"]
                 assert not anew.get("recovered")
                 assert [key for key, _ in anew["data"]["rows"]] == rows
@@ -251,10 +253,10 @@ async def test_a_subscription_is_its_makers_alone() -> None:
 
 
 @both
-async def test_a_refresh_goes_on_and_changes_what_is_served(wire: Wire) -> None:
+async def test_a_refresh_goes_on_and_changes_what_is_served(codec: Codec) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
-        async with raw(publisher, wire) as ann:
+        async with raw(publisher, codec) as ann:
             said = await ann.connect(german(lasts=5))
             assert (said["expires"], 1 <= said["ttl"] <= 5) == (True, True)
             await keys_of(ann)
@@ -280,7 +282,7 @@ async def test_a_refresh_goes_on_and_changes_what_is_served(wire: Wire) -> None:
             ("x", 3500),
             (german(lasts=-1), 3005),
         ):
-            async with connected(publisher, german(), wire) as ann:
+            async with connected(publisher, german(), codec) as ann:
                 await ann.send({"id": 2, "refresh": {"token": shown}})
                 assert (await ann.closed())[0] == code
         await until(lambda: none_left(publisher))
@@ -349,15 +351,15 @@ async def test_a_grace_for_those_whose_token_is_just_over() -> None:
     auth = Auth(hmac_secret=SECRET, leeway=60.0, revocation_delay=0.0)
     async with serving(two_rows(), auth=auth) as publisher, raw(publisher) as ann:
         assert (await ann.connect(german(lasts=-5)))["ttl"] == 1
-        await publisher.door.roll.look()
+        await publisher.access.sessions.check()
         assert await keys_of(ann) == ["de"]
 
 
 @both
-async def test_a_channel_with_a_token_of_its_own(wire: Wire) -> None:
+async def test_a_channel_with_a_token_of_its_own(codec: Codec) -> None:
     fake_view = two_rows()
     fake_view.put(("de2", {"c": "DE", "n": 5}))
-    async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german(), wire) as ann:
+    async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german(), codec) as ann:
         # It can only take away.
         assert await keys_of(ann, token=token(rows="n = 5")) == ["de2"]
         own = {"channel": VIEW, "token": token(rows="n = 5", channel=VIEW)}
@@ -424,7 +426,7 @@ async def test_the_limits_of_a_token() -> None:
         await one.ask(4, unsubscribe={"channel": VIEW})
         await keys_of(three, id=3)
         await two.socket.close()
-        await until(lambda: publisher.door.limiter.reservations.count_of("queries:user:ann") == 1)
+        await until(lambda: publisher.access.limiter.reservations.count_of("queries:user:ann") == 1)
         async with http.get(url) as reply:
             assert reply.status == 200
         errors = [await bob.ask(n + 3, rpc={"method": "x"}) for n in range(9)]
@@ -536,12 +538,12 @@ async def test_a_store_that_does_not_answer_lets_nobody_in_and_says_come_back(
 
 
 async def test_refusals_are_in_the_audit_log(tmp_path: Path) -> None:
-    moves = Inlet((), FakeView().reader, FakeTopicWriter().produce)
+    moves = ClientPublisher((), FakeView().reader, FakeTopicWriter().produce)
     async with (
-        serving(two_rows(), auth=AUTH, data_dir=tmp_path, inlet=moves) as publisher,
+        serving(two_rows(), auth=AUTH, data_dir=tmp_path, client_publisher=moves) as publisher,
         aiohttp.ClientSession() as http,
     ):
-        async with raw(publisher, WIRES[0]) as client:
+        async with raw(publisher, CODECS[0]) as client:
             await client.send({"id": 1, "connect": {"token": "abracadabra"}})
             await client.closed()
         async with connected(publisher, token()) as ann:
@@ -567,7 +569,7 @@ async def test_who_took_too_much_processor_time_is_read_from_later_and_others_ar
         connected(publisher, token()) as ann,
         connected(publisher, token("bob")) as bob,
     ):
-        limiter = publisher.websocket.door.limiter
+        limiter = publisher.websocket.access.limiter
         limiter.charge(Grant("ann"), 0.34)  # it may take 0.3 s at once, and 0.03 s in a second
         clock = asyncio.get_running_loop().time
         began = clock()

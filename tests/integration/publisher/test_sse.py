@@ -254,16 +254,16 @@ async def test_a_reader_that_reads_but_too_slowly_is_cut_off() -> None:
 
 
 async def test_a_reader_that_does_not_take_its_state_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL", 0.3)
+    monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL_SECONDS", 0.3)
     fake_view = FakeView()
     for n in range(60):
         fake_view.put((f"k{n}", {"filler": "x" * 100_000}))
     async with serving(fake_view) as publisher:
         async with unread(publisher):
-            await until(lambda: publisher.hub.states.used)
+            await until(lambda: publisher.hub.budget.used)
             await until(lambda: publisher.stats.slow)
             await until(lambda: not publisher.stats.streams)
-        assert publisher.hub.states.used == 0
+        assert publisher.hub.budget.used == 0
         async with stream(publisher) as events:
             rows = 0
             while (event := await events.next()).name == "snapshot":

@@ -12,16 +12,16 @@ import pytest
 import websockets
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.serving_publisher import WAIT, Raw, raw, serving
-from tests.support.wire_formats import WIRES
+from tests.support.wire_formats import CODECS
 
 from distributary.errors import PortTaken
 from distributary.model.query import Query
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.protobuf_codec import PROTOBUF
-from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.subscription import WebSocketOutlet
+from distributary.publisher.codec.publication import Publication
 from distributary.publisher.metrics import describe
 from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.websocket.channel_sink import WebSocketEncoder
 
 
 def counts(publisher: Publisher) -> tuple[int, int, int, int]:
@@ -29,15 +29,15 @@ def counts(publisher: Publisher) -> tuple[int, int, int, int]:
     return said["connections"], said["queries"], said["channels"], said["subscribers"]
 
 
-both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 
 
 @both
-async def test_subscribe_follow_and_leave(wire: Wire) -> None:
+async def test_subscribe_follow_and_leave(codec: Codec) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}))
     async with serving(fake_view) as publisher:
-        async with raw(publisher, wire) as client:
+        async with raw(publisher, codec) as client:
             await client.send({"id": 1, "connect": {}}, {"id": 2, "subscribe": {"channel": VIEW, "flag": 1}})
             hello, reply = await client.next(), await client.next()
             assert hello["connect"]["pong"]
@@ -73,15 +73,17 @@ async def test_subscribe_follow_and_leave(wire: Wire) -> None:
 async def test_a_change_is_encoded_once_for_each_name_and_format(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_view = FakeView()
     encoded: list[str] = []
-    encode = WebSocketOutlet.encode
+    encode = WebSocketEncoder.encode
 
-    def counted(outlet: WebSocketOutlet, epoch: str, pubs: Sequence[Pub]) -> bytes:
+    def counted(outlet: WebSocketEncoder, epoch: str, pubs: Sequence[Publication]) -> bytes:
         encoded.append(outlet.key)
         return encode(outlet, epoch, pubs)
 
-    monkeypatch.setattr(WebSocketOutlet, "encode", counted)
+    monkeypatch.setattr(WebSocketEncoder, "encode", counted)
     async with serving(fake_view) as publisher, AsyncExitStack() as exits:
-        clients = [await exits.enter_async_context(raw(publisher, wire)) for wire in (*WIRES, *WIRES, *WIRES)]
+        clients = [
+            await exits.enter_async_context(raw(publisher, codec)) for codec in (*CODECS, *CODECS, *CODECS)
+        ]
         for client in clients:
             await client.connect()
             await client.send({"id": 2, "subscribe": {"channel": VIEW}})
@@ -90,15 +92,15 @@ async def test_a_change_is_encoded_once_for_each_name_and_format(monkeypatch: py
         fake_view.put(("a", {"n": 1}))
         pushed = [await client.next() for client in clients]
         assert all(one == pushed[0] for one in pushed)
-        assert sorted(encoded) == sorted(wire.key + VIEW for wire in WIRES)
+        assert sorted(encoded) == sorted(codec.key + VIEW for codec in CODECS)
 
 
 @both
-async def test_compression(wire: Wire) -> None:
+async def test_compression(codec: Codec) -> None:
     fake_view = FakeView()
     async with serving(fake_view, compression=True) as publisher, AsyncExitStack() as exits:
-        squeezed = await exits.enter_async_context(raw(publisher, wire))
-        whole = await exits.enter_async_context(raw(publisher, wire, compression=None))
+        squeezed = await exits.enter_async_context(raw(publisher, codec))
+        whole = await exits.enter_async_context(raw(publisher, codec, compression=None))
         assert squeezed.socket.response is not None
         assert "permessage-deflate" in squeezed.socket.response.headers["Sec-WebSocket-Extensions"]
         for client in (squeezed, whole):
@@ -154,9 +156,9 @@ async def test_numbers_keep_their_text_and_rows_their_lines() -> None:
 
 
 @both
-async def test_errors(wire: Wire) -> None:
+async def test_errors(codec: Codec) -> None:
     fake_view = FakeView()
-    async with serving(fake_view, max_channels=2) as publisher, raw(publisher, wire) as client:
+    async with serving(fake_view, max_channels=2) as publisher, raw(publisher, codec) as client:
         await client.connect()
         asked = [
             "nothing",
@@ -187,13 +189,13 @@ async def test_a_view_being_built_is_a_temporary_error() -> None:
 
 
 @both
-async def test_two_steps_with_pages(wire: Wire) -> None:
+async def test_two_steps_with_pages(codec: Codec) -> None:
     fake_view = FakeView()
     for n in range(40):
         fake_view.put((f"k{n:02}", {"s": "f", "filler": "x" * 5_000}))
     query = Query.parse(VIEW, "s = 'f'")
     await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
-    async with serving(fake_view) as publisher, raw(publisher, wire) as client:
+    async with serving(fake_view) as publisher, raw(publisher, codec) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}})
         reply = (await client.next())["subscribe"]
@@ -220,15 +222,15 @@ async def test_two_steps_with_pages(wire: Wire) -> None:
 
 
 @both
-async def test_one_subscription_on_two_connections(wire: Wire) -> None:
+async def test_one_subscription_on_two_connections(codec: Codec) -> None:
     """Each gets the state and every change of its own; one that leaves does not end the other's."""
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "n": 0}))
     query = Query.parse(VIEW, "s = 'f'")
     await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
     asked = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
-    async with serving(fake_view) as publisher, raw(publisher, wire) as second:
-        async with raw(publisher, wire) as first:
+    async with serving(fake_view) as publisher, raw(publisher, codec) as second:
+        async with raw(publisher, codec) as first:
             for client in (first, second):
                 await client.connect()
                 await client.send(asked)
@@ -252,7 +254,7 @@ async def test_one_subscription_on_two_connections(wire: Wire) -> None:
 
 
 @both
-async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(wire: Wire) -> None:
+async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(codec: Codec) -> None:
     fake_view = FakeView()
     query = Query.parse(VIEW, "s = 'f'")
     await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, True)
@@ -260,8 +262,8 @@ async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(wire: Wire
     async with (
         serving(fake_view) as publisher,
         serving(fake_view) as other,
-        raw(publisher, wire) as first,
-        raw(other, wire) as second,
+        raw(publisher, codec) as first,
+        raw(other, codec) as second,
     ):
         for client in (first, second):
             await client.connect()
@@ -271,13 +273,13 @@ async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(wire: Wire
         assert "unsubscribe" in await first.next()
         told = (await second.next())["push"]["unsubscribe"]
         assert (told["code"], told["reason"]) == (2002, "subscription ended")
-        await until(lambda: not other.hub.followers[VIEW].members)
+        await until(lambda: not other.hub.followers[VIEW].subscriptions)
 
 
 @both
-async def test_recover_flag_and_history(wire: Wire) -> None:
+async def test_recover_flag_and_history(codec: Codec) -> None:
     fake_view = FakeView(log_length=3)
-    async with serving(fake_view) as publisher, raw(publisher, wire) as client:
+    async with serving(fake_view) as publisher, raw(publisher, codec) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": VIEW}})
         await client.next()
@@ -321,12 +323,12 @@ async def test_a_message_in_pieces() -> None:
 
 
 @both
-async def test_pings_are_answered_or_the_connection_is_closed(wire: Wire) -> None:
+async def test_pings_are_answered_or_the_connection_is_closed(codec: Codec) -> None:
     fake_view = FakeView()
-    async with serving(fake_view, ping_interval=0.2) as publisher, raw(publisher, wire) as client:
+    async with serving(fake_view, ping_interval=0.2) as publisher, raw(publisher, codec) as client:
         await client.connect()
         pings = [await client.socket.recv(decode=False) for _ in range(3) if await pong(client)]
-        assert pings == [wire.ping] * 3
+        assert pings == [codec.ping] * 3
         assert await client.closed() == (3012, "no pong")
 
 

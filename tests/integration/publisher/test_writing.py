@@ -21,7 +21,7 @@ from distributary.kafka.record_router import RecordRouter
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.kafka.topics import ensure_topic
 from distributary.model.feed import Feed
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.websocket.client_publish import ClientPublisher
 
 TOPIC = "game.moves"
 FEED = Feed("moves", TOPIC, publish=True, publish_key="player")
@@ -60,8 +60,8 @@ def records(broker: RunningBroker, count: int) -> list[Message]:
 async def test_what_is_acknowledged_is_in_kafka(broker: RunningBroker, writer: TopicWriter) -> None:
     """Also after the broker was killed: a client is told, tries again, and no acknowledged move is lost."""
     fake_view = FakeView()
-    inlet = Inlet([FEED], fake_view.reader, writer.send)
-    async with serving(fake_view, inlet=inlet) as publisher, raw(publisher) as player:
+    client_publisher = ClientPublisher([FEED], fake_view.reader, writer.send)
+    async with serving(fake_view, client_publisher=client_publisher) as publisher, raw(publisher) as player:
         await player.connect()
         moves = [{"player": f"p{n % 3}", "n": n} for n in range(20)]
         await player.send(

@@ -13,7 +13,7 @@ from tests.support.serving_publisher import serving
 
 from distributary.model.feed import Feed
 from distributary.publisher.metrics import describe
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.websocket.client_publish import ClientPublisher
 
 pytestmark = needs_node
 
@@ -67,9 +67,11 @@ async def test_by_polling_alone() -> None:
 async def test_the_rest_of_the_protocol() -> None:
     fake_view = FakeView()
     taken = FakeTopicWriter()
-    inlet = Inlet([Feed("moves", "game.moves", publish=True)], fake_view.reader, taken.produce)
+    client_publisher = ClientPublisher(
+        [Feed("moves", "game.moves", publish=True)], fake_view.reader, taken.produce
+    )
     async with (
-        serving(fake_view, inlet=inlet, ping_interval=1.0) as publisher,
+        serving(fake_view, client_publisher=client_publisher, ping_interval=1.0) as publisher,
         gateway([publisher.addresses["websocket"]], ping_interval=1.0) as one,
         node(one.port, "--websocket") as client,
     ):
@@ -95,9 +97,9 @@ async def test_the_rest_of_the_protocol() -> None:
 async def test_digits_stay_as_they_are() -> None:
     fake_view = FakeView()
     taken = FakeTopicWriter()
-    inlet = Inlet([Feed("moves", "m", publish=True)], fake_view.reader, taken.produce)
+    client_publisher = ClientPublisher([Feed("moves", "m", publish=True)], fake_view.reader, taken.produce)
     async with (
-        serving(fake_view, inlet=inlet) as publisher,
+        serving(fake_view, client_publisher=client_publisher) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
         node(one.port, "--websocket") as client,
     ):

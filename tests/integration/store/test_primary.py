@@ -20,8 +20,9 @@ from tests.support.servers import StoreServer, free_port
 from tests.support.tcp_balancer import Balancer
 from tests.support.wait import eventually
 
-from distributary.publisher.hub.hub import Hub, Wish
-from distributary.publisher.metrics import Stats
+from distributary.publisher.hub.hub import Hub
+from distributary.publisher.hub.subscription import SubscribeRequest
+from distributary.publisher.metrics import Counters
 from distributary.setup.store_server import bundled
 from distributary.store import lua_scripts
 from distributary.store.log_events import Attached
@@ -107,10 +108,10 @@ async def test_a_demoted_primary_is_left_for_the_new_one(
     fake_view = FakeView(writer=RedisWriter(one.url))
     fake_view.put(("a", {"n": 1}))
     reader = RedisReader(url(address))
-    hub = Hub(reader, ttl=60, hold_bytes=1 << 20, stats=Stats())
+    hub = Hub(reader, ttl=60, buffer_bytes=1 << 20, stats=Counters())
     try:
         sink = FoldingSink()
-        await hub.join(Wish(WHOLE_VIEW), sink)
+        await hub.join(SubscribeRequest(query=WHOLE_VIEW), sink)
         before = hub.followers[VIEW].history_id
         await asyncio.to_thread(promote, two, one)
         await asyncio.to_thread(follow, one, two)  # its clients stay where they are
@@ -127,7 +128,7 @@ async def test_a_demoted_primary_is_left_for_the_new_one(
         await until(lambda: sink.endings)
         assert hub.followers[VIEW].history_id == registered.state.history_id != before
         sink.attached = False
-        await hub.join(Wish(WHOLE_VIEW, position=sink.position), sink)
+        await hub.join(SubscribeRequest(query=WHOLE_VIEW, position=sink.position), sink)
         assert sink.rows == {"a": {"n": 1}}
         await asyncio.to_thread(settle, two)
         fake_view.reopen(RedisWriter(two.url))

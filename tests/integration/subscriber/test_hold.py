@@ -19,8 +19,8 @@ from tests.support.counted_view import COUNTED, VIEW, rows_at
 
 from distributary.config.server_sections import Publisher as Settings
 from distributary.model.build import Build
-from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.join_buffer import Joining
+from distributary.publisher.codec.publication import Publication
+from distributary.publisher.hub.join_buffer import JoinBuffer
 from distributary.publisher.publisher_server import Publisher
 from distributary.store.redis_reader import RedisReader
 
@@ -104,20 +104,20 @@ async def test_three_thousand_joins_under_load(database: Database, publish: Star
     assert said["seq"] > 10_000
 
 
-def deliver_nothing_held(joining: Joining, epoch: str, seq: int) -> Sequence[Pub] | None:
+def deliver_nothing_held(joining: JoinBuffer, epoch: str, seq: int) -> Sequence[Publication] | None:
     """What came while the state was read is forgotten."""
-    found = settle(joining, epoch, seq)
+    found = flush(joining, epoch, seq)
     return None if found is None else ()
 
 
-def deliver_all_held(joining: Joining, epoch: str, seq: int) -> Sequence[Pub] | None:
+def deliver_all_held(joining: JoinBuffer, epoch: str, seq: int) -> Sequence[Publication] | None:
     """What came while the state was read is delivered, whether the state has it or not."""
-    held = list(joining._held)
-    found = settle(joining, epoch, seq)
+    held = list(joining._buffered)
+    found = flush(joining, epoch, seq)
     return None if found is None else held
 
 
-settle = Joining.settle
+flush = JoinBuffer.flush
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ async def test_without_the_hold_it_shows(
     database: Database, monkeypatch: pytest.MonkeyPatch, mutant: Any, fault: str
 ) -> None:
     """The same subscribers on a publisher whose hold is broken: they must find out."""
-    monkeypatch.setattr(Joining, "settle", mutant)
+    monkeypatch.setattr(JoinBuffer, "flush", mutant)
     reader = RedisReader(database.url)
     publisher = Publisher(reader, Settings(), ttl=3)
     await publisher.start(port=0, http_port=0)

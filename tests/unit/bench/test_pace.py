@@ -15,7 +15,7 @@ async def test_the_others_subscribe_and_say_when_they_are_closed() -> None:
     async with serving(FakeView()) as publisher:
         others = await asyncio.to_thread(Others, publisher.addresses["websocket"], 4, VIEW)
         (follower,) = publisher.hub.followers.values()
-        assert len(follower.members) == 4
+        assert len(follower.subscriptions) == 4
     with others, pytest.raises(BenchError, match="was closed"):
         async with asyncio.timeout(WAIT):
             await others.sip()

@@ -11,7 +11,7 @@ from tests.support.signed_tokens import NOW, SECRET
 from distributary.auth import OPEN, Authenticator, Grant
 from distributary.config import Auth, Config
 from distributary.errors import TokenRefused
-from distributary.publisher.access_control import Roll
+from distributary.publisher.access_control import SessionRegistry
 
 MS = int(NOW * 1000)
 ANN = Grant("ann", issued_at=MS, expires_at=MS + 60_000)
@@ -22,14 +22,14 @@ KEY = Grant("key:a", revocable=False)
 class Guest:
     """A holder that leaves when it is told to."""
 
-    def __init__(self, roll: Roll, grant: Grant) -> None:
+    def __init__(self, roll: SessionRegistry, grant: Grant) -> None:
         self.reasons: list[str] = []
         self.roll, self.grant = roll, grant
-        roll.enter(grant, self)
+        roll.add(grant, self)
 
-    def expel(self, error: TokenRefused) -> None:
+    def revoke(self, error: TokenRefused) -> None:
         self.reasons.append(error.reason)
-        self.roll.leave(self.grant, self)
+        self.roll.remove(self.grant, self)
 
 
 class Case:
@@ -38,7 +38,9 @@ class Case:
         self.down = False
         self.revoked: dict[str, int] = {}
         auth = Auth(hmac_secret=SECRET, leeway=10.0, revocation_delay=0.0)
-        self.roll = Roll(Authenticator(Config(auth=auth), self._read, clock=lambda: self.now), every=0.001)
+        self.roll = SessionRegistry(
+            Authenticator(Config(auth=auth), self._read, clock=lambda: self.now), interval=0.001
+        )
 
     async def _read(self, users: Sequence[str]) -> dict[str, int]:
         if self.down:
@@ -50,14 +52,14 @@ async def test_all_that_a_grant_let_in_ends_with_it_and_after_its_grace() -> Non
     case = Case()
     first, second, other = Guest(case.roll, ANN), Guest(case.roll, ANN), Guest(case.roll, BOB)
     case.now += 69
-    await case.roll.look()
+    await case.roll.check()
     assert not first.reasons
     case.now += 1
-    await case.roll.look()
-    await case.roll.look()
+    await case.roll.check()
+    await case.roll.check()
     assert (first.reasons, second.reasons, other.reasons) == (["expired"], ["expired"], [])
     case.revoked["bob"] = MS + 1
-    await case.roll.look()
+    await case.roll.check()
     assert other.reasons == ["revoked"]
     assert len(case.roll) == 0
 
@@ -66,10 +68,10 @@ async def test_a_store_that_does_not_answer_keeps_nobody_longer() -> None:
     case = Case()
     over, stays = Guest(case.roll, ANN), Guest(case.roll, BOB)
     case.down, case.now = True, NOW + 70
-    await case.roll.look()
+    await case.roll.check()
     assert (over.reasons, stays.reasons) == (["expired"], [])
     case.down, case.revoked = False, {"bob": MS + 1}
-    await case.roll.look()
+    await case.roll.check()
     assert stays.reasons == ["revoked"]
 
 
@@ -79,10 +81,10 @@ async def test_who_left_or_cannot_be_ended_is_not_looked_after() -> None:
         Guest(case.roll, grant)
     assert len(case.roll) == 0
     guest = Guest(case.roll, ANN)
-    case.roll.leave(ANN, guest)
-    case.roll.leave(ANN, guest)
+    case.roll.remove(ANN, guest)
+    case.roll.remove(ANN, guest)
     case.now += 1000
-    await case.roll.look()
+    await case.roll.check()
     assert not guest.reasons
 
 
@@ -91,12 +93,12 @@ async def test_a_look_that_fails_is_not_the_last(caplog: pytest.LogCaptureFixtur
     guest = Guest(case.roll, ANN)
     broken = True
 
-    def expel(error: TokenRefused) -> None:
+    def revoke(error: TokenRefused) -> None:
         if broken:
             raise RuntimeError("no")
-        Guest.expel(guest, error)
+        Guest.revoke(guest, error)
 
-    guest.expel = expel  # type: ignore[method-assign]
+    guest.revoke = revoke  # type: ignore[method-assign]
     case.now += 1000
     running = asyncio.create_task(case.roll.run())
     await until(lambda: caplog.records)

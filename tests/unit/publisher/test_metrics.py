@@ -12,7 +12,7 @@ from tests.support.fake_view import FakeView
 
 from distributary.httpd.prometheus_text import render
 from distributary.publisher import metrics
-from distributary.publisher.metrics import SILENT_MS, WINDOW, Latency, heard, place_of
+from distributary.publisher.metrics import SILENT_MS, WINDOW, Latency, shared_endpoint, sibling_stats
 
 
 def test_percentiles_are_of_late() -> None:
@@ -49,16 +49,16 @@ async def test_those_of_the_same_place_that_still_speak() -> None:
     fake_view = FakeView()
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
-    here = place_of(8001)
-    await fake_view.reader.heartbeat("publisher", "silent", json.dumps({"place": here}))
+    here = shared_endpoint(8001)
+    await fake_view.reader.heartbeat("publisher", "silent", json.dumps({"endpoint": here}))
     clock[0] += SILENT_MS / 1000
-    await fake_view.reader.heartbeat("publisher", "one", json.dumps({"place": here, "pid": 1}))
-    await fake_view.reader.heartbeat("publisher", "two", json.dumps({"place": here, "pid": 2}))
-    await fake_view.reader.heartbeat("publisher", "far", json.dumps({"place": "elsewhere:8001"}))
+    await fake_view.reader.heartbeat("publisher", "one", json.dumps({"endpoint": here, "pid": 1}))
+    await fake_view.reader.heartbeat("publisher", "two", json.dumps({"endpoint": here, "pid": 2}))
+    await fake_view.reader.heartbeat("publisher", "far", json.dumps({"endpoint": "elsewhere:8001"}))
     await fake_view.reader.heartbeat("publisher", "old", json.dumps({"pid": 3}))
     await fake_view.reader.heartbeat("publisher", "odd", "nonsense")
-    await fake_view.reader.heartbeat("control", "other", json.dumps({"place": here}))
-    found = await heard(fake_view.reader, here)
+    await fake_view.reader.heartbeat("control", "other", json.dumps({"endpoint": here}))
+    found = await sibling_stats(fake_view.reader, here)
     assert {id: said["pid"] for id, said in found.items()} == {"one": 1, "two": 2}
 
 
@@ -67,7 +67,7 @@ async def told(pid: int) -> dict[str, Any]:
         hub.stats.closed(1009)
         hub.stats.publishes["written"] = 3
         hub.stats.latency('o"dds').observe_all([0])
-        said = metrics.told(hub, hub.stats, "id") | {"pid": pid}
+        said = metrics.full_stats(hub, hub.stats, "id") | {"pid": pid}
         return dict(json.loads(json.dumps(said)))  # as it comes out of the store
 
 

@@ -1,7 +1,7 @@
-"""What a client may send, as types. Whatever does not fit is a bad frame.
+"""What a client may send, as types. Whatever does not match is a bad frame.
 
-Of the protocol's fields those that change nothing here are left out, and passed over. Those that ask for
-something that is not served are in ``UNSERVED``: who sets one is told so, rather than given something else.
+Fields of the protocol that change nothing here are left out, and ignored. Those that ask for something that
+is not supported are in ``UNSERVED``: setting one is an error.
 """
 
 from __future__ import annotations
@@ -11,19 +11,14 @@ from typing import Annotated, Any
 
 import msgspec
 
-from distributary.model.position import Start, read_start
-
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFFFFFFFFFF)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Flag = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
-REJECT_UNRECOVERED = 2
-"""A flag of ``subscribe``: the client wants an error where others get the state anew."""
-
 
 class Connect(msgspec.Struct, gc=False):
-    """Opens the conversation; must come first. ``data`` may hold an API key."""
+    """Must come first. ``data`` may contain an API key."""
 
     token: str = ""
     data: msgspec.Raw = msgspec.Raw(b"")
@@ -31,7 +26,7 @@ class Connect(msgspec.Struct, gc=False):
 
 
 class Subscribe(msgspec.Struct, gc=False):
-    """Asks for a channel, from a position when ``recover`` is set; ``token`` is for this channel alone."""
+    """Subscribes to a channel, from a position if ``recover`` is set; ``token`` is for this channel alone."""
 
     channel: str = ""
     token: str = ""
@@ -63,7 +58,7 @@ class Since(msgspec.Struct, gc=False):
 
 
 class History(msgspec.Struct, gc=False):
-    """Asks for publications after a position; limit 0 asks for the position alone, below 0 for many.
+    """Reads publications after a position; limit 0 reads the position alone, below 0 is no limit.
 
     With ``reverse``: before the position (from the newest without one), the newest first.
     """
@@ -75,7 +70,7 @@ class History(msgspec.Struct, gc=False):
 
 
 class Publish(msgspec.Struct, gc=False):
-    """Asks to write a message into a channel."""
+    """Writes a message to a channel."""
 
     channel: str = ""
     data: msgspec.Raw = msgspec.Raw(b"")
@@ -92,13 +87,13 @@ class Rpc(msgspec.Struct, gc=False):
 
 
 class Refresh(msgspec.Struct, gc=False):
-    """Shows a new token of the connection."""
+    """Replaces the token of the connection."""
 
     token: str = ""
 
 
 class SubRefresh(msgspec.Struct, gc=False):
-    """Shows a new token of one channel."""
+    """Replaces the token of one channel."""
 
     channel: str = ""
     token: str = ""
@@ -108,7 +103,7 @@ class SubRefresh(msgspec.Struct, gc=False):
 
 
 class Command(msgspec.Struct, gc=False):
-    """One command. Exactly one of the fields beside ``id`` is set; none at all is a pong."""
+    """One command. Exactly one of the fields besides ``id`` is set; none is a pong."""
 
     id: Id = 0
     connect: Connect | None = None
@@ -143,7 +138,7 @@ UNSERVED: Mapping[str, Mapping[str, str]] = {
     "publish": {"type": _ENTRY, "key": _ENTRY, "removed": _ENTRY},
     "sub_refresh": {"type": _POLL, "track": _POLL, "untrack": _POLL},
 }
-"""By command: the fields that ask for what is not served, and what that is. Unset they say nothing."""
+"""By command: the fields that ask for what is not supported, and what that is."""
 
 _UNSET: Mapping[str, Any] = {
     "connect": Connect(),
@@ -154,40 +149,28 @@ _UNSET: Mapping[str, Any] = {
 
 
 def unserved(command: Command) -> str:
-    """Say what a command asks for that is not served; '' when there is nothing."""
+    """Return what a command asks for that is not supported; '' for nothing."""
     for name, fields in UNSERVED.items():
-        asked = getattr(command, name)
-        if asked is not None:
+        fields_set = getattr(command, name)
+        if fields_set is not None:
             for field, what in fields.items():
-                if getattr(asked, field) != getattr(_UNSET[name], field):
+                if getattr(fields_set, field) != getattr(_UNSET[name], field):
                     return what
     return ""
 
 
-class SubscribeData(msgspec.Struct, gc=False):
-    """What a subscribe's ``data`` may say: the id of a subscription of the control API, a start, options."""
-
-    subscription: str = ""
-    since: str | int = msgspec.field(default="", name="from")
-    conflate: str | int | float | None = None
-    max_rate: str | int | float | None = None
-    max_bytes: str | int | None = None
-    slow: str | None = None
-
-
 class ConnectData(msgspec.Struct, gc=False):
-    """What we look for in a connect's ``data``; the rest is the application's own."""
+    """The part of a connect's ``data`` that is read; the rest is the application's own."""
 
     api_key: str = ""
 
 
 _decoder = msgspec.json.Decoder(Command)
 _connect_data = msgspec.json.Decoder(ConnectData)
-_data = msgspec.json.Decoder(SubscribeData)
 
 
 def decode(line: bytes) -> Command | None:
-    """Read one command; None when it is not one."""
+    """Read one command; None when it is invalid."""
     try:
         return _decoder.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -200,19 +183,3 @@ def api_key_of(data: msgspec.Raw) -> str:
         return _connect_data.decode(bytes(data)).api_key
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return ""
-
-
-def read_data(data: msgspec.Raw) -> SubscribeData | None:
-    """Read a subscribe's data, which may be missing; None when it cannot be read."""
-    text = bytes(data)
-    if not text or text == b"null":
-        return SubscribeData()
-    try:
-        return _data.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-
-
-def start_of(data: SubscribeData) -> Start | None:
-    """Say from where on a subscribe's data wants something; None: it wants the state. Raises BadQuery."""
-    return read_start(data.since) if data.since != "" else None

@@ -1,8 +1,8 @@
-"""The numbers a subscriber is told, in one place; clients act on their ranges.
+"""The codes of the client protocol, in one place; clients act on their ranges.
 
-Error codes answer one command; with ``temporary`` the client tries again by itself. Unsubscribe codes from
-2500 on make the client subscribe again, lower ones do not. Close codes 3500 to 3999 mean "do not come back",
-others mean "come back".
+Error codes are replies to one command; with ``temporary`` the client tries again by itself. Unsubscribe codes
+from 2500 on make the client subscribe again, lower ones do not. Close codes 3500 to 3999 mean "do not
+reconnect", others mean "reconnect".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from distributary.errors import (
 
 
 class Refusal(NamedTuple):
-    """The answer to a command that was not done."""
+    """The error that a command is replied with."""
 
     code: int
     message: str
@@ -29,14 +29,14 @@ class Refusal(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """Why a connection or a subscription is over."""
+    """Why a connection or a subscription has ended."""
 
     code: int
     reason: str
 
 
 class Refused(Exception):
-    """A join or a read was refused; ``refusal`` is what the subscriber is told."""
+    """A join or a read was refused; ``refusal`` is the subscriber's reply."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -75,47 +75,47 @@ BAD_FRAME = Ending(3501, "bad request")
 STALE = Ending(3502, "stale")
 
 CLOSINGS = (SHUTDOWN, EXPIRED, SLOW, NO_PONG, FLOOD, INVALID_TOKEN, BAD_FRAME, STALE)
-"""Every ending a publisher closes a connection with."""
+"""All endings with which a publisher closes connections."""
 
 
 def building(reason: str) -> Refusal:
-    """Say that a view has no rows to serve yet, and why."""
+    """A view has no rows to serve yet."""
     return Refusal(BUILDING.code, f"the view is being built: {reason}" if reason else BUILDING.message, True)
 
 
 def denied(why: str) -> Refusal:
-    """Say what is not permitted."""
+    """Something is not permitted."""
     return Refusal(PERMISSION_DENIED.code, f"permission denied: {why}")
 
 
 def limited(what: str) -> Refusal:
-    """Say of what there may not be more."""
+    """There may not be more of something."""
     return Refusal(LIMIT_EXCEEDED.code, f"{LIMIT_EXCEEDED.message}: {what}")
 
 
 def unwritten(why: str) -> Refusal:
-    """Say why a message was not acknowledged; the client may try again."""
+    """A message was not acknowledged; the client may try again."""
     return Refusal(INTERNAL.code, f"{INTERNAL.message}: {why}", True)
 
 
 def unknown(what: str) -> Refusal:
-    """Say which view, query or subscription is not there."""
+    """A view, query or subscription does not exist."""
     return Refusal(UNKNOWN_CHANNEL.code, f"unknown channel: {what}")
 
 
 def too_many_rows(rows: int, most: int) -> Refusal:
-    """Say that a query has more rows than are kept for an order or a pace."""
-    why = f"the query has {rows:,} rows, and {most:,} are kept for an order or a pace; narrow its filter"
+    """A query has more rows than may be materialized."""
+    why = f"the query has {rows:,} rows; at most {most:,} are supported with an order or conflation"
     return Refusal(LIMIT_EXCEEDED.code, f"{LIMIT_EXCEEDED.message}: {why}")
 
 
 def not_available(what: str) -> Refusal:
-    """Say what is not served."""
+    """Something is not supported."""
     return Refusal(NOT_AVAILABLE.code, f"{NOT_AVAILABLE.message}: {what}")
 
 
 def bad_request(why: str) -> Refusal:
-    """Say what is wrong with a request that may be corrected."""
+    """A request is invalid."""
     return Refusal(BAD_REQUEST.code, f"bad request: {why}")
 
 
@@ -147,7 +147,7 @@ def protocol_error(error: DistributaryError, *, connected: bool = False) -> Refu
 
 
 def to_refused(error: DistributaryError) -> Refused:
-    """Say how an error is told where it ends no more than one command."""
+    """Turn an error into one that ends no more than one command."""
     found = protocol_error(error)
     if isinstance(found, Ending):
         return Refused(denied(found.reason))

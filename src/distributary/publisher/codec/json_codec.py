@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from distributary.publisher.codec import client_commands, websocket_frames
 from distributary.publisher.codec.client_commands import Command
 from distributary.publisher.codec.codes import Ending, Refusal
-from distributary.publisher.codec.websocket_frames import Pub, encode, one_line
+from distributary.publisher.codec.publication import Publication, encode_json, one_line
 
 
-class JsonWire:
-    """Implements ``Wire``. Bodies are JSON text for inside an object."""
+class JsonCodec:
+    """Implements ``Codec``. Bodies are members of a JSON object."""
 
     subprotocol = "centrifuge-json"
     binary = False
@@ -30,7 +30,7 @@ class JsonWire:
             yield None
 
     def frame(self, payload: bytes) -> bytes:
-        """Make a text frame."""
+        """Write a text frame."""
         return self._frame(websocket_frames.TEXT, payload)
 
     def join(self, payloads: Sequence[bytes]) -> bytes:
@@ -38,77 +38,83 @@ class JsonWire:
         return b"\n".join(payloads)
 
     def reply(self, id: int, body: bytes) -> bytes:
-        """Answer command ``id``."""
+        """Write the reply to command ``id``."""
         return b'{"id":%d,%b}' % (id, body)
 
     def error(self, refusal: Refusal) -> bytes:
-        """Make the body of a reply that refuses."""
+        """Write the body of a reply with an error."""
         temporary = b',"temporary":true' if refusal.temporary else b""
-        return b'"error":{"code":%d,"message":%b%b}' % (refusal.code, encode(refusal.message), temporary)
+        return b'"error":{"code":%d,"message":%b%b}' % (refusal.code, encode_json(refusal.message), temporary)
 
     def connected(self, client: str, version: str, ping: int, ttl: int = 0) -> bytes:
-        """Make the body of the reply to ``connect``."""
+        """Write the body of the reply to ``connect``."""
         return b'"connect":{"client":%b,"version":%b,%b"ping":%d,"pong":true}' % (
-            encode(client),
-            encode(version),
+            encode_json(client),
+            encode_json(version),
             _expires(ttl),
             ping,
         )
 
     def refreshed(self, client: str, version: str, ttl: int) -> bytes:
-        """Make the body of the reply to ``refresh``."""
-        return b'"refresh":{%b"client":%b,"version":%b}' % (_expires(ttl), encode(client), encode(version))
+        """Write the body of the reply to ``refresh``."""
+        return b'"refresh":{%b"client":%b,"version":%b}' % (
+            _expires(ttl),
+            encode_json(client),
+            encode_json(version),
+        )
 
     def sub_refreshed(self, ttl: int) -> bytes:
-        """Make the body of the reply to ``sub_refresh``."""
+        """Write the body of the reply to ``sub_refresh``."""
         return b'"sub_refresh":{%b}' % _expires(ttl).rstrip(b",")
 
     def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool, ttl: int = 0) -> bytes:
-        """Make the body of the reply to ``subscribe`` that carries the initial state."""
+        """Write the body of the reply to ``subscribe`` that carries the initial state."""
         was = b'"was_recovering":true,"recovered":false,' if recovering else b""
         return b'"subscribe":{%b"recoverable":true,"positioned":true,"epoch":%b,"offset":%d,%b"data":%b}' % (
             _expires(ttl),
-            encode(epoch),
+            encode_json(epoch),
             offset,
             was,
             one_line(data),
         )
 
-    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes, *, ttl: int = 0) -> bytes:
-        """Make the body of the reply to ``subscribe`` that carries what was missed."""
+    def recovered(
+        self, epoch: str, offset: int, publications: Iterable[Publication], data: bytes, *, ttl: int = 0
+    ) -> bytes:
+        """Write the body of the reply to ``subscribe`` that carries what was missed."""
         return (
             b'"subscribe":{%b"recoverable":true,"positioned":true,"epoch":%b,"offset":%d,'
             b'"was_recovering":true,"recovered":true,"publications":%b,"data":%b}'
-            % (_expires(ttl), encode(epoch), offset, _publications(pubs), one_line(data))
+            % (_expires(ttl), encode_json(epoch), offset, _publications(publications), one_line(data))
         )
 
     def unsubscribed(self) -> bytes:
-        """Make the body of the reply to ``unsubscribe``."""
+        """Write the body of the reply to ``unsubscribe``."""
         return b'"unsubscribe":{}'
 
-    def history(self, epoch: str, offset: int, pubs: Iterable[Pub]) -> bytes:
-        """Make the body of the reply to ``history``."""
+    def history(self, epoch: str, offset: int, publications: Iterable[Publication]) -> bytes:
+        """Write the body of the reply to ``history``."""
         return b'"history":{"publications":%b,"epoch":%b,"offset":%d}' % (
-            _publications(pubs),
-            encode(epoch),
+            _publications(publications),
+            encode_json(epoch),
             offset,
         )
 
     def published(self) -> bytes:
-        """Make the body of the reply to ``publish``."""
+        """Write the body of the reply to ``publish``."""
         return b'"publish":{}'
 
     def called(self, data: bytes) -> bytes:
-        """Make the body of the reply to ``rpc``."""
+        """Write the body of the reply to ``rpc``."""
         return b'"rpc":{"data":%b}' % one_line(data)
 
     def push_head(self, channel: str) -> bytes:
-        """Make the part of a push that is the same for every publication of a channel."""
-        return b'{"push":{"channel":%b,"pub":{"data":' % encode(channel)
+        """Write the part of a push that is the same for every publication of a channel."""
+        return b'{"push":{"channel":%b,"pub":{"data":' % encode_json(channel)
 
-    def pushes(self, head: bytes, pubs: Iterable[Pub]) -> bytes:
+    def pushes(self, head: bytes, publications: Iterable[Publication]) -> bytes:
         """Write publications as pushes, one a line."""
-        return b"\n".join([b'%b%b,"offset":%d}}}' % (head, one_line(data), n) for n, data in pubs])
+        return b"\n".join([b'%b%b,"offset":%d}}}' % (head, one_line(data), n) for n, data in publications])
 
     def notice(self, head: bytes, data: bytes) -> bytes:
         """Write a push that has no position."""
@@ -117,9 +123,9 @@ class JsonWire:
     def unsubscribe(self, channel: str, ending: Ending) -> bytes:
         """Write the push that ends one subscription."""
         return b'{"push":{"channel":%b,"unsubscribe":{"code":%d,"reason":%b}}}' % (
-            encode(channel),
+            encode_json(channel),
             ending.code,
-            encode(ending.reason),
+            encode_json(ending.reason),
         )
 
 
@@ -127,9 +133,11 @@ def _expires(ttl: int) -> bytes:
     return b'"expires":true,"ttl":%d,' % ttl if ttl else b""
 
 
-def _publications(pubs: Iterable[Pub]) -> bytes:
-    return b"[" + b",".join(b'{"data":%b,"offset":%d}' % (one_line(data), n) for n, data in pubs) + b"]"
+def _publications(publications: Iterable[Publication]) -> bytes:
+    return (
+        b"[" + b",".join(b'{"data":%b,"offset":%d}' % (one_line(data), n) for n, data in publications) + b"]"
+    )
 
 
-JSON = JsonWire()
-JSON_DEFLATE = JsonWire(compress=True)
+JSON = JsonCodec()
+JSON_DEFLATE = JsonCodec(compress=True)

@@ -24,7 +24,7 @@ from distributary.publisher.codec.protobuf_encoding import (
     read,
     text,
 )
-from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.codec.publication import Publication
 
 _UINT32 = (0, (1 << 32) - 1)
 _INT32 = (-(1 << 31), (1 << 31) - 1)
@@ -86,8 +86,8 @@ COMMAND: Schema = {
 }
 
 
-class ProtobufWire:
-    """Implements ``Wire``. Bodies are fields of a ``Reply``; payloads have their length before them."""
+class ProtobufCodec:
+    """Implements ``Codec``. Bodies are fields of a ``Reply``; payloads have their length before them."""
 
     subprotocol = "centrifuge-protobuf"
     binary = True
@@ -108,7 +108,7 @@ class ProtobufWire:
             yield None
 
     def frame(self, payload: bytes) -> bytes:
-        """Make a binary frame."""
+        """Write a binary frame."""
         return self._frame(websocket_frames.BINARY, payload)
 
     def join(self, payloads: Sequence[bytes]) -> bytes:
@@ -116,62 +116,64 @@ class ProtobufWire:
         return b"".join(payloads)
 
     def reply(self, id: int, body: bytes) -> bytes:
-        """Answer command ``id``."""
+        """Write the reply to command ``id``."""
         return delimited(number(1, id) + body)
 
     def error(self, refusal: Refusal) -> bytes:
-        """Make the body of a reply that refuses."""
-        said = number(1, refusal.code) + text(2, refusal.message) + number(3, refusal.temporary)
-        return block(2, said)
+        """Write the body of a reply with an error."""
+        body = number(1, refusal.code) + text(2, refusal.message) + number(3, refusal.temporary)
+        return block(2, body)
 
     def connected(self, client: str, version: str, ping: int, ttl: int = 0) -> bytes:
-        """Make the body of the reply to ``connect``."""
-        said = text(1, client) + text(2, version) + _expires(3, ttl)
-        return block(5, said + number(7, ping) + number(8, True))
+        """Write the body of the reply to ``connect``."""
+        body = text(1, client) + text(2, version) + _expires(3, ttl)
+        return block(5, body + number(7, ping) + number(8, True))
 
     def refreshed(self, client: str, version: str, ttl: int) -> bytes:
-        """Make the body of the reply to ``refresh``."""
+        """Write the body of the reply to ``refresh``."""
         return block(14, text(1, client) + text(2, version) + _expires(3, ttl))
 
     def sub_refreshed(self, ttl: int) -> bytes:
-        """Make the body of the reply to ``sub_refresh``."""
+        """Write the body of the reply to ``sub_refresh``."""
         return block(15, _expires(1, ttl))
 
     def subscribed(self, epoch: str, offset: int, data: bytes, *, recovering: bool, ttl: int = 0) -> bytes:
-        """Make the body of the reply to ``subscribe`` that carries the initial state."""
-        said = _expires(1, ttl) + _positioned(epoch, offset)
-        return block(6, said + block(11, data) + number(12, recovering))
+        """Write the body of the reply to ``subscribe`` that carries the initial state."""
+        body = _expires(1, ttl) + _positioned(epoch, offset)
+        return block(6, body + block(11, data) + number(12, recovering))
 
-    def recovered(self, epoch: str, offset: int, pubs: Iterable[Pub], data: bytes, *, ttl: int = 0) -> bytes:
-        """Make the body of the reply to ``subscribe`` that carries what was missed."""
-        missed = b"".join([block(7, _publication(pub)) for pub in pubs])
-        said = _expires(1, ttl) + _positioned(epoch, offset)
-        return block(6, said + missed + number(8, True) + block(11, data) + number(12, True))
+    def recovered(
+        self, epoch: str, offset: int, publications: Iterable[Publication], data: bytes, *, ttl: int = 0
+    ) -> bytes:
+        """Write the body of the reply to ``subscribe`` that carries what was missed."""
+        missed = b"".join([block(7, _publication(pub)) for pub in publications])
+        body = _expires(1, ttl) + _positioned(epoch, offset)
+        return block(6, body + missed + number(8, True) + block(11, data) + number(12, True))
 
     def unsubscribed(self) -> bytes:
-        """Make the body of the reply to ``unsubscribe``."""
+        """Write the body of the reply to ``unsubscribe``."""
         return block(7, b"")
 
-    def history(self, epoch: str, offset: int, pubs: Iterable[Pub]) -> bytes:
-        """Make the body of the reply to ``history``."""
-        found = b"".join([block(1, _publication(pub)) for pub in pubs])
+    def history(self, epoch: str, offset: int, publications: Iterable[Publication]) -> bytes:
+        """Write the body of the reply to ``history``."""
+        found = b"".join([block(1, _publication(pub)) for pub in publications])
         return block(11, found + text(2, epoch) + number(3, offset))
 
     def published(self) -> bytes:
-        """Make the body of the reply to ``publish``."""
+        """Write the body of the reply to ``publish``."""
         return block(8, b"")
 
     def called(self, data: bytes) -> bytes:
-        """Make the body of the reply to ``rpc``."""
+        """Write the body of the reply to ``rpc``."""
         return block(13, block(1, data))
 
     def push_head(self, channel: str) -> bytes:
-        """Make the part of a push that is the same for every publication of a channel."""
+        """Write the part of a push that is the same for every publication of a channel."""
         return text(2, channel)
 
-    def pushes(self, head: bytes, pubs: Iterable[Pub]) -> bytes:
+    def pushes(self, head: bytes, publications: Iterable[Publication]) -> bytes:
         """Write publications as pushes."""
-        return b"".join([_push(head, _publication(pub)) for pub in pubs])
+        return b"".join([_push(head, _publication(pub)) for pub in publications])
 
     def notice(self, head: bytes, data: bytes) -> bytes:
         """Write a push that has no position."""
@@ -179,8 +181,8 @@ class ProtobufWire:
 
     def unsubscribe(self, channel: str, ending: Ending) -> bytes:
         """Write the push that ends one subscription."""
-        said = number(2, ending.code) + text(3, ending.reason)
-        return delimited(block(4, text(2, channel) + block(7, said)))
+        body = number(2, ending.code) + text(3, ending.reason)
+        return delimited(block(4, text(2, channel) + block(7, body)))
 
 
 def _expires(field: int, ttl: int) -> bytes:
@@ -192,7 +194,7 @@ def _positioned(epoch: str, offset: int) -> bytes:
     return number(3, True) + text(6, epoch) + number(9, offset) + number(10, True)
 
 
-def _publication(pub: Pub) -> bytes:
+def _publication(pub: Publication) -> bytes:
     return block(4, pub[1]) + number(6, pub[0])
 
 
@@ -216,14 +218,14 @@ def _command(found: dict[str, Any]) -> Command:
     """Make the command that the other format would have given."""
     for name, make in _STRUCTS.items():
         if name in found:
-            said = found[name]
-            if "data" in said:
-                said["data"] = msgspec.Raw(said["data"])
-            if "since" in said:
-                said["since"] = client_commands.Since(**said["since"])
-            found[name] = make(**said)
+            body = found[name]
+            if "data" in body:
+                body["data"] = msgspec.Raw(body["data"])
+            if "since" in body:
+                body["since"] = client_commands.Since(**body["since"])
+            found[name] = make(**body)
     return Command(**found)
 
 
-PROTOBUF = ProtobufWire()
-PROTOBUF_DEFLATE = ProtobufWire(compress=True)
+PROTOBUF = ProtobufCodec()
+PROTOBUF_DEFLATE = ProtobufCodec(compress=True)

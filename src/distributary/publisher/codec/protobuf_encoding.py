@@ -1,8 +1,8 @@
 """The Protobuf encoding, as far as the client protocol needs it. Pure.
 
-Writing follows proto3: what equals its default is left out. Reading follows it too: the last value of a
-field stands, messages that come twice are merged, and fields that a schema does not name are passed over.
-Whatever is cut off, too long or not of its kind raises ``Malformed`` and nothing else.
+Writing follows proto3: values that equal their default are left out. Reading follows it too: the last value
+of a field wins, messages that come twice are merged, and fields that are not in the schema are ignored.
+Whatever is truncated, too long or of the wrong kind raises ``Malformed`` and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MOST_BYTES = 10
 
 
 class Malformed(ValueError):
-    """These bytes are no message."""
+    """The bytes are not a valid message."""
 
 
 # --- writing --------------------------------------------------------------------------------------------
@@ -35,17 +35,17 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """Write a number or a flag; zero is the default and takes no room."""
+    """Write a number or a flag; zero is the default and left out."""
     return varint(field << 3 | _VARINT) + varint(value) if value else b""
 
 
 def block(field: int, data: bytes) -> bytes:
-    """Write bytes or a message, also an empty one: its being there says something."""
+    """Write bytes or a message, also an empty one: its presence has a meaning."""
     return varint(field << 3 | _BLOCK) + varint(len(data)) + data
 
 
 def text(field: int, value: str) -> bytes:
-    """Write a text; an empty one is the default and takes no room."""
+    """Write a string; an empty one is the default and left out."""
     return block(field, value.encode()) if value else b""
 
 
@@ -59,17 +59,17 @@ def delimited(message: bytes) -> bytes:
 Range = tuple[int, int]
 Kind = Range | type[bool] | type[str] | type[bytes] | Mapping[int, tuple[str, Any]]
 Schema = Mapping[int, tuple[str, Kind]]
-"""Which fields are wanted: by number, a name and a kind. A range is a whole number within it (one that
+"""The fields to read: by number, a name and a kind. A range is a whole number within it (one that
 begins below zero is signed), another schema is a message."""
 
 
 def messages(frame: bytes) -> Iterator[bytes]:
-    """Take a frame apart into its messages. Raises Malformed at the first that is not whole."""
+    """Split a frame into its messages. Raises Malformed at the first that is truncated."""
     at = 0
     while at < len(frame):
         size, at = _varint(frame, at)
         if size > len(frame) - at:
-            raise Malformed("a message is cut off")
+            raise Malformed("a message is truncated")
         yield frame[at : at + size]
         at += size
 
@@ -123,9 +123,9 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
         else:
-            raise Malformed("groups are not spoken")
+            raise Malformed("groups are not supported")
         if size > len(message) - at:
-            raise Malformed("a field is cut off")
+            raise Malformed("a field is truncated")
         if kind == _BLOCK:
             yield field, message[at : at + size]
         at += size
@@ -139,4 +139,4 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             if value >> 64:
                 break
             return value, at + index + 1
-    raise Malformed("a number is cut off or too long")
+    raise Malformed("a number is truncated or too long")

@@ -1,17 +1,10 @@
-"""WebSocket frames, made by hand so that one can be written to many connections."""
+"""WebSocket frames, written by hand so that one can be sent to many connections."""
 
 from __future__ import annotations
 
 import zlib
 
-import msgspec
-
 from distributary.publisher.codec.codes import Ending
-
-Pub = tuple[int, bytes]
-"""A publication: its number and its data as JSON."""
-
-encode = msgspec.json.Encoder().encode
 
 TEXT = 0x81
 BINARY = 0x82
@@ -20,15 +13,12 @@ _COMPRESSED = 0x40
 _TAIL = b"\x00\x00\xff\xff"
 
 LEVEL = 3
-ROOM = 65_536
-"""How many bytes may wait for a reader who is sent the newest rows: what waits is no longer the newest."""
-
 SMALL = 128
-"""Shorter payloads are not compressed: it would make few of them shorter."""
+"""Payloads below this size are not compressed: few of them would get smaller."""
 
 
 class TooBig(Exception):
-    """What a client sent is larger than is allowed."""
+    """A message of a client exceeds the limit."""
 
 
 def frame(first: int, payload: bytes) -> bytes:
@@ -39,7 +29,7 @@ def frame(first: int, payload: bytes) -> bytes:
 def deflated(first: int, payload: bytes) -> bytes:
     """Wrap a payload into one compressed frame.
 
-    No state is kept from one message to the next, so that the same bytes serve every connection.
+    Every message is compressed by itself, so that the same bytes can be sent to every connection.
     """
     if len(payload) < SMALL:
         return frame(first, payload)
@@ -49,7 +39,7 @@ def deflated(first: int, payload: bytes) -> bytes:
 
 
 def inflate(payload: bytes, limit: int) -> bytes:
-    """Undo the compression of one message. Raises TooBig beyond ``limit`` bytes, ValueError on nonsense."""
+    """Decompress one message. Raises TooBig beyond ``limit`` bytes, ValueError for invalid data."""
     inflating = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
     try:
         found = inflating.decompress(payload + _TAIL, limit + 1)
@@ -61,7 +51,7 @@ def inflate(payload: bytes, limit: int) -> bytes:
 
 
 def close_frame(ending: Ending) -> bytes:
-    """Make the frame that closes a WebSocket."""
+    """Write the frame that closes a WebSocket."""
     return frame(_CLOSE, ending.code.to_bytes(2, "big") + ending.reason.encode()[:123])
 
 
@@ -71,13 +61,3 @@ def _header(first: int, size: int) -> bytes:
     if size < 65536:
         return bytes((first, 126)) + size.to_bytes(2, "big")
     return bytes((first, 127)) + size.to_bytes(8, "big")
-
-
-def one_line(data: bytes) -> bytes:
-    """Keep data on one line: where messages are told apart by newlines.
-
-    Inside a JSON text a raw line break can only be white space between tokens.
-    """
-    if b"\n" in data or b"\r" in data:
-        return data.replace(b"\n", b" ").replace(b"\r", b" ")
-    return data

@@ -2,15 +2,14 @@
 
 They are server-sent events, or lines of JSON where the request accepts only those. Events are ``snapshot``
 (pages; all but the last say ``more``), ``ready``, ``change``, ``stale`` (a notice: stale or fresh),
-``waiting`` and ``end``. Only ``ready`` and ``change`` carry an id, ``epoch:seq``: a stream that breaks inside
-a snapshot begins again with a snapshot.
+``waiting`` and ``end``. Only ``ready`` and ``change`` have an id, ``epoch:seq``: a stream that breaks inside
+a snapshot starts again with a snapshot.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 
 from aiohttp import web
 
@@ -23,19 +22,30 @@ from distributary.httpd.authorization import grants_of
 from distributary.httpd.listener import client_of
 from distributary.model.position import Position, read_start
 from distributary.model.query import Query
-from distributary.model.query_params import ChannelQuery, channel_query, optional_fields, single, url_keys
-from distributary.publisher.access_control import Door, counted, narrowed
+from distributary.model.query_params import (
+    ChannelQuery,
+    channel_query,
+    optional_fields,
+    single,
+    url_keys,
+)
+from distributary.publisher.access_control import AccessControl, count_query, narrowed
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
-from distributary.publisher.http.stream_sink import EventSink, shape_of
+from distributary.publisher.codec.subscribe_options import (
+    CONFLATION_OPTIONS,
+    SubscribeCommand,
+    read_conflation,
+)
+from distributary.publisher.http.stream_sink import StreamSink, stream_format
 from distributary.publisher.hub import state_budget
-from distributary.publisher.hub.conflation import OPTIONS, read_pace
-from distributary.publisher.hub.hub import Count, Hub, Wish
-from distributary.publisher.metrics import Stats
+from distributary.publisher.hub.hub import Hub
+from distributary.publisher.hub.subscription import CountQuery, SubscribeRequest
+from distributary.publisher.metrics import Counters
 
 HEARTBEAT = 15.0
 PARAMETERS = (
-    *("where", "key", "keys", "order", "limit", "fields", "from", *OPTIONS, "subscription"),
+    *("where", "key", "keys", "order", "limit", "fields", "from", *CONFLATION_OPTIONS, "subscription"),
     *("last_event_id", "token"),
 )
 
@@ -49,113 +59,118 @@ _ERRORS = {
     codes.PERMISSION_DENIED.code: (403, "forbidden"),
     codes.TOO_MANY_REQUESTS.code: (429, "too-many-requests"),
 }
+"""The HTTP status and error code of a refusal, by its code in the client protocol."""
 
 
-class Events:
-    """The handler of the stream's address."""
+class EventStreams:
+    """The handler of the stream's route, and all streams that are open."""
 
     def __init__(
         self,
         hub: Hub,
-        stats: Stats,
+        stats: Counters,
         *,
         queue_bytes: int,
         heartbeat: float = HEARTBEAT,
-        door: Door | None = None,
+        access: AccessControl | None = None,
     ) -> None:
         self._hub = hub
-        self._door = door or Door(Config(), hub.store)
+        self._access = access or AccessControl(Config(), hub.store)
         self._stats = stats
+        # How much may wait for one reader, and after how many idle seconds a heartbeat is sent.
         self._queue_bytes = queue_bytes
         self._heartbeat = heartbeat
+        # The tasks of the streams that have joined.
         self._open: dict[asyncio.Task[object], None] = {}
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request until either side ends it."""
-        shape = shape_of(request.headers.get("Accept", ""))
-        held, view = grants_of(request), request.match_info["view"]
-        sink = EventSink(
+        """Serve one request until either side ends it."""
+        format = stream_format(request.headers.get("Accept", ""))
+        grants, view = grants_of(request), request.match_info["view"]
+        sink = StreamSink(
             self._queue_bytes,
             lambda: self._too_slow(request),
-            shape,
-            lambda epoch: held.visible_epoch(view, epoch),
+            format,
+            lambda epoch: grants.visible_epoch(view, epoch),
         )
-        with contextlib.ExitStack() as stay:
-            return await self._joined(request, sink, held, stay)
+        with contextlib.ExitStack() as cleanup:
+            return await self._serve(request, sink, grants, cleanup)
 
-    async def _joined(
-        self, request: web.Request, sink: EventSink, held: GrantSet, stay: contextlib.ExitStack
+    async def _serve(
+        self, request: web.Request, sink: StreamSink, grants: GrantSet, cleanup: contextlib.ExitStack
     ) -> web.StreamResponse:
         try:
-            # First: who is over its limits comes again and again, and should cost as little as can be.
-            count = await self._counting(request, held.grants[0], sink, stay)
-            wish = replace(permitted(wish_of(request), held), count=count)
-            sink.fields = wish.asked.fields
-            with self._door.limiter.metered(held.grants[0]):
-                member = await measured(self._hub.join(wish, sink))
+            # First, so that a client over its limits, which retries again and again, costs as little as
+            # possible.
+            count = await self._count(request, grants.grants[0], sink, cleanup)
+            query, command = read_request(request)
+            join = SubscribeRequest.of(command, narrowed(query, grants), grants, count)
+            sink.fields = join.query.fields
+            with self._access.limiter.metered(grants.grants[0]):
+                subscription = await measured(self._hub.join(join, sink))
         except BadQuery as error:
             return refused(codes.bad_request(str(error)))
         except Refused as error:
             if error.refusal.temporary and "text/event-stream" in request.headers.get("Accept", ""):
-                # A browser gives up for good on any status but 200; so it gets a stream that ends.
-                sink.ended(Ending(error.refusal.code, error.refusal.message))
-                return await self._stream(request, sink)
+                # A browser gives up for good on any status but 200, so it gets a stream that ends.
+                sink.end(Ending(error.refusal.code, error.refusal.message))
+                return await self._send(request, sink)
             return refused(error.refusal)
         self._stats.streams += 1
         task = asyncio.current_task()
         assert task is not None
         self._open[task] = None
         try:
-            return await self._stream(request, sink)
+            return await self._send(request, sink)
         finally:
             self._open.pop(task)
             self._stats.streams -= 1
-            self._hub.leave(member, end=False)
+            self._hub.leave(subscription, end=False)
             sink.release()
 
-    async def _counting(
-        self, request: web.Request, grant: Grant, sink: EventSink, stay: contextlib.ExitStack
-    ) -> Count:
-        """Count a stream as its user's until it ends, and so its query once that is known. Raises Refused."""
-        limiter, roll = self._door.limiter, self._door.roll
+    async def _count(
+        self, request: web.Request, grant: Grant, sink: StreamSink, cleanup: contextlib.ExitStack
+    ) -> CountQuery:
+        """Count a stream as its user's until it ends; returns what counts its query. Raises Refused."""
+        limiter, sessions = self._access.limiter, self._access.sessions
         address = client_of(request)
-        shares = limiter.connection_reservations(grant, address)
+        reservations = limiter.connection_reservations(grant, address)
         try:
             limiter.charge(grant, CONNECT)
             await limiter.count_request(grant)
-            await limiter.reservations.take(shares)
+            await limiter.reservations.take(reservations)
         except DistributaryError as error:
             raise codes.to_refused(error) from None
-        stay.callback(limiter.reservations.release, shares)
-        roll.enter(grant, sink)
-        stay.callback(roll.leave, grant, sink)
-        taken: list[Reservation] = []
+        cleanup.callback(limiter.reservations.release, reservations)
+        sessions.add(grant, sink)
+        cleanup.callback(sessions.remove, grant, sink)
+        of_query: list[Reservation] = []
 
         async def count(query: Query) -> Reservation | None:
-            if not taken:
-                taken.extend(await counted(limiter, grant, query, address))
-                stay.callback(limiter.reservations.release, taken)
-            return taken[0] if taken else None
+            if not of_query:
+                of_query.extend(await count_query(limiter, grant, query, address))
+                cleanup.callback(limiter.reservations.release, of_query)
+            return of_query[0] if of_query else None
 
         return count
 
-    async def _stream(self, request: web.Request, sink: EventSink) -> web.StreamResponse:
+    async def _send(self, request: web.Request, sink: StreamSink) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={
-                "Content-Type": sink.shape.content_type,
+                "Content-Type": sink.format.content_type,
                 "Cache-Control": "no-store",
                 "X-Accel-Buffering": "no",
             }
         )
         with contextlib.suppress(ConnectionError):  # the reader left
             await response.prepare(request)
-            if sink.shape.first:
-                await response.write(sink.shape.first)
+            if sink.format.first:
+                await response.write(sink.format.first)
             while not (sink.over and sink.empty):
                 data, state = await sink.take(self._heartbeat)
                 try:
-                    async with asyncio.timeout(state_budget.STALL if state else None):
-                        await response.write(data or sink.shape.heartbeat)
+                    async with asyncio.timeout(state_budget.STALL_SECONDS if state else None):
+                        await response.write(data or sink.format.heartbeat)
                 except TimeoutError:
                     self._too_slow(request)
                     break
@@ -167,54 +182,47 @@ class Events:
             request.transport.abort()
 
     def stop(self) -> None:
-        """End all streams; their clients come back."""
+        """End all streams; their clients reconnect."""
         for task in list(self._open):
             task.cancel()
 
 
-def wish_of(request: web.Request) -> Wish:
-    """Read what a request asks for. Raises BadQuery."""
-    view, query = request.match_info["view"], request.query
-    for name in query:
+def read_request(request: web.Request) -> tuple[ChannelQuery, SubscribeCommand]:
+    """Read the parameters of a request. Raises BadQuery."""
+    view, parameters = request.match_info["view"], request.query
+    for name in parameters:
         if name not in PARAMETERS:
             known = ", ".join(sorted(PARAMETERS))
-            raise BadQuery(f"unknown parameter {name[:80]!r}", hint=f"there are {known}")
-    subscription = query.get("subscription", "")
-    wheres = query.getall("where", [])
-    keys = url_keys(query)
+            raise BadQuery(f"unknown parameter {name[:80]!r}", hint=f"known are {known}")
+    subscription = parameters.get("subscription", "")
+    wheres, keys = parameters.getall("where", []), url_keys(parameters)
+    fields = single(parameters, "fields")
     if subscription:
-        if wheres or keys or "order" in query or "limit" in query:
+        if wheres or keys or "order" in parameters or "limit" in parameters:
             raise BadQuery("a subscription has its query already", hint="leave where, key and order out")
-        asked = ChannelQuery(view, None, "", optional_fields(single(query, "fields")))
+        query = ChannelQuery(view, None, "", optional_fields(fields))
     else:
-        asked = channel_query(
-            view, wheres, keys, single(query, "fields"), single(query, "order"), single(query, "limit")
-        )
-    last = request.headers.get("Last-Event-ID") or query.get("last_event_id") or ""
+        order, limit = single(parameters, "order"), single(parameters, "limit")
+        query = channel_query(view, wheres, keys, fields, order, limit)
+    last = request.headers.get("Last-Event-ID") or parameters.get("last_event_id") or ""
     position: Position | None = None
     if last:
         try:
             position = Position.parse(last)
         except ValueError:
-            position = Position("", 0)  # of no epoch: the state comes anew
-    since = single(query, "from")
-    start = read_start(since) if since is not None and position is None else None
-    return Wish(asked, subscription, position, since=start, pace=read_pace(query))
-
-
-def permitted(wish: Wish, held: GrantSet) -> Wish:
-    """Narrow a wish to what the caller may have. Raises Refused, BadQuery."""
-    asked = narrowed(wish.asked, held)
-    position, since = wish.position, wish.since
-    if position is not None:
-        position = held.store_position(asked.view, position)
-    if isinstance(since, Position):
-        since = held.store_position(asked.view, since)
-    return replace(wish, asked=asked, position=position, since=since, held=held)
+            position = Position("", 0)  # of no epoch: it leads to a new snapshot
+    since = single(parameters, "from")
+    command = SubscribeCommand(
+        subscription=subscription,
+        position=position,
+        since=read_start(since) if since is not None and position is None else None,
+        conflation=read_conflation(parameters),
+    )
+    return query, command
 
 
 def refused(refusal: Refusal) -> web.Response:
-    """Answer a request that gets no stream. A client that may try again is told when."""
+    """Respond to a request that gets no stream. A client that may try again is told when."""
     status, code = _ERRORS.get(refusal.code, (400, "refused"))
     body = {"code": code, "message": refusal.message, "hint": "", "retry": refusal.temporary}
     headers = {"Retry-After": "1"} if refusal.temporary else {}

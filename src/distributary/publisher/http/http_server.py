@@ -23,11 +23,11 @@ from distributary.httpd.prometheus_text import metrics_response
 from distributary.httpd.request_audit import audit_middleware
 from distributary.httpd.response_headers import add_safe_headers
 from distributary.publisher import metrics
-from distributary.publisher.access_control import Door
-from distributary.publisher.http.event_stream import Events
+from distributary.publisher.access_control import AccessControl
+from distributary.publisher.http.event_stream import EventStreams
 from distributary.publisher.http.stream_access import ERRORS, STREAM, StreamAccess
 from distributary.publisher.hub.hub import Hub
-from distributary.publisher.metrics import Stats
+from distributary.publisher.metrics import Counters
 
 log = logging.getLogger(__name__)
 
@@ -41,23 +41,23 @@ class HttpServer:
         self,
         hub: Hub,
         settings: Publisher,
-        stats: Stats,
+        stats: Counters,
         id: str,
-        door: Door | None = None,
+        access: AccessControl | None = None,
         tally: Connections | None = None,
         certificates: Certificates | None = None,
     ) -> None:
         self._hub = hub
-        self._door = door or Door(Config(), hub.store)
+        self._access = access or AccessControl(Config(), hub.store)
         self._settings = settings
         self._stats = stats
         self._id = id
-        self._events = Events(hub, stats, queue_bytes=settings.queue_bytes, door=self._door)
+        self._events = EventStreams(hub, stats, queue_bytes=settings.queue_bytes, access=self._access)
         self._tally = tally or Connections(settings)
         self._certificates = certificates
         self._listener: Listener | None = None
         self.port = 0
-        self.beat: Mapping[str, Any] | None = None
+        self.heartbeat: Mapping[str, Any] | None = None
 
     def routes(self) -> list[Route]:
         """List all routes."""
@@ -115,7 +115,7 @@ class HttpServer:
     def app(self) -> web.Application:
         """Create the application."""
         routes = self.routes()
-        access = StreamAccess(routes, self._door, self._stats)
+        stream_access = StreamAccess(routes, self._access, self._stats)
         cors = Cors(
             OriginPolicy("publisher", self._settings),
             methods="GET",
@@ -123,10 +123,10 @@ class HttpServer:
         )
         app = web.Application(
             middlewares=[
-                audit_middleware(self._door.audit, access.authorization.attempt),
-                access.count_refused_pages,
+                audit_middleware(self._access.audit, stream_access.authorization.attempt),
+                stream_access.count_refused_pages,
                 cors.middleware,
-                access.authorize,
+                stream_access.authorize,
             ]
         )
         app.on_response_prepare.extend((cors.add_headers, add_safe_headers))
@@ -171,19 +171,19 @@ class HttpServer:
         return web.json_response(metrics.describe(self._hub, self._stats, self._id))
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return metrics_response(metrics.families(await self._told()))
+        return metrics_response(metrics.families(await self._process_stats()))
 
-    async def _told(self) -> list[Mapping[str, Any]]:
-        """What all processes of this port say of themselves."""
+    async def _process_stats(self) -> list[Mapping[str, Any]]:
+        """Return the stats of all processes that share this port."""
         if self._settings.processes == 1:
-            return [metrics.told(self._hub, self._stats, self._id)]
+            return [metrics.full_stats(self._hub, self._stats, self._id)]
         try:
             async with asyncio.timeout(READY_TIMEOUT):
-                found = await metrics.heard(self._hub.store, metrics.place_of(self.port))
+                found = await metrics.sibling_stats(self._hub.store, metrics.shared_endpoint(self.port))
         except Exception as error:
-            log.warning("the store does not tell of the other processes (%s)", error or type(error).__name__)
+            log.warning("cannot read the stats of the other processes (%s)", error or type(error).__name__)
             found = {}
-        found.setdefault(self._id, self.beat or metrics.told(self._hub, self._stats, self._id))
+        found.setdefault(self._id, self.heartbeat or metrics.full_stats(self._hub, self._stats, self._id))
         return list(found.values())
 
     async def _static_file(self, request: web.Request) -> web.Response:

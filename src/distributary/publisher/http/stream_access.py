@@ -17,11 +17,11 @@ from distributary.errors import (
 )
 from distributary.httpd.authorization import Authorization, Route
 from distributary.httpd.error_responses import ErrorResponses
-from distributary.publisher.access_control import Door
+from distributary.publisher.access_control import AccessControl
 from distributary.publisher.codec.codes import protocol_error
-from distributary.publisher.codec.websocket_frames import encode
-from distributary.publisher.http.stream_sink import shape_of
-from distributary.publisher.metrics import Stats
+from distributary.publisher.codec.publication import encode_json
+from distributary.publisher.http.stream_sink import stream_format
+from distributary.publisher.metrics import Counters
 
 STREAM = "/v1/views/{view}/events"
 ERRORS = ErrorResponses("the publisher")
@@ -30,11 +30,11 @@ ERRORS = ErrorResponses("the publisher")
 class StreamAccess:
     """Checks requests as the WebSocket side does, and counts those that are refused."""
 
-    def __init__(self, routes: list[Route], door: Door, stats: Stats) -> None:
-        self._authenticator = door.gate
+    def __init__(self, routes: list[Route], access: AccessControl, stats: Counters) -> None:
+        self._authenticator = access.authenticator
         self._stats = stats
         self.authorization = Authorization(
-            routes, door.gate, door.limiter, credentials=self._grant_of_credentials
+            routes, access.authenticator, access.limiter, credentials=self._grant_of_credentials
         )
 
     @web.middleware
@@ -74,11 +74,11 @@ def refused(error: DistributaryError, accept: str = "") -> web.Response:
     if not error.retry or "text/event-stream" not in accept:
         return ERRORS.response(error)
     # A browser gives up for good on any status but 200, so it gets a stream that ends.
-    shape = shape_of(accept)
+    format = stream_format(accept)
     reply = protocol_error(error)
-    end = shape.event("end", b'{"code":%d,"reason":%b}' % (reply.code, encode(reply[1])))
-    headers = {"Content-Type": shape.content_type, "Cache-Control": "no-store"}
-    return web.Response(body=shape.first + end, headers=headers)
+    end = format.event("end", b'{"code":%d,"reason":%b}' % (reply.code, encode_json(reply[1])))
+    headers = {"Content-Type": format.content_type, "Cache-Control": "no-store"}
+    return web.Response(body=format.first + end, headers=headers)
 
 
 def _is_stream(request: web.Request) -> bool:

@@ -1,4 +1,4 @@
-"""One HTTP stream: how it is written, and where what the hub writes waits for the handler to send."""
+"""One HTTP stream: how it is written, and where what the hub writes waits for the handler to send it."""
 
 from __future__ import annotations
 
@@ -10,36 +10,47 @@ from typing import Protocol
 
 from distributary.errors import TokenRefused
 from distributary.model.field_mask import Fields
-from distributary.publisher.codec import codes, websocket_frames
+from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, protocol_error
-from distributary.publisher.codec.websocket_frames import Pub, encode, one_line
-from distributary.publisher.hub.field_projection import projected
+from distributary.publisher.codec.publication import Publication, encode_json, one_line
+from distributary.publisher.hub.channel import projected
+from distributary.publisher.hub.conflation import MAX_BACKLOG
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Turn
-from distributary.publisher.hub.subscription import Initial, Member, Outcome, Outlet, Recovered, Tier, Write
+from distributary.publisher.hub.subscription import (
+    ChannelEncoder,
+    Initial,
+    Outcome,
+    Recovered,
+    Subscription,
+    Tier,
+    Write,
+)
 
 RETRY_MS = 1_000
+PAGE_BYTES = 65_536
 
 
-class Shape(Protocol):
-    """One way of writing a stream. An event has a name, JSON data and perhaps a position to resume by."""
+class StreamFormat(Protocol):
+    """One way of writing a stream. An event has a name, JSON data and perhaps a position to resume from."""
 
     key: str
     content_type: str
     first: bytes
+    """What every stream begins with."""
     heartbeat: bytes
 
     def event(self, name: str, data: bytes, id: str = "") -> bytes:
         """Write one event."""
 
-    def changes(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
+    def changes(self, epoch: str, publications: Sequence[Publication]) -> bytes:
         """Write publications, each with its position as id."""
 
 
 class ServerSentEvents:
-    """What browsers read with ``EventSource``."""
+    """Implements ``StreamFormat`` for browsers and their ``EventSource``."""
 
-    key = "\0sse"  # no channel's name begins so
+    key = "\0sse"  # no channel's name begins like this
     content_type = "text/event-stream; charset=utf-8"
     first = b"retry: %d\n\n" % RETRY_MS
     heartbeat = b": still here\n\n"
@@ -49,16 +60,16 @@ class ServerSentEvents:
         head = f"id: {id}\n" if id else ""
         return f"{head}event: {name}\ndata: ".encode() + one_line(data) + b"\n\n"
 
-    def changes(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
+    def changes(self, epoch: str, publications: Sequence[Publication]) -> bytes:
         """Write publications as events."""
         head = b"id: " + epoch.encode()
         return b"".join(
-            [b"%b:%d\nevent: change\ndata: %b\n\n" % (head, n, one_line(data)) for n, data in pubs]
+            [b"%b:%d\nevent: change\ndata: %b\n\n" % (head, n, one_line(data)) for n, data in publications]
         )
 
 
 class JsonLines:
-    """One JSON object a line, for whoever reads a body as it comes."""
+    """Implements ``StreamFormat`` with one JSON object a line, for programs that read a body as it comes."""
 
     key = "\0ndjson"
     content_type = "application/x-ndjson"
@@ -67,48 +78,45 @@ class JsonLines:
 
     def event(self, name: str, data: bytes, id: str = "") -> bytes:
         """Write one line."""
-        head = b'"id":%b,' % encode(id) if id else b""
-        return b'{"event":%b,%b"data":%b}\n' % (encode(name), head, one_line(data))
+        head = b'"id":%b,' % encode_json(id) if id else b""
+        return b'{"event":%b,%b"data":%b}\n' % (encode_json(name), head, one_line(data))
 
-    def changes(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
+    def changes(self, epoch: str, publications: Sequence[Publication]) -> bytes:
         """Write publications as lines."""
-        head = b'{"event":"change","id":"%b:' % encode(epoch)[1:-1]
-        return b"".join([b'%b%d","data":%b}\n' % (head, n, one_line(data)) for n, data in pubs])
+        head = b'{"event":"change","id":"%b:' % encode_json(epoch)[1:-1]
+        return b"".join([b'%b%d","data":%b}\n' % (head, n, one_line(data)) for n, data in publications])
 
 
 SSE = ServerSentEvents()
 JSON_LINES = JsonLines()
 
 
-def shape_of(accept: str) -> Shape:
-    """Choose by a request's Accept header: events, unless lines are asked for and events are not."""
+def stream_format(accept: str) -> StreamFormat:
+    """Choose by a request's Accept header: events, unless it accepts lines and no events."""
     kinds = [part.split(";", 1)[0].strip().lower() for part in accept.split(",")]
     lines = "application/x-ndjson" in kinds or "application/ndjson" in kinds
     return JSON_LINES if lines and "text/event-stream" not in kinds else SSE
 
 
-class EventOutlet:
-    """Publications as one kind of stream has them; all streams of that kind share it."""
+class StreamEncoder:
+    """Implements ``ChannelEncoder`` for all streams of one format that show the same epochs."""
 
-    def __init__(self, shape: Shape, told: Callable[[str], str] = str) -> None:
-        self.key = shape.key + told("")
-        self.live: dict[Member, Write] = {}
-        self._shape = shape
-        self._told = told
+    def __init__(self, format: StreamFormat, visible_epoch: Callable[[str], str] = str) -> None:
+        self.key = format.key + visible_epoch("")
+        self.live: dict[Subscription, Write] = {}
+        self._format = format
+        self._visible_epoch = visible_epoch
 
-    def encode(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
-        """Encode a batch; ``told`` gives the epoch as these streams are told it."""
-        return self._shape.changes(self._told(epoch), pubs)
+    def encode(self, epoch: str, publications: Sequence[Publication]) -> bytes:
+        """Encode a batch."""
+        return self._format.changes(self._visible_epoch(epoch), publications)
 
-    def notice(self, data: bytes) -> bytes:
+    def encode_notice(self, data: bytes) -> bytes:
         """Encode a notice as an event without an id."""
-        return self._shape.event("stale", data)
+        return self._format.event("stale", data)
 
 
-PAGE_BYTES = 65_536
-
-
-class EventSink:
+class StreamSink:
     """Implements ``Sink`` for one stream: what is written waits here, bounded, for the handler to send.
 
     What the handler has taken counts as waiting until it comes for more: then it is out.
@@ -118,20 +126,24 @@ class EventSink:
         self,
         limit: int,
         too_slow: Callable[[], object] = lambda: None,
-        shape: Shape = SSE,
-        epoch: Callable[[str], str] = str,
+        format: StreamFormat = SSE,
+        visible_epoch: Callable[[str], str] = str,
         fields: Fields | None = None,
     ) -> None:
+        # No more is written; what waits is still sent.
         self.over = False
-        self.shape = shape
+        self.format = format
         self.fields = fields
-        self._epoch = epoch
+        self._visible_epoch = visible_epoch
         self._limit = limit
         self._too_slow = too_slow
+        # What waits, and whether it is part of a state, which does not count towards the limit.
         self._waiting: deque[tuple[bytes, bool]] = deque()
-        self._size = self._taken = self._states = 0
+        # Bytes that wait, that the handler has taken, and that wait of states.
+        self._size = self._taken = self._state_size = 0
+        # The turns of states that are not out yet.
         self._turns: list[Turn] = []
-        self._some = asyncio.Event()
+        self._not_empty = asyncio.Event()
 
     def write(self, data: bytes) -> None:
         """Add to what waits; over the limit the stream ends, and the client resumes by its last id."""
@@ -143,20 +155,20 @@ class EventSink:
             self._too_slow()
         else:
             self._add(data)
-        self._some.set()
+        self._not_empty.set()
 
     def room(self) -> int:
-        """Say how much may wait beside what waits."""
-        return min(websocket_frames.ROOM, self._limit // 2) - self._taken - self._size - self._states
+        """Return how many more bytes may wait, so that a slow reader is sent the newest rows next."""
+        return min(MAX_BACKLOG, self._limit // 2) - self._taken - self._size - self._state_size
 
     def write_state(self, data: bytes) -> None:
         """Add a part of an initial state, which may be larger than what else may wait."""
         if not self.over:
             self._waiting.append((data, True))
-            self._states += len(data)
-            self._some.set()
+            self._state_size += len(data)
+            self._not_empty.set()
 
-    def carry(self, turn: Turn) -> None:
+    def release_when_read(self, turn: Turn) -> None:
         """End a turn when all states are out."""
         self._turns.append(turn)
 
@@ -168,22 +180,22 @@ class EventSink:
 
     @property
     def empty(self) -> bool:
-        """Say whether nothing waits."""
+        """Whether nothing waits."""
         return not self._waiting
 
     async def take(self, timeout: float) -> tuple[bytes, bool]:
-        """Wait for something to send, and say whether it is of a state; empty when nothing came in time.
+        """Wait for something to send, and return whether it is of a state; empty when nothing came in time.
 
         A state comes in parts, everything else as far as it is there.
         """
         self._taken = 0
-        if not self._states:
+        if not self._state_size:
             self.release()
         if not self._waiting:
-            self._some.clear()
+            self._not_empty.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
-                    await self._some.wait()
+                    await self._not_empty.wait()
         state = bool(self._waiting) and self._waiting[0][1]
         parts: list[bytes] = []
         size = 0
@@ -191,7 +203,7 @@ class EventSink:
             parts.append(self._waiting.popleft()[0])
             size += len(parts[-1])
         if state:
-            self._states -= size
+            self._state_size -= size
         else:
             self._taken = size
             self._size -= size
@@ -201,63 +213,61 @@ class EventSink:
         self._waiting.append((data, False))
         self._size += len(data)
 
-    def outlet(self) -> Outlet:
-        """All streams of a query and a list of fields share one encoding for each shape.
+    def encoder(self) -> ChannelEncoder:
+        """All streams of a query and its fields share one encoding for each format and visible epoch."""
+        return projected(StreamEncoder(self.format, self._visible_epoch), self.fields)
 
-        How positions are told is part of it.
-        """
-        return projected(EventOutlet(self.shape, self._epoch), self.fields)
-
-    def joined(self, outcome: Outcome) -> None:
+    def send_outcome(self, outcome: Outcome) -> None:
         """Write the state or what was missed, then that the stream is ready."""
         if isinstance(outcome, Recovered):
-            if outcome.whole:
-                # Without ids: a stream that breaks between them begins again where it began.
-                for _, data in outcome.pubs:
-                    self.write_state(self.shape.event("change", data))
+            if outcome.all_or_nothing:
+                # Without ids: a stream that breaks between them starts again where it started.
+                for _, data in outcome.publications:
+                    self.write_state(self.format.event("change", data))
             else:
-                for some in portions(outcome.pubs, PAGE_BYTES):
-                    self.write_state(self.shape.changes(self._epoch(outcome.epoch), some))
+                epoch = self._visible_epoch(outcome.epoch)
+                for portion in portions(outcome.publications, PAGE_BYTES):
+                    self.write_state(self.format.changes(epoch, portion))
             self._ready(outcome.epoch, outcome.seq, outcome.tier)
         elif isinstance(outcome, Initial):
-            self.begun(outcome.snapshot, outcome.stale)
+            self.send_snapshot(outcome.snapshot, outcome.stale)
         else:
-            self.write(self.shape.event("waiting", b'{"op":"waiting"}'))
+            self.write(self.format.event("waiting", b'{"op":"waiting"}'))
 
-    def begun(self, snapshot: Snapshot, stale: bool) -> None:
+    def send_snapshot(self, snapshot: Snapshot, stale: bool) -> None:
         """Write the state in pages, then that the stream is ready."""
         for page in snapshot.pages(stale=stale, size=PAGE_BYTES):
-            self.write_state(self.shape.event("snapshot", page))
+            self.write_state(self.format.event("snapshot", page))
         self._ready(snapshot.epoch, snapshot.seq, "snapshot")
 
     def _ready(self, epoch: str, seq: int, tier: Tier) -> None:
-        position = f"{self._epoch(epoch)}:{seq}"
+        position = f"{self._visible_epoch(epoch)}:{seq}"
         recovered = b"false" if tier == "snapshot" else b"true"
         data = b'{"op":"ready","position":%b,"recovered":%b,"tier":"%b"}' % (
-            websocket_frames.encode(position),
+            encode_json(position),
             recovered,
             tier.encode(),
         )
-        self.write_state(self.shape.event("ready", data, position))
+        self.write_state(self.format.event("ready", data, position))
 
-    def expel(self, error: TokenRefused) -> None:
-        """End the stream: what its caller showed no longer counts."""
-        said = protocol_error(error, connected=True)
-        self.ended(said if isinstance(said, Ending) else codes.EXPIRED)
+    def revoke(self, error: TokenRefused) -> None:
+        """End the stream: its caller's credentials have expired or were revoked."""
+        reply = protocol_error(error, connected=True)
+        self.end(reply if isinstance(reply, Ending) else codes.EXPIRED)
 
-    def ended(self, ending: Ending) -> None:
-        """End the stream; the client comes back with its last id, or learns that there is nothing."""
-        reason = b'{"code":%d,"reason":%b}' % (ending.code, websocket_frames.encode(ending.reason))
-        self._add(self.shape.event("end", reason))
+    def end(self, ending: Ending) -> None:
+        """End the stream; the client reconnects with its last id, or gets the reason why it cannot."""
+        reason = b'{"code":%d,"reason":%b}' % (ending.code, encode_json(ending.reason))
+        self._add(self.format.event("end", reason))
         self.over = True
-        self._some.set()
+        self._not_empty.set()
 
 
-def portions(pubs: Sequence[Pub], size: int) -> Iterator[Sequence[Pub]]:
-    """Cut publications into pieces of about so many bytes."""
-    begin = waiting = 0
-    for at, (_, data) in enumerate(pubs, 1):
+def portions(publications: Sequence[Publication], size: int) -> Iterator[Sequence[Publication]]:
+    """Cut publications into portions of about this many bytes."""
+    start = waiting = 0
+    for at, (_, data) in enumerate(publications, 1):
         waiting += len(data)
-        if waiting >= size or at == len(pubs):
-            yield pubs[begin:at]
-            begin, waiting = at, 0
+        if waiting >= size or at == len(publications):
+            yield publications[start:at]
+            start, waiting = at, 0

@@ -1,57 +1,63 @@
-"""From the hold to live without a gap and without a repeat (R18). Pure.
+"""From subscribing to live without a gap and without a repeat (R18). Pure.
 
-Hold first: from its making on, a ``Joining`` is given every publication of its channel. Then the state is
-read somewhere else, true at some position. ``settle`` says what to deliver beyond that position, or that
-the state is too old and must be read again. The state may also be newer than what the hub has seen: then
-what comes late and is already in it is dropped, until the hub has caught up.
+1. Buffering starts: from its creation on, a ``JoinBuffer`` is given every publication of its channel.
+2. The state is read somewhere else, true at some position. Changes that are made meanwhile are in the buffer.
+3. ``flush`` returns what the buffer has beyond that position, or says that the state is older than the buffer
+   and must be read again: what lies between the two would be missing.
+4. The state may also be newer than what the hub has published. Then publications that come late and are
+   already in it are dropped, until the hub has passed its position.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.codec.publication import Publication
 
 
-class Overflow(Exception):
-    """More was held than is allowed; the join must fail."""
+class BufferOverflow(Exception):
+    """More bytes were buffered than is allowed; the join must fail."""
 
 
-class Joining:
-    """One subscriber between its hold and live. ``seq`` is where the hub was when the hold began."""
+class JoinBuffer:
+    """Buffers for one subscriber between its subscribe and live."""
 
-    def __init__(self, epoch: str, seq: int, *, limit: int = 1 << 62) -> None:
+    def __init__(self, epoch: str, seq: int, *, max_bytes: int = 1 << 62) -> None:
         self.epoch = epoch
+        # Where the state is true; None until it was read.
         self.position: int | None = None
-        self._from = seq
-        self._limit = limit
+        # Where the hub was when buffering started.
+        self._start = seq
+        self._max_bytes = max_bytes
         self._bytes = 0
-        self._held: list[Pub] = []
+        self._buffered: list[Publication] = []
 
-    def take(self, pubs: Sequence[Pub]) -> Sequence[Pub]:
+    def take(self, publications: Sequence[Publication]) -> Sequence[Publication]:
         """Take what the hub publishes on the channel; return what is to be delivered now."""
         position = self.position
         if position is not None:
-            return pubs if pubs and pubs[0][0] > position else [pub for pub in pubs if pub[0] > position]
-        self._bytes += sum(len(data) for _, data in pubs)
-        if self._bytes > self._limit:
-            self._held.clear()
-            raise Overflow
-        self._held += pubs
+            if publications and publications[0][0] > position:
+                return publications
+            return [publication for publication in publications if publication[0] > position]
+        self._bytes += sum(len(data) for _, data in publications)
+        if self._bytes > self._max_bytes:
+            self._buffered.clear()
+            raise BufferOverflow
+        self._buffered += publications
         return ()
 
-    def settle(self, epoch: str, seq: int) -> Sequence[Pub] | None:
-        """Take the position that the state read is true at.
+    def flush(self, epoch: str, seq: int) -> Sequence[Publication] | None:
+        """Take the position at which the state that was read is true.
 
-        Returns what was held beyond it, to be delivered after the state; None when the state is of another
-        epoch, or older than the hold: read again.
+        Returns what was buffered beyond it, to be delivered after the state. None: the state is of another
+        epoch, or older than the buffer, and must be read again.
         """
-        if epoch != self.epoch or seq < self._from:
+        if epoch != self.epoch or seq < self._start:
             return None
         self.position = seq
-        held, self._held = self._held, []
-        return [pub for pub in held if pub[0] > seq]
+        buffered, self._buffered = self._buffered, []
+        return [publication for publication in buffered if publication[0] > seq]
 
-    def live(self, seq: int) -> bool:
-        """Say whether the hub, at ``seq``, has passed the state: from now on no look at numbers is needed."""
+    def passed(self, seq: int) -> bool:
+        """Return whether the hub, at ``seq``, has passed the state: then no publication must be checked."""
         return self.position is not None and seq >= self.position

@@ -1,40 +1,90 @@
-"""Who listens to a query, and in which encodings.
+"""Subscriptions: what the hub is asked for, what it replies, and the live ones by their id.
 
-A channel is one query of one view in this process. Its outlets are the encodings that are in use: one for
-every WebSocket channel name and format (the name is in every frame) and one for every kind of HTTP stream.
-What is published is encoded once for each outlet and then written to all its live members.
+A subscribe is a ``SubscribeCommand`` as its client sent it, a ``SubscribeRequest`` with what its grants let
+it have, and from then on a ``Subscription``.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
+from distributary.auth import EVERYTHING, GrantSet
 from distributary.auth.reservations import Reservation
 from distributary.model.field_mask import Fields
+from distributary.model.position import Position, Start
 from distributary.model.query import Query
-from distributary.publisher.codec.codec import Wire
+from distributary.model.query_params import ChannelQuery
 from distributary.publisher.codec.codes import Ending
-from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.conflated_subscription import Paced
-from distributary.publisher.hub.conflation import Pace
-from distributary.publisher.hub.join_buffer import Joining
-from distributary.publisher.hub.kept import Kept
+from distributary.publisher.codec.publication import Publication
+from distributary.publisher.codec.subscribe_options import Conflation, SubscribeCommand
+from distributary.publisher.hub.join_buffer import JoinBuffer
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Turn
 
 if TYPE_CHECKING:
+    from distributary.publisher.hub.channel import Channel
     from distributary.publisher.hub.log_follower import Follower
 
-Write = Callable[[bytes], object]
+CountQuery = Callable[[Query], Awaitable[Reservation | None]]
+"""Counts a query as its user's, before it is registered, maybe more than once.
+
+Returns what it counts as, None for nothing. Raises Refused when the user has too many."""
+
+
+# --- the request ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscribeRequest:
+    """What a subscriber asks the hub for.
+
+    ``query`` is what it is served, already narrowed to what its ``grants`` let it have where the query itself
+    is known. ``subscription`` is the id of one that exists already, '' to create one. ``position``,
+    ``since``, ``require_recovery`` and ``conflation`` are as in the command, with the store's own epochs.
+    """
+
+    query: ChannelQuery
+    subscription: str = ""
+    position: Position | None = None
+    since: Start | None = None
+    require_recovery: bool = False
+    conflation: Conflation | None = None
+    grants: GrantSet = EVERYTHING
+    count: CountQuery | None = None
+
+    @classmethod
+    def of(
+        cls, command: SubscribeCommand, query: ChannelQuery, grants: GrantSet, count: CountQuery | None
+    ) -> Self:
+        """Turn a command into a request for what its grants allow of its query."""
+        position, since = command.position, command.since
+        return cls(
+            query=query,
+            subscription=command.subscription,
+            position=None if position is None else grants.store_position(query.view, position),
+            since=grants.store_position(query.view, since) if isinstance(since, Position) else since,
+            require_recovery=command.require_recovery,
+            conflation=command.conflation,
+            grants=grants,
+            count=count,
+        )
+
+    @property
+    def start(self) -> Start | None:
+        """Where the subscriber starts from; None when it needs a snapshot."""
+        return self.position if self.position is not None else self.since
+
+
+# --- the outcome ------------------------------------------------------------------------------------------
 
 Tier = Literal["log", "replay", "snapshot"]
-"""How a subscriber came to its state: by what the log has, by what Kafka has, or anew."""
+"""Where a subscriber's state came from: changes in the log, records in Kafka, or all rows."""
 
 
 class Initial(NamedTuple):
-    """A join's outcome: the state anew."""
+    """A join's outcome: all rows."""
 
     snapshot: Snapshot
     stale: bool
@@ -44,24 +94,24 @@ class Initial(NamedTuple):
 class Recovered(NamedTuple):
     """A join's outcome: exactly what was missed.
 
-    ``whole``: the publications bring rows to ``seq`` only all together, so none of them is a place to resume
-    from.
+    ``all_or_nothing``: only all publications together bring the rows to ``seq``, so none of them is a
+    position to resume from.
     """
 
     epoch: str
     seq: int
-    pubs: Sequence[Pub]
+    publications: Sequence[Publication]
     tier: Tier = "log"
-    whole: bool = False
+    all_or_nothing: bool = False
 
     @property
     def size(self) -> int:
-        """About how many bytes it is to send."""
-        return sum(len(data) for _, data in self.pubs)
+        """Roughly how many bytes it is to send."""
+        return sum(len(data) for _, data in self.publications)
 
 
 class Waiting(NamedTuple):
-    """A join's outcome: accepted; the state comes once the subscription is begun."""
+    """A join's outcome: accepted; the snapshot is sent once the subscription is begun."""
 
     epoch: str
     recovering: bool
@@ -70,234 +120,183 @@ class Waiting(NamedTuple):
 Outcome = Initial | Recovered | Waiting
 
 
-class Outlet(Protocol):
-    """One encoding of a channel. Outlets with equal ``key`` are interchangeable."""
+# --- the subscriber's end ---------------------------------------------------------------------------------
+
+Write = Callable[[bytes], object]
+
+
+class ChannelEncoder(Protocol):
+    """One encoding of a channel, and who is written it. Encoders with equal ``key`` are interchangeable."""
 
     key: str
-    live: dict[Member, Write]
+    live: dict[Subscription, Write]
 
-    def encode(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
-        """Encode publications into what is written to a connection."""
+    def encode(self, epoch: str, publications: Sequence[Publication]) -> bytes:
+        """Encode publications into what is written to a connection; empty when there is nothing to write."""
 
-    def notice(self, data: bytes) -> bytes:
+    def encode_notice(self, data: bytes) -> bytes:
         """Encode a message that has no position."""
 
 
 class Sink(Protocol):
-    """A subscriber's end, as the hub sees it. No method blocks; none is called again after ``ended``."""
+    """A subscriber's end, as the hub sees it. No method blocks; none is called again after ``end``."""
 
-    def outlet(self) -> Outlet:
-        """Make the outlet that this sink can be written from."""
+    def encoder(self) -> ChannelEncoder:
+        """Create an encoder that this sink can be written from."""
 
     def write(self, data: bytes) -> object:
-        """Write what the outlet encoded."""
+        """Write what the encoder returned."""
 
     def room(self) -> int:
-        """Say how many bytes may be written now; none when enough waits for the reader already.
+        """Return how many bytes may be written now; zero or less when enough waits for the reader already.
 
-        Only asked for subscribers that may be sent the newest rows instead of every change.
+        Called only for subscribers that may be sent the newest rows instead of every change.
         """
 
-    def joined(self, outcome: Outcome) -> None:
+    def send_outcome(self, outcome: Outcome) -> None:
         """Write the outcome of the join; what comes later follows through ``write``."""
 
-    def begun(self, snapshot: Snapshot, stale: bool) -> None:
-        """Write the state that ``Waiting`` promised, and that the member is ready from its position on."""
+    def send_snapshot(self, snapshot: Snapshot, stale: bool) -> None:
+        """Write the snapshot that ``Waiting`` promised, and that the subscription is ready from there on."""
 
-    def carry(self, turn: Turn) -> None:
+    def release_when_read(self, turn: Turn) -> None:
         """End a turn when the reader has what was written last; at once where that does not wait."""
 
-    def ended(self, ending: Ending) -> None:
-        """Tell the subscriber that the hub let go of it."""
+    def end(self, ending: Ending) -> None:
+        """Tell the subscriber that the hub ended its subscription."""
 
 
-class Member:
-    """One subscription of one connection, from its hold to its end.
+# --- live subscriptions -----------------------------------------------------------------------------------
 
-    ``told``: its sink was told an outcome. ``waiting``: that outcome was to wait for a begin. ``begun``: a
-    begin was seen before there was an answer. ``ours``: the subscription was made here, not by the control
-    API. ``fields``: those that it wants of the rows, None for all. ``pace``: it wants the newest rows rather
-    than every change. ``turn``: its turn to be sent a state, while it joins. ``share``: what its query
-    counts as of its user's.
-    """
+
+class Subscription:
+    """One subscription of one connection, from its join to its end."""
 
     __slots__ = (
-        "_lost",
+        "answered",
         "begun",
+        "buffer",
         "channel",
+        "conflation",
+        "created_here",
+        "detached",
+        "encoder",
         "fields",
         "follower",
-        "joining",
-        "ours",
-        "outlet",
-        "pace",
-        "share",
+        "id",
+        "reservation",
         "sink",
-        "subscription",
-        "told",
         "turn",
         "waiting",
     )
 
     def __init__(
-        self, follower: Follower, subscription: str, sink: Sink, *, ours: bool, pace: Pace | None = None
+        self,
+        follower: Follower,
+        id: str,
+        sink: Sink,
+        *,
+        created_here: bool,
+        conflation: Conflation | None = None,
+        fields: Fields | None = None,
     ) -> None:
         self.follower = follower
-        self.subscription = subscription
+        self.id = id
         self.sink = sink
-        self.ours = ours
-        self.pace = pace
+        # Created by this join, not by the control API: then it ends with its subscriber.
+        self.created_here = created_here
+        # How fast it is sent the newest rows; None: it is sent every change.
+        self.conflation = conflation
+        # The requested fields of the rows; None for all.
+        self.fields = fields
+        # Its query's channel; None until its query is known, and again once it is detached.
         self.channel: Channel | None = None
-        self.outlet: Outlet | None = None
-        self.joining: Joining | None = None
-        self.told = False
+        # Set while it joins a channel whose rows are not materialized.
+        self.buffer: JoinBuffer | None = None
+        # Set while every publication of the channel is written to it.
+        self.encoder: ChannelEncoder | None = None
+        # Its sink was sent an outcome. Until then a join that fails is tried again; afterwards the sink is
+        # told the end.
+        self.answered = False
+        # The outcome was ``Waiting``, and no begin came since.
         self.waiting = False
+        # A begin was seen. It may come before the join has an outcome.
         self.begun = False
-        self.fields: Fields | None = None
+        # The follower dropped it. Check it again after every await.
+        self.detached = False
+        # Its turn in the state budget, from before its state is read until its reader has it.
         self.turn: Turn | None = None
-        self.share: Reservation | None = None
-        self._lost = False
+        # What its query counts as, of its user's; None: not counted.
+        self.reservation: Reservation | None = None
 
-    def lost(self) -> bool:
-        """Say whether the follower let go of it; whoever waited for the store in between must ask."""
-        return self._lost
+    def answer(self, outcome: Outcome) -> None:
+        """Send the subscriber the outcome of its join."""
+        self.answered = True
+        self.sink.send_outcome(outcome)
 
-    def lose(self) -> None:
-        """Note that the follower let go of it."""
-        self._lost = True
-
-    def retry(self) -> None:
-        """Begin a join anew."""
-        self._lost = False
-
-    def tell(self, outcome: Outcome) -> None:
-        """Give the subscriber its answer."""
-        self.told = True
-        self.sink.joined(outcome)
-
-    def sent(self, size: int) -> None:
-        """Hand its turn on: a state of that size was written, and its reader has still to take it."""
+    def hand_over_turn(self, size: int) -> None:
+        """Let its turn end when its reader has the state that was written, of this size."""
         turn, self.turn = self.turn, None
         if self.channel is not None:
-            self.channel.size = size
+            self.channel.last_size = size
         if turn is not None:
             turn.resize(size)
-            self.sink.carry(turn)
+            self.sink.release_when_read(turn)
 
     def end_turn(self) -> None:
-        """Give up its turn, if it has one."""
+        """End its turn, if it has one."""
         turn, self.turn = self.turn, None
         if turn is not None:
             turn.end()
 
 
-class Channel:
-    """One query's members in this process.
+class SubscriptionMap:
+    """The subscriptions of a view by their id. Almost every id has one; several connections may share it.
 
-    Some need its rows (``keepers``: those with a pace, and all where the query has an order). They are
-    ``kept`` as long as there are any of them. ``paced`` are the live ones with a pace.
+    What more than one costs is paid only where there is more than one.
     """
 
-    def __init__(self, number: int, query: Query) -> None:
-        self.number = number
-        self.query = query
-        self.outlets: dict[str, Outlet] = {}
-        self.joining: dict[Member, None] = {}
-        self.reading: asyncio.Task[Snapshot] | None = None
-        self.size: int | None = None
-        """How large the state was that was sent last."""
-        self.kept: Kept | None = None
-        self.keepers: dict[Member, None] = {}
-        self.paced: dict[Member, Paced] = {}
+    def __init__(self) -> None:
+        self._first: dict[str, Subscription] = {}
+        self._more: dict[str, list[Subscription]] = {}
 
-    @property
-    def empty(self) -> bool:
-        """Say whether nobody is here any more."""
-        return not self.outlets and not self.joining and not self.paced
+    def add(self, subscription: Subscription) -> None:
+        """Add a subscription, unless it is there."""
+        first = self._first.setdefault(subscription.id, subscription)
+        if first is not subscription:
+            more = self._more.setdefault(subscription.id, [])
+            if not any(one is subscription for one in more):
+                more.append(subscription)
 
-    @property
-    def subscribers(self) -> int:
-        """Count the members, live and joining."""
-        return len(self.members())
+    def discard(self, subscription: Subscription) -> None:
+        """Remove a subscription, if it is there."""
+        id = subscription.id
+        more = self._more.get(id, [])
+        if self._first.get(id) is subscription:
+            if more:
+                self._first[id] = more.pop(0)
+            else:
+                del self._first[id]
+        else:
+            more[:] = [one for one in more if one is not subscription]
+        if not more:
+            self._more.pop(id, None)
 
-    def members(self) -> list[Member]:
-        """List all members."""
-        live = (member for outlet in self.outlets.values() for member in outlet.live)
-        return list(dict.fromkeys([*self.joining, *live, *self.paced]))
+    def by_id(self, id: str) -> tuple[Subscription, ...]:
+        """Return all that have an id."""
+        first = self._first.get(id)
+        return () if first is None else (first, *self._more.get(id, ()))
 
-    def hold(self, member: Member, joining: Joining) -> None:
-        """Begin to hold publications for a member."""
-        member.channel = self
-        member.joining = joining
-        self.joining[member] = None
+    def ids(self) -> list[str]:
+        """Return the ids, each once."""
+        return list(self._first)
 
-    def keep(self, member: Member, joining: Joining, most: int) -> None:
-        """Begin to keep the rows for a member, at most so many, unless they are kept already."""
-        member.channel = self
-        self.joining[member] = None
-        self.keepers[member] = None
-        if self.kept is None:
-            self.kept = Kept(joining, most, self.query.order)
+    def __iter__(self) -> Iterator[Subscription]:
+        """Iterate over a copy: subscriptions may be removed meanwhile."""
+        return iter([*self._first.values(), *(one for more in self._more.values() for one in more)])
 
-    def enter(self, member: Member, after: int = 0) -> Paced | None:
-        """Let a member in that has the kept rows as they are, or those at ``after``.
+    def __contains__(self, subscription: Subscription) -> bool:
+        return any(one is subscription for one in self.by_id(subscription.id))
 
-        One with a pace must be started.
-        """
-        if member.pace is None or self.kept is None:
-            self.go_live(member)
-            return None
-        self.joining.pop(member, None)
-        found = self.paced[member] = Paced(member, self, self.kept, member.pace, after)
-        return found
-
-    def hold_back(self, member: Member) -> None:
-        """Let a member wait again that was let in."""
-        self.paced.pop(member).stop()
-        self.joining[member] = None
-
-    def step_aside(self, member: Member) -> None:
-        """Take a member from where every publication is written; an outlet goes with its last."""
-        outlet, member.outlet = member.outlet, None
-        if outlet is not None:
-            outlet.live.pop(member, None)
-            if not outlet.live:
-                self.outlets.pop(outlet.key, None)
-
-    def go_live(self, member: Member) -> None:
-        """Move a settled member to where publications are written without a look at their numbers."""
-        self.joining.pop(member, None)
-        member.joining = None
-        made = member.sink.outlet()
-        outlet = member.outlet = self.outlets.setdefault(made.key, made)
-        outlet.live[member] = member.sink.write
-
-    def remove(self, member: Member) -> None:
-        """Forget a member; an outlet goes with its last, and so do the kept rows."""
-        self.joining.pop(member, None)
-        member.joining = None
-        self.step_aside(member)
-        paced = self.paced.pop(member, None)
-        if paced is not None:
-            paced.stop()
-        self.keepers.pop(member, None)
-        if not self.keepers:
-            self.kept = None
-
-
-class WebSocketOutlet:
-    """Publications as pushes of one channel name in one format, in one WebSocket frame."""
-
-    def __init__(self, name: str, wire: Wire) -> None:
-        self.key = wire.key + name
-        self.live: dict[Member, Write] = {}
-        self._wire = wire
-        self._head = wire.push_head(name)
-
-    def encode(self, epoch: str, pubs: Sequence[Pub]) -> bytes:
-        """Encode a batch as one raw frame."""
-        return self._wire.frame(self._wire.pushes(self._head, pubs))
-
-    def notice(self, data: bytes) -> bytes:
-        """Encode a push without a position as one raw frame."""
-        return self._wire.frame(self._wire.notice(self._head, data))
+    def __len__(self) -> int:
+        return len(self._first) + sum(map(len, self._more.values()))

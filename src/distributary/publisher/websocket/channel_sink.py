@@ -1,34 +1,36 @@
-"""One channel of one WebSocket connection: the hub's sink, and the answers it gives rise to."""
+"""One channel of one WebSocket connection: the hub's sink, and the replies and pushes it causes."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from distributary.auth import EVERYTHING, GrantSet
 from distributary.auth.reservations import Reservation
 from distributary.errors import BadQuery, DistributaryError, TokenExpired, TokenRefused
 from distributary.model.field_mask import Fields
-from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.model.query_params import ChannelQuery, parse_channel
-from distributary.publisher.access_control import counted, narrowed
-from distributary.publisher.codec import codes, websocket_frames
+from distributary.publisher.access_control import count_query, narrowed
+from distributary.publisher.codec import codes
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.codes import Ending, Refusal, Refused
-from distributary.publisher.hub.field_projection import projected
-from distributary.publisher.hub.hub import Hub, Wish
+from distributary.publisher.codec.publication import Publication, encode_json
+from distributary.publisher.hub.channel import projected
+from distributary.publisher.hub.hub import Hub
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.state_budget import Turn
 from distributary.publisher.hub.subscription import (
+    ChannelEncoder,
     Initial,
-    Member,
     Outcome,
-    Outlet,
     Recovered,
-    WebSocketOutlet,
+    SubscribeRequest,
+    Subscription,
     Write,
 )
-from distributary.publisher.websocket.session_actions import History, Join
+from distributary.publisher.websocket.session_actions import JoinChannel, ReadHistory
 
 if TYPE_CHECKING:
     from distributary.publisher.websocket.websocket_connection import Connection
@@ -37,248 +39,268 @@ PAGE_BYTES = 65_536
 WAITING = b'{"op":"waiting"}'
 
 
-class WebSocketSink:
+class WebSocketEncoder:
+    """Implements ``ChannelEncoder``: pushes of one channel name in one format, in one WebSocket frame."""
+
+    def __init__(self, name: str, codec: Codec) -> None:
+        self.key = codec.key + name
+        self.live: dict[Subscription, Write] = {}
+        self._codec = codec
+        self._head = codec.push_head(name)
+
+    def encode(self, epoch: str, publications: Sequence[Publication]) -> bytes:
+        """Encode a batch as one raw frame."""
+        return self._codec.frame(self._codec.pushes(self._head, publications))
+
+    def encode_notice(self, data: bytes) -> bytes:
+        """Encode a push without a position as one raw frame."""
+        return self._codec.frame(self._codec.notice(self._head, data))
+
+
+class ChannelSink:
     """Implements ``Sink`` for a channel of a connection."""
 
-    def __init__(self, connection: Connection, asked: Join) -> None:
+    def __init__(self, connection: Connection, join: JoinChannel) -> None:
         self.connection = connection
-        self.channel = asked.ticket.channel
+        self.channel = join.command.channel
         self.write: Write = connection.write
-        self._wire = connection.session.wire
+        # Joins the channel; cancelled when the client leaves before that is done.
         self.task: asyncio.Task[None] | None = None
-        self._asked = asked
-        self._member: Member | None = None
+        self._codec = connection.session.codec
+        self._join = join
+        # Set once it has joined, until it ends.
+        self._subscription: Subscription | None = None
         self._fields: Fields | None = None
-        self._held = EVERYTHING
-        self._considered = self._positions = EVERYTHING
+        # The grants of the connection and, where it has a token of its own, of the channel.
+        self._grants = EVERYTHING
+        # The grants by which the subscription was last checked.
+        self._checked_grants = EVERYTHING
+        # The grants by which epochs are shown. They stay, so that positions stay valid when others change.
+        self._position_grants = EVERYTHING
+        # What the client is served in place of what it asked for.
         self._served: ChannelQuery | None = None
-        self._counted: list[Reservation] | None = None
+        # What the query counts as, of its user's; None: not counted yet.
+        self._reservations: list[Reservation] | None = None
 
-    # --- what the client asked --------------------------------------------------------------------------
+    # --- the client's commands --------------------------------------------------------------------------
 
     async def join(self, hub: Hub) -> None:
-        """Join the channel and answer, one way or the other."""
-        asked = self._asked
+        """Join the channel, and reply in any case."""
         try:
-            await self.connection.visitor.spend()
-            await self._permit(asked.token)
-            wish = self._wish(asked)
-            async with self.connection.slots:
-                await self.connection.outgoing.drained()
-                self._member = await hub.join(wish, self)
+            await self.connection.auth.spend()
+            await self._authorize(self._join.command.token)
+            request = self._request()
+            async with self.connection.join_slots:
+                await self.connection.send_buffer.drained()
+                self._subscription = await hub.join(request, self)
         except BadQuery as error:
             self._refuse(codes.bad_request(str(error)))
         except Refused as error:
             self._refuse(error.refusal)
         else:
-            if self._held.grants[0] is not self.connection.visitor.grant:
-                self.reconsider(hub)  # there was a refresh meanwhile
+            if self._grants.grants[0] is not self.connection.auth.grant:
+                self.recheck_grants(hub)  # the connection's token was refreshed meanwhile
 
-    def _wish(self, asked: Join) -> Wish:
-        """Make what the hub is asked for out of what the client asked for. Raises BadQuery, Refused."""
-        served = self._served = narrowed(parse_channel(self.channel), self._held)
-        self._considered = self._held
-        self._positions = self._held  # however its rows may be allowed later: it is told of these
+    def _request(self) -> SubscribeRequest:
+        """Turn the command into a request. Raises BadQuery, Refused."""
+        served = self._served = narrowed(parse_channel(self.channel), self._grants)
+        self._checked_grants = self._grants
+        self._position_grants = self._grants
         self._fields = served.fields
-        position, since = asked.position, asked.since
-        if position is not None:
-            position = self._positions.store_position(served.view, position)
-        if isinstance(since, Position):
-            since = self._positions.store_position(served.view, since)
-        return Wish(
-            served, asked.subscription, position, asked.reject, since, asked.pace, self._held, self._count
-        )
+        return SubscribeRequest.of(self._join.command, served, self._grants, self._count)
 
     async def _count(self, query: Query) -> Reservation | None:
         """Count the query as its user's, once. Raises Refused (106)."""
-        if self._counted is None:
-            limiter = self.connection.visitor.door.limiter
-            shares = await counted(limiter, self._held.grants[0], query, self.connection.address)
+        if self._reservations is None:
+            limiter = self.connection.auth.access.limiter
+            reservations = await count_query(limiter, self._grants.grants[0], query, self.connection.address)
             if self.connection.sinks.get(self.channel) is not self:
-                limiter.reservations.release(shares)
-                raise Refused(codes.NOT_SUBSCRIBED)  # it was left meanwhile
-            self._counted = shares
-        return self._counted[0] if self._counted else None
+                limiter.reservations.release(reservations)
+                raise Refused(codes.NOT_SUBSCRIBED)  # the client left it meanwhile
+            self._reservations = reservations
+        return self._reservations[0] if self._reservations else None
 
     def _refuse(self, refusal: Refusal) -> None:
-        self._free()
+        self._release()
         connection = self.connection
         if refusal.code in (codes.PERMISSION_DENIED.code, codes.TOKEN_EXPIRED.code):
-            connection.visitor.refused("subscribe", self.channel, refusal.message)
-        payload = connection.session.refuse(self._asked.ticket, refusal)
+            connection.auth.audit_refused("subscribe", self.channel, refusal.message)
+        payload = connection.session.refuse(self._join.reply, refusal)
         if connection.sinks.get(self.channel) is self:
             del connection.sinks[self.channel]
         if payload is not None:
             connection.send(payload)
 
-    async def history(self, hub: Hub, asked: History) -> None:
-        """Read history and answer."""
+    async def history(self, hub: Hub, action: ReadHistory) -> None:
+        """Read history and reply."""
         session = self.connection.session
         try:
-            if self._member is None:
+            if self._subscription is None:
                 raise Refused(codes.NOT_SUBSCRIBED)
-            await self.connection.visitor.spend()
-            await self.connection.outgoing.drained()
-            view, since = self._member.follower.view, asked.since
+            await self.connection.auth.spend()
+            await self.connection.send_buffer.drained()
+            view, since = self._subscription.follower.view, action.since
             if since is not None:
-                since = self._positions.store_position(view, since)
-            epoch, seq, pubs = await hub.history(self._member, since, asked.limit, reverse=asked.reverse)
-            body = session.wire.history(self._epoch(epoch), seq, pubs)
-            payload = session.answer(asked.ticket, body)
+                since = self._position_grants.store_position(view, since)
+            found = await hub.history(self._subscription, since, action.limit, reverse=action.reverse)
+            body = session.codec.history(self._visible_epoch(found.epoch), found.seq, found.publications)
+            payload = session.answer(action.reply, body)
         except Refused as error:
-            payload = session.answer(asked.ticket, session.wire.error(error.refusal))
+            payload = session.answer(action.reply, session.codec.error(error.refusal))
         if payload is not None:
             self.connection.send_state(payload)
-            self.carry(hub.states.add(len(payload)))
+            self.release_when_read(hub.budget.add(len(payload)))
 
     def leave(self, hub: Hub) -> None:
         """End the subscription: the client asked for it."""
         self._stop(hub, end=True)
 
-    def lose(self, hub: Hub) -> None:
-        """Let go: the connection is lost, the client may come back."""
+    def detach(self, hub: Hub) -> None:
+        """Leave the subscription to lapse: the connection is lost, and the client may come back."""
         self._stop(hub, end=False)
 
     def _stop(self, hub: Hub, *, end: bool) -> None:
-        self._free()
-        member, self._member = self._member, None
-        if member is not None:
-            hub.leave(member, end=end)
+        self._release()
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            hub.leave(subscription, end=end)
         elif self.task is not None:
             self.task.cancel()
 
-    # --- permission -------------------------------------------------------------------------------------
+    # --- grants -----------------------------------------------------------------------------------------
 
     @property
     def ttl(self) -> int:
-        """In how many seconds the channel's own token ends; 0 without one, or without an end."""
-        own = self._held.grants[1:]
-        return self.connection.visitor.door.gate.seconds_left(own[0]) if own else 0
+        """In how many seconds the channel's own token expires; 0 without one, or if it never does."""
+        own = self._grants.grants[1:]
+        return self.connection.auth.access.authenticator.seconds_left(own[0]) if own else 0
 
     async def refresh(self, token: str) -> Refusal | None:
-        """Go on by another token of the channel; says how it is refused, or None when it is not."""
+        """Replace the channel's token; returns how it was refused, or None."""
         try:
             if not token:
                 raise Refused(codes.denied("a token is needed"))
-            await self._permit(token)
+            await self._authorize(token)
         except Refused as error:
             if error.refusal == codes.TOKEN_EXPIRED:
-                self.expel(TokenExpired("the channel's new token is over, too"))  # it comes with another
+                # The client subscribes again, with another token.
+                self.revoke(TokenExpired("the channel's new token has expired, too"))
             return error.refusal
         return None
 
-    def reconsider(self, hub: Hub) -> None:
-        """End the subscription if what it is served is not what it would be served now.
+    def recheck_grants(self, hub: Hub) -> None:
+        """End the subscription if it would be served something else by now.
 
-        The client is told to subscribe again, and its position is not taken then; or that the view is not
-        allowed any more.
+        The client is told to subscribe again, without its position, or that it may not have the view.
         """
-        member, served = self._member, self._served
-        if member is None or served is None:
-            return  # it joins: looked at when it has joined
-        self._held = GrantSet((self.connection.visitor.grant, *self._held.grants[1:]))
-        if self._held.allows_same_rows(self._considered):
+        subscription, served = self._subscription, self._served
+        if subscription is None or served is None:
+            return  # it is joining: ``join`` checks it afterwards
+        self._grants = GrantSet((self.connection.auth.grant, *self._grants.grants[1:]))
+        if self._grants.allows_same_rows(self._checked_grants):
             return
-        self._considered = self._held
+        self._checked_grants = self._grants
         try:
-            now = narrowed(parse_channel(self.channel), self._held)
+            now = narrowed(parse_channel(self.channel), self._grants)
         except (Refused, BadQuery):
-            return self._give_up(hub, member, codes.NOT_ALLOWED)
+            return self._give_up(hub, subscription, codes.NOT_ALLOWED)
         if served.query is not None:
             same = now.query_id == served.query_id
         else:
-            same = member.channel is not None and self._held.covers(member.channel.query)
+            channel = subscription.channel
+            same = channel is not None and self._grants.covers(channel.query)
         if not same or now.fields != served.fields:
-            self._give_up(hub, member, codes.ALLOWED_ROWS_CHANGED)
+            self._give_up(hub, subscription, codes.ALLOWED_ROWS_CHANGED)
 
-    def expel(self, error: TokenRefused) -> None:
-        """End the subscription: the token that it came with is over."""
-        member = self._member
-        if member is not None:
+    def revoke(self, error: TokenRefused) -> None:
+        """End the subscription: its token has expired or was revoked."""
+        subscription = self._subscription
+        if subscription is not None:
             expired = isinstance(error, TokenExpired)
             ending = codes.SUBSCRIPTION_EXPIRED if expired else codes.NOT_ALLOWED
-            self._give_up(self.connection.hub, member, ending)
+            self._give_up(self.connection.hub, subscription, ending)
 
-    def _give_up(self, hub: Hub, member: Member, ending: Ending) -> None:
-        hub.leave(member, end=member.ours)
-        self.ended(ending)
+    def _give_up(self, hub: Hub, subscription: Subscription, ending: Ending) -> None:
+        hub.leave(subscription, end=subscription.created_here)
+        self.end(ending)
 
-    async def _permit(self, token: str) -> None:
-        visitor = self.connection.visitor
+    async def _authorize(self, token: str) -> None:
+        auth = self.connection.auth
         try:
-            held = await visitor.held(token, self.channel)
+            grants = await auth.grants(token, self.channel)
         except DistributaryError as error:
             raise codes.to_refused(error) from None
         if self.connection.sinks.get(self.channel) is not self:
-            raise Refused(codes.NOT_SUBSCRIBED)  # it was left meanwhile
-        self._leave_roll()
-        self._held = held
-        for grant in held.grants[1:]:
-            visitor.door.roll.enter(grant, self)
+            raise Refused(codes.NOT_SUBSCRIBED)  # the client left it meanwhile
+        self._unregister()
+        self._grants = grants
+        for grant in grants.grants[1:]:
+            auth.access.sessions.add(grant, self)
 
-    def _free(self) -> None:
-        """Give back what was counted for this subscription; more than once does no harm."""
-        self._leave_roll()
-        if self._counted is not None:
-            self.connection.visitor.door.limiter.reservations.release(self._counted)
-            self._counted = None
+    def _release(self) -> None:
+        """Release what was counted for this subscription; calling it again does no harm."""
+        self._unregister()
+        if self._reservations is not None:
+            self.connection.auth.access.limiter.reservations.release(self._reservations)
+            self._reservations = None
 
-    def _leave_roll(self) -> None:
-        for grant in self._held.grants[1:]:
-            self.connection.visitor.door.roll.leave(grant, self)
+    def _unregister(self) -> None:
+        for grant in self._grants.grants[1:]:
+            self.connection.auth.access.sessions.remove(grant, self)
 
-    def _epoch(self, epoch: str) -> str:
+    def _visible_epoch(self, epoch: str) -> str:
         served = self._served
-        return self._positions.visible_epoch(served.view, epoch) if served is not None else epoch
+        return self._position_grants.visible_epoch(served.view, epoch) if served is not None else epoch
 
-    # --- what the hub tells -----------------------------------------------------------------------------
+    # --- the hub ----------------------------------------------------------------------------------------
 
-    def outlet(self) -> Outlet:
-        """Frames carry the channel's name, so there is one encoding for each name and format."""
-        return projected(WebSocketOutlet(self.channel, self._wire), self._fields)
+    def encoder(self) -> ChannelEncoder:
+        """Frames have the channel's name in them, so there is one encoding for each name and format."""
+        return projected(WebSocketEncoder(self.channel, self._codec), self._fields)
 
     def room(self) -> int:
         """All channels of a connection share its room."""
-        return self.connection.outgoing.room
+        return self.connection.send_buffer.room
 
-    def carry(self, turn: Turn) -> None:
+    def release_when_read(self, turn: Turn) -> None:
         """The connection knows what its reader has taken."""
-        self.connection.outgoing.carry(turn)
+        self.connection.send_buffer.release_when_read(turn)
 
-    def joined(self, outcome: Outcome) -> None:
-        """Answer the subscribe."""
+    def send_outcome(self, outcome: Outcome) -> None:
+        """Reply to the subscribe."""
         if isinstance(outcome, Recovered):
-            how = b'{"op":"resumed","tier":"%b"}' % outcome.tier.encode()
-            epoch, seq = self._epoch(outcome.epoch), outcome.seq
-            body = self._wire.recovered(epoch, seq, outcome.pubs, how, ttl=self.ttl)
+            data = b'{"op":"resumed","tier":"%b"}' % outcome.tier.encode()
+            body = self._codec.recovered(
+                self._visible_epoch(outcome.epoch), outcome.seq, outcome.publications, data, ttl=self.ttl
+            )
         elif isinstance(outcome, Initial):
             found = outcome.snapshot
             data = found.data(stale=outcome.stale)
-            epoch, seq = self._epoch(found.epoch), found.seq
-            body = self._wire.subscribed(epoch, seq, data, recovering=outcome.recovering, ttl=self.ttl)
+            epoch, seq = self._visible_epoch(found.epoch), found.seq
+            body = self._codec.subscribed(epoch, seq, data, recovering=outcome.recovering, ttl=self.ttl)
         else:
             # Offset 0: a client that leaves while it waits must not resume as if it had had the state.
-            epoch = self._epoch(outcome.epoch)
-            body = self._wire.subscribed(epoch, 0, WAITING, recovering=outcome.recovering, ttl=self.ttl)
-        payload = self.connection.session.answer(self._asked.ticket, body)
+            epoch = self._visible_epoch(outcome.epoch)
+            body = self._codec.subscribed(epoch, 0, WAITING, recovering=outcome.recovering, ttl=self.ttl)
+        payload = self.connection.session.answer(self._join.reply, body)
         if payload is not None:
             self.connection.send_state(payload)
 
-    def begun(self, snapshot: Snapshot, stale: bool) -> None:
-        """Send the state as publications without an offset, then that it is whole."""
-        head = self._wire.push_head(self.channel)
+    def send_snapshot(self, snapshot: Snapshot, stale: bool) -> None:
+        """Send the state as publications without an offset, then that it is complete."""
+        head = self._codec.push_head(self.channel)
         for page in snapshot.pages(stale=stale, size=PAGE_BYTES):
-            self.connection.send_state(self._wire.notice(head, page))
-        position = websocket_frames.encode(f"{self._epoch(snapshot.epoch)}:{snapshot.seq}")
+            self.connection.send_state(self._codec.notice(head, page))
+        position = encode_json(f"{self._visible_epoch(snapshot.epoch)}:{snapshot.seq}")
         ready = (snapshot.seq, b'{"op":"ready","position":%b,"tier":"snapshot"}' % position)
-        self.connection.send(self._wire.pushes(head, [ready]))
+        self.connection.send(self._codec.pushes(head, [ready]))
 
-    def ended(self, ending: Ending) -> None:
+    def end(self, ending: Ending) -> None:
         """Tell the client that it is unsubscribed."""
-        self._member = None
-        self._free()
+        self._subscription = None
+        self._release()
         connection = self.connection
         if connection.sinks.get(self.channel) is self:
             del connection.sinks[self.channel]
             connection.session.left(self.channel)
-        connection.send(self._wire.unsubscribe(self.channel, ending))
+        connection.send(self._codec.unsubscribe(self.channel, ending))

@@ -1,17 +1,17 @@
-"""What a session wants done: plain values, carried out by whoever has the socket."""
+"""What a session wants done: plain values, carried out by the connection that has the socket."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distributary.model.position import Position, Start
+from distributary.model.position import Position
 from distributary.publisher.codec.codes import Ending
-from distributary.publisher.hub.conflation import Pace
+from distributary.publisher.codec.subscribe_options import SubscribeCommand
 
 
 @dataclass(slots=True, eq=False)
-class Ticket:
-    """A command whose answer is still to come."""
+class PendingReply:
+    """A command whose reply is still to come."""
 
     id: int
     channel: str
@@ -26,83 +26,82 @@ class Send:
 
 
 @dataclass(slots=True, frozen=True)
-class Admit:
-    """Find out who this is by what it showed, each '' when it did not."""
+class Authenticate:
+    """Find out who the client is by its token or API key, each '' when it sent none."""
 
-    ticket: Ticket
+    reply: PendingReply
     token: str
     api_key: str
 
 
 @dataclass(slots=True, frozen=True)
-class Refresh:
-    """Go on by another token: of the ticket's channel, or without one of the whole connection."""
+class RefreshToken:
+    """Replace the token: of the reply's channel, or without one of the whole connection."""
 
-    ticket: Ticket
+    reply: PendingReply
     token: str
 
 
 @dataclass(slots=True, frozen=True)
-class Join:
-    """Subscribe to a channel, resuming after ``position`` if it is there.
+class JoinChannel:
+    """Subscribe to a channel."""
 
-    ``reject``: answer with error 112 rather than with the state anew. ``subscription`` is the id that the
-    control API gave, '' when the channel's name says everything. ``since`` is from where on something is
-    wanted by somebody who has the rows already. ``pace`` is what its options ask for. ``token`` is the
-    channel's own, if any.
-    """
-
-    ticket: Ticket
-    position: Position | None
-    reject: bool
-    subscription: str
-    since: Start | None = None
-    pace: Pace | None = None
-    token: str = ""
+    reply: PendingReply
+    command: SubscribeCommand
 
 
 @dataclass(slots=True, frozen=True)
-class Leave:
-    """Give up a channel, joined or still joining."""
+class LeaveChannel:
+    """End the subscription to a channel, joined or still joining."""
 
     channel: str
 
 
 @dataclass(slots=True, frozen=True)
-class History:
+class ReadHistory:
     """Read publications of a joined channel after a position (None: from the oldest).
 
     With ``reverse``: before it (None: from the newest), the newest first.
     """
 
-    ticket: Ticket
+    reply: PendingReply
     since: Position | None
     limit: int
     reverse: bool
 
 
 @dataclass(slots=True, frozen=True)
-class Publish:
-    """Write a message into what the ticket's channel names."""
+class PublishMessage:
+    """Write a message to the feed that the reply's channel names."""
 
-    ticket: Ticket
+    reply: PendingReply
     data: bytes
 
 
 @dataclass(slots=True, frozen=True)
-class Call:
+class CallMethod:
     """Call a method."""
 
-    ticket: Ticket
+    reply: PendingReply
     method: str
     data: bytes
 
 
 @dataclass(slots=True, frozen=True)
-class Close:
+class CloseConnection:
     """Close the connection; nothing follows."""
 
     ending: Ending
 
 
-Action = Send | Admit | Refresh | Join | Leave | History | Publish | Call | Close
+Action = (
+    Send
+    | Authenticate
+    | RefreshToken
+    | JoinChannel
+    | LeaveChannel
+    | ReadHistory
+    | PublishMessage
+    | CallMethod
+    | CloseConnection
+)

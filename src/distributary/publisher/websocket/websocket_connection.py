@@ -1,7 +1,7 @@
-"""One WebSocket connection: picows moves the bytes, ``Session`` knows the protocol, the hub the rest.
+"""One WebSocket connection: picows moves the bytes, ``Session`` is the protocol, the hub does the rest.
 
-Frames are made here once and written raw to the transport, so that a publication costs one write a
-connection. What waits for a slow reader is in the transport's write buffer, which ``Outgoing`` bounds.
+Frames are written here once, raw to the transport, so that a publication costs one write per connection. What
+waits for a slow reader is in the transport's write buffer, which ``SendBuffer`` bounds.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ import distributary
 from distributary.auth import GrantSet
 from distributary.auth.metering import measured_task
 from distributary.publisher.codec import codes, websocket_frames
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.codes import Ending, Refused
 from distributary.publisher.websocket import rpc
-from distributary.publisher.websocket.channel_sink import WebSocketSink
-from distributary.publisher.websocket.connection_auth import Visitor
-from distributary.publisher.websocket.flow_control import Outgoing, Rate
+from distributary.publisher.websocket.channel_sink import ChannelSink
+from distributary.publisher.websocket.connection_auth import ConnectionAuth
+from distributary.publisher.websocket.flow_control import CommandRate, SendBuffer
 from distributary.publisher.websocket.session import Session
 from distributary.publisher.websocket.session_actions import (
     Action,
-    Admit,
-    Call,
-    Close,
-    History,
-    Join,
-    Leave,
-    Publish,
-    Refresh,
+    Authenticate,
+    CallMethod,
+    CloseConnection,
+    JoinChannel,
+    LeaveChannel,
+    PendingReply,
+    PublishMessage,
+    ReadHistory,
+    RefreshToken,
     Send,
-    Ticket,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ DRAIN_POLL = 0.02
 ABORT_WAIT = 5.0
 
 TOO_BIG = Ending(1009, "message too big")
-_PROTOCOL = Ending(1002, "this extension is not spoken")
+_PROTOCOL = Ending(1002, "extension not supported")
 
 
 class Connection(WSListener):
@@ -58,48 +58,55 @@ class Connection(WSListener):
     def __init__(
         self,
         server: WebSocketServer,
-        wire: Wire,
+        codec: Codec,
         headers: Mapping[str, str],
         *,
         compressed: bool,
         client: str = "",
         address: str = "",
     ) -> None:
+        # By what its connections are counted, and the address that its user's limits are counted by.
         self._client = client
         self.address = address
+        # Chooses the portion of connections that it is pinged with.
         self.number = server.stats.accepted
         self._server = server
         self.hub, self.stats = server.hub, server.stats
         settings = self.settings = server.settings
-        self.visitor = Visitor(self, server.door, headers)
+        self.auth = ConnectionAuth(self, server.access, headers)
         self.session = Session(
             str(uuid.uuid4()),
             version=distributary.__version__,
             ping=max(1, math.ceil(settings.ping_interval)),
             max_channels=settings.max_channels,
-            wire=wire,
-            rate=Rate(settings.max_command_rate, settings.max_command_rate + settings.max_channels),
-            asks=server.door.gate.on,
+            codec=codec,
+            rate=CommandRate(settings.max_command_rate, settings.max_command_rate + settings.max_channels),
+            authenticates=server.access.authenticator.on,
         )
-        self._wire = wire
+        self._codec = codec
         self._compressed = compressed
-        self._kind = WSMsgType.BINARY if wire.binary else WSMsgType.TEXT
+        self._kind = WSMsgType.BINARY if codec.binary else WSMsgType.TEXT
         self._clock = asyncio.get_running_loop().time
-        self.sinks: dict[str, WebSocketSink] = {}
-        self.slots = asyncio.Semaphore(PARALLEL_JOINS)
+        # The channels that are joined or joining, by name.
+        self.sinks: dict[str, ChannelSink] = {}
+        # How many channels may join at the same time.
+        self.join_slots = asyncio.Semaphore(PARALLEL_JOINS)
         self._tasks: set[asyncio.Task[None]] = set()
+        # The frames of a message that is not complete, their size, and whether it is compressed.
         self._parts: list[bytes] = []
         self._size = 0
         self._inflate = False
+        # Nothing is read, since the user owes processor time.
         self._paused = False
+        # A close frame was sent, or the socket is gone: nothing is written any more.
         self._ended = False
 
     # --- the socket -------------------------------------------------------------------------------------
 
     def on_ws_connected(self, transport: WSTransport) -> None:
-        """Begin; whoever does not speak in time is closed."""
+        """Start; a client that does not connect in time is closed."""
         self._transport = transport.underlying_transport
-        self.outgoing = Outgoing(self._transport, self.settings.queue_bytes, self._too_slow)
+        self.send_buffer = SendBuffer(self._transport, self.settings.queue_bytes, self._too_slow)
         self.write = self._transport.write
         self._server.connections[self] = None
         self._server.lingering.add(self)
@@ -112,15 +119,15 @@ class Connection(WSListener):
         """Take a frame; a message may come in several."""
         began = thread_time()
         self._take(transport, frame)
-        self.visitor.charge(thread_time() - began)
+        self.auth.charge(thread_time() - began)
 
     def _take(self, transport: WSTransport, frame: WSFrame) -> None:
         kind = frame.msg_type
-        self._note_refused(transport)
+        self._count_closed_by_picows(transport)
         if kind == WSMsgType.CLOSE:
             if not self._ended:
                 self.write(websocket_frames.close_frame(Ending(1000, "")))
-            self._forget()
+            self._release()
             self._transport.close()
             return
         if self._ended or kind in (WSMsgType.PING, WSMsgType.PONG):
@@ -151,23 +158,23 @@ class Connection(WSListener):
         self._do(self.session.receive(payload, self._clock()))
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
-        """Forget everything; the subscriptions lapse unless the client comes back."""
-        self._note_refused(transport)
-        self._forget()
-        self.outgoing.release()
+        """Release everything; the subscriptions lapse unless the client reconnects."""
+        self._count_closed_by_picows(transport)
+        self._release()
+        self.send_buffer.release()
         self._server.lingering.discard(self)
         self._server.tally.end(self._client)
 
-    def _note_refused(self, transport: WSTransport) -> None:
-        """Count what picows closes by itself: above all a frame that is too big, which may still come."""
+    def _count_closed_by_picows(self, transport: WSTransport) -> None:
+        """Count connections that picows closes by itself: above all for a frame that is too big."""
         closing = transport.close_handshake
         if not self._ended and closing is not None and closing.sent is not None:
-            code = cast(SupportsInt, closing.sent.code)  # an IntEnum; the stubs do not say so
+            code = cast(SupportsInt, closing.sent.code)  # an IntEnum, unlike in the stubs
             self._server.stats.closed(int(code))
-            self._forget()
+            self._release()
 
     def pause_reading(self) -> None:
-        """Read nothing until the user owes no processor time; what it sends waits with it."""
+        """Stop reading until the user owes no processor time; what the client sends waits with it."""
         if self._paused or self._ended:
             return
         self._paused = True
@@ -175,7 +182,7 @@ class Connection(WSListener):
         self._spawn(self._resume_reading())
 
     async def _resume_reading(self) -> None:
-        await self.visitor.settle()
+        await self.auth.wait_until_paid()
         self._paused = False
         if not self._transport.is_closing():
             self._transport.resume_reading()
@@ -183,24 +190,24 @@ class Connection(WSListener):
     def pause_writing(self) -> None:
         """Note that more waits than is allowed."""
         if not self._ended:
-            self.outgoing.paused()
+            self.send_buffer.paused()
 
     def resume_writing(self) -> None:
         """Note that what waited has gone out."""
-        self.outgoing.resumed()
+        self.send_buffer.resumed()
 
     # --- writing ----------------------------------------------------------------------------------------
 
     def send(self, payload: bytes) -> None:
         """Send one message."""
         if not self._ended:
-            self.write(self._wire.frame(payload))
+            self.write(self._codec.frame(payload))
 
     def send_state(self, payload: bytes) -> None:
         """Send an initial state: it may be larger than what else may wait, and does not count as slowness."""
         if not self._ended:
-            self.outgoing.allow(len(payload))
-            self.write(self._wire.frame(payload))
+            self.send_buffer.allow(len(payload))
+            self.write(self._codec.frame(payload))
 
     def _too_slow(self) -> None:
         if not self._ended:
@@ -214,88 +221,88 @@ class Connection(WSListener):
         for action in actions:
             if isinstance(action, Send):
                 out.append(action.payload)
-            elif isinstance(action, Join):
-                sink = self.sinks[action.ticket.channel] = WebSocketSink(self, action)
+            elif isinstance(action, JoinChannel):
+                sink = self.sinks[action.reply.channel] = ChannelSink(self, action)
                 sink.task = self._spawn(sink.join(self._server.hub))
-            elif isinstance(action, Leave):
+            elif isinstance(action, LeaveChannel):
                 self.sinks.pop(action.channel).leave(self._server.hub)
-            elif isinstance(action, History):
-                sink = self.sinks[action.ticket.channel]
+            elif isinstance(action, ReadHistory):
+                sink = self.sinks[action.reply.channel]
                 self._spawn(sink.history(self._server.hub, action))
-            elif isinstance(action, Admit):
-                self._spawn(self._admit(action))
-            elif isinstance(action, Refresh):
+            elif isinstance(action, Authenticate):
+                self._spawn(self._authenticate(action))
+            elif isinstance(action, RefreshToken):
                 self._spawn(self._refresh(action))
-            elif isinstance(action, Publish):
+            elif isinstance(action, PublishMessage):
                 self._spawn(self._publish(action))
-            elif isinstance(action, Call):
+            elif isinstance(action, CallMethod):
                 self._spawn(self._call(action))
             else:
-                assert isinstance(action, Close)
+                assert isinstance(action, CloseConnection)
                 self._flush(out)
                 return self.end(action.ending)
         self._flush(out)
 
     def _flush(self, out: list[bytes]) -> None:
         if out:
-            self.send(self._wire.join(out))
+            self.send(self._codec.join(out))
 
-    async def _admit(self, asked: Admit) -> None:
-        self._do(await self.visitor.admit(asked))
+    async def _authenticate(self, action: Authenticate) -> None:
+        self._do(await self.auth.authenticate(action))
 
-    async def _refresh(self, asked: Refresh) -> None:
-        sink = self.sinks.get(asked.ticket.channel)
-        if not asked.ticket.channel:
-            refusal = await self.visitor.refresh(asked)
-            ttl = self.visitor.door.gate.seconds_left(self.visitor.grant)
+    async def _refresh(self, action: RefreshToken) -> None:
+        sink = self.sinks.get(action.reply.channel)
+        if not action.reply.channel:
+            refusal = await self.auth.refresh(action)
+            ttl = self.auth.access.authenticator.seconds_left(self.auth.grant)
         elif sink is not None:
-            refusal = await sink.refresh(asked.token)
+            refusal = await sink.refresh(action.token)
             ttl = sink.ttl
         else:
             refusal, ttl = codes.NOT_SUBSCRIBED, 0
         if isinstance(refusal, Ending):
             return self.end(refusal)
         if refusal is not None:
-            return self._answer(asked.ticket, self._wire.error(refusal))
-        payload = self.session.refreshed(asked.ticket, ttl)
+            return self._answer(action.reply, self._codec.error(refusal))
+        payload = self.session.refreshed(action.reply, ttl)
         if payload is not None:
             self.send(payload)
         for one in list(self.sinks.values()):
-            one.reconsider(self._server.hub)
+            one.recheck_grants(self._server.hub)
 
-    async def _publish(self, asked: Publish) -> None:
-        inlet, stats = self._server.inlet, self._server.stats
+    async def _publish(self, action: PublishMessage) -> None:
+        publisher, stats = self._server.client_publisher, self._server.stats
         try:
-            if inlet is None:
+            if publisher is None:
                 raise Refused(codes.NOT_AVAILABLE)
-            await self.visitor.spend(len(asked.data))
-            await inlet.publish(asked.ticket.channel, asked.data, self.visitor.grant)
+            await self.auth.spend(len(action.data))
+            await publisher.publish(action.reply.channel, action.data, self.auth.grant)
         except Refused as error:
             stats.publishes["refused"] += 1
             if error.refusal.code == codes.PERMISSION_DENIED.code:
-                self.visitor.refused("publish", asked.ticket.channel, error.refusal.message)
-            return self._answer(asked.ticket, self._wire.error(error.refusal))
+                self.auth.audit_refused("publish", action.reply.channel, error.refusal.message)
+            return self._answer(action.reply, self._codec.error(error.refusal))
         stats.publishes["written"] += 1
-        self._answer(asked.ticket, self._wire.published())
+        self._answer(action.reply, self._codec.published())
 
-    async def _call(self, asked: Call) -> None:
+    async def _call(self, action: CallMethod) -> None:
         try:
-            await self.visitor.spend(len(asked.data))
-            held = GrantSet((self.visitor.grant,))
-            found = await rpc.call(self._server.hub.store, asked.method, asked.data, held)
-            body = self._wire.called(found)
+            await self.auth.spend(len(action.data))
+            grants = GrantSet((self.auth.grant,))
+            found = await rpc.call(self._server.hub.store, action.method, action.data, grants)
+            body = self._codec.called(found)
         except Refused as error:
-            body = self._wire.error(error.refusal)
-        self._answer(asked.ticket, body)
+            body = self._codec.error(error.refusal)
+        self._answer(action.reply, body)
 
-    def _answer(self, ticket: Ticket, body: bytes) -> None:
-        payload = self.session.answer(ticket, body)
+    def _answer(self, reply: PendingReply, body: bytes) -> None:
+        payload = self.session.answer(reply, body)
         if payload is not None:
             self.send(payload)
 
     def ping(self) -> None:
         """Send a ping, or close when the last was not answered."""
-        self.outgoing.check()
+        self.send_buffer.check()
         if self.session.connected and not self._ended:
             self._server.stats.pings += 1
             self._do([self.session.ping()])
@@ -305,7 +312,7 @@ class Connection(WSListener):
             self.end(codes.STALE)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        with self.visitor.metered():
+        with self.auth.metered():
             task = measured_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -314,28 +321,28 @@ class Connection(WSListener):
     # --- the end ----------------------------------------------------------------------------------------
 
     def end(self, ending: Ending) -> None:
-        """Close with a code. The client is given a moment to answer, then the socket goes."""
+        """CloseConnection with a code. The client is given a moment to answer, then the socket goes."""
         if self._ended:
             return
         self._server.stats.closed(ending.code)
-        self._forget()
+        self._release()
         self.write(websocket_frames.close_frame(ending))
         loop = asyncio.get_running_loop()
         loop.call_later(CLOSE_WAIT, self._transport.close)
         loop.call_later(ABORT_WAIT, self._transport.abort)
 
-    def _forget(self) -> None:
+    def _release(self) -> None:
         if self._ended:
             return
         self._ended = True
         self._deadline.cancel()
-        self.outgoing.stop()
+        self.send_buffer.stop()
         self.session.end()
-        self.visitor.leave()
+        self.auth.leave()
         self._server.connections.pop(self, None)
         self._server.stats.connections -= 1
         sinks, self.sinks = self.sinks, {}
         for sink in sinks.values():
-            sink.lose(self._server.hub)
+            sink.detach(self._server.hub)
         for task in self._tasks:
             task.cancel()

@@ -21,31 +21,31 @@ from distributary.httpd.connection_handler import BUSY, peer_of
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.cors import OriginPolicy
 from distributary.httpd.listener import tls_arguments
-from distributary.publisher.access_control import Door
+from distributary.publisher.access_control import AccessControl
 from distributary.publisher.codec import codes
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.json_codec import JSON, JSON_DEFLATE
 from distributary.publisher.codec.protobuf_codec import PROTOBUF, PROTOBUF_DEFLATE
 from distributary.publisher.hub.hub import Hub
-from distributary.publisher.metrics import Stats
-from distributary.publisher.websocket.client_publish import Inlet
+from distributary.publisher.metrics import Counters
+from distributary.publisher.websocket.client_publish import ClientPublisher
 from distributary.publisher.websocket.websocket_connection import CLOSE_WAIT, DRAIN_POLL, Connection
 
 DEFLATE = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
-"""The answer to an offer of compression: every message stands alone, in both directions."""
+"""The reply to an offer of compression: every message is compressed by itself, in both directions."""
 
 
-def agree(protocols: str, query: str, extensions: str, *, compression: bool) -> tuple[Wire, dict[str, str]]:
-    """Choose a format and the headers of the answer.
+def agree(protocols: str, query: str, extensions: str, *, compression: bool) -> tuple[Codec, dict[str, str]]:
+    """Choose a format and the headers of the response. Pure.
 
-    ``protocols`` and ``extensions`` are the headers Sec-WebSocket-Protocol and -Extensions, '' when not
-    there. Without a known subprotocol the address may say ``format=protobuf``; else it is JSON.
+    ``protocols`` and ``extensions`` are the headers Sec-WebSocket-Protocol and -Extensions, '' without them.
+    Without a known subprotocol the URL may have ``format=protobuf``; else it is JSON.
     """
     offered = [name.strip() for name in protocols.split(",")]
     chosen = next((name for name in offered if name in (JSON.subprotocol, PROTOBUF.subprotocol)), "")
-    asked = parse_qs(query)
+    parameters = parse_qs(query)
     binary = chosen == PROTOBUF.subprotocol or (
-        not chosen and "protobuf" in (*asked.get("format", ()), *asked.get("cf_protocol", ()))
+        not chosen and "protobuf" in (*parameters.get("format", ()), *parameters.get("cf_protocol", ()))
     )
     compress = compression and any(_acceptable(offer) for offer in extensions.split(","))
     headers: dict[str, str] = {}
@@ -58,15 +58,14 @@ def agree(protocols: str, query: str, extensions: str, *, compression: bool) -> 
 
 
 def _acceptable(offer: str) -> bool:
-    """Say whether an offer can be taken. A smaller window for us cannot: all connections share our bytes."""
+    """Return whether an offer can be accepted. A smaller server window cannot: connections share bytes."""
     name, *parameters = (part.strip() for part in offer.split(";"))
     if name != "permessage-deflate":
         return False
     given = [
         (key.strip(), value.strip().strip('"')) for key, _, value in (p.partition("=") for p in parameters)
     ]
-    seen = {key for key, _ in given}
-    if len(seen) != len(given):
+    if len({key for key, _ in given}) != len(given):
         return False
     return all(
         (key in ("server_no_context_takeover", "client_no_context_takeover") and not value)
@@ -77,20 +76,26 @@ def _acceptable(offer: str) -> bool:
 
 
 Accept = Callable[[WSUpgradeRequest, str], WSUpgradeResponseWithListener]
-"""Answers the request of a handshake, which comes from an address."""
+"""Responds to the request of a handshake, which comes from an address."""
 
 _PINGS = 20.0  # picows' own, which are off
 _READ_BUFFER = 4_096
-"""Bytes that are read at a time: what they hold is done in one go, before anybody else's turn."""
+"""Bytes that are read at a time: their commands are all handled before the next connection's turn."""
 _quiet = logging.getLogger("picows.quiet")
 
 
 class CountedProtocol(internals.WSProtocol):  # type: ignore[misc, name-defined]  # the stubs do not have it
-    """One socket. One over a bound is closed at once."""
+    """picows' handler of one socket, which counts connections from the moment that they are accepted.
+
+    picows reports a connection when its handshake is over; until then it would not be counted. What is used
+    of picows besides its public names is the handler's class: the version is pinned, and
+    ``tests/integration/publisher/test_connections.py`` fails when it changes. A connection over a limit is
+    closed at once.
+    """
 
     def __init__(self, accept: Accept, settings: Publisher, tally: Connections) -> None:
         super().__init__(
-            *(None, None, False, self._asked, _quiet, True),
+            *(None, None, False, self._respond, _quiet, True),
             min(settings.auth_timeout, settings.header_timeout),
             *(False, _PINGS, _PINGS, WSAutoPingStrategy.PING_WHEN_IDLE, True),
             *(settings.max_frame, None, _READ_BUFFER),
@@ -100,7 +105,7 @@ class CountedProtocol(internals.WSProtocol):  # type: ignore[misc, name-defined]
         self._client: str | None = None
         self._peer = ""
 
-    def _asked(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
+    def _respond(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
         return self._accept(request, self._peer)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -109,10 +114,10 @@ class CountedProtocol(internals.WSProtocol):  # type: ignore[misc, name-defined]
         self._peer = peer_of(transport)
         self._client = self._tally.enter(self._peer)
         if self._client is None:
-            wire = cast(asyncio.Transport, transport)
-            wire.write(BUSY)
+            writable = cast(asyncio.Transport, transport)
+            writable.write(BUSY)
             # Not at once: the transport begins to read after this call, whether it is closed or not.
-            asyncio.get_running_loop().call_soon(wire.close)
+            asyncio.get_running_loop().call_soon(writable.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Count the connection as over."""
@@ -123,7 +128,7 @@ class CountedProtocol(internals.WSProtocol):  # type: ignore[misc, name-defined]
 
 
 async def create_server(factory: Callable[[], CountedProtocol], host: str, port: int, **more: Any) -> Any:
-    """Listen with the transports that picows would use: faster ones than the loop's, where there are any."""
+    """Listen with the transports that picows would use: faster ones than the loop's, if available."""
     try:
         import aiofastnet
     except ImportError:
@@ -133,7 +138,7 @@ async def create_server(factory: Callable[[], CountedProtocol], host: str, port:
 
 PATH = "/connection/websocket"
 SLICES = 8
-"""Pings go out in that many portions of an interval, so that they do not come in one burst."""
+"""Pings are sent in this many portions of an interval, so that they do not come in one burst."""
 
 
 class WebSocketServer:
@@ -143,15 +148,15 @@ class WebSocketServer:
         self,
         hub: Hub,
         settings: Publisher,
-        stats: Stats,
-        inlet: Inlet | None = None,
-        door: Door | None = None,
+        stats: Counters,
+        client_publisher: ClientPublisher | None = None,
+        access: AccessControl | None = None,
         tally: Connections | None = None,
         certificates: Certificates | None = None,
     ) -> None:
         self.hub = hub
-        self.door = door or Door(Config(), hub.store)
-        self.inlet = inlet
+        self.access = access or AccessControl(Config(), hub.store)
+        self.client_publisher = client_publisher
         self.settings = settings
         self._pages = OriginPolicy("publisher", settings)
         self.stats = stats
@@ -189,7 +194,7 @@ class WebSocketServer:
                 connection.ping()
 
     async def stop(self) -> None:
-        """Close the socket and tell every client to come back."""
+        """Close the socket and tell every client to reconnect."""
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections):
@@ -213,8 +218,8 @@ class WebSocketServer:
             return _refuse(HTTPStatus.FORBIDDEN, str(error))
         client = self.tally.begin(peer, headers)
         if client is None:
-            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections of this client")
-        wire, answer = agree(
+            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections of this client")
+        codec, answer = agree(
             ",".join(headers.getall("Sec-WebSocket-Protocol", [])),
             query,
             ",".join(headers.getall("Sec-WebSocket-Extensions", [])),
@@ -222,7 +227,7 @@ class WebSocketServer:
         )
         compressed = "Sec-WebSocket-Extensions" in answer
         address = self.tally.client_address(peer, headers)
-        connection = Connection(self, wire, headers, compressed=compressed, client=client, address=address)
+        connection = Connection(self, codec, headers, compressed=compressed, client=client, address=address)
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(answer), connection)
 
 
@@ -233,7 +238,7 @@ def _refuse(status: HTTPStatus, why: str) -> WSUpgradeResponseWithListener:
 
 
 def port_taken(host: str, port: int, setting: str, error: OSError) -> PortTaken:
-    """Say which address could not be had, and which setting names it."""
+    """Return the error for an address that cannot be listened on; ``setting`` names it."""
     why = error.strerror or str(error)
     return PortTaken(
         f"cannot listen on {host}:{port}: {why}", hint=f"Free it, or choose another with {setting}"

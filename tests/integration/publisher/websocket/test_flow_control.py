@@ -86,17 +86,17 @@ def test_what_was_allowed_for_a_state_is_taken_back_when_the_reader_has_it() -> 
                 (connection,) = publisher.websocket.connections
                 for _ in range(3):  # as a client that asks for its history again and again
                     connection.send_state(b"x" * 5_000_000)
-                    assert connection.outgoing.waiting > limit
+                    assert connection.send_buffer.waiting > limit
                     async with asyncio.timeout(WAIT):
-                        while connection.outgoing.waiting:
+                        while connection.send_buffer.waiting:
                             taken(reader, 1_000_000)
                             await asyncio.sleep(0)
-                    await until(lambda: connection.outgoing._allowed == limit)
+                    await until(lambda: connection.send_buffer._allowed == limit)
                 assert not publisher.stats.slow
                 async with asyncio.timeout(WAIT):
                     while not publisher.stats.slow:
                         connection.send(b"x" * 10_000)
-                        assert connection.outgoing.waiting < 3 * limit
+                        assert connection.send_buffer.waiting < 3 * limit
                         await asyncio.sleep(0)
 
     uvloop.run(scenario())
@@ -114,21 +114,21 @@ def large() -> FakeView:
 
 
 def waiting(publisher: Publisher) -> int:
-    return sum(connection.outgoing.waiting for connection in publisher.websocket.connections)
+    return sum(connection.send_buffer.waiting for connection in publisher.websocket.connections)
 
 
 def test_states_that_nobody_reads_are_bounded_and_their_readers_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL", 0.5)
-    monkeypatch.setattr("distributary.publisher.hub.state_budget.PATIENCE", WAIT)
+    monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL_SECONDS", 0.5)
+    monkeypatch.setattr("distributary.publisher.hub.state_budget.TURN_TIMEOUT", WAIT)
 
     async def scenario() -> None:
         async with serving(large(), queue_bytes=65_536, state_bytes=13_000_000) as publisher:
             with contextlib.ExitStack() as exits:
                 for _ in range(6):
                     exits.enter_context(await opened(publisher, SUBSCRIBE))
-                await until(lambda: publisher.hub.states.waiting)
+                await until(lambda: publisher.hub.budget.waiting)
                 most = 0
                 async with asyncio.timeout(WAIT), raw(publisher) as client:
                     await client.connect()
@@ -140,13 +140,13 @@ def test_states_that_nobody_reads_are_bounded_and_their_readers_closed(
                 assert most < 20_000_000, "of 42 million that were asked for"
                 await until(lambda: publisher.stats.closes.get(3008) == 6)
                 assert publisher.stats.slow == 6
-            await until(lambda: not publisher.hub.states.used)
+            await until(lambda: not publisher.hub.budget.used)
 
     uvloop.run(scenario())
 
 
 def test_a_slow_link_is_no_stalled_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL", 1.0)
+    monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL_SECONDS", 1.0)
 
     async def scenario() -> None:
         async with serving(large(), queue_bytes=65_536) as publisher:
@@ -154,9 +154,9 @@ def test_a_slow_link_is_no_stalled_reader(monkeypatch: pytest.MonkeyPatch) -> No
             assert listening is not None
             listening.sockets[0].setsockopt(sockets.SOL_SOCKET, sockets.SO_SNDBUF, 65_536)
             with await opened(publisher, SUBSCRIBE) as reader:
-                await until(lambda: publisher.hub.states.used)
+                await until(lambda: publisher.hub.budget.used)
                 async with asyncio.timeout(3 * WAIT):
-                    while publisher.hub.states.used:
+                    while publisher.hub.budget.used:
                         taken(reader, 100_000)
                         await asyncio.sleep(0.05)  # the link's pace
                 assert publisher.stats.slow == 0

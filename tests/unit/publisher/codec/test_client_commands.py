@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.centrifuge_protocol import PROTOCOL
-from tests.support.wire_formats import PROTO, WIRES, read
+from tests.support.wire_formats import CODECS, PROTO, read
 
 from distributary.publisher.codec import client_commands, protobuf_codec, protobuf_encoding
 from distributary.publisher.codec.client_commands import UNSERVED, Command
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.codec.protobuf_encoding import Schema
 from distributary.publisher.websocket.session import Session
@@ -89,7 +89,7 @@ SET: dict[str, Any] = {
 SETTINGS = [(command, field) for command, fields in UNSERVED.items() for field in fields]
 
 
-def written(wire: Wire, command: str, fields: dict[str, Any]) -> bytes:
+def written(wire: Codec, command: str, fields: dict[str, Any]) -> bytes:
     """One command, by hand: the Python SDK does not know all fields."""
     if wire is JSON:
         return msgspec.json.encode({"id": 5, command: fields})
@@ -108,17 +108,17 @@ def written(wire: Wire, command: str, fields: dict[str, Any]) -> bytes:
     )
 
 
-def answers(wire: Wire, command: str, fields: dict[str, Any]) -> list[dict[str, Any]]:
-    session = Session("c1", version="1", ping=25, max_channels=3, wire=wire)
+def answers(wire: Codec, command: str, fields: dict[str, Any]) -> list[dict[str, Any]]:
+    session = Session("c1", version="1", ping=25, max_channels=3, codec=wire)
     if command != "connect":
         session.receive(written(wire, "connect", {}))
     actions = session.receive(written(wire, command, fields))
     return [one for action in actions if isinstance(action, Send) for one in read(wire, action.payload)]
 
 
-@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+@pytest.mark.parametrize("wire", CODECS, ids=lambda wire: wire.subprotocol)
 @pytest.mark.parametrize(("command", "field"), SETTINGS)
-def test_what_is_not_served_is_refused(wire: Wire, command: str, field: str) -> None:
+def test_what_is_not_served_is_refused(wire: Codec, command: str, field: str) -> None:
     base = {} if command == "connect" else {"channel": "odds"}
     (reply,) = answers(wire, command, base | {field: SET[field]})
     assert reply["id"] == 5

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.client_commands import Command
 from distributary.publisher.codec.json_codec import JSON
-from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.codec.publication import Publication
 
 
 @given(
     st.text(), st.lists(st.tuples(st.integers(1, 1 << 60), st.sampled_from([b"{}", b'{"a":\n1}', b"1.50"])))
 )
-def test_pushes_are_lines_of_json(channel: str, pubs: list[Pub]) -> None:
+def test_pushes_are_lines_of_json(channel: str, pubs: list[Publication]) -> None:
     text = JSON.pushes(JSON.push_head(channel), pubs)
     lines = text.split(b"\n") if text else []
     said = [json.loads(line)["push"] for line in lines]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.support.wire_formats import PROTO, UNREADABLE, WIRES, read, split
+from tests.support.wire_formats import CODECS, PROTO, UNREADABLE, read, split
 
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.client_commands import (
@@ -24,10 +24,10 @@ from distributary.publisher.codec.client_commands import (
     Subscribe,
     Unsubscribe,
 )
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.protobuf_codec import PROTOBUF
 from distributary.publisher.codec.protobuf_encoding import delimited
-from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.codec.publication import Publication
 
 UINT63 = st.integers(0, (1 << 63) - 1)
 TEXT = st.text(max_size=20)
@@ -163,7 +163,7 @@ def test_an_empty_message_is_a_pong() -> None:
 
 
 @given(st.text(min_size=1), st.lists(st.tuples(st.integers(1, (1 << 63) - 1), st.binary())))
-def test_pushes(channel: str, pubs: list[Pub]) -> None:
+def test_pushes(channel: str, pubs: list[Publication]) -> None:
     payload = PROTOBUF.pushes(PROTOBUF.push_head(channel), pubs)
     said = [PROTO.Reply.FromString(message) for message in split(payload)]
     assert [(one.push.channel, one.push.pub.offset, one.push.pub.data) for one in said] == [
@@ -176,22 +176,22 @@ def test_pushes(channel: str, pubs: list[Pub]) -> None:
 
 @pytest.mark.parametrize("recovering", [False, True])
 def test_replies(recovering: bool) -> None:
-    wire = PROTOBUF
+    codec = PROTOBUF
     bodies = [
-        wire.connected("c1", "1", 25),
-        wire.subscribed("e", 7, b'{"n":1.50}', recovering=recovering),
-        wire.recovered("e", 9, [(8, b'"a"'), (9, b'"b"')], b'{"tier":"log"}'),
-        wire.history("e", 9, [(8, b'"a"')]),
-        wire.unsubscribed(),
-        wire.published(),
-        wire.called(b'{"x":1}'),
-        wire.error(codes.INTERNAL),
-        wire.error(codes.UNRECOVERABLE),
+        codec.connected("c1", "1", 25),
+        codec.subscribed("e", 7, b'{"n":1.50}', recovering=recovering),
+        codec.recovered("e", 9, [(8, b'"a"'), (9, b'"b"')], b'{"tier":"log"}'),
+        codec.history("e", 9, [(8, b'"a"')]),
+        codec.unsubscribed(),
+        codec.published(),
+        codec.called(b'{"x":1}'),
+        codec.error(codes.INTERNAL),
+        codec.error(codes.UNRECOVERABLE),
     ]
     was = {"was_recovering": True} if recovering else {}
     place = {"recoverable": True, "positioned": True, "epoch": "e"}
     pubs = [{"data": "a", "offset": 8}, {"data": "b", "offset": 9}]
-    assert read(wire, wire.join([wire.reply(n, body) for n, body in enumerate(bodies, 1)])) == [
+    assert read(codec, codec.join([codec.reply(n, body) for n, body in enumerate(bodies, 1)])) == [
         {"id": 1, "connect": {"client": "c1", "version": "1", "ping": 25, "pong": True}},
         {"id": 2, "subscribe": {**place, "offset": 7, "data": {"n": 1.5}, **was}},
         {
@@ -212,7 +212,7 @@ def test_replies(recovering: bool) -> None:
         {"id": 8, "error": {"code": 100, "message": codes.INTERNAL.message, "temporary": True}},
         {"id": 9, "error": {"code": 112, "message": "unrecoverable position"}},
     ]
-    (told,) = read(wire, wire.unsubscribe("odds", codes.INSUFFICIENT))
+    (told,) = read(codec, codec.unsubscribe("odds", codes.INSUFFICIENT))
     assert told == {
         "push": {"channel": "odds", "unsubscribe": {"code": 2500, "reason": "insufficient state"}}
     }
@@ -229,21 +229,21 @@ def test_frames_are_binary() -> None:
     assert PROTOBUF.frame(b"\x00") == b"\x82\x01\x00"
 
 
-@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 @pytest.mark.parametrize("ttl", [0, 60])
-def test_what_ends_says_when(wire: Wire, ttl: int) -> None:
+def test_what_ends_says_when(codec: Codec, ttl: int) -> None:
     when = {"expires": True, "ttl": 60} if ttl else {}
     bodies = [
-        wire.connected("c1", "1", 25, ttl),
-        wire.refreshed("c1", "1", ttl),
-        wire.sub_refreshed(ttl),
-        wire.subscribed("e", 1, b"{}", recovering=False, ttl=ttl),
-        wire.recovered("e", 1, [], b"{}", ttl=ttl),
+        codec.connected("c1", "1", 25, ttl),
+        codec.refreshed("c1", "1", ttl),
+        codec.sub_refreshed(ttl),
+        codec.subscribed("e", 1, b"{}", recovering=False, ttl=ttl),
+        codec.recovered("e", 1, [], b"{}", ttl=ttl),
     ]
     names = ("connect", "refresh", "sub_refresh", "subscribe", "subscribe")
     for body, name in zip(bodies, names, strict=True):
-        (reply,) = read(wire, wire.reply(1, body))
+        (reply,) = read(codec, codec.reply(1, body))
         said = reply[name]
         assert {key: said[key] for key in ("expires", "ttl") if key in said} == when
-    assert read(wire, wire.reply(1, bodies[1]))[0]["refresh"] == {"client": "c1", "version": "1", **when}
-    assert read(wire, wire.reply(1, bodies[2]))[0]["sub_refresh"] == when
+    assert read(codec, codec.reply(1, bodies[1]))[0]["refresh"] == {"client": "c1", "version": "1", **when}
+    assert read(codec, codec.reply(1, bodies[2]))[0]["sub_refresh"] == when

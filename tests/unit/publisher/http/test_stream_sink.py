@@ -12,14 +12,14 @@ from distributary.publisher.http.stream_sink import (
     JSON_LINES,
     PAGE_BYTES,
     SSE,
-    EventOutlet,
-    EventSink,
-    Shape,
+    StreamEncoder,
+    StreamFormat,
+    StreamSink,
     portions,
-    shape_of,
+    stream_format,
 )
 from distributary.publisher.hub.snapshot import Snapshot
-from distributary.publisher.hub.state_budget import Budget
+from distributary.publisher.hub.state_budget import StateBudget
 from distributary.publisher.hub.subscription import Recovered, Waiting
 
 
@@ -35,8 +35,8 @@ from distributary.publisher.hub.subscription import Recovered, Waiting
         ("application/json", SSE),
     ],
 )
-def test_shapes_by_accept(accept: str, shape: Shape) -> None:
-    assert shape_of(accept) is shape
+def test_shapes_by_accept(accept: str, shape: StreamFormat) -> None:
+    assert stream_format(accept) is shape
 
 
 @given(
@@ -44,7 +44,7 @@ def test_shapes_by_accept(accept: str, shape: Shape) -> None:
     st.lists(st.tuples(st.integers(1, 1 << 60), st.sampled_from([b"{}", b'{"a":\r\n1}', b'"x"']))),
 )
 def test_lines_are_json(epoch: str, pubs: list[tuple[int, bytes]]) -> None:
-    lines = EventOutlet(JSON_LINES).encode(epoch, pubs).decode().split("\n")
+    lines = StreamEncoder(JSON_LINES).encode(epoch, pubs).decode().split("\n")
     assert lines.pop() == ""
     assert [json.loads(line) for line in lines] == [
         {"event": "change", "id": f"{epoch}:{n}", "data": json.loads(data)} for n, data in pubs
@@ -53,8 +53,11 @@ def test_lines_are_json(epoch: str, pubs: list[tuple[int, bytes]]) -> None:
 
 def test_events_without_an_id() -> None:
     assert JSON_LINES.event("end", b'{"code":1}') == b'{"event":"end","data":{"code":1}}\n'
-    assert EventOutlet(JSON_LINES).notice(b'{"op":"fresh"}') == b'{"event":"stale","data":{"op":"fresh"}}\n'
-    assert EventOutlet(SSE).notice(b'{"op":"fresh"}') == b'event: stale\ndata: {"op":"fresh"}\n\n'
+    assert (
+        StreamEncoder(JSON_LINES).encode_notice(b'{"op":"fresh"}')
+        == b'{"event":"stale","data":{"op":"fresh"}}\n'
+    )
+    assert StreamEncoder(SSE).encode_notice(b'{"op":"fresh"}') == b'event: stale\ndata: {"op":"fresh"}\n\n'
     assert json.loads(JSON_LINES.heartbeat) == {"event": "heartbeat"}
 
 
@@ -67,7 +70,7 @@ def test_events() -> None:
 
 async def test_what_is_being_sent_counts_as_waiting_until_it_is_out() -> None:
     slow: list[bool] = []
-    sink = EventSink(100, lambda: slow.append(True))
+    sink = StreamSink(100, lambda: slow.append(True))
     sink.write(b"x" * 60)
     assert await sink.take(1) == (b"x" * 60, False)
     sink.write(b"y" * 40)
@@ -77,7 +80,7 @@ async def test_what_is_being_sent_counts_as_waiting_until_it_is_out() -> None:
 
 
 async def test_who_has_taken_everything_has_all_the_room_again() -> None:
-    sink = EventSink(100)
+    sink = StreamSink(100)
     for _ in range(3):
         sink.write(b"x" * 90)
         assert len((await sink.take(1))[0]) == 90
@@ -86,13 +89,13 @@ async def test_who_has_taken_everything_has_all_the_room_again() -> None:
 
 
 async def test_a_state_comes_in_parts_and_its_turn_ends_when_all_are_out() -> None:
-    budget = Budget(10_000_000)
+    budget = StateBudget(10_000_000)
     turn = await budget.turn(lambda: 1_000_000)
-    sink = EventSink(1_000)
+    sink = StreamSink(1_000)
     rows = [(f"k{n}", b'{"filler":"%b"}' % (b"x" * 1_000)) for n in range(1_000)]
-    sink.joined(Waiting("e", False))
-    sink.begun(Snapshot("e", 7, rows), False)
-    sink.carry(turn)
+    sink.send_outcome(Waiting("e", False))
+    sink.send_snapshot(Snapshot("e", 7, rows), False)
+    sink.release_when_read(turn)
     sink.write(b"later")
     assert (await sink.take(1))[1] is False, "what was said before comes before"
     parts = 0
@@ -108,18 +111,18 @@ async def test_a_state_comes_in_parts_and_its_turn_ends_when_all_are_out() -> No
 
 
 async def test_a_turn_ends_with_the_reader() -> None:
-    budget = Budget(10_000_000)
-    sink = EventSink(1_000)
+    budget = StateBudget(10_000_000)
+    sink = StreamSink(1_000)
     sink.write_state(b"x" * 500_000)
-    sink.carry(await budget.turn(lambda: 500_000))
+    sink.release_when_read(await budget.turn(lambda: 500_000))
     sink.release()
     assert budget.used == 0
 
 
 async def test_a_long_resume_comes_in_parts() -> None:
-    sink = EventSink(1_000)
+    sink = StreamSink(1_000)
     pubs = [(n, b'{"n":%d,"filler":"%b"}' % (n, b"x" * 30_000)) for n in range(1, 11)]
-    sink.joined(Recovered("e", 10, pubs))
+    sink.send_outcome(Recovered("e", 10, pubs))
     read = b""
     while not sink.empty:
         data, state = await sink.take(1)

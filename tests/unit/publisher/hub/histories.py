@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from distributary.publisher.codec.websocket_frames import Pub
+from distributary.publisher.codec.publication import Publication
 
 Rows = dict[str, dict[str, Any]]
 
@@ -18,12 +18,12 @@ FIELDS = st.dictionaries(st.sampled_from(["n", "m"]), st.none() | st.integers(0,
 class History(NamedTuple):
     """``states[i]`` are the rows after i publications."""
 
-    pubs: list[Pub]
+    publications: list[Publication]
     states: list[Rows]
 
 
 def _history(start: Rows, puts: list[tuple[str, dict[str, Any] | None, int]]) -> History:
-    rows, pubs, states, seq = dict(start), list[Pub](), [dict(start)], 100
+    rows, pubs, states, seq = dict(start), list[Publication](), [dict(start)], 100
     for key, row, skipped in puts:
         old = rows.get(key)
         if old == row:
@@ -70,7 +70,7 @@ class Client:
         self.list = list(self.rows)
         self.position = position
 
-    def take(self, pubs: list[Pub]) -> None:
+    def take(self, pubs: list[Publication]) -> None:
         for seq, data in pubs:
             said = json.loads(data)
             key = said["key"]

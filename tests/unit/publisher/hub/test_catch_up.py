@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.fake_hub import FILTERED, WHOLE_VIEW, hub_of
+from tests.support.fake_hub import FILTERED, WHOLE_VIEW, hub_of, request
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
@@ -18,8 +18,8 @@ from distributary.model.feed import Feed
 from distributary.model.position import Mark, Position
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.publisher.hub import catch_up, store_reads
-from distributary.publisher.hub.hub import Wish
+from distributary.publisher.hub import resume
+from distributary.publisher.hub.resume import read_missed
 from distributary.publisher.hub.subscription import Initial, Recovered
 from distributary.store.build_scan import belongs
 
@@ -88,7 +88,7 @@ def of(query: Query, rows: dict[str, Any]) -> dict[str, Any]:
 def folded(rows: dict[str, Any], outcome: Recovered) -> dict[str, Any]:
     """Apply what was missed as a subscriber does; numbers never go down, and end with the outcome's."""
     out, last = dict(rows), 0
-    for number, data in outcome.pubs:
+    for number, data in outcome.publications:
         assert last <= number <= outcome.seq
         last = number
         said = json.loads(data)
@@ -108,7 +108,7 @@ async def registered(fake_view: FakeView, query: Query, id: str = "s") -> None:
 @pytest.mark.parametrize("query", [WHOLE, FOOTBALL], ids=["whole", "filter"])
 @pytest.mark.parametrize("seed", range(10))
 async def test_from_a_position_before_the_query_was_known(seed: int, query: Query, monkeypatch: Any) -> None:
-    monkeypatch.setattr(catch_up, "ROWS", 3)
+    monkeypatch.setattr(resume, "ROWS_PER_READ", 3)
     chance, fake_view = random.Random(seed), Written()
     for _ in range(10):
         fake_view.some(chance)
@@ -119,10 +119,10 @@ async def test_from_a_position_before_the_query_was_known(seed: int, query: Quer
     fake_view.put(("k0", {"s": "f", "n": -1}))
     await registered(fake_view, query)
     store: Any = Meddling(fake_view, lambda: fake_view.some(chance))
-    assert await store_reads.missed(store, fake_view.build, query, position) is None, (
+    assert await read_missed(store, fake_view.build, query, position) is None, (
         "a lost one is told each change"
     )
-    found = await store_reads.missed(store, fake_view.build, query, position, rows=True)
+    found = await read_missed(store, fake_view.build, query, position, as_rows=True)
     assert found is not None
     assert found.tier == "log"
     assert folded(rows, found) == of(query, fake_view.past[found.seq])
@@ -130,7 +130,7 @@ async def test_from_a_position_before_the_query_was_known(seed: int, query: Quer
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_replay_where_the_log_does_not_reach_back(seed: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(catch_up, "ROWS", 4)
+    monkeypatch.setattr(resume, "ROWS_PER_READ", 4)
     chance, fake_view = random.Random(seed), Written(log_length=40)
     now = fake_view.store.now()
     fake_view.store.clock = lambda: now / 1000
@@ -146,7 +146,7 @@ async def test_replay_where_the_log_does_not_reach_back(seed: int, monkeypatch: 
     store: Any = Meddling(fake_view, lambda: fake_view.some(chance))
     tiers = set()
     for position, rows in [*stood[:10], *stood[::6]][::-1]:
-        found = await store_reads.missed(store, fake_view.build, WHOLE, position, replay=fake_view.touched)
+        found = await read_missed(store, fake_view.build, WHOLE, position, changed_keys=fake_view.touched)
         if found is None:
             assert position.seq < first, "older than any note"
             continue
@@ -170,7 +170,7 @@ async def test_replay_where_the_log_does_not_reach_back(seed: int, monkeypatch: 
 async def test_what_is_not_exact_is_not_replayed(view: View, query: Query) -> None:
     fake_view, position = await away(view, query)
     assert (
-        await store_reads.missed(fake_view.reader, fake_view.build, query, position, replay=fake_view.touched)
+        await read_missed(fake_view.reader, fake_view.build, query, position, changed_keys=fake_view.touched)
         is None
     )
 
@@ -189,14 +189,14 @@ async def away(view: View = REPLAYED, query: Query = WHOLE) -> tuple[Written, Po
 
 async def test_only_what_kafka_still_has_is_replayed() -> None:
     fake_view, position = await away()
-    found = await store_reads.missed(
-        fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched
+    found = await read_missed(
+        fake_view.reader, fake_view.build, WHOLE, position, changed_keys=fake_view.touched
     )
     assert found is not None
     assert (found.tier, found.seq) == ("replay", fake_view.seq)
     fake_view.lost = 5
     assert (
-        await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched)
+        await read_missed(fake_view.reader, fake_view.build, WHOLE, position, changed_keys=fake_view.touched)
         is None
     )
 
@@ -206,7 +206,7 @@ async def test_a_partition_that_had_no_mark_is_not_replayed() -> None:
     build = fake_view.store.views[VIEW].builds["b1"]
     build.checkpoints = [one._replace(marks={}) for one in build.checkpoints]
     assert (
-        await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched)
+        await read_missed(fake_view.reader, fake_view.build, WHOLE, position, changed_keys=fake_view.touched)
         is None
     )
 
@@ -215,7 +215,7 @@ async def test_a_rekeyed_view_is_not_replayed() -> None:
     fake_view, position = await away()
     fake_view.writer.update_build(fake_view.build, rekey="1")
     assert (
-        await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, position, replay=fake_view.touched)
+        await read_missed(fake_view.reader, fake_view.build, WHOLE, position, changed_keys=fake_view.touched)
         is None
     )
 
@@ -232,11 +232,11 @@ async def test_from_a_time() -> None:
         rows[now] = fake_view.rows()
     await registered(fake_view, WHOLE)
     for time in (1_002_000, 1_002_900, 1_006_000, 2_000_000):
-        found = await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, time)
+        found = await read_missed(fake_view.reader, fake_view.build, WHOLE, time)
         assert found is not None
         before = rows[min(time, 1_006_000) // 1000 * 1000]
         assert (found.tier, folded(before, found)) == ("log", fake_view.rows())
-    early = await store_reads.missed(fake_view.reader, fake_view.build, WHOLE, 1_000_500)
+    early = await read_missed(fake_view.reader, fake_view.build, WHOLE, 1_000_500)
     assert early is None, "nothing was noted so early"
 
 
@@ -247,7 +247,7 @@ async def test_a_timed_query_does_not_begin_from_a_position() -> None:
     position = Position(fake_view.epoch, fake_view.seq)
     fake_view.put(("b", {"at": 1 << 50}))
     await registered(fake_view, query)
-    assert await store_reads.missed(fake_view.reader, fake_view.build, query, position, rows=True) is None
+    assert await read_missed(fake_view.reader, fake_view.build, query, position, as_rows=True) is None
 
 
 async def test_the_hub_begins_from_a_position() -> None:
@@ -257,23 +257,26 @@ async def test_the_hub_begins_from_a_position() -> None:
     fake_view.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
     async with hub_of(fake_view) as hub:
         sink = NewerSink(rows, position)
-        await hub.join(Wish(FILTERED, since=position), sink)
+        await hub.join(request(FILTERED, since=position), sink)
         outcome = sink.outcomes[0]
         assert isinstance(outcome, Recovered)
-        assert (outcome.tier, outcome.whole, sink.rows) == ("log", True, {"a": {"s": "f", "n": 1}})
+        assert (outcome.tier, outcome.all_or_nothing, sink.rows) == ("log", True, {"a": {"s": "f", "n": 1}})
         fake_view.put(("c", {"s": "f"}))
         await until(lambda: sink.rows == of(FOOTBALL, fake_view.rows()))
         # The query is known now: whoever begins from here on is told each change.
         later = NewerSink(sink.rows, sink.position)
         fake_view.put(("c", {"s": "f", "n": 5}))
-        await hub.join(Wish(FILTERED, since=later.position), later)
+        await hub.join(request(FILTERED, since=later.position), later)
         told = later.outcomes[0]
         assert isinstance(told, Recovered)
-        assert (told.whole, [json.loads(data)["op"] for _, data in told.pubs]) == (False, ["change"])
+        assert (told.all_or_nothing, [json.loads(data)["op"] for _, data in told.publications]) == (
+            False,
+            ["change"],
+        )
         # Another epoch, or a position that nobody can have had: the state, and that it was not recovered.
         for strange in (Position("other", 1), Position(fake_view.epoch, 10_000)):
             anew = FoldingSink()
-            await hub.join(Wish(FILTERED, since=strange), anew)
+            await hub.join(request(FILTERED, since=strange), anew)
             state = anew.outcomes[0]
             assert isinstance(state, Initial)
             assert (state.recovering, anew.rows) == (True, of(FOOTBALL, fake_view.rows()))
@@ -282,9 +285,9 @@ async def test_the_hub_begins_from_a_position() -> None:
 async def test_the_hub_replays() -> None:
     fake_view, position = await away()
     rows = fake_view.past[position.seq]
-    async with hub_of(fake_view, replay=fake_view.touched) as hub:
+    async with hub_of(fake_view, changed_keys=fake_view.touched) as hub:
         sink = NewerSink(rows, position)
-        await hub.join(Wish(WHOLE_VIEW, position=position), sink)
+        await hub.join(request(WHOLE_VIEW, position=position), sink)
         outcome = sink.outcomes[0]
         assert isinstance(outcome, Recovered)
         assert (outcome.tier, sink.rows) == ("replay", fake_view.rows())
@@ -301,16 +304,16 @@ class NewerSink(FoldingSink):
 
     def _fold(self, epoch: str, pubs: Any) -> None:
         assert self.position is not None
-        if isinstance(self.outcomes[-1], Recovered) and self.outcomes[-1].pubs is pubs:
+        if isinstance(self.outcomes[-1], Recovered) and self.outcomes[-1].publications is pubs:
             self.rows = folded(self.rows, self.outcomes[-1])
         else:
             super()._fold(epoch, pubs)
 
-    def joined(self, outcome: Any) -> None:
-        if isinstance(outcome, Recovered) and outcome.whole:
+    def send_outcome(self, outcome: Any) -> None:
+        if isinstance(outcome, Recovered) and outcome.all_or_nothing:
             self.attached = True
             self.outcomes.append(outcome)
             self.rows = folded(self.rows, outcome)
             self.position = Position(outcome.epoch, outcome.seq)
         else:
-            super().joined(outcome)
+            super().send_outcome(outcome)

@@ -10,19 +10,20 @@ from hypothesis import strategies as st
 from tests.unit.publisher.hub.histories import Client, History, histories, text
 
 from distributary.errors import BadQuery
-from distributary.publisher.codec.publication import step_of
-from distributary.publisher.hub.conflation import TICK, Pace, RowQueue, read_pace
-from distributary.publisher.hub.join_buffer import Joining
-from distributary.publisher.hub.kept import Kept
+from distributary.publisher.codec.publication import row_change
+from distributary.publisher.codec.subscribe_options import TICK, Conflation, read_conflation
+from distributary.publisher.hub.conflation import RowQueue
+from distributary.publisher.hub.join_buffer import JoinBuffer
+from distributary.publisher.hub.materialized_query import MaterializedQuery
 from distributary.publisher.hub.snapshot import Snapshot
 
 SENDS = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4), st.integers(1, 300)), max_size=25)
 
 
-def begin(history: History) -> tuple[Kept, Client]:
-    kept = Kept(Joining("e", 100), 100)
+def begin(history: History) -> tuple[MaterializedQuery, Client]:
+    kept = MaterializedQuery(JoinBuffer("e", 100), 100)
     rows = text(history.states[0])
-    assert kept.settle(Snapshot("e", 100, rows))
+    assert kept.load(Snapshot("e", 100, rows))
     return kept, Client(rows, 100)
 
 
@@ -34,12 +35,12 @@ def test_after_every_send_that_empties_the_queue_the_rows_are_the_true_ones(
     kept, client = begin(history)
     queue = RowQueue(kept.rows)
     done = told = 0
-    for count, most, room in [*sends, (len(history.pubs), 1 << 20, 1 << 20)]:
-        steps = kept.take(history.pubs[done : done + count])
+    for count, most, room in [*sends, (len(history.publications), 1 << 20, 1 << 20)]:
+        steps = kept.apply(history.publications[done : done + count])
         for step in steps:
-            queue.touch(step)
-        done = min(len(history.pubs), done + count)
-        seq = history.pubs[done - 1][0] if done else 100
+            queue.add(step)
+        done = min(len(history.publications), done + count)
+        seq = history.publications[done - 1][0] if done else 100
         pubs = queue.take(seq, most, room)
         positions = [client.position, *(n for n, _ in pubs)]
         assert sorted(set(positions)) == positions, "positions grow"
@@ -51,7 +52,7 @@ def test_after_every_send_that_empties_the_queue_the_rows_are_the_true_ones(
         if not queue.waiting:
             assert client.rows == history.states[done]
     assert not queue.waiting
-    assert told + queue.conflated + queue.dropped == len(history.pubs)
+    assert told + queue.conflated + queue.dropped == len(history.publications)
 
 
 @settings(max_examples=250)
@@ -67,22 +68,22 @@ def test_a_resume_from_any_position_that_was_sent_ends_at_the_true_rows(
     queue = RowQueue(kept.rows)
     done = 0
     for count, most, room in sends:
-        for step in kept.take(history.pubs[done : done + count]):
-            queue.touch(step)
-        done = min(len(history.pubs), done + count)
-        pubs = queue.take(history.pubs[done - 1][0] if done else 100, most, room)
+        for step in kept.apply(history.publications[done : done + count]):
+            queue.add(step)
+        done = min(len(history.publications), done + count)
+        pubs = queue.take(history.publications[done - 1][0] if done else 100, most, room)
         client.take(pubs[:lost])
         lost -= len(pubs)
         if lost <= 0:
             break
     # It may come back at a publisher that is behind the one that sent those rows, or ahead of it.
-    there = more % (len(history.pubs) + 1)
+    there = more % (len(history.publications) + 1)
     again = RowQueue(kept.rows, client.position)
-    kept.take(history.pubs[done:])
-    for pub in history.pubs[there:]:
-        again.touch(step_of(pub))
-    missed = [step_of(pub) for pub in history.pubs[:there] if pub[0] > client.position]
-    again.precede(missed, history.pubs[done - 1][0] if done else 100)
+    kept.apply(history.publications[done:])
+    for pub in history.publications[there:]:
+        again.add(row_change(pub))
+    missed = [row_change(pub) for pub in history.publications[:there] if pub[0] > client.position]
+    again.prepend_missed(missed, history.publications[done - 1][0] if done else 100)
     pubs = again.take(1_000_000, 1 << 20, 1 << 20)
     assert all(n > client.position for n, _ in pubs)
     client.take(pubs)
@@ -93,7 +94,7 @@ def test_a_row_that_came_and_went_is_not_told_and_one_that_was_held_is() -> None
     rows = {"a": b"{}"}
     queue = RowQueue(rows)
     for seq, op, key in ((1, "add", "b"), (2, "remove", "b"), (3, "change", "a"), (4, "remove", "a")):
-        queue.touch(step_of((seq, b'{"op":"%b","key":"%b","time":9}' % (op.encode(), key.encode()))))
+        queue.add(row_change((seq, b'{"op":"%b","key":"%b","time":9}' % (op.encode(), key.encode()))))
     rows.clear()
     assert queue.take(4, 9, 999) == [(4, b'{"op":"remove","key":"a","time":9}')]
     assert (queue.conflated, queue.dropped, queue.waiting) == (2, 1, 0)
@@ -105,8 +106,8 @@ def test_no_row_waits_for_ever_behind_one_that_changes_all_the_time() -> None:
     sent = []
     for seq in range(1, 20, 2):
         for n, key in ((seq, b"a"), (seq + 1, b"b")):
-            queue.touch(step_of((n, b'{"op":"change","key":"%b","time":9,"changed":{}}' % key)))
-        sent += [step_of(pub).key for pub in queue.take(seq + 1, 1, 999)]
+            queue.add(row_change((n, b'{"op":"change","key":"%b","time":9,"changed":{}}' % key)))
+        sent += [row_change(pub).key for pub in queue.take(seq + 1, 1, 999)]
     assert sent == ["a", "b"] * 5
 
 
@@ -115,17 +116,17 @@ def test_no_row_waits_for_ever_behind_one_that_changes_all_the_time() -> None:
     [
         ({}, None),
         ({"slow": "close"}, None),
-        ({"slow": "conflate"}, Pace()),
-        ({"conflate": "2s"}, Pace(2.0)),
-        ({"conflate": 0.5}, Pace(0.5)),
-        ({"conflate": "500 ms", "slow": "conflate"}, Pace(0.5)),
-        ({"max_rate": "10"}, Pace(max_rate=10.0)),
-        ({"max_rate": 0.5, "max_bytes": "64k"}, Pace(max_rate=0.5, max_bytes=65536)),
-        ({"conflate": None, "max_bytes": 1000}, Pace(max_bytes=1000)),
+        ({"slow": "conflate"}, Conflation()),
+        ({"conflate": "2s"}, Conflation(2.0)),
+        ({"conflate": 0.5}, Conflation(0.5)),
+        ({"conflate": "500 ms", "slow": "conflate"}, Conflation(0.5)),
+        ({"max_rate": "10"}, Conflation(max_rate=10.0)),
+        ({"max_rate": 0.5, "max_bytes": "64k"}, Conflation(max_rate=0.5, max_bytes=65536)),
+        ({"conflate": None, "max_bytes": 1000}, Conflation(max_bytes=1000)),
     ],
 )
-def test_options(options: dict[str, Any], pace: Pace | None) -> None:
-    assert read_pace(options) == pace
+def test_options(options: dict[str, Any], pace: Conflation | None) -> None:
+    assert read_conflation(options) == pace
 
 
 @pytest.mark.parametrize(
@@ -144,18 +145,18 @@ def test_options(options: dict[str, Any], pace: Pace | None) -> None:
         ({"max_bytes": 0}, "max_bytes is 0"),
         ({"max_bytes": "2mb"}, "may mean 1000 or 1024"),
         ({"max_bytes": -1}, "0 or more"),
-        ({"slow": "wait"}, "slow='wait' is not known"),
-        ({"conflate": 1, "slow": "close"}, "does not go with a pace"),
+        ({"slow": "wait"}, "unknown slow='wait'"),
+        ({"conflate": 1, "slow": "close"}, "cannot be combined with"),
     ],
 )
 def test_options_that_cannot_be_read(options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadQuery, match=said):
-        read_pace(options)
+        read_conflation(options)
 
 
 @given(st.floats(0.01, 5), st.floats(0.5, 1000), st.integers(10, 10**6), st.lists(st.integers(1, 50)))
 def test_no_faster_than_was_asked(interval: float, rate: float, size: int, sizes: list[int]) -> None:
-    pace = Pace(interval, rate, size)
+    pace = Conflation(interval, rate, size)
     most, room = pace.portion()
     count = min(most, len(sizes)) or 1
     waited = pace.wait(count, sum(sizes[:count]))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.fake_hub import hub_of, register
+from tests.support.fake_hub import hub_of, register, request
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
@@ -18,8 +18,8 @@ from distributary.errors import BadQuery
 from distributary.model.channel_name import with_fields
 from distributary.model.field_mask import Fields, parse_fields
 from distributary.model.query_params import ChannelQuery, parse_channel
-from distributary.publisher.hub.field_projection import project, projected, some
-from distributary.publisher.hub.hub import Wish
+from distributary.publisher.codec.publication import project_data, project_publications
+from distributary.publisher.hub.channel import projected
 from distributary.publisher.hub.subscription import Initial, Recovered, Waiting
 from distributary.reducers.row_json import describe_change, read_object
 
@@ -33,8 +33,8 @@ class ChosenSink(FoldingSink):
         super().__init__(key)
         self.fields = fields
 
-    def outlet(self) -> Any:
-        return projected(super().outlet(), self.fields)
+    def encoder(self) -> Any:
+        return projected(super().encoder(), self.fields)
 
     def write(self, data: Any) -> None:
         assert data, "nothing was written"
@@ -58,18 +58,20 @@ def cut(rows: dict[str, Any], fields: Fields | None) -> dict[str, Any]:
 
 def test_a_publication_is_cut_and_nothing_else_of_it_changes() -> None:
     add = b'{"op":"add","key":"k\\"","time":5,"row":{"n":1.50,"s":"f","o":{"x":1e5,"y":2}}}'
-    assert project(FIELDS, add) == b'{"op":"add","key":"k\\"","time":5,"row":{"n":1.50,"o":{"x":1e5}}}'
+    assert project_data(FIELDS, add) == b'{"op":"add","key":"k\\"","time":5,"row":{"n":1.50,"o":{"x":1e5}}}'
     change = b'{"op":"change","key":"k","time":5,"changed":{"s":"g","n":2.0},"gone":["o","p"]}'
     wanted = b'{"op":"change","key":"k","time":5,"changed":{"n":2.0},"gone":["o"]}'
-    assert project(FIELDS, change) == wanted
-    assert project(FIELDS, b'{"op":"change","key":"k","time":5,"changed":{"s":"g"},"gone":["p"]}') is None
-    emptied = project(FIELDS, b'{"op":"change","key":"k","time":5,"changed":{"o":{"y":1}}}')
+    assert project_data(FIELDS, change) == wanted
+    assert (
+        project_data(FIELDS, b'{"op":"change","key":"k","time":5,"changed":{"s":"g"},"gone":["p"]}') is None
+    )
+    emptied = project_data(FIELDS, b'{"op":"change","key":"k","time":5,"changed":{"o":{"y":1}}}')
     assert emptied == b'{"op":"change","key":"k","time":5,"changed":{},"gone":["o"]}'
     remove = b'{"op":"remove","key":"k","time":5}'
-    assert project(FIELDS, remove) == remove
+    assert project_data(FIELDS, remove) == remove
     moved = b'{"op":"change","key":"k","time":5,"changed":{},"at":3}'
-    assert project(FIELDS, moved) == moved, "what else a change says is not for fields to drop"
-    assert some(None, [(1, change)]) == [(1, change)]
+    assert project_data(FIELDS, moved) == moved, "what else a change says is not for fields to drop"
+    assert project_publications(None, [(1, change)]) == [(1, change)]
 
 
 NAMES = st.sampled_from(["n", "s", "o", "x", "y"])
@@ -92,7 +94,7 @@ def test_the_cut_stream_folds_to_the_cut_rows(states: list[dict[str, Any] | None
         else:
             told = describe_change(read_object(json.dumps(old).encode()), read_object(raw))
             data = b'{"op":"change","key":"k","time":1,%b}' % told if told else None
-        sent = project(fields, data) if data is not None else None
+        sent = project_data(fields, data) if data is not None else None
         if sent is not None:
             said = json.loads(sent)
             if said["op"] == "remove":
@@ -116,7 +118,7 @@ async def test_state_changes_and_resume_are_cut_and_a_filter_may_use_other_field
     async with hub_of(fake_view) as hub:
         wish = asked("n", "s%20%3D%20'f'")
         sink = ChosenSink(wish.fields)
-        member = await hub.join(Wish(wish), sink)
+        member = await hub.join(request(wish), sink)
         assert sink.rows == {"a": {"n": 1}}
         fake_view.put(("b", {"s": "f", "n": 3}), ("a", {"s": "g", "n": 1}))
         await until(lambda: sink.numbers == [3, 4])
@@ -124,10 +126,10 @@ async def test_state_changes_and_resume_are_cut_and_a_filter_may_use_other_field
         hub.leave(member, end=False)
         sink.attached = False
         fake_view.put(("b", {"s": "f", "n": 4, "z": 2}), ("c", {"s": "f", "n": 5, "z": 1}))
-        await hub.join(Wish(wish, position=sink.position), sink)
+        await hub.join(request(wish, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         assert sink.rows == {"b": {"n": 4}, "c": {"n": 5}}
-        _, _, pubs = await hub.history(next(iter(hub.followers[VIEW].members)), None, 10)
+        _, _, pubs = await hub.history(next(iter(hub.followers[VIEW].subscriptions)), None, 10)
         assert [json.loads(data).get("row", {}).keys() <= {"n"} for _, data in pubs] == [True] * len(pubs)
 
 
@@ -136,8 +138,8 @@ async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_res
     fake_view.put(("a", {"n": 1, "z": 0}))
     async with hub_of(fake_view) as hub:
         sink, all_ = ChosenSink(parse_fields("n")), ChosenSink(None, "other")
-        member = await hub.join(Wish(asked("n")), sink)
-        await hub.join(Wish(parse_channel(VIEW)), all_)
+        member = await hub.join(request(asked("n")), sink)
+        await hub.join(request(parse_channel(VIEW)), all_)
         build = fake_view.store.views[VIEW].builds["b1"]
         for z in range(20):
             fake_view.put(("a", {"n": 1, "z": z + 1}))
@@ -146,15 +148,15 @@ async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_res
         hub.leave(member, end=False)
         sink.attached = False
         before = sink.position
-        await hub.join(Wish(asked("n"), position=sink.position), sink)
+        await hub.join(request(asked("n"), position=sink.position), sink)
         last = sink.outcomes[-1]
         assert isinstance(last, Recovered)
-        assert (last.pubs, last.seq, before != sink.position) == ([], build.seq, True)
+        assert (last.publications, last.seq, before != sink.position) == ([], build.seq, True)
         # Where the log no longer reaches back, nobody knows that nothing of it was missed.
         for z in range(100):
             fake_view.put(("a", {"n": 1, "z": -z}))
         late = ChosenSink(parse_fields("n"))
-        await hub.join(Wish(asked("n"), position=before), late)
+        await hub.join(request(asked("n"), position=before), late)
         assert isinstance(late.outcomes[-1], Initial)
         assert late.rows == {"a": {"n": 1}}
 
@@ -165,9 +167,9 @@ async def test_subscribers_of_the_same_fields_share_one_encoding_and_one_cut_of_
     async with hub_of(fake_view) as hub:
         sinks = [ChosenSink(parse_fields(listed)) for listed in ("n,z", "z,n", "z")]
         for sink, listed in zip(sinks, ("n,z", "z,n", "z"), strict=True):
-            await hub.join(Wish(asked(listed)), sink)
+            await hub.join(request(asked(listed)), sink)
         (channel,) = hub.followers[VIEW].channels.values()
-        assert sorted(len(outlet.live) for outlet in channel.outlets.values()) == [1, 2]
+        assert sorted(len(outlet.live) for outlet in channel.encoders.values()) == [1, 2]
         states = [sink.outcomes[0] for sink in sinks]
         assert all(isinstance(state, Initial) for state in states)
 
@@ -179,7 +181,7 @@ async def test_two_steps_with_fields() -> None:
     async with hub_of(fake_view) as hub:
         wish = parse_channel(channel)
         sink = ChosenSink(wish.fields)
-        await hub.join(Wish(wish, "G"), sink)
+        await hub.join(request(wish, subscription="G"), sink)
         assert isinstance(sink.outcomes[0], Waiting)
         await fake_view.reader.begin(VIEW, "G", 60_000)
         await until(lambda: sink.position)
@@ -206,7 +208,7 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
 
         async def join(n: int) -> None:
             sink, wish = sinks[n]
-            members[n] = await hub.join(Wish(wish, position=sink.position), sink)
+            members[n] = await hub.join(request(wish, position=sink.position), sink)
 
         for _ in range(200):
             for _ in range(chance.randrange(3)):

@@ -16,7 +16,7 @@ from distributary.model.query import Query
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.hub import history
-from distributary.publisher.hub.history import Found
+from distributary.publisher.hub.history import History
 from distributary.store.build_scan import StaleRead
 
 QUERY = Query.parse(VIEW, "s = 'f'")
@@ -28,8 +28,8 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distributary.store.build_scan.LOG_CHANGES", 3)
 
 
-async def ask(fake_view: FakeView, since: Position | None, limit: int, reverse: bool) -> Found:
-    read = history.backwards if reverse else history.forwards
+async def ask(fake_view: FakeView, since: Position | None, limit: int, reverse: bool) -> History:
+    read = history.read_backwards if reverse else history.read_forwards
     return await read(fake_view.reader, fake_view.build, QUERY, since, limit)
 
 
@@ -41,7 +41,7 @@ def row(key: str, s: str) -> tuple[str, dict[str, object] | None]:
     return key, {"s": s}
 
 
-def numbers(found: Found) -> list[int]:
+def numbers(found: History) -> list[int]:
     return [number for number, _ in found[2]]
 
 
@@ -133,12 +133,12 @@ class Cutting:
         return await self._reader.log(*args)
 
 
-async def cut_while_reading(fake_view: FakeView, reads: int, *, reverse: bool) -> Found:
+async def cut_while_reading(fake_view: FakeView, reads: int, *, reverse: bool) -> History:
     await registered(fake_view)
     for n in range(12):
         fake_view.put((f"k{n}", {"s": "f"}))
     reader: Any = Cutting(fake_view, reads, lambda: fake_view.put(*(row(f"x{n}", "g") for n in range(6))))
-    read = history.backwards if reverse else history.forwards
+    read = history.read_backwards if reverse else history.read_forwards
     return await read(reader, fake_view.build, QUERY, None, 100)
 
 
@@ -162,7 +162,7 @@ async def test_what_comes_meanwhile_is_not_told() -> None:
     await registered(fake_view)
     fake_view.put(("a", {"s": "f"}))
     reader: Any = Cutting(fake_view, 0, lambda: fake_view.put(("b", {"s": "f"})))
-    assert numbers(await history.forwards(reader, fake_view.build, QUERY, None, 100)) == [1]
+    assert numbers(await history.read_forwards(reader, fake_view.build, QUERY, None, 100)) == [1]
 
 
 async def test_a_query_that_is_gone_has_moved() -> None:

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.support.fake_hub import FILTERED, WHOLE_VIEW, LatchedReader, hub_of, register, sizes
+from tests.support.fake_hub import FILTERED, WHOLE_VIEW, LatchedReader, hub_of, register, request, sizes
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
@@ -19,9 +19,8 @@ from distributary.model.query import Query
 from distributary.model.query_params import channel_query, parse_channel
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.hub.hub import Wish
 from distributary.publisher.hub.state_budget import Turn
-from distributary.publisher.hub.subscription import Initial, Recovered, Waiting
+from distributary.publisher.hub.subscription import Initial, Recovered, SubscribeRequest, Waiting
 from distributary.store.build_scan import belongs
 
 
@@ -30,7 +29,7 @@ async def test_state_then_changes() -> None:
     fake_view.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(FILTERED), sink)
+        await hub.join(request(FILTERED), sink)
         assert sink.rows == {"a": {"s": "f", "n": 1}}
         fake_view.put(("b", {"s": "f"}), ("a", {"s": "f", "n": 2}), ("c", {"s": "g"}))
         fake_view.put(("a", None))
@@ -46,7 +45,7 @@ async def test_join_is_refused_where_another_query_has_its_id() -> None:
     await fake_view.reader.register(VIEW, query.id, "{}", "other", 60_000, True)
     async with hub_of(fake_view) as hub:
         with pytest.raises(Refused) as caught:
-            await hub.join(Wish(FILTERED), FoldingSink())
+            await hub.join(request(FILTERED), FoldingSink())
     assert caught.value.refusal.code == 107
 
 
@@ -59,7 +58,7 @@ async def test_changes_during_the_read_are_held_and_told_once() -> None:
     latched.blocked["page"] = asyncio.Event()
     async with hub_of(fake_view, store=latched) as hub:
         sink = FoldingSink()
-        joining = asyncio.create_task(hub.join(Wish(FILTERED), sink))
+        joining = asyncio.create_task(hub.join(request(FILTERED), sink))
         await until(lambda: latched.calls.get("page"))
         fake_view.put(("k0", {"s": "f", "n": 1}), ("new", {"s": "f"}))
         follower = hub.followers[VIEW]
@@ -77,13 +76,13 @@ async def test_a_state_older_than_the_hold_is_read_again() -> None:
     async with hub_of(fake_view, store=latched) as hub:
         first, second = FoldingSink(), FoldingSink()
         latched.blocked["page"] = asyncio.Event()
-        one = asyncio.create_task(hub.join(Wish(FILTERED), first))
+        one = asyncio.create_task(hub.join(request(FILTERED), first))
         await until(lambda: latched.calls.get("page"))
         fake_view.put(("a", {"s": "f", "n": 1}))
         follower = hub.followers[VIEW]
         await until(lambda: follower.seq == fake_view.seq)
         two = asyncio.create_task(
-            hub.join(Wish(FILTERED), second)
+            hub.join(request(FILTERED), second)
         )  # shares the read that began before its hold
         await until(lambda: sum(len(c.joining) for c in follower.channels.values()) == 2)
         latched.blocked.pop("page").set()
@@ -98,10 +97,10 @@ async def test_many_joins_at_once_share_one_read() -> None:
     fake_view.put(("a", {"s": "f"}))
     latched = LatchedReader(fake_view.reader)
     async with hub_of(fake_view, store=latched) as hub:
-        await hub.join(Wish(FILTERED), FoldingSink())
+        await hub.join(request(FILTERED), FoldingSink())
         latched.blocked["page"] = asyncio.Event()
         before = latched.calls["page"]
-        joins = [asyncio.create_task(hub.join(Wish(FILTERED), FoldingSink())) for _ in range(50)]
+        joins = [asyncio.create_task(hub.join(request(FILTERED), FoldingSink())) for _ in range(50)]
         (channel,) = hub.followers[VIEW].channels.values()
         await until(lambda: len(channel.joining) == 50)
         latched.blocked["page"].set()
@@ -113,13 +112,13 @@ async def test_resume_from_the_log() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(FILTERED), sink)
+        member = await hub.join(request(FILTERED), sink)
         fake_view.put(("a", {"s": "f"}))
         await until(lambda: sink.numbers)
         hub.leave(member, end=False)
         sink.attached = False
         fake_view.put(("a", {"s": "f", "n": 2}), ("b", {"s": "g"}))
-        await hub.join(Wish(FILTERED, position=sink.position), sink)
+        await hub.join(request(FILTERED, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         assert sink.rows == {"a": {"s": "f", "n": 2}}
         assert sink.position == Position(fake_view.epoch, fake_view.seq)
@@ -129,11 +128,11 @@ async def test_resume_at_another_publisher() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as one, hub_of(fake_view) as other:
         sink = FoldingSink()
-        member = await one.join(Wish(FILTERED), sink)
+        member = await one.join(request(FILTERED), sink)
         one.leave(member, end=False)
         sink.attached = False
         fake_view.put(("a", {"s": "f"}))
-        await other.join(Wish(FILTERED, position=sink.position), sink)
+        await other.join(request(FILTERED, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         assert sink.rows == {"a": {"s": "f"}}
 
@@ -142,18 +141,23 @@ async def test_a_resume_beyond_the_log_gets_the_state() -> None:
     fake_view = FakeView(log_length=3)
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(FILTERED), sink)
+        member = await hub.join(request(FILTERED), sink)
         hub.leave(member, end=False)
         sink.attached = False
         for n in range(10):
             fake_view.put(("a", {"s": "f", "n": n}))
-        await hub.join(Wish(FILTERED, position=sink.position), sink)
+        await hub.join(request(FILTERED, position=sink.position), sink)
         outcome = sink.outcomes[-1]
         assert isinstance(outcome, Initial)
         assert outcome.recovering
         sink.attached = False
         with pytest.raises(Refused) as refused:
-            await hub.join(Wish(FILTERED, position=Position(fake_view.epoch, 1), reject=True), sink)
+            await hub.join(
+                SubscribeRequest(
+                    query=FILTERED, position=Position(fake_view.epoch, 1), require_recovery=True
+                ),
+                sink,
+            )
         assert refused.value.refusal == codes.UNRECOVERABLE
 
 
@@ -161,12 +165,12 @@ async def test_a_quiet_subscriber_resumes_though_the_log_was_cut() -> None:
     fake_view = FakeView(log_length=3)
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(FILTERED), sink)
+        member = await hub.join(request(FILTERED), sink)
         hub.leave(member, end=False)
         sink.attached = False
         for n in range(10):
             fake_view.put(("other", {"s": "g", "n": n}))
-        await hub.join(Wish(FILTERED, position=sink.position), sink)
+        await hub.join(request(FILTERED, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
 
 
@@ -174,12 +178,12 @@ async def test_another_epoch_sends_everybody_back() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(FILTERED), sink)
+        await hub.join(request(FILTERED), sink)
         fake_view.crash()
         await until(lambda: sink.endings)
         assert sink.endings == [codes.INSUFFICIENT]
         assert sizes(hub) == (0, 0, 0)
-        await hub.join(Wish(FILTERED, position=sink.position), sink)
+        await hub.join(request(FILTERED, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Initial)
 
 
@@ -190,7 +194,7 @@ async def test_an_epoch_that_changes_during_a_join_starts_it_over() -> None:
     latched.blocked["page"] = asyncio.Event()
     async with hub_of(fake_view, store=latched) as hub:
         sink = FoldingSink()
-        joining = asyncio.create_task(hub.join(Wish(FILTERED), sink))
+        joining = asyncio.create_task(hub.join(request(FILTERED), sink))
         await until(lambda: latched.calls.get("page"))
         fake_view.crash()
         await until(lambda: hub.followers[VIEW].epoch == fake_view.epoch)
@@ -204,10 +208,10 @@ async def test_unknown_view_and_query() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         for wish in (
-            Wish(parse_channel("nothing")),
-            Wish(parse_channel("q:nothing:abcd")),
-            Wish(parse_channel(f"q:{VIEW}:abcd")),
-            Wish(parse_channel(f"q:{VIEW}:abcd"), subscription="none"),
+            request(parse_channel("nothing")),
+            request(parse_channel("q:nothing:abcd")),
+            request(parse_channel(f"q:{VIEW}:abcd")),
+            request(parse_channel(f"q:{VIEW}:abcd"), subscription="none"),
         ):
             with pytest.raises(Refused) as refused:
                 await hub.join(wish, FoldingSink())
@@ -220,23 +224,23 @@ async def test_a_view_that_is_being_built_is_refused_for_now() -> None:
     fake_view = FakeView(live=False)
     async with hub_of(fake_view) as hub:
         with pytest.raises(Refused) as refused:
-            await hub.join(Wish(FILTERED), FoldingSink())
+            await hub.join(request(FILTERED), FoldingSink())
         assert (refused.value.refusal.code, refused.value.refusal.temporary) == (1100, True)
         assert sizes(hub) == (0, 0, 0)
         fake_view.store.writer.go_live(fake_view.build)
-        await hub.join(Wish(FILTERED), FoldingSink())
+        await hub.join(request(FILTERED), FoldingSink())
 
 
 async def test_a_deleted_view_ends_its_subscriptions_for_good() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(FILTERED), sink)
+        await hub.join(request(FILTERED), sink)
         fake_view.store.writer.drop_view(VIEW)
         await until(lambda: sink.endings)
         assert sink.endings == [codes.VIEW_DELETED]
         with pytest.raises(Refused) as refused:
-            await hub.join(Wish(FILTERED), FoldingSink())
+            await hub.join(request(FILTERED), FoldingSink())
         assert refused.value.refusal.code == 102
 
 
@@ -247,11 +251,11 @@ async def test_a_store_that_does_not_answer_refuses_for_now() -> None:
         for name in ("view", "register", "build", "page"):
             latched.broken = {name}
             with pytest.raises(Refused) as refused:
-                await hub.join(Wish(WHOLE_VIEW), FoldingSink())
+                await hub.join(request(WHOLE_VIEW), FoldingSink())
             assert refused.value.refusal == codes.INTERNAL
             assert sizes(hub) == (0, 0, 0)
         latched.broken = set()
-        await hub.join(Wish(WHOLE_VIEW), FoldingSink())
+        await hub.join(request(WHOLE_VIEW), FoldingSink())
 
 
 async def test_a_cancelled_join_leaves_nothing() -> None:
@@ -259,7 +263,7 @@ async def test_a_cancelled_join_leaves_nothing() -> None:
     latched = LatchedReader(fake_view.reader)
     latched.blocked["page"] = asyncio.Event()
     async with hub_of(fake_view, store=latched) as hub:
-        joining = asyncio.create_task(hub.join(Wish(FILTERED), FoldingSink()))
+        joining = asyncio.create_task(hub.join(request(FILTERED), FoldingSink()))
         await until(lambda: latched.calls.get("page"))
         assert sizes(hub)[0] == 1
         joining.cancel()
@@ -276,8 +280,8 @@ async def test_leaving_ends_the_subscription_and_commands_are_announced() -> Non
         told.append(command)
 
     async with hub_of(fake_view, announce=announce) as hub:
-        one = await hub.join(Wish(FILTERED), FoldingSink())
-        two = await hub.join(Wish(FILTERED), FoldingSink("other name"))
+        one = await hub.join(request(FILTERED), FoldingSink())
+        two = await hub.join(request(FILTERED), FoldingSink("other name"))
         assert sizes(hub) == (1, 2, 2)
         assert len(fake_view.store.views[VIEW].queries) == 1
         hub.leave(one, end=True)
@@ -293,9 +297,9 @@ async def test_a_query_under_a_new_number_sends_those_under_the_old_back() -> No
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         old, new = FoldingSink(), FoldingSink()
-        member = await hub.join(Wish(FILTERED), old)
-        await fake_view.reader.end(VIEW, member.subscription)
-        await hub.join(Wish(FILTERED), new)
+        member = await hub.join(request(FILTERED), old)
+        await fake_view.reader.end(VIEW, member.id)
+        await hub.join(request(FILTERED), new)
         assert old.endings == [codes.INSUFFICIENT]
         fake_view.put(("a", {"s": "f"}))
         await until(lambda: new.numbers)
@@ -306,7 +310,7 @@ async def test_subscriber_whose_subscription_lapsed_comes_back_at_once() -> None
     fake_view = FakeView()
     async with hub_of(fake_view, ttl=60) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(FILTERED), sink)
+        await hub.join(request(FILTERED), sink)
         fake_view.store.clock = lambda: time.time() + 3_600
         assert len(await fake_view.reader.sweep(VIEW)) == 1
         await until(lambda: sink.endings)
@@ -316,7 +320,7 @@ async def test_subscriber_whose_subscription_lapsed_comes_back_at_once() -> None
 async def test_history() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
-        member = await hub.join(Wish(FILTERED), FoldingSink())
+        member = await hub.join(request(FILTERED), FoldingSink())
         for n in range(5):
             fake_view.put(("a", {"s": "f", "n": n}), ("b", {"s": "g"}))
         epoch, seq, pubs = await hub.history(member, None, -1)
@@ -335,7 +339,7 @@ async def test_two_steps() -> None:
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(parse_channel(channel), "G"), sink)
+        await hub.join(request(parse_channel(channel), subscription="G"), sink)
         assert isinstance(sink.outcomes[0], Waiting)
         fake_view.put(("b", {"s": "f"}))
         await fake_view.reader.begin(VIEW, "G", 60_000)
@@ -343,7 +347,7 @@ async def test_two_steps() -> None:
         assert sink.rows == fake_view.rows()
         fake_view.put(("c", {"s": "f"}))
         await until(lambda: sink.numbers == [3])
-        hub.leave(hub.followers[VIEW].members.of("G")[0], end=True)
+        hub.leave(hub.followers[VIEW].subscriptions.by_id("G")[0], end=True)
         assert sizes(hub) == (0, 0, 0)
 
 
@@ -356,10 +360,10 @@ async def test_a_begin_during_the_join_is_not_missed(door: str) -> None:
     latched.blocked[door] = asyncio.Event()
     async with hub_of(fake_view, store=latched) as hub:
         sink = FoldingSink()
-        joining = asyncio.create_task(hub.join(Wish(parse_channel(channel), "G"), sink))
+        joining = asyncio.create_task(hub.join(request(parse_channel(channel), subscription="G"), sink))
         await until(lambda: latched.calls.get(door))
         await fake_view.reader.begin(VIEW, "G", 60_000)
-        await until(lambda: hub.followers[VIEW].members.of("G")[0].begun)
+        await until(lambda: hub.followers[VIEW].subscriptions.by_id("G")[0].begun)
         latched.blocked.pop(door).set()
         await joining
         assert isinstance(sink.outcomes[-1], Initial)
@@ -371,12 +375,17 @@ async def test_who_left_while_waiting_does_not_resume_without_a_state() -> None:
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(parse_channel(channel), "G"), sink)
+        member = await hub.join(request(parse_channel(channel), subscription="G"), sink)
         hub.leave(member, end=False)
         sink.attached = False
         fake_view.put(("a", {"s": "f"}))
         await fake_view.reader.begin(VIEW, "G", 60_000)
-        await hub.join(Wish(parse_channel(channel), "G", Position(fake_view.epoch, 0)), sink)
+        await hub.join(
+            SubscribeRequest(
+                query=parse_channel(channel), subscription="G", position=Position(fake_view.epoch, 0)
+            ),
+            sink,
+        )
         assert isinstance(sink.outcomes[-1], Initial)
         assert sink.rows == {"a": {"s": "f"}}
 
@@ -387,7 +396,7 @@ async def test_a_registered_channel_without_a_subscription_is_one_step() -> None
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(parse_channel(channel)), sink)
+        await hub.join(request(parse_channel(channel)), sink)
         assert sink.rows == {"a": {"s": "f"}}
 
 
@@ -408,7 +417,7 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
 
         async def join(n: int) -> None:
             sink, asked = sinks[n]
-            members[n] = await hub.join(Wish(asked, position=sink.position), sink)
+            members[n] = await hub.join(request(asked, position=sink.position), sink)
 
         for step in range(300):
             rows = [
@@ -454,10 +463,10 @@ async def test_a_query_number_given_again_after_a_failover_does_not_mix_up_chann
     replica = copy.deepcopy(fake_view.store.views)  # it never hears of Alice's query
     async with hub_of(fake_view) as hub:
         alice, bob = FoldingSink(), FoldingSink()
-        await hub.join(Wish(channel_query(VIEW, ["owner = 'alice'"], [])), alice)
+        await hub.join(request(channel_query(VIEW, ["owner = 'alice'"], [])), alice)
         fake_view.store.views.update(replica)
         fake_view.store.run_id = "promoted"  # the log's follower is not woken: its link is still up
-        await hub.join(Wish(channel_query(VIEW, ["owner = 'bob'"], [])), bob)
+        await hub.join(request(channel_query(VIEW, ["owner = 'bob'"], [])), bob)
         assert bob.rows == {"b": {"owner": "bob"}}
         assert alice.endings == [codes.INSUFFICIENT]
 
@@ -466,11 +475,11 @@ async def test_no_join_on_another_history_than_the_follower_is_on() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     async with hub_of(fake_view) as hub:
-        await hub.join(Wish(FILTERED), FoldingSink())
+        await hub.join(request(FILTERED), FoldingSink())
         follower = hub.followers[VIEW]
         fake_view.store.run_id = "promoted"
         sink = FoldingSink()
-        await hub.join(Wish(WHOLE_VIEW), sink)
+        await hub.join(request(WHOLE_VIEW), sink)
         assert follower.history_id == "promoted", "the join waited for the follower"
         assert sink.rows == fake_view.rows()
 
@@ -481,7 +490,7 @@ async def test_a_begun_subscription_is_not_served_on_another_history() -> None:
     async with hub_of(fake_view) as hub:
         await register(fake_view, "s1")
         sink = FoldingSink()
-        await hub.join(Wish(FILTERED, "s1"), sink)
+        await hub.join(request(FILTERED, subscription="s1"), sink)
         fake_view.store.run_id = "promoted"
         await fake_view.reader.begin(VIEW, "s1", 60_000)
         await until(lambda: sink.endings)
@@ -495,7 +504,7 @@ class StuckSink(FoldingSink):
         super().__init__()
         self.turns: list[Turn] = []
 
-    def carry(self, turn: Turn) -> None:
+    def release_when_read(self, turn: Turn) -> None:
         self.turns.append(turn)
 
 
@@ -510,16 +519,16 @@ async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
     large(fake_view)
     async with hub_of(fake_view, state_bytes=7_000_000) as hub:
         first = StuckSink()
-        await hub.join(Wish(WHOLE_VIEW), first)
-        assert 3_000_000 < hub.states.used < 3_100_000
+        await hub.join(request(WHOLE_VIEW), first)
+        assert 3_000_000 < hub.budget.used < 3_100_000
         sinks = [StuckSink() for _ in range(4)]
-        joins = [asyncio.create_task(hub.join(Wish(WHOLE_VIEW), sink)) for sink in sinks]
-        await until(lambda: hub.states.waiting == 3)
+        joins = [asyncio.create_task(hub.join(request(WHOLE_VIEW), sink)) for sink in sinks]
+        await until(lambda: hub.budget.waiting == 3)
         await until(lambda: joins[0].done())
         (channel,) = hub.followers[VIEW].channels.values()
         assert not channel.joining
         little = FoldingSink()
-        await hub.join(Wish(parse_channel(f"{VIEW}?keys=k1")), little)
+        await hub.join(request(parse_channel(f"{VIEW}?keys=k1")), little)
         assert list(little.rows) == ["k1"], "small states do not wait"
         fake_view.put(("k1", {"s": "f", "n": 2}))
         for sink in (first, *sinks):
@@ -527,39 +536,39 @@ async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
             sink.turns[0].end()
         await asyncio.gather(*joins)
         await until(lambda: all(sink.rows == fake_view.rows() for sink in (first, *sinks)))
-        assert (hub.states.used, hub.states.waiting) == (0, 0)
+        assert (hub.budget.used, hub.budget.waiting) == (0, 0)
 
 
 async def test_a_join_that_waits_too_long_is_refused_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("distributary.publisher.hub.state_budget.PATIENCE", 0.01)
+    monkeypatch.setattr("distributary.publisher.hub.state_budget.TURN_TIMEOUT", 0.01)
     fake_view = FakeView()
     large(fake_view)
     async with hub_of(fake_view, state_bytes=3_500_000) as hub:
         sink = StuckSink()
-        member = await hub.join(Wish(WHOLE_VIEW), sink)
+        member = await hub.join(request(WHOLE_VIEW), sink)
         with pytest.raises(Refused) as caught:
-            await hub.join(Wish(WHOLE_VIEW), FoldingSink())
+            await hub.join(request(WHOLE_VIEW), FoldingSink())
         assert caught.value.refusal == codes.BUSY
         assert sizes(hub) == (1, 1, 1)
         hub.leave(member, end=True)
         sink.turns[0].end()
-        assert hub.states.used == 0
+        assert hub.budget.used == 0
 
 
 async def test_what_was_missed_has_its_turn_too() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view, state_bytes=7_000_000) as hub:
         sink = StuckSink()
-        hub.leave(await hub.join(Wish(WHOLE_VIEW), sink), end=False)
+        hub.leave(await hub.join(request(WHOLE_VIEW), sink), end=False)
         sink.attached = False
         large(fake_view)
-        await hub.join(Wish(WHOLE_VIEW, position=sink.position), sink)
+        await hub.join(request(WHOLE_VIEW, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
-        assert hub.states.used > 3_000_000
+        assert hub.budget.used > 3_000_000
         sink.turns[-1].end()
-        assert hub.states.used == 0
+        assert hub.budget.used == 0
 
 
 async def test_whoever_leaves_while_its_begun_state_waits_for_its_turn_is_gone() -> None:
@@ -567,16 +576,16 @@ async def test_whoever_leaves_while_its_begun_state_waits_for_its_turn_is_gone()
     large(fake_view)
     async with hub_of(fake_view, state_bytes=3_500_000) as hub:
         stuck = StuckSink()
-        await hub.join(Wish(FILTERED), stuck)
+        await hub.join(request(FILTERED), stuck)
         await register(fake_view, "s1")
         sink = FoldingSink()
-        member = await hub.join(Wish(FILTERED, "s1"), sink)
+        member = await hub.join(request(FILTERED, subscription="s1"), sink)
         await fake_view.reader.begin(VIEW, "s1", 60_000)
-        await until(lambda: hub.states.waiting)
+        await until(lambda: hub.budget.waiting)
         hub.leave(member, end=False)
         stuck.turns[0].end()
-        await until(lambda: not hub._tasks)
-        assert (hub.states.used, sizes(hub), sink.rows) == (0, (1, 1, 1), {})
+        await until(lambda: not hub.ender._tasks)
+        assert (hub.budget.used, sizes(hub), sink.rows) == (0, (1, 1, 1), {})
 
 
 async def test_a_failed_join_gives_its_turn_back() -> None:
@@ -586,13 +595,13 @@ async def test_a_failed_join_gives_its_turn_back() -> None:
     latched.broken.add("page")
     async with hub_of(fake_view, store=latched) as hub:
         with pytest.raises(Refused):
-            await hub.join(Wish(WHOLE_VIEW), FoldingSink())
-        assert hub.states.used == 0
-        joining = asyncio.create_task(hub.join(Wish(WHOLE_VIEW), FoldingSink()))
+            await hub.join(request(WHOLE_VIEW), FoldingSink())
+        assert hub.budget.used == 0
+        joining = asyncio.create_task(hub.join(request(WHOLE_VIEW), FoldingSink()))
         latched.broken.clear()
         latched.blocked["page"] = asyncio.Event()
-        await until(lambda: hub.states.unknown)
+        await until(lambda: hub.budget.unknown)
         joining.cancel()
         with pytest.raises(asyncio.CancelledError):
             await joining
-        assert (hub.states.used, hub.states.unknown) == (0, 0)
+        assert (hub.budget.used, hub.budget.unknown) == (0, 0)

@@ -1,4 +1,4 @@
-"""Joining (R18): for every interleaving, exactly the changes after the state, in order, once."""
+"""JoinBuffer (R18): for every interleaving, exactly the changes after the state, in order, once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.join_buffer import Joining, Overflow
+from distributary.publisher.codec.publication import Publication
+from distributary.publisher.hub.join_buffer import BufferOverflow, JoinBuffer
 
 
 class Plan(NamedTuple):
@@ -25,7 +25,7 @@ class Plan(NamedTuple):
     steps: list[tuple[int, int]]
 
 
-def run(plan: Plan, joining_type: type[Joining]) -> tuple[int, list[int]] | None:
+def run(plan: Plan, joining_type: type[JoinBuffer]) -> tuple[int, list[int]] | None:
     """Play a plan; return the state's position and the numbers delivered after it, or None: never settled."""
     log = [(n, b"") for n in range(1, len(plan.log) + 1) if plan.log[n - 1]]
     hub = min(plan.hub_at_hold, len(plan.log))
@@ -36,7 +36,7 @@ def run(plan: Plan, joining_type: type[Joining]) -> tuple[int, list[int]] | None
 
     def advance(to: int) -> None:
         nonlocal hub, live
-        batch: list[Pub] = [pub for pub in log if hub < pub[0] <= to]
+        batch: list[Publication] = [pub for pub in log if hub < pub[0] <= to]
         hub = max(hub, to)
         if not batch:
             return
@@ -44,17 +44,17 @@ def run(plan: Plan, joining_type: type[Joining]) -> tuple[int, list[int]] | None
             delivered.extend(n for n, _ in batch)
         else:
             delivered.extend(n for n, _ in joining.take(batch))
-            live = joining.live(hub)
+            live = joining.passed(hub)
 
     for count, read in plan.steps:
         advance(min(len(plan.log), hub + count))
         if position is None and read >= 0:
             at = min(read, len(plan.log))
-            held = joining.settle("e", at)
+            held = joining.flush("e", at)
             if held is not None:
                 position = at
                 delivered.extend(n for n, _ in held)
-                live = joining.live(hub)
+                live = joining.passed(hub)
     advance(len(plan.log))
     return None if position is None else (position, delivered)
 
@@ -74,7 +74,7 @@ PLANS = st.builds(
 @settings(max_examples=1000, deadline=None)
 @given(PLANS)
 def test_any_interleaving(plan: Plan) -> None:
-    found = run(plan, Joining)
+    found = run(plan, JoinBuffer)
     if found is None:
         hub = min(plan.hub_at_hold, len(plan.log))
         assert all(min(read, len(plan.log)) < hub for _, read in plan.steps), "a good state was refused"
@@ -84,34 +84,34 @@ def test_any_interleaving(plan: Plan) -> None:
     assert delivered == expected(plan, position)
 
 
-class WithoutHold(Joining):
+class WithoutBuffer(JoinBuffer):
     """Loses what comes between the hold and the state."""
 
-    def take(self, pubs: Sequence[Pub]) -> Sequence[Pub]:
+    def take(self, pubs: Sequence[Publication]) -> Sequence[Publication]:
         return super().take(pubs) if self.position is not None else ()
 
 
-class WithoutDrop(Joining):
+class WithoutDrop(JoinBuffer):
     """Repeats what the state already holds."""
 
-    def live(self, seq: int) -> bool:
+    def passed(self, seq: int) -> bool:
         return self.position is not None
 
-    def settle(self, epoch: str, seq: int) -> Sequence[Pub] | None:
-        held = super().settle(epoch, seq)
+    def flush(self, epoch: str, seq: int) -> Sequence[Publication] | None:
+        held = super().flush(epoch, seq)
         return held
 
 
-class AnyState(Joining):
+class AnyState(JoinBuffer):
     """Takes a state that is older than the hold."""
 
-    def settle(self, epoch: str, seq: int) -> Sequence[Pub] | None:
-        self._from = 0
-        return super().settle(epoch, seq)
+    def flush(self, epoch: str, seq: int) -> Sequence[Publication] | None:
+        self._start = 0
+        return super().flush(epoch, seq)
 
 
-@pytest.mark.parametrize("mutant", [WithoutHold, WithoutDrop, AnyState])
-def test_the_plans_catch_a_broken_join(mutant: type[Joining]) -> None:
+@pytest.mark.parametrize("mutant", [WithoutBuffer, WithoutDrop, AnyState])
+def test_the_plans_catch_a_broken_join(mutant: type[JoinBuffer]) -> None:
     """The property above is worth something: each rule left out is seen."""
 
     @settings(max_examples=2000, deadline=None, database=None)
@@ -129,14 +129,14 @@ def test_the_plans_catch_a_broken_join(mutant: type[Joining]) -> None:
 
 
 def test_another_epoch_is_read_again() -> None:
-    joining = Joining("e", 3)
-    assert joining.settle("f", 9) is None
-    assert joining.settle("e", 2) is None
-    assert joining.settle("e", 3) == []
+    joining = JoinBuffer("e", 3)
+    assert joining.flush("f", 9) is None
+    assert joining.flush("e", 2) is None
+    assert joining.flush("e", 3) == []
 
 
 def test_what_is_held_is_bounded() -> None:
-    joining = Joining("e", 0, limit=10)
+    joining = JoinBuffer("e", 0, max_bytes=10)
     joining.take([(1, b"12345")])
-    with pytest.raises(Overflow):
+    with pytest.raises(BufferOverflow):
         joining.take([(2, b"123456")])

@@ -1,4 +1,4 @@
-"""Kept rows are the plain fold of the publications, wherever they began."""
+"""MaterializedQuery rows are the plain fold of the publications, wherever they began."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.publisher.hub.histories import History, histories, text, value
 
-from distributary.publisher.codec.publication import step_of
-from distributary.publisher.hub.join_buffer import Joining, Overflow
-from distributary.publisher.hub.kept import Broken, Kept, TooMany
+from distributary.publisher.codec.publication import row_change
+from distributary.publisher.hub.join_buffer import BufferOverflow, JoinBuffer
+from distributary.publisher.hub.materialized_query import MaterializedQuery, RowsDiverged, TooManyRows
 from distributary.publisher.hub.snapshot import Snapshot
 
 
@@ -19,52 +19,54 @@ def test_the_fold_of_all_publications(history: History, held: int, read: int, ba
     pubs, states = history
     held, read = held % (len(pubs) + 1), read % (len(pubs) + 1)
     at = [100, *(seq for seq, _ in pubs)]
-    kept = Kept(Joining("e", at[held]), 100)
+    kept = MaterializedQuery(JoinBuffer("e", at[held]), 100)
     before = max(held, min(read, held + batch))
-    assert kept.take(pubs[held:before]) == []
-    settled = kept.settle(Snapshot("e", at[read], text(states[read])))
+    assert kept.apply(pubs[held:before]) == []
+    settled = kept.load(Snapshot("e", at[read], text(states[read])))
     assert settled == (at[read] >= at[held]) == kept.ready
     if not settled:
         return
     told = []
     for start in range(before, len(pubs), batch):
         part = pubs[start : start + batch]
-        told += kept.take(part)
+        told += kept.apply(part)
         assert value(kept.rows) == states[max(read, min(len(pubs), start + batch))]
     assert value(kept.rows) == states[-1]
-    assert told == [step_of(pub) for pub in pubs[before:] if pub[0] > at[read]]
+    assert told == [row_change(pub) for pub in pubs[before:] if pub[0] > at[read]]
     assert value(dict(kept.snapshot("e", at[-1]).rows)) == states[-1]
     assert kept.snapshot("e", at[before]).seq == max(at[before], at[read])
 
 
-def ready(rows: dict[str, object], most: int = 3) -> Kept:
-    kept = Kept(Joining("e", 1, limit=100), most)
-    assert kept.settle(Snapshot("e", 1, text(rows)))  # type: ignore[arg-type]
+def ready(rows: dict[str, object], most: int = 3) -> MaterializedQuery:
+    kept = MaterializedQuery(JoinBuffer("e", 1, max_bytes=100), most)
+    assert kept.load(Snapshot("e", 1, text(rows)))  # type: ignore[arg-type]
     return kept
 
 
 def test_numbers_keep_their_digits() -> None:
     kept = ready({})
-    kept.take([(2, b'{"op":"add","key":"a","time":1,"row":{"p":1.50,"n":9007199254740993}}')])
-    kept.take([(3, b'{"op":"change","key":"a","time":1,"changed":{"q":2.0},"gone":["n"]}')])
+    kept.apply([(2, b'{"op":"add","key":"a","time":1,"row":{"p":1.50,"n":9007199254740993}}')])
+    kept.apply([(3, b'{"op":"change","key":"a","time":1,"changed":{"q":2.0},"gone":["n"]}')])
     assert kept.rows["a"] == b'{"p":1.50,"q":2.0}'
 
 
 def test_more_rows_than_are_kept() -> None:
     rows: dict[str, object] = {"a": {}, "b": {}, "c": {}}
     kept = ready(rows)
-    with pytest.raises(TooMany):
-        kept.take([(2, b'{"op":"add","key":"d","time":1,"row":{}}')])
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRows):
+        kept.apply([(2, b'{"op":"add","key":"d","time":1,"row":{}}')])
+    with pytest.raises(TooManyRows):
         ready(rows, most=2)
 
 
 def test_a_change_of_an_unknown_row_and_too_much_to_hold() -> None:
-    with pytest.raises(Broken):
-        ready({}).take([(2, b'{"op":"change","key":"a","time":1,"changed":{"q":2}}')])
-    with pytest.raises(Overflow):
-        Kept(Joining("e", 1, limit=10), 3).take([(2, b'{"op":"remove","key":"a","time":1}')])
+    with pytest.raises(RowsDiverged):
+        ready({}).apply([(2, b'{"op":"change","key":"a","time":1,"changed":{"q":2}}')])
+    with pytest.raises(BufferOverflow):
+        MaterializedQuery(JoinBuffer("e", 1, max_bytes=10), 3).apply(
+            [(2, b'{"op":"remove","key":"a","time":1}')]
+        )
 
 
 def test_a_state_of_another_epoch_is_not_taken() -> None:
-    assert not Kept(Joining("e", 1), 3).settle(Snapshot("f", 2, []))
+    assert not MaterializedQuery(JoinBuffer("e", 1), 3).load(Snapshot("f", 2, []))

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.folding_sink import FoldingSink, PlainOutlet
+from tests.support.folding_sink import FoldingSink, PlainEncoder
 
 from distributary.model.build import Build
 from distributary.model.change import Change, Entry
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
-from distributary.publisher.hub.join_buffer import Joining
+from distributary.publisher.hub.join_buffer import JoinBuffer
 from distributary.publisher.hub.log_follower import Follower
 from distributary.publisher.hub.snapshot import Snapshot
-from distributary.publisher.hub.subscription import Initial, Member
-from distributary.publisher.metrics import Stats
+from distributary.publisher.hub.subscription import Initial, Subscription
+from distributary.publisher.metrics import Counters
 from distributary.store.build_scan import StaleRead
 from distributary.store.log_events import Attached
 
 
-class Counted(PlainOutlet):
+class Counted(PlainEncoder):
     """Counts encodings."""
 
     made: list[int] = []  # noqa: RUF012
@@ -31,25 +31,27 @@ class Counted(PlainOutlet):
 
 
 class CountedSink(FoldingSink):
-    def outlet(self) -> Any:
+    def encoder(self) -> Any:
         return Counted(self.key)
 
 
 def follower() -> Follower:
     store: Any = None
-    made = Follower(store, "odds", Stats(), lambda follower, subscription: None)
+    made = Follower(store, "odds", Counters(), lambda follower, subscription: None)
     made.attach(Attached(Build("odds", "b"), "e", 0))
     return made
 
 
-def live(to: Follower, number: int, sink: FoldingSink, query: Query | None = None) -> Member:
-    member = Member(to, f"s{id(sink)}", sink, ours=True)
-    to.members.add(member)
-    to.channel(number, query or Query.of_keys("odds", [str(number)])).hold(member, Joining("e", to.seq))
-    assert member.joining is not None
-    member.joining.settle("e", to.seq)
-    member.tell(Initial(Snapshot("e", to.seq, []), False, False))
-    to.settled(member)
+def live(to: Follower, number: int, sink: FoldingSink, query: Query | None = None) -> Subscription:
+    member = Subscription(to, f"s{id(sink)}", sink, created_here=True)
+    to.subscriptions.add(member)
+    to.channel(number, query or Query.of_keys("odds", [str(number)])).start_buffering(
+        member, JoinBuffer("e", to.seq)
+    )
+    assert member.buffer is not None
+    member.buffer.flush("e", to.seq)
+    member.answer(Initial(Snapshot("e", to.seq, []), False, False))
+    to.go_live_if_passed(member)
     return member
 
 
@@ -66,7 +68,7 @@ def test_one_encoding_for_each_name_and_one_write_for_each_member() -> None:
         live(hub, 1, sink)
     bystander = CountedSink("one")
     live(hub, 2, bystander)
-    hub.publish(
+    hub.fan_out(
         [Entry(2, [change("a", adds=[1, 9]), change("b", adds=[7])]), Entry(3, [change("c", adds=[1])])]
     )
     assert [sink.numbers for sink in sinks] == [[1, 3]] * 3
@@ -80,8 +82,8 @@ def test_each_query_gets_its_own_kind_of_change() -> None:
     sinks = {number: FoldingSink() for number in (1, 2, 3)}
     for number, sink in sinks.items():
         live(hub, number, sink)
-    hub.publish([Entry(1, [change("a", adds=[2, 3])])])
-    hub.publish([Entry(2, [change("a", adds=[1], changes=[2], removes=[3])])])
+    hub.fan_out([Entry(1, [change("a", adds=[2, 3])])])
+    hub.fan_out([Entry(2, [change("a", adds=[1], changes=[2], removes=[3])])])
     assert [sink.numbers for sink in sinks.values()] == [[2], [1, 2], [1, 2]]
     assert [sorted(sink.rows) for sink in sinks.values()] == [["a"], ["a"], []]
 
@@ -90,7 +92,7 @@ def test_a_hole_in_the_log_sends_everybody_back() -> None:
     hub = follower()
     sink = FoldingSink()
     live(hub, 1, sink)
-    hub.publish([Entry(5, [change("a", adds=[1])])])
+    hub.fan_out([Entry(5, [change("a", adds=[1])])])
     assert sink.endings == [codes.INSUFFICIENT]
     assert sink.numbers == []
     assert hub.idle
@@ -103,7 +105,7 @@ def test_a_member_that_leaves_in_the_middle_of_a_batch_disturbs_nobody() -> None
     member = live(hub, 1, FoldingSink("leaver"))
     live(hub, 1, others[1])
     hub.drop(member)
-    hub.publish([Entry(1, [change("a", adds=[1])])])
+    hub.fan_out([Entry(1, [change("a", adds=[1])])])
     assert [sink.numbers for sink in others] == [[1], [1]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.fake_hub import FILTERED, WHOLE_VIEW, LatchedReader, hub_of, register, sizes
+from tests.support.fake_hub import FILTERED, WHOLE_VIEW, LatchedReader, hub_of, register, request, sizes
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
@@ -13,8 +13,7 @@ from distributary.model.build import Build
 from distributary.model.command import Command
 from distributary.model.query_params import parse_channel
 from distributary.publisher.codec import codes
-from distributary.publisher.hub.hub import Wish
-from distributary.publisher.hub.maintenance import Upkeep
+from distributary.publisher.hub.maintenance import Maintenance
 from distributary.publisher.hub.subscription import Initial
 from distributary.store.contract import SWEEP_BATCH
 
@@ -29,18 +28,18 @@ async def test_a_lost_connection_lapses_and_is_swept() -> None:
         said.append(command)
 
     async with hub_of(fake_view, ttl=10, announce=announce) as hub:
-        upkeep = Upkeep(hub)
-        kept = await hub.join(Wish(WHOLE_VIEW), FoldingSink())
-        lost = await hub.join(Wish(FILTERED), FoldingSink())
+        upkeep = Maintenance(hub)
+        kept = await hub.join(request(WHOLE_VIEW), FoldingSink())
+        lost = await hub.join(request(FILTERED), FoldingSink())
         hub.leave(lost, end=False)
         clock[0] += 9
         await upkeep.renew()
         clock[0] += 2
         await upkeep.sweep()
-        assert list(fake_view.store.views[VIEW].subscriptions) == [kept.subscription]
+        assert list(fake_view.store.views[VIEW].subscriptions) == [kept.id]
         assert len(fake_view.store.views[VIEW].queries) == 1
         # The reducers of a view without writes hear of it only so.
-        assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.subscription)]
+        assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.id)]
 
 
 async def test_hundreds_that_lapse_at_once_are_swept_in_one_round() -> None:
@@ -57,7 +56,7 @@ async def test_hundreds_that_lapse_at_once_are_swept_in_one_round() -> None:
         for number in range(many):
             await fake_view.reader.register(VIEW, f"q{number}", "{}", f"s{number}", 1_000, True)
         clock[0] += 2
-        await Upkeep(hub).sweep()
+        await Maintenance(hub).sweep()
         assert not fake_view.store.views[VIEW].queries
         assert len(said) == many
 
@@ -79,24 +78,24 @@ async def test_a_view_whose_server_is_down_keeps_no_other_from_being_renewed() -
             return await fake_view.reader.renew(view, *args)
 
     async with hub_of(fake_view, ttl=10, store=Half(fake_view.reader)) as hub:
-        await hub.join(Wish(parse_channel("other")), FoldingSink())
-        kept = await hub.join(Wish(WHOLE_VIEW), FoldingSink())
+        await hub.join(request(parse_channel("other")), FoldingSink())
+        kept = await hub.join(request(WHOLE_VIEW), FoldingSink())
         clock[0] += 9
         with pytest.raises(ConnectionError):
-            await Upkeep(hub).renew()
+            await Maintenance(hub).renew()
         clock[0] += 9
-        assert await fake_view.reader.subscription(VIEW, kept.subscription)
+        assert await fake_view.reader.subscription(VIEW, kept.id)
 
 
 async def test_the_figures_of_a_view_go_with_it() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
-        upkeep = Upkeep(hub)
-        member = await hub.join(Wish(WHOLE_VIEW), FoldingSink())
+        upkeep = Maintenance(hub)
+        member = await hub.join(request(WHOLE_VIEW), FoldingSink())
         await upkeep.sweep()
         assert list(dict(hub.stats.latencies())) == [VIEW]
         fake_view.store.writer.drop_view(VIEW)
-        await until(member.lost)
+        await until(lambda: member.detached)
         await upkeep.watch()
         await upkeep.sweep()
         assert dict(hub.stats.latencies()) == {}
@@ -106,9 +105,9 @@ async def test_a_subscription_that_the_store_forgot_is_sent_back() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(Wish(FILTERED), sink)
-        await fake_view.reader.end(VIEW, member.subscription)
-        await Upkeep(hub).renew()
+        member = await hub.join(request(FILTERED), sink)
+        await fake_view.reader.end(VIEW, member.id)
+        await Maintenance(hub).renew()
         assert sink.endings == [codes.INSUFFICIENT]
         assert sizes(hub) == (0, 0, 0)
 
@@ -116,8 +115,8 @@ async def test_a_subscription_that_the_store_forgot_is_sent_back() -> None:
 async def test_idle_views_are_not_followed() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
-        upkeep = Upkeep(hub, linger=0)
-        member = await hub.join(Wish(FILTERED), FoldingSink())
+        upkeep = Maintenance(hub, idle=0)
+        member = await hub.join(request(FILTERED), FoldingSink())
         await upkeep.watch()
         assert list(hub.followers) == [VIEW]
         hub.leave(member, end=True)
@@ -131,15 +130,15 @@ async def test_stale_and_fresh() -> None:
     fake_view.store.clock = lambda: clock[0]
     fake_view.store.writer.mark_source_active(VIEW)
     async with hub_of(fake_view) as hub:
-        upkeep = Upkeep(hub)
+        upkeep = Maintenance(hub)
         sink, late = FoldingSink(), FoldingSink()
-        await hub.join(Wish(FILTERED), sink)
+        await hub.join(request(FILTERED), sink)
         await upkeep.watch()
         clock[0] += 6
         await upkeep.watch()
         await upkeep.watch()
         assert sink.notices == [{"op": "stale", "since": 1_000_000}]
-        await hub.join(Wish(FILTERED), late)
+        await hub.join(request(FILTERED), late)
         outcome = late.outcomes[0]
         assert isinstance(outcome, Initial)
         assert outcome.stale
@@ -153,8 +152,8 @@ async def test_a_begin_that_was_not_heard_is_found() -> None:
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        await hub.join(Wish(parse_channel(channel), "G"), sink)
+        await hub.join(request(parse_channel(channel), subscription="G"), sink)
         query, _, expires = fake_view.store.views[VIEW].subscriptions["G"]
         fake_view.store.views[VIEW].subscriptions["G"] = (query, True, expires)
-        await Upkeep(hub).watch()
+        await Maintenance(hub).watch()
         await until(lambda: sink.position)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.fake_hub import LatchedReader, hub_of, register, sizes
+from tests.support.fake_hub import LatchedReader, hub_of, register, request, sizes
 from tests.support.fake_view import VIEW, FakeView, until
 from tests.support.folding_sink import FoldingSink
 
@@ -16,16 +16,16 @@ from distributary.model.query_params import ChannelQuery, parse_channel
 from distributary.publisher import metrics
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.codec.websocket_frames import Pub
-from distributary.publisher.hub.conflation import Pace
-from distributary.publisher.hub.hub import Hub, Wish
+from distributary.publisher.codec.publication import Publication
+from distributary.publisher.codec.subscribe_options import Conflation
+from distributary.publisher.hub.hub import Hub
 from distributary.publisher.hub.subscription import Initial, Recovered
 
 ALL = parse_channel(VIEW)
 F = parse_channel(f"{VIEW}?where=s%20%3D%20'f'")
 TOP = parse_channel(f"{VIEW}?order=n+desc&limit=2")
-SOON = Pace(0.02)
-SELDOM = Pace(600.0)
+SOON = Conflation(0.02)
+SELDOM = Conflation(600.0)
 
 
 class LenientSink(FoldingSink):
@@ -44,7 +44,7 @@ class LenientSink(FoldingSink):
         super()._take(snapshot)
         self.list = list(self.rows)
 
-    def _fold(self, epoch: str, pubs: list[Pub]) -> None:
+    def _fold(self, epoch: str, pubs: list[Publication]) -> None:
         for number, data in pubs:
             change = json.loads(data)
             self.said.append(change)
@@ -72,8 +72,8 @@ async def test_the_first_rows_live() -> None:
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
     async with hub_of(fake_view) as hub:
         sink, other = LenientSink(), LenientSink()
-        one = await hub.join(Wish(TOP), sink)
-        two = await hub.join(Wish(TOP), other)
+        one = await hub.join(request(TOP), sink)
+        two = await hub.join(request(TOP), other)
         assert sink.list == ["c", "b"]
         assert kept(hub) == (1, 3, 0)
         assert sizes(hub) == (1, 1, 2)
@@ -96,16 +96,16 @@ async def test_the_resume_of_an_order_is_the_state_anew() -> None:
     fake_view.put(("a", {"n": 1}))
     async with hub_of(fake_view) as hub:
         sink = LenientSink()
-        hub.leave(await hub.join(Wish(TOP), sink), end=False)
+        hub.leave(await hub.join(request(TOP), sink), end=False)
         sink.attached = False
         fake_view.put(("b", {"n": 2}))
-        member = await hub.join(Wish(TOP, position=sink.position), sink)
+        member = await hub.join(request(TOP, position=sink.position), sink)
         outcome = sink.outcomes[-1]
         assert isinstance(outcome, Initial)
         assert outcome.recovering
         assert sink.list == ["b", "a"]
         with pytest.raises(Refused) as refused:
-            await hub.join(Wish(TOP, position=sink.position, reject=True), LenientSink())
+            await hub.join(request(TOP, position=sink.position, require_recovery=True), LenientSink())
         assert refused.value.refusal == codes.UNRECOVERABLE
         with pytest.raises(Refused) as refused:
             await hub.history(member, None, 10)
@@ -119,7 +119,11 @@ async def test_changes_during_the_read_are_in_the_kept_rows_once() -> None:
     latched.blocked["page"] = asyncio.Event()
     async with hub_of(fake_view, store=latched) as hub:
         sinks = [LenientSink() for _ in range(3)]
-        wishes = [Wish(TOP), Wish(TOP), Wish(TOP, pace=SOON)]
+        wishes = [
+            request(TOP),
+            request(TOP),
+            request(TOP, conflation=SOON),
+        ]
         joins = [asyncio.create_task(hub.join(wish, sink)) for wish, sink in zip(wishes, sinks, strict=True)]
         await until(lambda: latched.calls.get("page"))
         fake_view.put(("a", {"n": 7}), ("c", {"n": 9}))
@@ -138,12 +142,12 @@ async def test_the_newest_of_each_row_whole() -> None:
     fake_view.put(("a", {"s": "f", "n": 0}))
     async with hub_of(fake_view) as hub:
         slow, plain = LenientSink(), FoldingSink()
-        paced = await hub.join(Wish(F, pace=SELDOM), slow)
-        await hub.join(Wish(F), plain)
+        paced = await hub.join(request(F, conflation=SELDOM), slow)
+        await hub.join(request(F), plain)
         assert kept(hub) == (1, 1, 1)
         (channel,) = hub.followers[VIEW].channels.values()
-        found = channel.paced[paced]
-        found._next = 0.0  # its time has come
+        found = channel.conflated[paced]
+        found._next_send = 0.0  # its time has come
         fake_view.put(("a", {"s": "f", "n": 1}))
         await until(lambda: slow.said)
         for n in range(2, 50):
@@ -152,8 +156,8 @@ async def test_the_newest_of_each_row_whole() -> None:
         await until(lambda: plain.position == Position(fake_view.epoch, fake_view.seq))
         assert len(slow.said) == 1
         found.stop()
-        found._held, found._next = False, 0.0
-        found.take([])
+        found._stopped, found._next_send = False, 0.0
+        found.add([])
         await until(lambda: len(slow.said) == 2)
         assert slow.rows == plain.rows == {"a": {"s": "f", "n": 49}}
         assert slow.position == Position(fake_view.epoch, fake_view.seq)
@@ -165,8 +169,10 @@ async def test_any_history_at_a_pace_ends_at_the_rows() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sinks = [LenientSink() for _ in range(4)]
-        for sink, pace in zip(sinks, (SOON, Pace(max_rate=400), Pace(max_bytes=40_000), Pace()), strict=True):
-            await hub.join(Wish(ALL, pace=pace), sink)
+        for sink, pace in zip(
+            sinks, (SOON, Conflation(max_rate=400), Conflation(max_bytes=40_000), Conflation()), strict=True
+        ):
+            await hub.join(request(ALL, conflation=pace), sink)
         for n in range(300):
             fake_view.put((f"k{n % 7}", None if n % 5 == 0 and n > 20 else {"n": n}))
             if n % 40 == 0:
@@ -182,12 +188,12 @@ async def test_a_resume_gives_the_newest_of_what_was_missed() -> None:
     fake_view.put(("a", {"n": 0}), ("b", {"n": 0}), ("c", {"n": 0}))
     async with hub_of(fake_view) as hub:
         sink = LenientSink()
-        hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
+        hub.leave(await hub.join(request(ALL, conflation=SOON), sink), end=False)
         sink.attached = False
         for n in range(1, 9):
             fake_view.put(("a", {"n": n}), ("d", {"n": n}))
         fake_view.put(("b", None))
-        await hub.join(Wish(ALL, position=sink.position, pace=SOON), sink)
+        await hub.join(request(ALL, position=sink.position, conflation=SOON), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         await until(lambda: sink.rows == fake_view.rows())
         assert [one["key"] for one in sink.said] == ["a", "d", "b"]
@@ -198,11 +204,11 @@ async def test_a_resume_beyond_the_log_gets_the_state() -> None:
     fake_view = FakeView(log_length=3)
     async with hub_of(fake_view) as hub:
         sink = LenientSink()
-        hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
+        hub.leave(await hub.join(request(ALL, conflation=SOON), sink), end=False)
         sink.attached = False
         for n in range(9):
             fake_view.put(("a", {"n": n}))
-        await hub.join(Wish(ALL, position=sink.position, pace=SOON), sink)
+        await hub.join(request(ALL, position=sink.position, conflation=SOON), sink)
         assert isinstance(sink.outcomes[-1], Initial)
         fake_view.put(("a", {"n": 10}))
         await until(lambda: sink.rows == fake_view.rows())
@@ -214,13 +220,13 @@ async def test_changes_while_a_resume_reads_the_log() -> None:
     async with hub_of(fake_view, store=latched) as hub:
         sink = LenientSink()
         stays = LenientSink()
-        await hub.join(Wish(ALL, pace=SOON), stays)
-        hub.leave(await hub.join(Wish(ALL, pace=SOON), sink), end=False)
+        await hub.join(request(ALL, conflation=SOON), stays)
+        hub.leave(await hub.join(request(ALL, conflation=SOON), sink), end=False)
         sink.attached = False
         fake_view.put(("a", {"n": 1}))
         await until(lambda: stays.rows == fake_view.rows())
         latched.blocked["log"] = asyncio.Event()
-        joining = asyncio.create_task(hub.join(Wish(ALL, position=sink.position, pace=SOON), sink))
+        joining = asyncio.create_task(hub.join(request(ALL, position=sink.position, conflation=SOON), sink))
         await until(lambda: latched.calls.get("log"))
         fake_view.put(("a", {"n": 2}), ("b", {"n": 2}))
         await until(lambda: hub.followers[VIEW].seq == fake_view.seq)
@@ -241,20 +247,20 @@ async def test_a_reader_that_falls_behind_gets_the_newest_when_it_reads_again(
     fake_view.put(("a", {"n": 0}), ("b", {"n": 1}))
     async with hub_of(fake_view) as hub:
         sink, plain = LenientSink("slow"), LenientSink("plain")
-        member = await hub.join(Wish(asked, pace=Pace()), sink)
-        await hub.join(Wish(asked), plain)
+        member = await hub.join(request(asked, conflation=Conflation()), sink)
+        await hub.join(request(asked), plain)
         for n in range(1, 4):
             fake_view.put(("a", {"n": n}))
             await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
         (channel,) = hub.followers[VIEW].channels.values()
-        assert channel.paced[member].direct
+        assert channel.conflated[member].direct
         assert "changed" in sink.said[-1] or "row" in sink.said[-1]
         sink.space, before = 0, len(sink.said)
         for n in range(4, 60):
             fake_view.put(("a", {"n": n}), ("b", {"n": 100 - n}))
         await until(lambda: plain.position == Position(fake_view.epoch, fake_view.seq))
         assert len(sink.said) == before
-        assert not channel.paced[member].direct
+        assert not channel.conflated[member].direct
         sink.space = 1 << 20
         await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
         assert (sink.rows, sink.list if asked is TOP else []) == (
@@ -264,7 +270,7 @@ async def test_a_reader_that_falls_behind_gets_the_newest_when_it_reads_again(
         assert len(sink.said) - before <= 4
         fake_view.put(("c", {"n": 500}))
         await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
-        assert channel.paced[member].direct
+        assert channel.conflated[member].direct
         assert sink.rows == plain.rows
 
 
@@ -272,8 +278,8 @@ async def test_notices_reach_everybody_once() -> None:
     fake_view = FakeView(stale_after=0.001)
     async with hub_of(fake_view) as hub:
         sinks = [LenientSink(f"s{n}") for n in range(3)]
-        for sink, pace in zip(sinks, (SOON, Pace(), None), strict=True):
-            await hub.join(Wish(ALL, pace=pace), sink)
+        for sink, pace in zip(sinks, (SOON, Conflation(), None), strict=True):
+            await hub.join(request(ALL, conflation=pace), sink)
         fake_view.put(("a", {"n": 0}))
         await until(lambda: all(sink.said for sink in sinks))
         hub.followers[VIEW].notify(b'{"op":"fresh"}')
@@ -285,19 +291,19 @@ async def test_too_many_rows_are_refused_and_later_end_it() -> None:
     fake_view.put(("k0", {"n": 0}), ("k1", {"n": 1}), ("k2", {"n": 2}))
     async with hub_of(fake_view, max_materialized_rows=3, max_limit=2) as hub:
         sink, plain = LenientSink(), FoldingSink()
-        await hub.join(Wish(ALL, pace=SOON), sink)
-        await hub.join(Wish(ALL), plain)
+        await hub.join(request(ALL, conflation=SOON), sink)
+        await hub.join(request(ALL), plain)
         fake_view.put(("k3", {"n": 3}))
         await until(lambda: sink.endings)
         assert sink.endings == [codes.INSUFFICIENT]
         assert plain.rows == fake_view.rows()
         with pytest.raises(Refused) as refused:
-            await hub.join(Wish(ALL, pace=SOON), LenientSink())
+            await hub.join(request(ALL, conflation=SOON), LenientSink())
         said = refused.value.refusal
         assert (said.code, said.temporary) == (106, False)
-        assert "the query has 4 rows, and 3 are kept" in said.message
-        with pytest.raises(Refused, match="limit is 3, and may be 2"):
-            await hub.join(Wish(parse_channel(f"{VIEW}?order=n&limit=3")), LenientSink())
+        assert "the query has 4 rows; at most 3" in said.message
+        with pytest.raises(Refused, match="limit is 3, and must be at most 2"):
+            await hub.join(request(parse_channel(f"{VIEW}?order=n&limit=3")), LenientSink())
         assert kept(hub) == (0, 0, 0)
         assert sizes(hub) == (1, 1, 1)
 
@@ -308,14 +314,14 @@ async def test_another_epoch_and_a_join_that_is_given_up_leave_nothing() -> None
     latched = LatchedReader(fake_view.reader)
     async with hub_of(fake_view, store=latched) as hub:
         sink, top = LenientSink(), LenientSink()
-        await hub.join(Wish(ALL, pace=SELDOM), sink)
-        await hub.join(Wish(TOP), top)
+        await hub.join(request(ALL, conflation=SELDOM), sink)
+        await hub.join(request(TOP), top)
         fake_view.put(("a", {"n": 2}), ("a", {"n": 3}))
         fake_view.crash()
         await until(lambda: sink.endings and top.endings)
         assert sizes(hub) == kept(hub) == (0, 0, 0)
         latched.blocked["page"] = asyncio.Event()
-        joining = asyncio.create_task(hub.join(Wish(TOP), LenientSink()))
+        joining = asyncio.create_task(hub.join(request(TOP), LenientSink()))
         before = latched.calls["page"]
         await until(lambda: latched.calls["page"] > before)
         joining.cancel()
@@ -331,7 +337,7 @@ async def test_a_subscription_that_is_begun_later() -> None:
     async with hub_of(fake_view) as hub:
         sink = LenientSink()
         channel = await register(fake_view, "s1")
-        await hub.join(Wish(parse_channel(channel), "s1", pace=SOON), sink)
+        await hub.join(request(parse_channel(channel), subscription="s1", conflation=SOON), sink)
         assert sink.rows == {}
         await fake_view.reader.begin(VIEW, "s1", 60_000)
         await until(lambda: sink.rows == fake_view.rows())

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.model.position import Position
-from distributary.publisher.hub.resume import Anew, Recover, decide
+from distributary.publisher.hub.resume import ReplayLog, SnapshotRequired, decide
 from distributary.store.store_types import QueryState
 
 
@@ -31,7 +31,7 @@ def test_against_brute_force(concerned: list[bool], since: int, floor: int, clie
     knowable = (
         same and client <= seq and client >= since and set(n for n in matched if n > client) <= set(in_log)
     )
-    if isinstance(decision, Recover):
+    if isinstance(decision, ReplayLog):
         given_ = [n for n in in_log if n > decision.after]
         assert knowable
         assert given_ == truly_missed, "a partial resume"
@@ -43,12 +43,12 @@ def test_against_brute_force(concerned: list[bool], since: int, floor: int, clie
 def test_quiet_subscribers_do_not_cost_a_snapshot() -> None:
     assert decide(
         Position("e", 5), QueryState(number=1, since=0, last=5, epoch="e", seq=1_000, floor=900)
-    ) == Recover(1_000)
+    ) == ReplayLog(1_000)
 
 
 def test_reasons_are_told() -> None:
     state = QueryState(number=1, since=3, last=9, epoch="e", seq=10, floor=8)
     assert [
-        isinstance(decide(p, state), Anew)
+        isinstance(decide(p, state), SnapshotRequired)
         for p in (Position("f", 10), Position("e", 11), Position("e", 2), Position("e", 7), Position("e", 8))
     ] == [True, True, True, True, False]

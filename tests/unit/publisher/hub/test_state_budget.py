@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.hub import state_budget as budgets
-from distributary.publisher.hub.state_budget import SMALL, UNKNOWN, Budget, Turn
+from distributary.publisher.hub.state_budget import MAX_UNKNOWN, SMALL, StateBudget, Turn
 
 MB = 1_000_000
 
 
-async def waiting(budget: Budget, size: int | None) -> asyncio.Task[Turn]:
+async def waiting(budget: StateBudget, size: int | None) -> asyncio.Task[Turn]:
     """A join that waits for its turn, or has it."""
     task = asyncio.create_task(budget.turn(lambda: size))
     await settled()
@@ -31,7 +31,7 @@ async def settled() -> None:
 
 
 async def test_who_finds_no_room_waits_in_order() -> None:
-    budget = Budget(10 * MB)
+    budget = StateBudget(10 * MB)
     first, second = await budget.turn(lambda: 6 * MB), await budget.turn(lambda: 4 * MB)
     large, little = await waiting(budget, 5 * MB), await waiting(budget, MB)
     assert (budget.used, budget.waiting) == (10 * MB, 2)
@@ -49,7 +49,7 @@ async def test_who_finds_no_room_waits_in_order() -> None:
 
 
 async def test_small_states_do_not_wait_and_do_not_count() -> None:
-    budget = Budget(10 * MB)
+    budget = StateBudget(10 * MB)
     await budget.turn(lambda: 10 * MB)
     queued = await waiting(budget, MB)
     await budget.turn(lambda: SMALL)
@@ -58,7 +58,7 @@ async def test_small_states_do_not_wait_and_do_not_count() -> None:
 
 
 async def test_a_state_larger_than_the_whole_has_its_turn_alone() -> None:
-    budget = Budget(MB)
+    budget = StateBudget(MB)
     first = await budget.turn(lambda: MB)
     huge = await waiting(budget, 50 * MB)
     assert not huge.done()
@@ -68,9 +68,9 @@ async def test_a_state_larger_than_the_whole_has_its_turn_alone() -> None:
 
 
 async def test_a_few_of_unknown_size_are_under_way_at_a_time() -> None:
-    budget = Budget(16 * MB)
+    budget = StateBudget(16 * MB)
     size: int | None = None
-    turns = [await budget.turn(lambda: size) for _ in range(UNKNOWN)]
+    turns = [await budget.turn(lambda: size) for _ in range(MAX_UNKNOWN)]
     more = [asyncio.create_task(budget.turn(lambda: size)) for _ in range(3)]
     await asyncio.sleep(0)
     assert budget.waiting == 3
@@ -83,9 +83,9 @@ async def test_a_few_of_unknown_size_are_under_way_at_a_time() -> None:
 
 
 async def test_who_only_waits_for_others_to_find_out_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "PATIENCE", 0.01)
-    budget = Budget(16 * MB)
-    turns = [await budget.turn(lambda: None) for _ in range(UNKNOWN)]
+    monkeypatch.setattr(budgets, "TURN_TIMEOUT", 0.01)
+    budget = StateBudget(16 * MB)
+    turns = [await budget.turn(lambda: None) for _ in range(MAX_UNKNOWN)]
     more = asyncio.create_task(budget.turn(lambda: None))
     await asyncio.sleep(0.05)
     assert not more.done()
@@ -94,7 +94,7 @@ async def test_who_only_waits_for_others_to_find_out_is_not_refused(monkeypatch:
 
 
 async def test_nobody_finds_out_while_there_is_no_room() -> None:
-    budget = Budget(MB)
+    budget = StateBudget(MB)
     full = await budget.turn(lambda: MB)
     more = await waiting(budget, None)
     assert not more.done()
@@ -104,8 +104,8 @@ async def test_nobody_finds_out_while_there_is_no_room() -> None:
 
 
 async def test_who_waits_too_long_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "PATIENCE", 0.01)
-    budget = Budget(MB)
+    monkeypatch.setattr(budgets, "TURN_TIMEOUT", 0.01)
+    budget = StateBudget(MB)
     first = await budget.turn(lambda: MB)
     with pytest.raises(Refused) as caught:
         await budget.turn(lambda: MB)
@@ -116,7 +116,7 @@ async def test_who_waits_too_long_is_told_to_come_back(monkeypatch: pytest.Monke
 
 
 async def test_who_leaves_while_it_waits_lets_the_next_one_in() -> None:
-    budget = Budget(10 * MB)
+    budget = StateBudget(10 * MB)
     await budget.turn(lambda: 6 * MB)
     large, fitting = await waiting(budget, 9 * MB), await waiting(budget, 2 * MB)
     large.cancel()
@@ -125,7 +125,7 @@ async def test_who_leaves_while_it_waits_lets_the_next_one_in() -> None:
 
 
 async def test_who_leaves_just_when_its_turn_comes_keeps_nothing() -> None:
-    budget = Budget(MB)
+    budget = StateBudget(MB)
     first = await budget.turn(lambda: MB)
     queued = await waiting(budget, MB)
     first.end()
@@ -138,7 +138,7 @@ async def test_who_leaves_just_when_its_turn_comes_keeps_nothing() -> None:
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40)), max_size=60))
 def test_any_order_of_turns_ends_with_nothing_under_way(steps: list[tuple[int, int]]) -> None:
     async def scenario() -> None:
-        budget = Budget(20 * SMALL)
+        budget = StateBudget(20 * SMALL)
         tasks: list[asyncio.Task[Any]] = []
         turns: list[Turn] = []
         for what, number in steps:

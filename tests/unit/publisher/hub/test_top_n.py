@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.unit.publisher.hub.histories import Client, History, Rows, histories, text
 
 from distributary.model.order import By, Order, parse_order
-from distributary.publisher.hub.join_buffer import Joining
-from distributary.publisher.hub.kept import Kept
+from distributary.publisher.hub.join_buffer import JoinBuffer
+from distributary.publisher.hub.materialized_query import MaterializedQuery
 from distributary.publisher.hub.snapshot import Snapshot
 from distributary.publisher.hub.top_n import TopQueue
 
@@ -27,9 +27,9 @@ def first(order: Order, rows: Rows) -> Rows:
     return {key: rows[key] for key, _ in ranked[: order.limit]}
 
 
-def kept_of(order: Order, rows: Rows) -> Kept:
-    kept = Kept(Joining("e", 100), 100, order)
-    assert kept.settle(Snapshot("e", 100, text(rows)))
+def kept_of(order: Order, rows: Rows) -> MaterializedQuery:
+    kept = MaterializedQuery(JoinBuffer("e", 100), 100, order)
+    assert kept.load(Snapshot("e", 100, text(rows)))
     return kept
 
 
@@ -38,8 +38,8 @@ def kept_of(order: Order, rows: Rows) -> Kept:
 def test_every_change_against_sorting_everything(history: History, order: Order) -> None:
     kept = kept_of(order, history.states[0])
     client = Client(kept.snapshot("e", 100).rows, 100)
-    for pub, state in zip(history.pubs, history.states[1:], strict=True):
-        for step in kept.take([pub]):
+    for pub, state in zip(history.publications, history.states[1:], strict=True):
+        for step in kept.apply([pub]):
             client.take([(step.seq, step.data)])
             assert step.seq == pub[0]
             assert len(client.rows) <= order.limit
@@ -61,16 +61,16 @@ def test_at_any_pace(history: History, order: Order, sends: list[tuple[int, int,
     client = Client(kept.snapshot("e", 100).rows, 100)
     queue = TopQueue(kept.top, kept.rows)
     done = 0
-    for count, most, room in [*sends, (len(history.pubs), 1 << 20, 1 << 20)]:
-        for step in kept.take(history.pubs[done : done + count]):
-            queue.touch(step)
+    for count, most, room in [*sends, (len(history.publications), 1 << 20, 1 << 20)]:
+        for step in kept.apply(history.publications[done : done + count]):
+            queue.add(step)
         done += count
         pubs = queue.take(1_000, most, room)
         assert len(pubs) <= most
         client.take(pubs)
         assert len(client.rows) <= order.limit
         if not queue.waiting:
-            expected = first(order, history.states[min(done, len(history.pubs))])
+            expected = first(order, history.states[min(done, len(history.publications))])
             assert (client.rows, client.list) == (expected, list(expected))
     assert not queue.waiting
 
@@ -78,22 +78,22 @@ def test_at_any_pace(history: History, order: Order, sends: list[tuple[int, int,
 def test_a_row_that_leaves_is_told_before_the_one_that_takes_its_place() -> None:
     kept = kept_of(parse_order("n desc", 2), {"a": {"n": 3}, "b": {"n": 2}, "c": {"n": 1}})
     change = b'{"op":"change","key":"%b","time":7,"changed":{"n":%d}}'
-    told = kept.take([(101, change % (b"a", 0))])
+    told = kept.apply([(101, change % (b"a", 0))])
     assert [step.data for step in told] == [
         b'{"op":"remove","key":"a","time":7}',
         b'{"op":"add","key":"c","time":7,"row":{"n": 1},"at":1}',
     ]
-    told = kept.take([(102, change % (b"c", 5))])
+    told = kept.apply([(102, change % (b"c", 5))])
     assert [step.data for step in told] == [change[:-1] % (b"c", 5) + b',"at":0}']
-    assert kept.take([(103, change % (b"a", 1))]) == []
+    assert kept.apply([(103, change % (b"a", 1))]) == []
 
 
 def test_what_stays_in_its_place_is_not_taken_out() -> None:
     kept = kept_of(parse_order("n", 3), {"a": {"n": 1}, "b": {"n": 5}, "c": {"n": 9}})
     assert kept.top is not None
     queue = TopQueue(kept.top, kept.rows)
-    for step in kept.take([(101, b'{"op":"change","key":"b","time":7,"changed":{"n":6}}')]):
-        queue.touch(step)
+    for step in kept.apply([(101, b'{"op":"change","key":"b","time":7,"changed":{"n":6}}')]):
+        queue.add(step)
     assert queue.take(101, 9, 999) == [(101, b'{"op":"add","key":"b","time":7,"row":{"n":6},"at":1}')]
 
 
@@ -102,7 +102,7 @@ def test_rows_that_move_past_one_that_did_not_change() -> None:
     assert kept.top is not None
     client, queue = Client(kept.snapshot("e", 100).rows, 100), TopQueue(kept.top, kept.rows)
     change = b'{"op":"change","key":"%b","time":7,"changed":{"n":%d}}'
-    for step in kept.take([(101, change % (b"a", 4)), (102, change % (b"b", 5))]):
-        queue.touch(step)
+    for step in kept.apply([(101, change % (b"a", 4)), (102, change % (b"b", 5))]):
+        queue.add(step)
     client.take(queue.take(102, 9, 999))
     assert client.list == ["c", "a", "b"]

@@ -20,7 +20,7 @@ from distributary.model.build import Definition
 from distributary.model.feed import Feed, Format
 from distributary.model.view import View
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.websocket.client_publish import LOOK_AGAIN, Inlet, record
+from distributary.publisher.websocket.client_publish import REFRESH_SECONDS, ClientPublisher, record
 
 OPEN = Feed("moves", "game.moves", publish=True, publish_key="player")
 SHUT = Feed("odds", "sport.odds")
@@ -44,13 +44,13 @@ class Kafka:
         return Delivered(record.topic, 0, 0, 0, self.reason)
 
 
-def make(kafka: Kafka, store: Any = None, **more: Any) -> Inlet:
-    return Inlet([OPEN, SHUT], store or FakeView().reader, kafka.produce, **more)
+def make(kafka: Kafka, store: Any = None, **more: Any) -> ClientPublisher:
+    return ClientPublisher([OPEN, SHUT], store or FakeView().reader, kafka.produce, **more)
 
 
-async def refused(inlet: Inlet, channel: str, data: bytes = b"{}") -> tuple[int, bool]:
+async def refused(client_publisher: ClientPublisher, channel: str, data: bytes = b"{}") -> tuple[int, bool]:
     with pytest.raises(Refused) as why:
-        await inlet.publish(channel, data)
+        await client_publisher.publish(channel, data)
     return why.value.refusal.code, why.value.refusal.temporary
 
 
@@ -63,20 +63,20 @@ async def test_a_message_is_a_record_as_it_was_sent() -> None:
 
 async def test_only_feeds_that_allow_it() -> None:
     kafka = Kafka()
-    inlet = make(kafka)
+    client_publisher = make(kafka)
     for channel in ("feed:odds", "feed:nothing", "feed:", "moves", "odds?where=a%3D1", "FEED:moves"):
-        assert await refused(inlet, channel) == (103, False)
+        assert await refused(client_publisher, channel) == (103, False)
     assert kafka.records == []
 
 
 async def test_kafka_says_no() -> None:
     kafka = Kafka()
-    inlet = make(kafka)
+    client_publisher = make(kafka)
     kafka.error = KafkaUnavailable("no broker answers")
-    assert await refused(inlet, "feed:moves", b'{"player":1}') == (100, True)
+    assert await refused(client_publisher, "feed:moves", b'{"player":1}') == (100, True)
     kafka.error = TopicError("no such topic")
-    assert await refused(inlet, "feed:moves", b'{"player":1}') == (100, False)
-    assert inlet.waiting == 0
+    assert await refused(client_publisher, "feed:moves", b'{"player":1}') == (100, False)
+    assert client_publisher.waiting == 0
 
 
 async def test_what_does_not_fit_the_topic_is_a_bad_request_with_its_reason() -> None:
@@ -90,28 +90,30 @@ async def test_what_does_not_fit_the_topic_is_a_bad_request_with_its_reason() ->
 async def test_no_answer_before_kafka_has_it_and_no_more_than_allowed_wait() -> None:
     kafka = Kafka()
     kafka.open.clear()
-    inlet = make(kafka, in_flight=3)
-    waiting = [asyncio.create_task(inlet.publish("feed:moves", b'{"player":%d}' % n)) for n in range(3)]
+    client_publisher = make(kafka, in_flight=3)
+    waiting = [
+        asyncio.create_task(client_publisher.publish("feed:moves", b'{"player":%d}' % n)) for n in range(3)
+    ]
     await until(lambda: len(kafka.records) == 3)
     assert not any(task.done() for task in waiting)
-    assert await refused(inlet, "feed:moves", b'{"player":3}') == (111, True)
+    assert await refused(client_publisher, "feed:moves", b'{"player":3}') == (111, True)
     kafka.open.set()
     await asyncio.gather(*waiting)
     assert [key for _, key, _ in kafka.records] == [b"0", b"1", b"2"]
-    await inlet.publish("feed:moves", b'{"player":3}')
-    assert inlet.waiting == 0
+    await client_publisher.publish("feed:moves", b'{"player":3}')
+    assert client_publisher.waiting == 0
 
 
 async def test_feeds_that_came_with_views() -> None:
     fake_view, kafka, clock = FakeView(), Kafka(), [0.0]
-    inlet = make(kafka, fake_view.reader, clock=lambda: clock[0])
-    assert await refused(inlet, "feed:chat") == (103, False)
+    client_publisher = make(kafka, fake_view.reader, clock=lambda: clock[0])
+    assert await refused(client_publisher, "feed:chat") == (103, False)
     feed = Feed("chat", "game.chat", publish=True, partitioned_by="room")
     definition = Definition(View("rooms", "chat"), feed)
     fake_view.store.writer.define("rooms", definition.build, definition.text)
-    assert await refused(inlet, "feed:chat") == (103, False)  # not looked at again so soon
-    clock[0] += LOOK_AGAIN
-    await inlet.publish("feed:chat", b'{"room":"r1"}')
+    assert await refused(client_publisher, "feed:chat") == (103, False)  # not looked at again so soon
+    clock[0] += REFRESH_SECONDS
+    await client_publisher.publish("feed:chat", b'{"room":"r1"}')
     assert kafka.records == [("game.chat", b"r1", b'{"room":"r1"}')]
 
 

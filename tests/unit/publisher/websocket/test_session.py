@@ -9,81 +9,102 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.wire_formats import UNSAYABLE, WIRES, read, write
+from tests.support.wire_formats import CODECS, UNSAYABLE, read, write
 
 from distributary.model.position import Position
 from distributary.publisher.codec import codes
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.json_codec import JSON
-from distributary.publisher.hub.conflation import Pace
-from distributary.publisher.websocket.flow_control import Rate
+from distributary.publisher.codec.subscribe_options import Conflation
+from distributary.publisher.websocket.flow_control import CommandRate
 from distributary.publisher.websocket.session import MAX_PENDING, Session
 from distributary.publisher.websocket.session_actions import (
     Action,
-    Admit,
-    Call,
-    Close,
-    History,
-    Join,
-    Leave,
-    Publish,
-    Refresh,
+    Authenticate,
+    CallMethod,
+    CloseConnection,
+    JoinChannel,
+    LeaveChannel,
+    PendingReply,
+    PublishMessage,
+    ReadHistory,
+    RefreshToken,
     Send,
-    Ticket,
 )
 
-both = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.subprotocol)
+both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 
 
 def make(
-    max_channels: int = 3, wire: Wire = JSON, rate: Rate | None = None, *, asks: bool = False
+    max_channels: int = 3,
+    codec: Codec = JSON,
+    rate: CommandRate | None = None,
+    *,
+    authenticates: bool = False,
 ) -> Session:
-    return Session("c1", version="1", ping=25, max_channels=max_channels, wire=wire, rate=rate, asks=asks)
+    return Session(
+        "c1",
+        version="1",
+        ping=25,
+        max_channels=max_channels,
+        codec=codec,
+        rate=rate,
+        authenticates=authenticates,
+    )
 
 
 def line(**command: Any) -> bytes:
     return json.dumps(command).encode()
 
 
-def connected(wire: Wire = JSON, rate: Rate | None = None) -> Session:
-    session = make(wire=wire, rate=rate)
-    session.receive(write(wire, {"id": 1, "connect": {}}))
+def connected(codec: Codec = JSON, rate: CommandRate | None = None) -> Session:
+    session = make(codec=codec, rate=rate)
+    session.receive(write(codec, {"id": 1, "connect": {}}))
     return session
 
 
-def said(actions: list[Action], wire: Wire = JSON) -> list[dict[str, Any]]:
-    return [one for a in actions if isinstance(a, Send) for one in read(wire, a.payload)]
+def said(actions: list[Action], codec: Codec = JSON) -> list[dict[str, Any]]:
+    return [one for a in actions if isinstance(a, Send) for one in read(codec, a.payload)]
 
 
-def joined(session: Session, channel: str = "odds", id: int = 2) -> Ticket:
+def joined(session: Session, channel: str = "odds", id: int = 2) -> PendingReply:
     (join,) = session.receive(line(id=id, subscribe={"channel": channel}))
-    assert isinstance(join, Join)
-    assert session.answer(join.ticket, b'"subscribe":{}') is not None
-    return join.ticket
+    assert isinstance(join, JoinChannel)
+    assert session.answer(join.reply, b'"subscribe":{}') is not None
+    return join.reply
 
 
 @both
-def test_connect(wire: Wire) -> None:
-    (reply,) = said(make(wire=wire).receive(write(wire, {"id": 1, "connect": {"name": "js"}})), wire)
+def test_connect(codec: Codec) -> None:
+    (reply,) = said(make(codec=codec).receive(write(codec, {"id": 1, "connect": {"name": "js"}})), codec)
     assert reply == {"id": 1, "connect": {"client": "c1", "version": "1", "ping": 25, "pong": True}}
 
 
 @both
-def test_connect_and_subscribe_in_one_frame(wire: Wire) -> None:
+def test_connect_and_subscribe_in_one_frame(codec: Codec) -> None:
     asked = {"id": 2, "subscribe": {"channel": "odds", "flag": 1}}
-    hello, join = make(wire=wire).receive(write(wire, {"id": 1, "connect": {}}, asked))
+    hello, join = make(codec=codec).receive(write(codec, {"id": 1, "connect": {}}, asked))
     assert isinstance(hello, Send)
-    assert isinstance(join, Join)
-    assert (join.ticket.channel, join.position, join.reject, join.subscription) == ("odds", None, False, "")
+    assert isinstance(join, JoinChannel)
+    assert (
+        join.reply.channel,
+        join.command.position,
+        join.command.require_recovery,
+        join.command.subscription,
+    ) == ("odds", None, False, "")
 
 
 @both
-def test_subscribe_with_position_flag_and_subscription(wire: Wire) -> None:
+def test_subscribe_with_position_flag_and_subscription(codec: Codec) -> None:
     asked = {"channel": "q:odds:ab", "recover": True, "epoch": "e", "offset": 7, "flag": 3}
     command = {"id": 2, "subscribe": asked | {"data": {"subscription": "G"}}}
-    (join,) = connected(wire).receive(write(wire, command))
-    assert isinstance(join, Join)
-    assert (join.position, join.reject, join.subscription) == (Position("e", 7), True, "G")
+    (join,) = connected(codec).receive(write(codec, command))
+    assert isinstance(join, JoinChannel)
+    assert (join.command.position, join.command.require_recovery, join.command.subscription) == (
+        Position("e", 7),
+        True,
+        "G",
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +125,7 @@ def test_subscribe_with_position_flag_and_subscription(wire: Wire) -> None:
     ],
 )
 def test_bad_frames_before_connect_close(frame: bytes) -> None:
-    assert make().receive(frame) == [Close(codes.BAD_FRAME)]
+    assert make().receive(frame) == [CloseConnection(codes.BAD_FRAME)]
 
 
 @pytest.mark.parametrize(
@@ -126,13 +147,13 @@ def test_bad_frames_before_connect_close(frame: bytes) -> None:
     ],
 )
 def test_bad_frames_after_connect_close(frame: bytes) -> None:
-    assert connected().receive(frame) == [Close(codes.BAD_FRAME)]
+    assert connected().receive(frame) == [CloseConnection(codes.BAD_FRAME)]
 
 
 def test_nothing_is_taken_after_a_close() -> None:
     session = connected()
     actions = session.receive(b"x\n" + line(id=2, subscribe={"channel": "odds"}))
-    assert actions == [Close(codes.BAD_FRAME)]
+    assert actions == [CloseConnection(codes.BAD_FRAME)]
     assert session.receive(line(id=3, subscribe={"channel": "odds"})) == []
 
 
@@ -148,8 +169,8 @@ def test_already_subscribed_and_limit() -> None:
 def test_a_refused_channel_is_free_again() -> None:
     session = connected()
     (join,) = session.receive(line(id=2, subscribe={"channel": "odds"}))
-    assert isinstance(join, Join)
-    reply = session.refuse(join.ticket, codes.BUILDING)
+    assert isinstance(join, JoinChannel)
+    reply = session.refuse(join.reply, codes.BUILDING)
     assert reply is not None
     assert json.loads(reply)["error"] == {"code": 1100, "message": codes.BUILDING.message, "temporary": True}
     assert session.channels == 0
@@ -159,13 +180,13 @@ def test_a_refused_channel_is_free_again() -> None:
 def test_unsubscribe_while_joining_answers_both_once() -> None:
     session = connected()
     (join,) = session.receive(line(id=2, subscribe={"channel": "odds"}))
-    assert isinstance(join, Join)
+    assert isinstance(join, JoinChannel)
     leave, *replies = session.receive(line(id=3, unsubscribe={"channel": "odds"}))
-    assert leave == Leave("odds")
+    assert leave == LeaveChannel("odds")
     given_up, done = said(replies)
     assert (given_up["id"], given_up["error"]["temporary"]) == (2, True)
     assert done == {"id": 3, "unsubscribe": {}}
-    assert session.answer(join.ticket, b'"subscribe":{}') is None
+    assert session.answer(join.reply, b'"subscribe":{}') is None
 
 
 def test_unsubscribe_from_what_is_not_held() -> None:
@@ -179,11 +200,11 @@ def test_history() -> None:
     joined(session)
     since = {"offset": 2, "epoch": "e"}
     (asked,) = session.receive(line(id=3, history={"channel": "odds", "limit": 10, "since": since}))
-    assert isinstance(asked, History)
+    assert isinstance(asked, ReadHistory)
     assert (asked.since, asked.limit, asked.reverse) == (Position("e", 2), 10, False)
     (busy,) = said(session.receive(line(id=4, history={"channel": "odds"})))
     assert busy["error"]["code"] == 111
-    assert session.answer(asked.ticket, b'"history":{}') == b'{"id":3,"history":{}}'
+    assert session.answer(asked.reply, b'"history":{}') == b'{"id":3,"history":{}}'
     (other,) = said(session.receive(line(id=5, history={"channel": "else"})))
     assert other["error"]["code"] == 103
 
@@ -192,7 +213,7 @@ def test_history_backwards() -> None:
     session = connected()
     joined(session)
     (asked,) = session.receive(line(id=3, history={"channel": "odds", "limit": 1, "reverse": True}))
-    assert isinstance(asked, History)
+    assert isinstance(asked, ReadHistory)
     assert (asked.since, asked.limit, asked.reverse) == (None, 1, True)
     nothing = {"channel": "odds", "reverse": True, "since": {"offset": 0, "epoch": "e"}}
     (refused,) = said(session.receive(line(id=4, history=nothing)))
@@ -200,40 +221,40 @@ def test_history_backwards() -> None:
 
 
 @both
-def test_publish_and_call(wire: Wire) -> None:
-    session = connected(wire)
+def test_publish_and_call(codec: Codec) -> None:
+    session = connected(codec)
     publish, call = session.receive(
         write(
-            wire,
+            codec,
             {"id": 2, "publish": {"channel": "feed:moves", "data": {"x": 1}}},
             {"id": 3, "rpc": {"method": "position", "data": {"view": "odds"}}},
         )
     )
-    assert isinstance(publish, Publish)
-    assert isinstance(call, Call)
-    assert (publish.ticket.channel, json.loads(publish.data)) == ("feed:moves", {"x": 1})
+    assert isinstance(publish, PublishMessage)
+    assert isinstance(call, CallMethod)
+    assert (publish.reply.channel, json.loads(publish.data)) == ("feed:moves", {"x": 1})
     assert (call.method, json.loads(call.data)) == ("position", {"view": "odds"})
     assert session.pending == 2
-    done = session.answer(call.ticket, wire.called(b'{"position":"e:1"}'))
-    failed = session.refuse(publish.ticket, codes.INTERNAL)
+    done = session.answer(call.reply, codec.called(b'{"position":"e:1"}'))
+    failed = session.refuse(publish.reply, codes.INTERNAL)
     assert done is not None
     assert failed is not None
-    assert read(wire, done) == [{"id": 3, "rpc": {"data": {"position": "e:1"}}}]
-    assert read(wire, failed)[0]["error"]["code"] == 100
+    assert read(codec, done) == [{"id": 3, "rpc": {"data": {"position": "e:1"}}}]
+    assert read(codec, failed)[0]["error"]["code"] == 100
     assert session.pending == 0
-    assert session.answer(call.ticket, wire.called(b"1")) is None
+    assert session.answer(call.reply, codec.called(b"1")) is None
 
 
 def test_what_is_under_way_is_bounded() -> None:
     session = connected()
     taken = [session.receive(line(id=n + 2, publish={"channel": "feed:a"}))[0] for n in range(MAX_PENDING)]
-    assert all(isinstance(action, Publish) for action in taken)
+    assert all(isinstance(action, PublishMessage) for action in taken)
     (over,) = said(session.receive(line(id=100, rpc={"method": "status"})))
     assert over["error"] == {"code": 111, "message": "too many requests", "temporary": True}
     first = taken[0]
-    assert isinstance(first, Publish)
-    session.answer(first.ticket, JSON.published())
-    assert isinstance(session.receive(line(id=101, rpc={"method": "status"}))[0], Call)
+    assert isinstance(first, PublishMessage)
+    session.answer(first.reply, JSON.published())
+    assert isinstance(session.receive(line(id=101, rpc={"method": "status"}))[0], CallMethod)
 
 
 @pytest.mark.parametrize("method", ["ping", "presence", "presence_stats"])
@@ -243,17 +264,17 @@ def test_not_available(method: str) -> None:
 
 
 @both
-def test_ping_pong(wire: Wire) -> None:
-    session = connected(wire)
-    assert session.ping() == Send(wire.ping)
-    assert read(wire, wire.ping) == [{}]
-    session.receive(write(wire, {}))
-    assert session.ping() == Send(wire.ping)
-    assert session.ping() == Close(codes.NO_PONG)
+def test_ping_pong(codec: Codec) -> None:
+    session = connected(codec)
+    assert session.ping() == Send(codec.ping)
+    assert read(codec, codec.ping) == [{}]
+    session.receive(write(codec, {}))
+    assert session.ping() == Send(codec.ping)
+    assert session.ping() == CloseConnection(codes.NO_PONG)
 
 
 def test_too_many_commands_are_refused_then_closed() -> None:
-    session = connected(rate=Rate(10, 5))
+    session = connected(rate=CommandRate(10, 5))
     asked = b"\n".join(line(id=n, unsubscribe={"channel": "x"}) for n in range(2, 8))
     answers = said(session.receive(asked, 0.0))
     assert [one.get("error", {}).get("code", 0) for one in answers] == [0, 0, 0, 0, 111, 111]
@@ -261,7 +282,7 @@ def test_too_many_commands_are_refused_then_closed() -> None:
     (again,) = said(session.receive(line(id=9, unsubscribe={"channel": "x"}), 1.0))
     assert again == {"id": 9, "unsubscribe": {}}
     *_, last = session.receive(b"\n".join([b"{}"] * 100), 1.0)
-    assert last == Close(codes.FLOOD)
+    assert last == CloseConnection(codes.FLOOD)
     assert session.closed
 
 
@@ -269,88 +290,88 @@ def test_too_many_commands_are_refused_then_closed() -> None:
 
 
 @both
-def test_where_nobody_is_asked_a_refresh_is_answered_at_once(wire: Wire) -> None:
-    session = connected(wire)
-    (reply,) = said(session.receive(write(wire, {"id": 2, "refresh": {"token": "t"}})), wire)
+def test_where_nobody_is_asked_a_refresh_is_answered_at_once(codec: Codec) -> None:
+    session = connected(codec)
+    (reply,) = said(session.receive(write(codec, {"id": 2, "refresh": {"token": "t"}})), codec)
     assert reply == {"id": 2, "refresh": {"client": "c1", "version": "1"}}
-    (join,) = session.receive(write(wire, {"id": 3, "subscribe": {"channel": "odds", "token": "t"}}))
-    assert isinstance(join, Join)
-    session.answer(join.ticket, wire.unsubscribed())
+    (join,) = session.receive(write(codec, {"id": 3, "subscribe": {"channel": "odds", "token": "t"}}))
+    assert isinstance(join, JoinChannel)
+    session.answer(join.reply, codec.unsubscribed())
     sub_refresh = {"id": 4, "sub_refresh": {"channel": "odds", "token": "t"}}
-    (reply,) = said(session.receive(write(wire, sub_refresh)), wire)
+    (reply,) = said(session.receive(write(codec, sub_refresh)), codec)
     assert reply == {"id": 4, "sub_refresh": {}}
     assert not session.pending
 
 
 @both
-def test_what_is_sent_before_the_answer_waits_for_it(wire: Wire) -> None:
-    session = make(wire=wire, asks=True)
+def test_what_is_sent_before_the_answer_waits_for_it(codec: Codec) -> None:
+    session = make(codec=codec, authenticates=True)
     subscribe = {"id": 2, "subscribe": {"channel": "odds", "token": "own"}}
     hello = {"id": 1, "connect": {"token": "t", "data": {"api_key": "k"}}}
-    (admit,) = session.receive(write(wire, hello, subscribe))
-    assert isinstance(admit, Admit)
+    (admit,) = session.receive(write(codec, hello, subscribe))
+    assert isinstance(admit, Authenticate)
     assert (admit.token, admit.api_key) == ("t", "k")
     assert not session.connected
-    assert session.receive(write(wire, {"id": 3, "rpc": {"method": "status"}})) == []
-    welcome, join, call = session.admitted(60, max_channels=3, rate=None)
-    assert said([welcome], wire)[0]["connect"]["ttl"] == 60
-    assert isinstance(join, Join)
-    assert (join.ticket.id, join.token) == (2, "own")
-    assert isinstance(call, Call)
+    assert session.receive(write(codec, {"id": 3, "rpc": {"method": "status"}})) == []
+    welcome, join, call = session.accept_connect(60, max_channels=3, rate=None)
+    assert said([welcome], codec)[0]["connect"]["ttl"] == 60
+    assert isinstance(join, JoinChannel)
+    assert (join.reply.id, join.command.token) == (2, "own")
+    assert isinstance(call, CallMethod)
 
 
 def test_who_is_turned_away_may_show_something_else() -> None:
-    session = make(asks=True)
+    session = make(authenticates=True)
     session.receive(line(id=1, connect={}) + b"\n" + line(id=2, subscribe={"channel": "odds"}))
-    (refused,) = said(session.turned_away(codes.TOKEN_EXPIRED))
+    (refused,) = said(session.reject_connect(codes.TOKEN_EXPIRED))
     assert refused == {"id": 1, "error": {"code": 109, "message": "token expired"}}
     (admit,) = session.receive(line(id=3, connect={"token": "other"}))
-    assert isinstance(admit, Admit)
-    assert len(session.admitted(0, max_channels=3, rate=None)) == 1, "what waited before is forgotten"
+    assert isinstance(admit, Authenticate)
+    assert len(session.accept_connect(0, max_channels=3, rate=None)) == 1, "what waited before is forgotten"
 
 
 def test_before_the_answer_little_may_wait_and_nobody_connects_twice() -> None:
-    session = make(asks=True)
+    session = make(authenticates=True)
     session.receive(line(id=1, connect={}))
-    assert session.receive(line(id=2, connect={})) == [Close(codes.BAD_FRAME)]
-    session = make(asks=True)
+    assert session.receive(line(id=2, connect={})) == [CloseConnection(codes.BAD_FRAME)]
+    session = make(authenticates=True)
     session.receive(line(id=1, connect={}))
     *none, last = session.receive(b"\n".join([line(id=2, rpc={})] * 1000))
-    assert (none, last) == ([], Close(codes.FLOOD))
-    assert session.admitted(0, max_channels=3, rate=None) == []
+    assert (none, last) == ([], CloseConnection(codes.FLOOD))
+    assert session.accept_connect(0, max_channels=3, rate=None) == []
 
 
 def test_the_limits_of_who_comes_are_kept() -> None:
-    session = make(asks=True)
+    session = make(authenticates=True)
     session.receive(line(id=1, connect={}))
-    session.admitted(0, max_channels=1, rate=Rate(0, 2))
+    session.accept_connect(0, max_channels=1, rate=CommandRate(0, 2))
     joined(session)
     assert said(session.receive(line(id=3, subscribe={"channel": "x"})))[0]["error"]["code"] == 106
     assert said(session.receive(line(id=4, rpc={})))[0]["error"]["code"] == 111
 
 
 @both
-def test_refreshes(wire: Wire) -> None:
-    session = make(wire=wire, asks=True)
-    session.receive(write(wire, {"id": 1, "connect": {}}))
-    session.admitted(0, max_channels=3, rate=None)
-    (refresh,) = session.receive(write(wire, {"id": 2, "refresh": {"token": "new"}}))
-    assert isinstance(refresh, Refresh)
-    assert (refresh.token, refresh.ticket.channel) == ("new", "")
-    payload = session.refreshed(refresh.ticket, 60)
+def test_refreshes(codec: Codec) -> None:
+    session = make(codec=codec, authenticates=True)
+    session.receive(write(codec, {"id": 1, "connect": {}}))
+    session.accept_connect(0, max_channels=3, rate=None)
+    (refresh,) = session.receive(write(codec, {"id": 2, "refresh": {"token": "new"}}))
+    assert isinstance(refresh, RefreshToken)
+    assert (refresh.token, refresh.reply.channel) == ("new", "")
+    payload = session.refreshed(refresh.reply, 60)
     assert payload is not None
-    assert read(wire, payload)[0]["refresh"]["ttl"] == 60
+    assert read(codec, payload)[0]["refresh"]["ttl"] == 60
     unknown = {"id": 3, "sub_refresh": {"channel": "odds", "token": "new"}}
-    assert said(session.receive(write(wire, unknown)), wire)[0]["error"]["code"] == 103
-    (join,) = session.receive(write(wire, {"id": 4, "subscribe": {"channel": "odds"}}))
-    assert isinstance(join, Join)
-    session.answer(join.ticket, wire.unsubscribed())
-    (refresh,) = session.receive(write(wire, {**unknown, "id": 5}))
-    assert isinstance(refresh, Refresh)
-    assert (refresh.token, refresh.ticket.channel) == ("new", "odds")
-    payload = session.refreshed(refresh.ticket, 60)
+    assert said(session.receive(write(codec, unknown)), codec)[0]["error"]["code"] == 103
+    (join,) = session.receive(write(codec, {"id": 4, "subscribe": {"channel": "odds"}}))
+    assert isinstance(join, JoinChannel)
+    session.answer(join.reply, codec.unsubscribed())
+    (refresh,) = session.receive(write(codec, {**unknown, "id": 5}))
+    assert isinstance(refresh, RefreshToken)
+    assert (refresh.token, refresh.reply.channel) == ("new", "odds")
+    payload = session.refreshed(refresh.reply, 60)
     assert payload is not None
-    assert read(wire, payload) == [{"id": 5, "sub_refresh": {"expires": True, "ttl": 60}}]
+    assert read(codec, payload) == [{"id": 5, "sub_refresh": {"expires": True, "ttl": 60}}]
 
 
 CHANNELS = st.sampled_from(["odds", "odds?where=a%20%3D%201", "q:odds:ab", "", "x"])
@@ -395,15 +416,15 @@ STEPS = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
-@given(wire=st.sampled_from(WIRES), hello=st.booleans(), asks=st.booleans(), steps=STEPS)
+@given(codec=st.sampled_from(CODECS), hello=st.booleans(), authenticates=st.booleans(), steps=STEPS)
 def test_any_sequence_keeps_the_promises(
-    wire: Wire, hello: bool, asks: bool, steps: list[list[dict[str, Any]] | bytes | str]
+    codec: Codec, hello: bool, authenticates: bool, steps: list[list[dict[str, Any]] | bytes | str]
 ) -> None:
     """Never raises; answers no more often than asked; closes with documented codes; silent after a close."""
-    session = make(wire=wire, asks=asks)
+    session = make(codec=codec, authenticates=authenticates)
     asked: Counter[int] = Counter()
     answered: Counter[int] = Counter()
-    tickets: list[Ticket] = []
+    tickets: list[PendingReply] = []
     closed = False
     sent: list[bytes] = []
 
@@ -413,10 +434,10 @@ def test_any_sequence_keeps_the_promises(
             assert not closed, "an action after a close"
             if isinstance(action, Send):
                 sent.append(action.payload)
-            elif isinstance(action, (Join, History, Publish, Call, Refresh)):
+            elif isinstance(action, (JoinChannel, ReadHistory, PublishMessage, CallMethod, RefreshToken)):
                 assert session.connected
-                tickets.append(action.ticket)
-            elif isinstance(action, Close):
+                tickets.append(action.reply)
+            elif isinstance(action, CloseConnection):
                 assert action.ending in codes.CLOSINGS
                 closed = True
 
@@ -430,44 +451,48 @@ def test_any_sequence_keeps_the_promises(
         if isinstance(step, list):
             asked.update(command["id"] for command in step if "id" in command)
             try:
-                frame = write(wire, *step)
+                frame = write(codec, *step)
             except UNSAYABLE:  # what the schema cannot say
                 frame = b"\xff"
             act(session.receive(frame))
         elif isinstance(step, bytes):
-            asked.update(command.id for command in wire.decode(step) if command is not None)
+            asked.update(command.id for command in codec.decode(step) if command is not None)
             act(session.receive(step))
         elif step == "ping" and not closed:
             act([session.ping()])
         elif step == "answer" and tickets:
-            take(session.answer(tickets.pop(0), wire.unsubscribed()))
+            take(session.answer(tickets.pop(0), codec.unsubscribed()))
         elif step == "refuse" and tickets:
             take(session.refuse(tickets.pop(), codes.INTERNAL))
         elif step == "left":
             session.left("odds")
         elif step == "admit":
-            act(session.admitted(9, max_channels=3, rate=None))
+            act(session.accept_connect(9, max_channels=3, rate=None))
         elif step == "turn away":
-            act(session.turned_away(codes.TOKEN_EXPIRED))
+            act(session.reject_connect(codes.TOKEN_EXPIRED))
         assert 0 <= session.channels <= 3
         assert 0 <= session.pending <= MAX_PENDING
     for payload in sent:
-        (reply,) = read(wire, payload)
+        (reply,) = read(codec, payload)
         if "id" in reply:
             answered[reply["id"]] += 1
     assert not answered - asked
-    assert wire is not JSON or all(b"\n" not in payload for payload in sent)
+    assert codec is not JSON or all(b"\n" not in payload for payload in sent)
 
 
 @both
-def test_options_of_a_subscription(wire: Wire) -> None:
-    session = connected(wire)
+def test_options_of_a_subscription(codec: Codec) -> None:
+    session = connected(codec)
     data: dict[str, Any] = {"conflate": "2s", "max_rate": 5, "subscription": "s"}
     (join,) = session.receive(
-        write(wire, {"id": 2, "subscribe": {"channel": "odds", "data": data, "flag": 2}})
+        write(codec, {"id": 2, "subscribe": {"channel": "odds", "data": data, "flag": 2}})
     )
-    assert isinstance(join, Join)
-    assert (join.pace, join.subscription, join.reject) == (Pace(2.0, 5.0), "s", True)
+    assert isinstance(join, JoinChannel)
+    assert (join.command.conflation, join.command.subscription, join.command.require_recovery) == (
+        Conflation(2.0, 5.0),
+        "s",
+        True,
+    )
     for wrong, reason in (
         ({"conflate": "soon"}, "conflate='soon'"),
         ({"max_rate": [1]}, "options"),
@@ -475,29 +500,29 @@ def test_options_of_a_subscription(wire: Wire) -> None:
         ([1], "options"),
     ):
         (reply,) = said(
-            session.receive(write(wire, {"id": 3, "subscribe": {"channel": "b", "data": wrong}})), wire
+            session.receive(write(codec, {"id": 3, "subscribe": {"channel": "b", "data": wrong}})), codec
         )
         assert reply["error"]["code"] == 107
         assert reason in reply["error"]["message"]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_subscribe_may_say_from_where(wire: Wire) -> None:
-    session = make(max_channels=9, wire=wire)
-    session.receive(write(wire, {"id": 1, "connect": {}}))
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_subscribe_may_say_from_where(codec: Codec) -> None:
+    session = make(max_channels=9, codec=codec)
+    session.receive(write(codec, {"id": 1, "connect": {}}))
     for id, (said, since) in enumerate(
         [("e:7", Position("e", 7)), ("2026-01-31", 1769817600000), (1769817600000, 1769817600000)], 2
     ):
         (join,) = session.receive(
-            write(wire, {"id": id, "subscribe": {"channel": f"o{id}", "data": {"from": said}}})
+            write(codec, {"id": id, "subscribe": {"channel": f"o{id}", "data": {"from": said}}})
         )
-        assert isinstance(join, Join)
-        assert (join.since, join.position) == (since, None)
+        assert isinstance(join, JoinChannel)
+        assert (join.command.since, join.command.position) == (since, None)
     (refused,) = session.receive(
-        write(wire, {"id": 9, "subscribe": {"channel": "x", "data": {"from": "soon"}}})
+        write(codec, {"id": 9, "subscribe": {"channel": "x", "data": {"from": "soon"}}})
     )
     assert isinstance(refused, Send)
-    (reply,) = read(wire, refused.payload)
+    (reply,) = read(codec, refused.payload)
     assert (reply["id"], reply["error"]["code"]) == (9, 107)
     assert "neither a position nor a time" in reply["error"]["message"]
     assert session.channels == 3

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.publisher.codec.codec import Wire
+from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.json_codec import JSON, JSON_DEFLATE
 from distributary.publisher.codec.protobuf_codec import PROTOBUF, PROTOBUF_DEFLATE
 from distributary.publisher.websocket.websocket_server import DEFLATE, agree
 
 
 @pytest.mark.parametrize(
-    ("protocols", "query", "wire", "answered"),
+    ("protocols", "query", "codec", "answered"),
     [
         ("", "", JSON, None),
         ("", "format=json", JSON, None),
@@ -25,9 +25,9 @@ from distributary.publisher.websocket.websocket_server import DEFLATE, agree
         ("chat", "", JSON, None),
     ],
 )
-def test_formats(protocols: str, query: str, wire: Wire, answered: str | None) -> None:
+def test_formats(protocols: str, query: str, codec: Codec, answered: str | None) -> None:
     assert agree(protocols, query, "permessage-deflate", compression=False) == (
-        wire,
+        codec,
         {} if answered is None else {"Sec-WebSocket-Protocol": answered},
     )
 
@@ -55,10 +55,10 @@ def test_compression(offer: str, taken: bool) -> None:
         ("", JSON, JSON_DEFLATE),
         ("format=protobuf", PROTOBUF, PROTOBUF_DEFLATE),
     ):
-        wire, headers = agree("", query, offer, compression=True)
-        assert wire is (compressed if taken else plain)
+        codec, headers = agree("", query, offer, compression=True)
+        assert codec is (compressed if taken else plain)
         assert headers == ({"Sec-WebSocket-Extensions": DEFLATE} if taken else {})
 
 
 def test_every_kind_of_frame_has_a_key_of_its_own() -> None:
-    assert len({wire.key for wire in (JSON, JSON_DEFLATE, PROTOBUF, PROTOBUF_DEFLATE)}) == 4
+    assert len({codec.key for codec in (JSON, JSON_DEFLATE, PROTOBUF, PROTOBUF_DEFLATE)}) == 4

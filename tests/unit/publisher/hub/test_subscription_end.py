@@ -14,8 +14,9 @@ from tests.support.folding_sink import FoldingSink
 from distributary.auth.reservations import Reservation
 from distributary.model.query import Query
 from distributary.model.query_params import channel_query
-from distributary.publisher.hub.hub import Count, Hub, Wish
-from distributary.publisher.hub.lingering import Left, Lingering
+from distributary.publisher.hub.hub import Hub
+from distributary.publisher.hub.subscription import CountQuery, SubscribeRequest
+from distributary.publisher.hub.subscription_end import Abandoned, AbandonedSubscriptions
 
 TTL = 60.0
 
@@ -27,11 +28,11 @@ def share(user: str, cost: int, limit: int | None) -> Reservation:
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 5), st.floats(0, 40)), max_size=40))
 def test_each_user_keeps_its_newest_up_to_its_limit(steps: list[tuple[str, int, float]]) -> None:
     now = 0.0
-    lingering = Lingering(TTL, clock=lambda: now)
-    kept: dict[str, list[tuple[Left, int, float]]] = {"a": [], "b": []}
+    lingering = AbandonedSubscriptions(TTL, clock=lambda: now)
+    kept: dict[str, list[tuple[Abandoned, int, float]]] = {"a": [], "b": []}
     for number, (user, cost, seconds) in enumerate(steps):
         now += seconds
-        left = Left(VIEW, str(number))
+        left = Abandoned(VIEW, str(number))
         mine = [one for one in kept[user] if one[2] > now] + [(left, cost, now + TTL)]
         over = []
         while sum(one[1] for one in mine) > 7:
@@ -42,34 +43,36 @@ def test_each_user_keeps_its_newest_up_to_its_limit(steps: list[tuple[str, int, 
 
 def test_users_of_whom_all_has_lapsed_are_forgotten() -> None:
     now = 0.0
-    lingering = Lingering(TTL, clock=lambda: now)
+    lingering = AbandonedSubscriptions(TTL, clock=lambda: now)
     for number in range(100):
-        lingering.add(share(f"user {number}", 1, 7), Left(VIEW, str(number)))
+        lingering.add(share(f"user {number}", 1, 7), Abandoned(VIEW, str(number)))
     assert len(lingering) == 100
     now = TTL
-    lingering.add(share("another", 1, 7), Left(VIEW, "x"))
+    lingering.add(share("another", 1, 7), Abandoned(VIEW, "x"))
     assert len(lingering) == 1
 
 
 def test_without_a_limit_nothing_is_kept_or_ended() -> None:
-    lingering = Lingering(TTL)
-    assert lingering.add(share("a", 5, None), Left(VIEW, "x")) == []
+    lingering = AbandonedSubscriptions(TTL)
+    assert lingering.add(share("a", 5, None), Abandoned(VIEW, "x")) == []
     assert len(lingering) == 0
 
 
 def test_one_over_the_whole_limit_ends_at_once() -> None:
-    assert Lingering(TTL).add(share("a", 5, 4), Left(VIEW, "x")) == [Left(VIEW, "x")]
+    assert AbandonedSubscriptions(TTL).add(share("a", 5, 4), Abandoned(VIEW, "x")) == [Abandoned(VIEW, "x")]
 
 
-def counting(user: str, cost: int, limit: int) -> Count:
+def counting(user: str, cost: int, limit: int) -> CountQuery:
     async def count(query: Query) -> Reservation:
         return share(user, cost, limit)
 
     return count
 
 
-def wish(number: int, user: str = "mallory") -> Wish:
-    return Wish(channel_query(VIEW, [f"n > {number}"], [], None), count=counting(user, 5, 20))
+def wish(number: int, user: str = "mallory") -> SubscribeRequest:
+    return SubscribeRequest(
+        query=channel_query(VIEW, [f"n > {number}"], [], None), count=counting(user, 5, 20)
+    )
 
 
 async def come_and_go(hub: Hub, number: int, user: str = "mallory") -> None:
@@ -85,7 +88,7 @@ async def test_who_comes_and_goes_leaves_no_more_queries_than_it_may_have() -> N
             await come_and_go(hub, number)
         await until(lambda: len(fake_view.writer.registry(VIEW)[1]) == 1 + 4)
         kept = {query.text for query in fake_view.writer.registry(VIEW)[1]}
-        newest = [wish(number).asked.query for number in (-1, 26, 27, 28, 29)]
+        newest = [wish(number).query.query for number in (-1, 26, 27, 28, 29)]
         assert kept == {query.text for query in newest if query is not None}
 
 

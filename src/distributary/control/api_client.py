@@ -1,4 +1,4 @@
-"""What the commands use to talk to a running control API: find it, call it, raise its errors."""
+"""The client of the control API for our own commands: finds it, calls it, and raises its errors."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ DATA_DIR = "DISTRIBUTARY_DATA_DIR"
 
 
 def find_control(path: Path | None, env: Mapping[str, str] = os.environ) -> str:
-    """Say where the control API is: of the environment, else of the stack that the configuration describes.
+    """Return the URL of the control API: from the environment, else that of the configured stack.
 
-    A configuration that is named outright goes before the environment. Raises StackNotRunning.
+    An explicit configuration has priority over the environment. Raises StackNotRunning.
     """
     if path is None and env.get(CONTROL_URL):
         return env[CONTROL_URL].rstrip("/")
     config = stack_config(path, env)
     state = running(config.data_dir)
     found = [
-        part.addresses["http"]
-        for part in (state.components if state else ())
-        if part.name == "control" and part.addresses
+        component.addresses["http"]
+        for component in (state.components if state else ())
+        if component.name == "control" and component.addresses
     ]
     if not found:
-        raise not_running(config) if state is None else control_is_away(config)
+        raise not_running(config) if state is None else control_not_running(config)
     return found[0].rstrip("/")
 
 
 def stack_config(path: Path | None, env: Mapping[str, str] = os.environ) -> Config:
-    """Load the configuration that says where a stack keeps its data; there may be no file.
+    """Load the configuration, with the data folder of a stack; the file is optional.
 
-    Where none runs there, and nobody named another place, it is that of the only stack of this user that
-    runs on this machine, such as a demonstration's.
+    If no stack runs there and no other folder was named, it is the folder of the only stack of this user that
+    runs on this machine, such as that of a demo.
     """
-    # Where a control API is says nothing of the stack itself, so it is no setting.
+    # The URL of a control API is not about the stack itself, so it is not a setting.
     config = load(path, {name: value for name, value in env.items() if name != CONTROL_URL}, required=False)
     if path is None and DATA_DIR not in env and running(config.data_dir) is None:
         others = stack_file.all_running()
@@ -59,33 +59,33 @@ def stack_config(path: Path | None, env: Mapping[str, str] = os.environ) -> Conf
 
 
 def not_running(config: Config) -> StackNotRunning:
-    """Say that no stack runs where the configuration says that it keeps its data."""
+    """Create the error if no stack runs in the configured data folder."""
     others = stack_file.all_running()
     if others:
         return StackNotRunning(
-            f"no stack runs in {config.data_dir}, but there run {', '.join(map(str, others))}",
-            hint=f"Say which one: {DATA_DIR}={others[0]}",
+            f"no stack is running in {config.data_dir}, but in {', '.join(map(str, others))}",
+            hint=f"Choose one with {DATA_DIR}={others[0]}",
         )
     return StackNotRunning(
-        f"no stack runs in {config.data_dir}",
-        hint=f"start it with: distributary up, or say where one is: {CONTROL_URL}=http://HOST:PORT",
+        f"no stack is running in {config.data_dir}",
+        hint=f"start it with: distributary up, or set {CONTROL_URL}=http://HOST:PORT",
     )
 
 
-def control_is_away(config: Config) -> StackNotRunning:
-    """Say that a stack runs without its control API."""
+def control_not_running(config: Config) -> StackNotRunning:
+    """Create the error if a stack is running without its control API."""
     return StackNotRunning(
-        f"the control API of the stack in {config.data_dir} does not run now",
-        hint="It is started again; see: distributary status",
+        f"the control API of the stack in {config.data_dir} is not running",
+        hint="It is being restarted; see: distributary status",
     )
 
 
 def connect(
     path: Path | None, env: Mapping[str, str] = os.environ, *, timeout: float = 10.0
 ) -> ControlClient:
-    """Find the control API; call it as whoever the environment says, else by the stack's own token."""
+    """Find the control API; its credentials are those of the environment, else the stack's own token."""
     url = find_control(path, env)
-    # A token that we make ourselves goes to our own stack only, not to any address of the environment.
+    # A token that is created here is sent to our own stack only, not to any URL of the environment.
     own = path is not None or not env.get(CONTROL_URL)
     config = stack_config(path, env) if own else None
     trust = Trust.of_stack(config.data_dir, env) if config else Trust(env)
@@ -93,7 +93,7 @@ def connect(
 
 
 class ControlClient:
-    """Calls one control API, blocking; ``headers`` is asked for those of every call."""
+    """Calls a control API, blocking; ``headers`` is called for the headers of each request."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class ControlClient:
         return self.call("GET", path)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Make a call; None for an empty reply. Raises the error that the API replied with."""
+        """Send a request; returns None for an empty response. Raises the error of the response."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", **self._headers()}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
@@ -127,34 +127,34 @@ class ControlClient:
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise StackNotRunning(
-                f"the control API at {self.url} does not answer: {reason}",
+                f"cannot connect to the control API at {self.url}: {reason}",
                 hint=tls_hint(reason) or "is the stack running?",
             ) from None
         try:
             return json.loads(text) if text else None
         except ValueError:
             raise StackNotRunning(
-                f"what answers at {self.url} is not the control API", hint=f"correct {CONTROL_URL}"
+                f"the server at {self.url} is not a control API", hint=f"correct {CONTROL_URL}"
             ) from None
 
 
 def view_path(name: str) -> str:
-    """The address of a view: its rows are read there, its definition is put there."""
+    """Return the path of a view, for its rows and its definition."""
     return f"/v1/views/{quote(name, safe='')}"
 
 
 def status_path(name: str) -> str:
-    """The address of what is known of a view."""
+    """Return the path of a view's status."""
     return f"{view_path(name)}/status"
 
 
 def _refused(url: str, status: int, text: bytes) -> DistributaryError:
     try:
-        said = json.loads(text)["error"]
-        kind = _kinds(DistributaryError).get(said["code"], RequestError)
-        return kind(said["message"], hint=said["hint"])
+        error = json.loads(text)["error"]
+        kind = _kinds(DistributaryError).get(error["code"], RequestError)
+        return kind(error["message"], hint=error["hint"])
     except (ValueError, KeyError, TypeError):
-        return StackNotRunning(f"what answers at {url} is not the control API (HTTP {status})")
+        return StackNotRunning(f"the server at {url} is not a control API (HTTP {status})")
 
 
 def _kinds(base: type[DistributaryError]) -> dict[str, type[DistributaryError]]:

@@ -1,4 +1,4 @@
-"""What the API's handlers work with."""
+"""What the handlers of the API share."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ class Announcer(Protocol):
     """Writes commands to the commands topic (``distributary.kafka.commands_topic.CommandsProducer`` does)."""
 
     async def send(self, command: Command) -> None:
-        """Write one and wait until Kafka has it; raises DistributaryError when it does not."""
+        """Write one and wait until Kafka has acknowledged it; raises DistributaryError if it does not."""
 
 
 @dataclass
 class Context:
-    """The parts that requests are served from; ``writing`` is held while the blocking writer is used.
+    """What requests are served from; ``writing`` is locked while the blocking writer is used.
 
-    Without a ``monitor`` there is one that looks at the store, and at no Kafka.
+    The default ``monitor`` observes the store, but no Kafka.
     """
 
     config: Config
     reader: ReaderStore
     writer: WriterStore
     announcer: Announcer
-    monitor: Monitor = None  # type: ignore[assignment]  # never None once made
+    monitor: Monitor = None  # type: ignore[assignment]  # set after construction
     connections: Connections = None  # type: ignore[assignment]  # the same
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     sending: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Make what was not given."""
+        """Create what was not passed."""
         self.monitor = self.monitor or Monitor(self.config, self.reader)
         self.connections = self.connections or Connections(self.config.control)
 
     @property
     def ttl_ms(self) -> int:
-        """How long a subscription lives that nobody renews."""
+        """How long a subscription lives without being renewed."""
         return int(self.config.store.subscription_ttl * 1000)
 
     async def write(self, call: Callable[..., None], *args: str) -> None:
-        """Make a call of the blocking writer, whose calls here may all be repeated without harm."""
+        """Call the blocking writer; all of its calls that are used here are idempotent."""
         async with self.writing:
             try:
                 await asyncio.to_thread(call, *args)
             except (RedisConnectionError, OSError):
-                # A connection lost since the writer's last use is an error once; then it makes another.
+                # A connection that was lost since the writer's last use fails once; then it reconnects.
                 await asyncio.to_thread(call, *args)
 
 
@@ -80,7 +80,7 @@ ERRORS = ErrorResponses(
 
 
 def websocket_address(config: Config, host: str) -> str:
-    """Say where subscribers connect; ``host`` is how the caller reached this machine."""
+    """Return the URL for WebSocket clients; ``host`` is the name by which the caller reached this machine."""
     publisher = config.publisher
     if publisher.advertised_url:
         return websocket_url(publisher.advertised_url)
@@ -98,11 +98,13 @@ def http_address(config: Config, host: str) -> str:
 
 
 def events_address(config: Config, host: str, view: str, subscription: str) -> str:
-    """Say where a subscription's changes are served as SSE."""
+    """Return the URL of a subscription's changes as SSE."""
     return f"{http_address(config, host)}/v1/views/{quote(view, safe='')}/events?subscription={subscription}"
 
 
-def _host(listened: str, asked: str) -> str:
-    if listened not in ANYWHERE:
-        return f"[{listened}]" if ":" in listened else listened
-    return (asked.rpartition(":")[0] if not asked.endswith("]") and ":" in asked else asked) or "127.0.0.1"
+def _host(listens: str, requested: str) -> str:
+    if listens not in ANYWHERE:
+        return f"[{listens}]" if ":" in listens else listens
+    return (
+        requested.rpartition(":")[0] if not requested.endswith("]") and ":" in requested else requested
+    ) or "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Rows as an Apache Arrow stream: the key, then a column for each field, typed by the values there are."""
+"""Rows as an Apache Arrow stream: the key, then a column for each field, typed by its values."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from distributary.control.row_formats import Part, chunks, column_of, read_row, read_rows
+from distributary.control.row_formats import Page, chunks, column_of, read_row, read_rows
 
-TEXT, BOOLEAN, SHORT, LONG, FRACTION, OTHER = 1, 2, 4, 8, 16, 32
-"""Kinds of values; SHORT is an integer that a double holds exactly, LONG one that only 64 bits hold."""
+STRING, BOOLEAN, SHORT, LONG, FRACTION, OTHER = 1, 2, 4, 8, 16, 32
+"""Kinds of values; SHORT is an integer that a double represents exactly, LONG one that needs 64 bits."""
 
 _TYPES = {
-    "text": pa.string(),
+    "string": pa.string(),
     "json": pa.string(),
     "boolean": pa.bool_(),
     "integer": pa.int64(),
     "number": pa.float64(),
 }
-_KINDS = {type(None): 0, str: TEXT, bool: BOOLEAN, float: FRACTION, dict: OTHER, list: OTHER}
+_KINDS = {type(None): 0, str: STRING, bool: BOOLEAN, float: FRACTION, dict: OTHER, list: OTHER}
 _INT64 = range(-(1 << 63), 1 << 63)
 _DOUBLE = 1 << 53
 
@@ -31,11 +31,11 @@ _row = msgspec.json.Decoder(dict[str, Any]).decode
 _many = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
-def write(part: Part) -> bytes:
+def write(page: Page) -> bytes:
     """Write a page as a stream of one record batch."""
-    columns = part.shape("arrow", find_columns)
+    columns = page.shape("arrow", find_columns)
     assert isinstance(columns, dict)
-    rows = list(part.rows())
+    rows = list(page.rows())
     jsons = [row for _, row in rows]
     values = _read(jsons)
     texts = read_rows(jsons) if "json" in columns.values() else []
@@ -58,19 +58,19 @@ def write(part: Part) -> bytes:
 
 
 def find_columns(rows: Iterator[tuple[str, bytes]]) -> dict[str, str]:
-    """Say of each field, in order of name, what its column holds: a kind of value, or JSON for a mixture."""
-    seen: dict[str, int] = {}
-    for some in chunks(rows):
-        found = _read(some)
+    """Return what the column of each field contains, by name: a kind of value, or JSON for a mixture."""
+    kinds_of: dict[str, int] = {}
+    for chunk in chunks(rows):
+        found = _read(chunk)
         names = sorted(set[str]().union(*found))
         for name, values in zip(names, _columns(found, names), strict=True):
-            seen[name] = seen.get(name, 0) | _kinds(values)
-    return {name: _column(kinds) for name, kinds in sorted(seen.items())}
+            kinds_of[name] = kinds_of.get(name, 0) | _kinds(values)
+    return {name: _column(kinds) for name, kinds in sorted(kinds_of.items())}
 
 
 def _column(kinds: int) -> str:
-    if kinds in (0, TEXT):  # none but nulls is a column of texts, too
-        return "text"
+    if kinds in (0, STRING):  # a column of nulls only is a column of strings
+        return "string"
     if kinds == BOOLEAN:
         return "boolean"
     if not kinds & ~(SHORT | LONG):
@@ -81,7 +81,7 @@ def _column(kinds: int) -> str:
 
 
 def _columns(rows: list[dict[str, Any]], names: list[str]) -> list[Sequence[Any]]:
-    """The values of each field; rows that all have the same fields are turned in one go."""
+    """Return the values of each field; rows that all have the same fields are transposed at once."""
     if len(names) > 1:
         with contextlib.suppress(KeyError):
             return list(zip(*map(itemgetter(*names), rows), strict=True))
@@ -89,7 +89,7 @@ def _columns(rows: list[dict[str, Any]], names: list[str]) -> list[Sequence[Any]
 
 
 def _kinds(values: Sequence[Any]) -> int:
-    """All kinds that there are among the values."""
+    """Return all kinds of the values."""
     found = 0
     for kind in set(map(type, values)):
         if kind is int:
@@ -105,7 +105,7 @@ def _kinds(values: Sequence[Any]) -> int:
 
 
 def _read(rows: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Read rows into values, in one go where that can be."""
+    """Parse rows into values, at once if possible."""
     try:
         found = _many(b"[%b]" % b",".join(rows))
     except msgspec.MsgspecError:
@@ -114,7 +114,7 @@ def _read(rows: Sequence[bytes]) -> list[dict[str, Any]]:
 
 
 def _read_one(row: bytes) -> dict[str, Any]:
-    """Read a row; a number that is beyond a double is told as what no column but JSON can hold."""
+    """Parse a row; a number that exceeds a double becomes a list, which only a JSON column can contain."""
     try:
         return _row(row)
     except msgspec.MsgspecError:

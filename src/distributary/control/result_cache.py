@@ -1,9 +1,9 @@
-"""Results that are kept for a while, so that all pages of a walk show one state.
+"""A cache of results, so that all pages of a result show the same rows.
 
-A result is known by its *tag*: the hash of the query, the epoch, the number of its newest row and how many
-rows it has. A row that joins or changes has a number above all that were there before, so where the newest
-number is the same, rows can only have left; and where the count is the same too, none has. So the same tag
-means the same rows, in whatever process they were read. Rows of a timed query come and go without a change:
+A result is identified by its *tag*: the hash of the query, the epoch, the number (seq) of its newest row and
+how many rows it has. A row that enters the query or changes gets a number above all before, so if the newest
+number is the same, rows can only have left; and if the count is the same too, none has. So the same tag means
+the same rows, in whatever process they were read. Rows of a timed query enter and leave without a change:
 their tag is the hash of all keys and numbers.
 """
 
@@ -26,13 +26,13 @@ from distributary.store.consistent_read import QueryRows
 
 KEEP_SECONDS = 60.0
 RESULT_BYTES = 2_000
-"""What a result costs besides its rows."""
+"""Memory of a result besides its rows."""
 READS = 2
-"""How many whole views are read at once; more would only hold more memory."""
+"""How many whole views are read at once; more would only need more memory."""
 
 
 def tag_of(query: Query, state: QueryRows) -> str:
-    """Name the rows of a state."""
+    """Return the tag of the rows of a state."""
     newest = max((row.seq for row in state.rows.values()), default=0)
     text = f"{query.view}\n{query.id}\n{state.epoch}\n{newest}\n{len(state.rows)}"
     if query.timed:
@@ -43,9 +43,9 @@ def tag_of(query: Query, state: QueryRows) -> str:
 class Result:
     """The rows of a query, ordered by key.
 
-    ``position`` and ``time`` (the store's ms) say when they were first seen to be so, and do not change;
-    ``state`` is the newest state that is known to have these rows. ``changed`` is the time since which they
-    were surely these: before, the view changed, and there may have been others for a while.
+    ``position`` and ``time`` (the store's ms) are those of the first read that returned these rows, and do
+    not change; ``state`` is the newest state that has these rows. ``changed`` is the time since which they
+    are known to be these: before it the view changed, and there may have been others for a while.
     """
 
     def __init__(self, tag: str, query: Query, build: Build, state: QueryRows, time: int) -> None:
@@ -57,16 +57,16 @@ class Result:
         self.position = Position(state.epoch, state.seq)
         self.size = state.size + RESULT_BYTES
         self.shapes: dict[str, Any] = {}
-        """What a format has found out about all the rows, for its further pages."""
+        """What formats have found about all rows, such as their columns, for further pages."""
 
     @property
     def known(self) -> Position:
-        """The newest position at which the rows are known to be these."""
+        """The newest position at which the rows were these."""
         return Position(self.state.epoch, self.state.seq)
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.state.rows)
 
     @cached_property
@@ -75,40 +75,40 @@ class Result:
         return sorted(self.state.rows)
 
     def rows(self, at: int = 0, limit: int | None = None) -> list[tuple[str, bytes]]:
-        """Some rows from a place on; all, where no limit is given."""
-        held = self.state.rows
-        return [(key, held[key].json) for key in islice(self.keys, at, None if limit is None else at + limit)]
+        """Return rows from an index on; all without a limit."""
+        rows = self.state.rows
+        return [(key, rows[key].json) for key in islice(self.keys, at, None if limit is None else at + limit)]
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Entry:
     result: Result
     used: float
 
 
 @dataclass
 class Results:
-    """Holds results up to ``most`` bytes, each until nobody has asked for it for ``keep`` seconds.
+    """Caches results of up to ``max_bytes``, each until it was not used for ``keep`` seconds.
 
-    ``reading`` is held by those who read a whole view.
+    ``reading`` limits how many whole views are read at once.
     """
 
-    most: int
+    max_bytes: int
     keep: float = KEEP_SECONDS
     clock: Callable[[], float] = time.monotonic
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS))
     size: int = 0
-    _kept: dict[str, _Kept] = field(default_factory=dict)
+    _entries: dict[str, _Entry] = field(default_factory=dict)
     _newest: dict[tuple[Build, str], str] = field(default_factory=dict)
     _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     @property
-    def one(self) -> int:
-        """How large a single result may be."""
-        return self.most // 2
+    def max_result_bytes(self) -> int:
+        """The maximum size of a single result."""
+        return self.max_bytes // 2
 
     def lock(self, query: Query) -> asyncio.Lock:
-        """One reads a query at a time: who waited finds the result and has little left to read."""
+        """Return the lock of a query: those who wait for it find the result and have little left to read."""
         name = (query.view, query.id)
         found = self._locks.get(name)
         if found is None:
@@ -116,43 +116,43 @@ class Results:
         return found
 
     def get(self, tag: str) -> Result | None:
-        """Find the result of a tag."""
+        """Return the result of a tag, if it is cached."""
         self._sweep()
-        kept = self._kept.pop(tag, None)
-        if kept is None:
+        entry = self._entries.pop(tag, None)
+        if entry is None:
             return None
-        kept.used = self.clock()
-        self._kept[tag] = kept  # to the end: the order is that of use
-        return kept.result
+        entry.used = self.clock()
+        self._entries[tag] = entry  # moved to the end: the order is that of use
+        return entry.result
 
     def newest(self, build: Build, query: Query) -> Result | None:
-        """Find the newest result of a query."""
+        """Return the newest result of a query, if it is cached."""
         tag = self._newest.get((build, query.id))
         return self.get(tag) if tag is not None else None
 
     def add(self, result: Result) -> Result:
-        """Keep a result; returns the one of the same rows that is there already, brought up to date."""
-        there = self.get(result.tag)
-        if there is not None:
-            if there.state.seq < result.state.seq or result.query.timed:
-                there.state, there.changed = result.state, result.changed
-            result = there
+        """Cache a result; returns the cached one with the same rows, if there is one, updated."""
+        cached = self.get(result.tag)
+        if cached is not None:
+            if cached.state.seq < result.state.seq or result.query.timed:
+                cached.state, cached.changed = result.state, result.changed
+            result = cached
         else:
-            self._kept[result.tag] = _Kept(result, self.clock())
+            self._entries[result.tag] = _Entry(result, self.clock())
             self.size += result.size
         self._newest[result.build, result.query.id] = result.tag
         self._sweep()
         return result
 
     def _sweep(self) -> None:
-        """Let go of what was not used for long, and of the longest unused while there is too much."""
+        """Remove what was not used for long, and the least recently used while the cache is too large."""
         oldest = self.clock() - self.keep
-        while self._kept:
-            tag, kept = next(iter(self._kept.items()))
-            if kept.used > oldest and self.size <= self.most:
+        while self._entries:
+            tag, entry = next(iter(self._entries.items()))
+            if entry.used > oldest and self.size <= self.max_bytes:
                 return
-            result = kept.result
-            del self._kept[tag]
+            result = entry.result
+            del self._entries[tag]
             self.size -= result.size
             if self._newest.get((result.build, result.query.id)) == tag:
                 del self._newest[result.build, result.query.id]

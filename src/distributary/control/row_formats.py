@@ -1,4 +1,4 @@
-"""The formats that rows come in. Values stay JSON text as long as they can, so digits are not touched."""
+"""The formats of rows. Values stay JSON text as long as possible, so that digits are not changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _many = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 text_of = msgspec.json.Decoder(str).decode
-"""Reads a JSON text."""
+"""Parses a JSON string."""
 
 _odd = re.compile(r'[,"\r\n]').search
 _formula = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]").match
@@ -33,14 +33,14 @@ _number = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmat
 _NULL = b"null"
 
 CHUNK = 2_000
-"""Rows that are read in one go."""
+"""Rows that are parsed at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one reply shows of a result: some of its rows, of each row some fields.
+class Page:
+    """What one response has of a result: some of its rows, and some fields of each.
 
-    ``position`` is the result's as the caller is told it, None where it is told as it is.
+    ``position`` is the result's as the caller sees it, None if that is the result's own.
     """
 
     result: Result
@@ -53,7 +53,7 @@ class Part:
 
     @property
     def next(self) -> str:
-        """The token of the page after this one; empty on the last."""
+        """The token of the next page; empty on the last one."""
         end = self.at + self.limit
         return f"{self.result.tag}-{end}" if end < self.result.count else ""
 
@@ -72,7 +72,7 @@ class Part:
         return ((key, project(row)) for key, row in rows)
 
     def shape(self, kind: str, find: Callable[[Iterator[tuple[str, bytes]]], object]) -> object:
-        """What ``find`` finds out about the rows of all pages, so that every page has the same columns."""
+        """Return what ``find`` finds about the rows of all pages, so that all pages have the same columns."""
         name = f"{kind} {self.fields.text if self.fields else ''}"
         shapes = self.result.shapes
         if name not in shapes:
@@ -81,15 +81,15 @@ class Part:
 
 
 class Format(NamedTuple):
-    """How a page is written, and the Content-Type that says so."""
+    """How a page is written, and its Content-Type."""
 
     name: str
     content_type: str
-    write: Callable[[Part], bytes]
+    write: Callable[[Page], bytes]
 
 
 def read_row(row: bytes) -> dict[str, msgspec.Raw]:
-    """Read a row one level deep; one that is no object has no fields."""
+    """Parse a row one level deep; one that is not an object has no fields."""
     try:
         return _fields(row)
     except msgspec.MsgspecError:
@@ -97,7 +97,7 @@ def read_row(row: bytes) -> dict[str, msgspec.Raw]:
 
 
 def read_rows(rows: Sequence[bytes]) -> list[dict[str, msgspec.Raw]]:
-    """Read many rows one level deep, in one go where that can be."""
+    """Parse many rows one level deep, at once if possible."""
     try:
         found = _many(b"[%b]" % b",".join(rows))
     except msgspec.MsgspecError:
@@ -106,64 +106,64 @@ def read_rows(rows: Sequence[bytes]) -> list[dict[str, msgspec.Raw]]:
 
 
 def chunks(rows: Iterator[tuple[str, bytes]]) -> Iterator[list[bytes]]:
-    """The rows without their keys, some at a time."""
-    while some := [row for _, row in islice(rows, CHUNK)]:
-        yield some
+    """Yield the rows without their keys, in chunks."""
+    while chunk := [row for _, row in islice(rows, CHUNK)]:
+        yield chunk
 
 
 def column_of(field: str, fields: Mapping[str, object]) -> str:
-    """Name the column of a field: ``key`` is the row key's, so a field of that name becomes ``key_``.
+    """Return the column name of a field: ``key`` is the row key's, so a field of that name becomes ``key_``.
 
-    Where there is a field ``key_`` too it becomes ``key__``, and so on: no two columns have one name.
+    If there is a field ``key_`` too, that becomes ``key__``, and so on: no two columns have the same name.
     """
     taken = field.rstrip("_") == "key" and all(field[:end] in fields for end in range(3, len(field)))
     return f"{field}_" if taken else field
 
 
-def write_json(part: Part) -> bytes:
+def write_json(page: Page) -> bytes:
     """Write an object with the rows as pairs of key and row."""
-    result = part.result
-    rows = b",".join([b"[%b,%b]" % (_encode(key), row) for key, row in part.rows()])
+    result = page.result
+    rows = b",".join([b"[%b,%b]" % (_encode(key), row) for key, row in page.rows()])
     return b'{"view":%b,"position":%b,"time":%d,"stale":%b%b,"count":%d,"rows":[%b]%b}' % (
         _encode(result.query.view),
-        _encode(str(part.position or result.position)),
+        _encode(str(page.position or result.position)),
         result.time,
-        b"true" if part.stale else b"false",
-        b',"incomplete":true' if part.incomplete else b"",
+        b"true" if page.stale else b"false",
+        b',"incomplete":true' if page.incomplete else b"",
         result.count,
         rows,
-        b',"next":%b' % _encode(part.next) if part.next else b"",
+        b',"next":%b' % _encode(page.next) if page.next else b"",
     )
 
 
-def write_ndjson(part: Part) -> bytes:
-    """Write one object a line."""
-    return b"".join([b'{"key":%b,"row":%b}\n' % (_encode(key), row) for key, row in part.rows()])
+def write_ndjson(page: Page) -> bytes:
+    """Write one object per line."""
+    return b"".join([b'{"key":%b,"row":%b}\n' % (_encode(key), row) for key, row in page.rows()])
 
 
-def write_csv(part: Part) -> bytes:
-    """Write a header and a line for each row (RFC 4180)."""
-    names = part.shape("csv", _names)
+def write_csv(page: Page) -> bytes:
+    """Write a header, and a line for each row (RFC 4180)."""
+    names = page.shape("csv", _names)
     assert isinstance(names, dict)
     lines = [",".join(["key", *(_quoted(column_of(name, names)) for name in names)])]
-    shown, cells = list(part.rows()), _Cells()
-    for (key, _), found in zip(shown, read_rows([row for _, row in shown]), strict=True):
+    rows, cells = list(page.rows()), _Cells()
+    for (key, _), found in zip(rows, read_rows([row for _, row in rows]), strict=True):
         lines.append(",".join([_quoted(key), *[cells[bytes(found.get(name, _NULL))] for name in names]]))
     return "\r\n".join([*lines, ""]).encode()
 
 
 def _names(rows: Iterator[tuple[str, bytes]]) -> dict[str, None]:
     names: set[str] = set()
-    for some in chunks(rows):
-        names.update(*read_rows(some))
+    for chunk in chunks(rows):
+        names.update(*read_rows(chunk))
     return dict.fromkeys(sorted(names))
 
 
 class _Cells(dict[bytes, str]):
-    """Values as a CSV has them, each written once: many come again and again."""
+    """Values as CSV cells, each written once: many are repeated."""
 
     def __missing__(self, value: bytes) -> str:
-        """Write a value: texts as they are, null as nothing, everything else as its JSON."""
+        """Write a value: strings unchanged, null as nothing, anything else as JSON."""
         cell = ""
         if value != _NULL:
             cell = _quoted(text_of(value) if value[:1] == b'"' else value.decode())
@@ -172,10 +172,10 @@ class _Cells(dict[bytes, str]):
 
 
 def _quoted(text: str) -> str:
-    """Put a text in quotes where it needs them; the empty text has them, to differ from no value.
+    """Quote a string if necessary; the empty string is quoted, to differ from no value.
 
-    A text that a spreadsheet would run as a formula gets an apostrophe before it, as spreadsheets write
-    texts: whoever publishes a value does not choose what runs at whoever opens the file.
+    A string that a spreadsheet would run as a formula gets an apostrophe in front, which spreadsheets use for
+    text: who publishes a value must not choose what runs on the machine of who opens the file.
     """
     if _formula(text) and not _number(text):
         text = f"'{text}"
@@ -184,12 +184,12 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def write_arrow(part: Part) -> bytes:
+def write_arrow(page: Page) -> bytes:
     """Write an Arrow stream of one record batch."""
-    # Imported late: pyarrow takes its time and memory, and most callers never ask for it.
+    # Imported late: pyarrow costs time and memory, and most callers never request it.
     from distributary.control.arrow import write
 
-    return write(part)
+    return write(page)
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
@@ -203,4 +203,4 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         )
     }
 )
-"""What is offered, the first being what is sent when the caller has no preference."""
+"""The formats that are offered; the first is the default."""

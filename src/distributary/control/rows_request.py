@@ -39,7 +39,7 @@ def read_rows_request(view: str, parameters: MultiMapping[str]) -> RowsRequest:
     for name in parameters:
         if name not in PARAMETERS:
             near = nearest(name, PARAMETERS)
-            hint = f'did you mean "{near}"?' if near else f"known are {', '.join(PARAMETERS)}"
+            hint = f'did you mean "{near}"?' if near else f"the parameters are {', '.join(PARAMETERS)}"
             raise BadRequest(f'unknown parameter "{name[:80]}"', hint=hint)
     for keys in parameters.getall("keys", []):
         if "" in keys.split(","):

@@ -1,7 +1,7 @@
-"""``/v1/subscriptions``: ask for a query, begin it, end it.
+"""``/v1/subscriptions``: create, begin and end subscriptions, and sweep those that have lapsed.
 
-A subscription is registered in the store first: from then on every write is matched against its query.
-The command on the commands topic brings it to the reducers early and records who asked what.
+A subscription is registered in the store first: from then on every write is matched against its query. The
+command on the commands topic notifies the reducers early, and records who requested what.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from distributary.store.subscription_sweep import SWEEP_SECONDS, sweep
 
 log = logging.getLogger(__name__)
 
-_MOMENT = 0.5
+_ANNOUNCE_TIMEOUT = 0.5
+"""Seconds that a request waits for Kafka to acknowledge its command."""
 FIELDS = ("view", "where", "keys", "fields", "order", "limit")
 
 
@@ -60,14 +61,14 @@ async def create(request: web.Request) -> web.Response:
         found = await context.reader.register(
             query.view, query.id, query.text, id, context.ttl_ms, False, caps
         )
-    except KeyError:  # the view was removed since we looked
+    except KeyError:  # the view was removed in the meantime
         await require_view(context, query.view, grant)
         raise
     if found.created:
         charge(NEW_QUERY)
     await announce(context, Command("subscribe", query.view, id, query.text))
-    made = Subscription(id, query.id, False, 0)
-    reply = _described(context, request.host, query.view, made, query.text, fields)
+    created = Subscription(id, query.id, False, 0)
+    reply = _describe(context, request.host, query.view, created, query.text, fields)
     return web.json_response(
         reply | {"expires_in": context.ttl_ms / 1000},
         status=201,
@@ -76,12 +77,12 @@ async def create(request: web.Request) -> web.Response:
 
 
 async def _count(request: web.Request, query: Query, seconds: float) -> None:
-    """Count a subscription as its user's until a publisher counts it, or it lapses; raises LimitExceeded."""
+    """Count a subscription for its user until a publisher counts it, or it lapses; raises LimitExceeded."""
     limiter, grant = request.app[AUTHORIZATION].limiter, grant_of(request)
-    shares = limiter.query_reservations(grant, client_of(request), expensive=is_expensive(query))
-    await limiter.reservations.take(shares)
-    if shares:
-        asyncio.get_running_loop().call_later(seconds, limiter.reservations.release, shares)
+    reservations = limiter.query_reservations(grant, client_of(request), expensive=is_expensive(query))
+    await limiter.reservations.take(reservations)
+    if reservations:
+        asyncio.get_running_loop().call_later(seconds, limiter.reservations.release, reservations)
 
 
 async def show(request: web.Request) -> web.Response:
@@ -90,14 +91,14 @@ async def show(request: web.Request) -> web.Response:
     view, found = await _find(request)
     row = await context.reader.query_text(view, found.query_id)
     info = await context.reader.view(view)
-    reply = _described(context, request.host, view, found, row.text if row else "{}")
+    reply = _describe(context, request.host, view, found, row.text if row else "{}")
     left = max(0.0, (found.expires - info.now) / 1000) if info else 0.0
     pace = await pace_of(context.reader, found.id)
     return web.json_response(reply | {"expires_in": left} | ({"pace": pace} if pace else {}))
 
 
 async def begin(request: web.Request) -> web.Response:
-    """``POST /v1/subscriptions/{id}/begin``: let the initial state come; once."""
+    """``POST /v1/subscriptions/{id}/begin``: start sending the rows, then the changes; once."""
     context = request.app[CONTEXT]
     view, found = await _find(request)
     try:
@@ -106,7 +107,7 @@ async def begin(request: web.Request) -> web.Response:
         raise _unknown(found.id) from None
     if not first:
         raise AlreadyBegun(
-            f"the subscription {found.id} was begun already", hint="make another one to begin again"
+            f"the subscription {found.id} was already begun", hint="create another one to begin again"
         )
     await announce(context, Command("begin", view, found.id))
     return web.json_response({"id": found.id, "state": "begun"})
@@ -131,7 +132,7 @@ async def announce(context: Context, command: Command) -> None:
     task = asyncio.create_task(_send(context, command))
     context.sending.add(task)
     task.add_done_callback(context.sending.discard)
-    await asyncio.wait({task}, timeout=_MOMENT)
+    await asyncio.wait({task}, timeout=_ANNOUNCE_TIMEOUT)
 
 
 async def _send(context: Context, command: Command) -> None:
@@ -155,7 +156,7 @@ async def _servable(context: Context, name: str, info: ViewInfo) -> None:
 
 
 async def _find(request: web.Request) -> tuple[str, Subscription]:
-    """Find the subscription of the address; one that is not the caller's is as unknown as one that is not."""
+    """Find the subscription in the path; one of another user is reported as unknown."""
     reader, id = request.app[CONTEXT].reader, request.match_info["id"]
     view = await reader.find_subscription(id)
     found = await reader.subscription(view, id) if view is not None else None
@@ -177,14 +178,14 @@ def _may_use(request: web.Request, subscription: str, query: Query) -> bool:
 
 def _unknown(id: str) -> SubscriptionNotFound:
     return SubscriptionNotFound(
-        f"there is no subscription {id[:80]}", hint="it ended or lapsed; make one with POST /v1/subscriptions"
+        f"unknown subscription {id[:80]}", hint="it ended or lapsed; create one with POST /v1/subscriptions"
     )
 
 
-def _described(
+def _describe(
     context: Context, host: str, view: str, found: Subscription, text: str, fields: str | None = None
 ) -> dict[str, Any]:
-    """Describe a subscription; its addresses carry the fields that were asked for with them."""
+    """Describe a subscription; its URLs have the fields that were requested with it."""
     query = Query.load(view, text)
     return {
         "id": found.id,
@@ -210,7 +211,7 @@ async def sweep_once(context: Context) -> int:
 
 
 async def sweep_forever(context: Context) -> None:
-    """Sweep until cancelled; a store that does not answer is tried again the next time."""
+    """Sweep until cancelled; a store that does not respond is tried again the next time."""
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         try:
@@ -218,4 +219,4 @@ async def sweep_forever(context: Context) -> None:
             # With several servers this writes to each the revocations that it missed while it was down.
             await context.reader.revoked([""])
         except (RedisError, OSError) as error:
-            log.warning("subscriptions were not swept: %s", error)
+            log.warning("cannot sweep subscriptions: %s", error)

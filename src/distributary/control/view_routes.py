@@ -1,4 +1,4 @@
-"""``/v1/views``: list, show, define and remove views."""
+"""``/v1/views`` and ``/v1/feeds``: list, show, define and remove views."""
 
 from __future__ import annotations
 
@@ -25,39 +25,41 @@ from distributary.store.store_types import ViewInfo
 async def index(request: web.Request) -> web.Response:
     """``GET /v1/views``."""
     context, grant = request.app[CONTEXT], grant_of(request)
-    overview, seen = await read_overview(context.reader), await context.monitor.now()
-    said = [_described(overview, name, seen.lags, grant) for name in overview.views if grant.may_read(name)]
-    return web.json_response({"views": said})
+    overview, assessment = await read_overview(context.reader), await context.monitor.now()
+    views = [
+        _describe(overview, name, assessment.lags, grant) for name in overview.views if grant.may_read(name)
+    ]
+    return web.json_response({"views": views})
 
 
 async def show(request: web.Request) -> web.Response:
     """``GET /v1/views/{name}/status``."""
     context, name, grant = request.app[CONTEXT], request.match_info["name"], grant_of(request)
     await require_view(context, name, grant)
-    overview, seen = await read_overview(context.reader, [name]), await context.monitor.now()
-    return web.json_response(_described(overview, name, seen.lags, grant))
+    overview, assessment = await read_overview(context.reader, [name]), await context.monitor.now()
+    return web.json_response(_describe(overview, name, assessment.lags, grant))
 
 
-def _described(overview: Overview, name: str, lags: Lags, grant: Grant) -> dict[str, Any]:
-    """Describe a view to a caller: how it is made, and why it stands still, is for operators."""
-    said = describe_view(overview, name, lags, partly=bool(grant.row_filters(name)))
+def _describe(overview: Overview, name: str, lags: Lags, grant: Grant) -> dict[str, Any]:
+    """Describe a view to a caller; its definition, and the reason why it stopped, are for operators."""
+    described = describe_view(overview, name, lags, partly=bool(grant.row_filters(name)))
     if grant.operator >= Operator.READ:
-        return said
-    said |= {"definition": None, "reason": ""}
-    return said | ({"next": said["next"] | {"reason": ""}} if said["next"] else {})
+        return described
+    described |= {"definition": None, "reason": ""}
+    return described | ({"next": described["next"] | {"reason": ""}} if described["next"] else {})
 
 
 async def define(request: web.Request) -> web.Response:
-    """``PUT /v1/views/{name}``: have it built; 202, or 200 when nothing changed.
+    """``PUT /v1/views/{name}``: build it; 202, or 200 if nothing changed.
 
-    A changed definition is built beside the old one, which goes on being served until then.
+    A changed definition is built beside the old one, which is served until the new one is ready.
     """
     context, name = request.app[CONTEXT], request.match_info["name"]
     body = await read_object(request)
     overview = await read_overview(context.reader, heartbeats=False)
     definition = read_definition(name, body, known_feeds(context.config, overview))
     _check_rights(grant_of(request), context.config, definition)
-    _one_feed_a_name(definition, overview)
+    _require_consistent_feeds(definition, overview)
     before = overview.views.get(name)
     same = before is not None and before.info.live == definition.build
     state = before.live.status if before is not None and before.live is not None and same else "building"
@@ -84,7 +86,7 @@ async def feeds(request: web.Request) -> web.Response:
 
 
 def describe_feeds(feeds: Iterable[Feed], overview: Overview) -> list[dict[str, object]]:
-    """Say of each feed what it reads and which views are made from it."""
+    """Describe each feed, with the views that read it."""
     return [
         {
             "name": feed.name,
@@ -99,18 +101,18 @@ def describe_feeds(feeds: Iterable[Feed], overview: Overview) -> list[dict[str, 
 
 
 async def require_view(context: Context, name: str, grant: Grant = OPEN) -> ViewInfo:
-    """Read a view's state; raises ViewNotFound with the nearest name that the caller sees."""
+    """Read a view's state; raises ViewNotFound with the nearest name that the caller may see."""
     info = await context.reader.view(name)
     if info is not None:
         return info
     names = [one for one in await context.reader.views() if grant.may_read(one)]
     near = nearest(name, names)
-    hint = f'did you mean "{near}"?' if near else f"there are: {', '.join(names) or 'none yet'}"
-    raise ViewNotFound(f'there is no view "{name[:80]}"', hint=hint)
+    hint = f'did you mean "{near}"?' if near else f"known views: {', '.join(names) or 'none yet'}"
+    raise ViewNotFound(f'unknown view "{name[:80]}"', hint=hint)
 
 
 def known_feeds(config: Config, overview: Overview) -> list[Feed]:
-    """List the feeds of the configuration and those that came with views."""
+    """List the feeds of the configuration, and those that were defined with views."""
     found = {feed.name: feed for feed in config.feeds}
     for view in overview.views.values():
         if view.definition is not None:
@@ -123,24 +125,26 @@ def known_feeds(config: Config, overview: Overview) -> list[Feed]:
 def _check_rights(grant: Grant, config: Config, definition: Definition) -> None:
     """Refuse a definition that does more than its author may.
 
-    Whoever is no admin defines views of topics that they may read, and brings no function: those run in the
-    reducers, which can read everything.
+    A user who is not an admin may define views of topics that it may consume, without functions: those run
+    in the reducers, which can read everything.
     """
     if grant.operator < Operator.ADMIN:
         for feed in definition[1:]:
             if feed is not None:
                 grant.require_consume(feed.topic)
         for function in definition.view.functions:
-            raise Forbidden(f"only admins define views with functions: {function}", hint="use a reduce rule")
+            raise Forbidden(
+                f"only admins may define views with functions: {function}", hint="use a reduce rule"
+            )
     for function in config.unlisted_functions(definition.view):
         raise BadDefinition(
             f"the function {function} is not allowed",
-            hint="name it in auth.functions of the configuration, and start the reducers and the API again",
+            hint="add it to auth.functions of the configuration, and restart the reducers and the API",
         )
 
 
-def _one_feed_a_name(definition: Definition, overview: Overview) -> None:
-    """Refuse a feed that other views know under the same name as something else."""
+def _require_consistent_feeds(definition: Definition, overview: Overview) -> None:
+    """Refuse a feed that differs from another view's feed of the same name."""
     for name, view in overview.views.items():
         if name == definition.view.name or view.definition is None:
             continue
@@ -154,20 +158,20 @@ def _one_feed_a_name(definition: Definition, overview: Overview) -> None:
 
 
 def read_definition(name: str, body: Mapping[str, Any], feeds: Iterable[Feed]) -> Definition:
-    """Read what a caller sent for the view ``name``; raises BadDefinition with all mistakes.
+    """Parse a definition of the view ``name``; raises BadDefinition with all errors.
 
-    The body is the view's settings, where ``feed`` is the name of a known feed or a feed in full; or
-    the stored form, ``{"view": {…}, "feed": {…}, "events": {…}}``.
+    The body is the view's settings, where ``feed`` is the name of a known feed or a feed in full; or the
+    stored form, ``{"view": {…}, "feed": {…}, "events": {…}}``.
     """
     if isinstance(body.get("view"), dict):
         view, feed = dict(body["view"]), body.get("feed")
         extra = set(body) - {"view", "feed", "events", "stale_after"}
         if extra:
-            raise BadDefinition(f'unknown field "{min(extra)}" beside "view"', hint='put it into "view"')
+            raise BadDefinition(f'unknown field "{min(extra)}" beside "view"', hint='move it into "view"')
     else:
         view, feed = dict(body), body.get("feed")
     if view.setdefault("name", name) != name:
-        raise BadDefinition(f'the definition\'s name is {view["name"]!r}, the address says "{name}"')
+        raise BadDefinition(f'the definition\'s name is {view["name"]!r}, but the path has "{name}"')
     known = {one.name: one for one in feeds}
     document: dict[str, Any] = {"views": [_without_nulls(view)]}
     if isinstance(feed, dict):

@@ -76,7 +76,7 @@ def test_missing_stack_is_one_line(
     monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL", raising=False)
     assert main(["status"]) == 1
     error = capsys.readouterr().err
-    assert f"distributary: no stack runs in {tmp_path / '.distributary'}\n" in error
+    assert f"distributary: no stack is running in {tmp_path / '.distributary'}\n" in error
     assert "distributary up" in error
 
 
@@ -85,7 +85,7 @@ def test_unreachable_address_is_one_line(
 ) -> None:
     monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", f"http://127.0.0.1:{free_port()}")
     assert main(["status"]) == 1
-    assert "does not answer" in capsys.readouterr().err
+    assert "cannot connect to the control API" in capsys.readouterr().err
 
 
 def test_stack_of_the_configuration_is_found(

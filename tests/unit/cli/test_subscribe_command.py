@@ -91,7 +91,7 @@ def test_missing_stack_is_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DISTRIBUTARY_CONTROL_URL", raising=False)
     assert main(["subscribe", "odds"]) == 1
-    assert "no stack runs in" in capsys.readouterr().err
+    assert "no stack is running in" in capsys.readouterr().err
 
 
 def test_publisher_is_found_by_the_control_api(

@@ -62,8 +62,8 @@ def test_view_is_created_from_options(control: ThreadedApi) -> None:
         (["apply", "-f", "bad.toml", "--name", "x"], 2, "not both"),
         (["apply", "--name", "x", "--feed", "odds", "--ttl", "soon"], 1, "ttl"),
         (["apply", "--name", "x", "--feed", "odds", "--aggregate", "n"], 2, "is not FIELD=FUNCTION"),
-        (["describe", "ods"], 1, 'there is no view "ods"'),
-        (["delete", "ods"], 1, 'there is no view "ods"'),
+        (["describe", "ods"], 1, 'unknown view "ods"'),
+        (["delete", "ods"], 1, 'unknown view "ods"'),
         ([], 2, "ACTION"),
     ],
 )

@@ -22,8 +22,8 @@ def column(*values: bytes) -> str:
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        ([b'"a"', b"null"], "text"),
-        ([b"null"], "text"),
+        ([b'"a"', b"null"], "string"),
+        ([b"null"], "string"),
         ([b"true", b"false"], "boolean"),
         ([b"1", b"-9223372036854775808", b"9223372036854775807"], "integer"),
         ([b"9223372036854775808"], "json"),

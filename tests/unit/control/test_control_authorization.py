@@ -345,7 +345,7 @@ async def test_functions_are_for_admins_and_from_the_list(closed: Closed) -> Non
     body = {"feed": "odds", "key": "id", "reduce": "os:system"}
     author = bearer(define=["*"], consume=["*"])
     _, error = await closed.ask("PUT", "/v1/views/more", 403, body=body, **author)
-    assert "only admins define views with functions" in error["message"]
+    assert "only admins may define views with functions" in error["message"]
     _, error = await closed.ask("PUT", "/v1/views/more", 400, body=body, **bearer(operator="admin"))
     assert "os:system is not allowed" in error["message"]
     closed.context.config = replace(closed.config, auth=replace(AUTH, functions=("folds.*:*",)))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.control.result_cache import Result
-from distributary.control.row_formats import Part, column_of, write_csv, write_json, write_ndjson
+from distributary.control.row_formats import Page, column_of, write_csv, write_json, write_ndjson
 from distributary.model.build import Build
 from distributary.model.field_mask import parse_fields
 from distributary.model.query import Query
@@ -25,10 +25,10 @@ def part(
     fields: str | None = None,
     stale: bool = False,
     incomplete: bool = False,
-) -> Part:
+) -> Page:
     state = QueryRows("e1", 7, {key: Row(1, 0, 0, row) for key, row in rows.items()}, 0)
     result = Result("0" * 24, Query("odds"), Build("odds", "b"), state, 1234)
-    return Part(result, parse_fields(fields) if fields else None, at, limit, stale, incomplete)
+    return Page(result, parse_fields(fields) if fields else None, at, limit, stale, incomplete)
 
 
 EXACT = b'{"big":12345678901234567890.10,"n":1.50,"t":"\\u00e9"}'

@@ -161,7 +161,7 @@ async def test_the_tag_stays_until_the_rows_change(rows: Rows) -> None:
 
 async def test_the_tag_is_the_same_in_every_process(rows: Rows) -> None:
     tag = (await rows.ask())[0].headers["ETag"]
-    rows.results._kept.clear()
+    rows.results._entries.clear()
     rows.results._newest.clear()
     assert await rows.status(If_None_Match=tag) == 304
 
@@ -344,13 +344,13 @@ async def test_a_page_that_is_not_kept_any_more(rows: Rows) -> None:
     token = (await rows.get("?limit=2"))["next"]
     clock = 0.0
     rows.results.clock = lambda: clock
-    rows.results._kept[token.split("-")[0]].used = 0.0
+    rows.results._entries[token.split("-")[0]].used = 0.0
     clock = 59.0
     assert await rows.status(f"?limit=2&page={token}") == 200
     clock = 120.0
     error = await rows.refused(410, f"?limit=2&page={token}")
     assert error["code"] == "page-gone"
-    assert "begin again with the first page" in error["hint"]
+    assert "start again with the first page" in error["hint"]
 
 
 async def test_a_token_serves_its_own_query_only(rows: Rows) -> None:
@@ -403,11 +403,11 @@ async def test_a_view_that_is_not_live_has_no_rows_yet(rows: Rows, status: str, 
 
 
 async def test_too_much_is_said_clearly(rows: Rows) -> None:
-    rows.results.most = 400
+    rows.results.max_bytes = 400
     error = await rows.refused(413)
     assert error["code"] == "result-too-large"
     assert "narrow" in error["hint"]
-    rows.results.most = 4_000
+    rows.results.max_bytes = 4_000
     assert (await rows.get("?keys=a"))["count"] == 1
 
 

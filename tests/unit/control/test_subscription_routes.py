@@ -197,7 +197,7 @@ async def test_a_kafka_that_is_slow_does_not_hold_a_subscriber_up(
         api.announced.commands.append(command)
 
     monkeypatch.setattr(api.announced, "send", slow)
-    monkeypatch.setattr("distributary.control.subscription_routes._MOMENT", 0.01)
+    monkeypatch.setattr("distributary.control.subscription_routes._ANNOUNCE_TIMEOUT", 0.01)
     await api.post("/v1/subscriptions", {"view": "odds"}, 201)
     gate.set()
     await asyncio.gather(*api.context.sending)

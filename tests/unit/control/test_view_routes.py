@@ -62,7 +62,7 @@ async def test_a_feed_may_come_along(api: Api) -> None:
         ({"feed": "odds", "reduce": "median"}, "expected merge, latest, aggregate"),
         ({"feed": "odds", "ttl": "soon"}, "ttl"),
         ({"feed": "odds", "ttl": [1]}, "ttl"),
-        ({"feed": "odds", "name": "other"}, "the address says"),
+        ({"feed": "odds", "name": "other"}, "but the path has"),
         ({"feed": {"topic": "a b"}}, "expected a Kafka topic"),
         ({"feed": 5}, "feed"),
         ({"view": {"feed": "odds"}, "key": "a"}, 'unknown field "key"'),

@@ -54,7 +54,7 @@ class Configuration:
 
     ``given`` are the properties as written, the last of a repeated one; ``librdkafka`` and ``own`` what they
     are translated to; ``messages`` what was logged about them; ``topics`` the part of that name, whose files
-    are relative to ``folder``. ``place`` is where the configuration came from, for messages.
+    are relative to ``folder``. ``origin`` is where the configuration came from, for messages.
     """
 
     kind: Kind
@@ -63,12 +63,12 @@ class Configuration:
     own: Mapping[str, Any]
     messages: tuple[LogLine, ...]
     topics: Mapping[str, Any]
-    place: str
+    origin: str
     folder: Path = Path()
 
     def __str__(self) -> str:
         shown = {name: mask_property(name, str(value)) for name, value in self.given.items()}
-        return f"{self.place} ({self.kind}): {json.dumps(shown)}"
+        return f"{self.origin} ({self.kind}): {json.dumps(shown)}"
 
     def java(self) -> dict[str, str]:
         """The properties for a Java client (Spark's), all as strings; a null is left out."""
@@ -86,13 +86,13 @@ def read_configuration(source: Source, kind: Kind) -> Configuration:
     Logs what is ignored and why. Raises `ConfigError` with every error in it, `ConfigMissing` if there is no
     such file.
     """
-    document, repeated, place, folder = _document(source)
-    problems = Problems(place)
+    document, repeated, origin, folder = _document(source)
+    problems = Problems(origin)
     messages = [
-        LogLine(logging.WARNING, f"{name} is given twice in {place}: the last one is used")
+        LogLine(logging.WARNING, f"{name} is given twice in {origin}: the last one is used")
         for name in repeated
     ]
-    found = _check(document, kind, place, folder, problems, messages)
+    found = _check(document, kind, origin, folder, problems, messages)
     for level, line in found.messages:
         log.log(level, line)
     return found
@@ -101,7 +101,7 @@ def read_configuration(source: Source, kind: Kind) -> Configuration:
 def _check(
     document: Mapping[str, Any],
     kind: Kind,
-    place: str,
+    origin: str,
     folder: Path,
     problems: Problems,
     messages: list[LogLine],
@@ -137,7 +137,7 @@ def _check(
         own=own,
         messages=tuple(messages),
         topics=dict(topics),
-        place=place,
+        origin=origin,
         folder=folder,
     )
 
@@ -218,7 +218,7 @@ def _document(source: Source) -> tuple[Mapping[str, Any], list[str], str, Path]:
     if isinstance(source, Path) or not source.lstrip().startswith("{"):
         path = Path(source)
         try:
-            text, place, folder = path.read_text(encoding="utf-8-sig"), str(path), path.parent
+            text, origin, folder = path.read_text(encoding="utf-8-sig"), str(path), path.parent
         except FileNotFoundError:
             raise ConfigMissing(
                 f"client configuration {path} not found",
@@ -228,7 +228,7 @@ def _document(source: Source) -> tuple[Mapping[str, Any], list[str], str, Path]:
             why = getattr(error, "strerror", None) or "not UTF-8"
             raise ConfigError(f"{path}: cannot be read: {why}") from None
     else:
-        text, place, folder = source, _HERE, Path()
+        text, origin, folder = source, _HERE, Path()
     repeated: list[str] = []
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -242,21 +242,21 @@ def _document(source: Source) -> tuple[Mapping[str, Any], list[str], str, Path]:
     try:
         document = json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:
-        _raise_json_error(place, text, error)
+        _raise_json_error(origin, text, error)
     except (ValueError, RecursionError):
-        raise ConfigError(f"{place}: not valid JSON: nested too deeply, or a number is too long") from None
+        raise ConfigError(f"{origin}: not valid JSON: nested too deeply, or a number is too long") from None
     if not isinstance(document, dict):
-        raise ConfigError(f"{place}: expected an object with Type and Properties")
-    return document, repeated, place, folder
+        raise ConfigError(f"{origin}: expected an object with Type and Properties")
+    return document, repeated, origin, folder
 
 
-def _raise_json_error(place: str, text: str, error: json.JSONDecodeError) -> NoReturn:
+def _raise_json_error(origin: str, text: str, error: json.JSONDecodeError) -> NoReturn:
     line = text.splitlines()[error.lineno - 1] if text.splitlines() else ""
     rest = line[error.colno - 1 :].lstrip()
     message = f"not valid JSON: {error.msg}"
     if rest.startswith(("//", "/*", "#")):
         message = "not valid JSON: comments are not allowed; remove them"
-    problem = Problem(message, "", place, error.lineno)
+    problem = Problem(message, "", origin, error.lineno)
     refused = ConfigError(str(problem))
     refused.problems = (problem,)
     raise refused from None

@@ -48,7 +48,7 @@ _ALIASES = {
 
 
 class BackgroundErrors:
-    """The errors that a client meets between calls, so that the next call can say why it waits in vain.
+    """The errors that a client meets between calls, so that the next call can report why it gets no answer.
 
     librdkafka calls it with one error after another.
     """
@@ -131,7 +131,7 @@ def connect(
         key = f"Properties.{java}" if java else "Properties"
         for alias, known in _ALIASES.items():
             text = text.replace(alias, known)
-        raise ConfigError(f"{config.place}: {key}: {text}") from None
+        raise ConfigError(f"{config.origin}: {key}: {text}") from None
 
 
 def count_partitions(

@@ -65,7 +65,7 @@ class StartOffsets:
         """Partitions that were ever assigned: where they started, until something of them is committed."""
 
     def clear(self) -> None:
-        """Forget all partitions: they start anew when they are assigned."""
+        """Forget all partitions: they start again when they are assigned."""
         self._known.clear()
 
     def committed(self, partitions: Iterable[TopicPartition]) -> None:

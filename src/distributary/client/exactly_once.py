@@ -40,7 +40,7 @@ def exactly_once(
     for name, required in (("enable.auto.commit", "false"), ("isolation.level", "read_committed")):
         if consumer.config.librdkafka.get(name) != required:
             raise ConfigError(
-                f"{consumer.config.place}: Properties.{name}: exactly_once requires {required}",
+                f"{consumer.config.origin}: Properties.{name}: exactly_once requires {required}",
                 hint=f'Write "{name}": "{required}"',
             )
     try:

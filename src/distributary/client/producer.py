@@ -149,7 +149,7 @@ class Producer:
         config = self._core.config
         if "transactional.id" not in config.librdkafka:
             raise ConfigError(
-                f"{config.place}: Properties.transactional.id: missing; transactions need it",
+                f"{config.origin}: Properties.transactional.id: missing; transactions need it",
                 hint="Give each producer one of its own, the same after a restart",
             )
         if self._transaction is not None:

@@ -19,7 +19,7 @@ _PARTS = ("Schema", "Routes", "DeadLetters")
 
 def router_of(config: Configuration) -> RecordRouter:
     """The router of a producer. Raises ConfigError with every error in the rules."""
-    problems = Problems(config.place)
+    problems = Problems(config.origin)
     rules = {topic: _rules(topic, spec, config.folder, problems) for topic, spec in config.topics.items()}
     problems.finish()
     return RecordRouter(rules)

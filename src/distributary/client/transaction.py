@@ -119,7 +119,7 @@ def _abort(producer: ConfiguredProducer) -> None:
 
 
 def _try_abort(producer: ConfiguredProducer) -> None:
-    if producer.dead:  # it can do nothing any more, and whoever took over has ended the transaction
+    if producer.dead:  # it can do nothing any more, and the producer that took over has ended the transaction
         return
     try:
         _abort(producer)

@@ -1,7 +1,7 @@
 """What Kafka's error codes mean here: one table from a code to our error, its reason and what to do.
 
-A code means something else to a producer or consumer than to somebody who administers topics and groups, so
-the table has a column for each. Errors are classified by their code, never by their text.
+A code means something else to a producer or consumer than to an administrator of topics and groups, so the
+table has a column for each. Errors are classified by their code, never by their text.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ UNREACHABLE_HINT = (
     "Check that it runs, that --bootstrap-server or kafka.bootstrap_servers is its address, that this "
     "machine can reach it, and that kafka.properties has the security settings it requires"
 )
-"""What to do when no broker answers, for whoever runs a command."""
+"""What to do when no broker answers, for the user of a command."""
 CLIENT_UNREACHABLE_HINT = (
     "Check that it runs, that bootstrap.servers is its address, and that this machine can reach it"
 )
@@ -153,7 +153,7 @@ _TABLE = (
     ),
     _Row(
         _codes("CLUSTER_AUTHORIZATION_FAILED"),
-        # All that clients ask of the cluster is idempotence, which whoever may write some topic is granted.
+        # Clients request only idempotence of the cluster, which every user who may write a topic has.
         _denied("write any topic", "Ask for an ACL to write the topic"),
         ForAdmin(_ACL_HINT + "--operation OPERATION --cluster", KafkaRefused),
     ),
@@ -308,8 +308,8 @@ def admin_error(
 ) -> DistributaryError:
     """The error of a request to the cluster; ``what`` names the topic, group, partition or property.
 
-    With ``writing`` the request was to write records: then the cluster is asked for idempotence only, which
-    whoever may write some topic is granted.
+    With ``writing`` the request was to write records: then the only request to the cluster is for
+    idempotence, which every user who may write a topic has.
     """
     cause = _cause(error)
     code, text = cause.code(), _text(cause)

@@ -49,7 +49,7 @@ def kafka_exception(error: KafkaError, record: OutgoingRecord | None) -> KafkaEx
 class RecordProducer:
     """Queues records in the order of the calls and reports how each ended. All methods are thread-safe.
 
-    Delivery reports arrive only while somebody polls or flushes. ``handle`` is the librdkafka producer, for
+    Delivery reports arrive only during `poll` and `flush`. ``handle`` is the librdkafka producer, for
     what is not about records (transactions, metadata).
     """
 

@@ -11,12 +11,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from distributary.client.configuration import Source
+from distributary.client.configuration import Source, router_of
 from distributary.client.connect import ConfiguredProducer
 from distributary.client.consumer import Consumer, RebalanceCallback
 from distributary.client.consumer_offsets import Start
 from distributary.client.record import Headers, Record, Sent, outgoing_record, sent
-from distributary.client.topic_rules import router_of
 from distributary.errors import KafkaClientError
 from distributary.kafka.record_producer import SLICE, AsyncRecordProducer
 from distributary.kafka.topics import PartitionId

@@ -22,9 +22,13 @@ from distributary.config import validators
 from distributary.config.coerce import Faults
 from distributary.config.problems import Problems, nearest
 from distributary.config.secrets import mask_property
-from distributary.errors import ConfigError, ConfigMissing, Problem
+from distributary.errors import BadQuery, ConfigError, ConfigMissing, Problem
 from distributary.kafka.client_properties import PROPERTIES
 from distributary.kafka.property_translation import LogLine, translate
+from distributary.kafka.record_router import RecordRouter, TopicRules, compile_route
+from distributary.kafka.value_schema import Reader, any_value, create_reader
+from distributary.model import value_checks
+from distributary.model.filter import Test
 
 log = logging.getLogger(__name__)
 
@@ -266,3 +270,67 @@ def _java(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# --- the part Topics: schemas, routes and dead letters --------------------------------------------------
+
+
+_TOPIC_PARTS = ("Schema", "Routes", "DeadLetters")
+
+
+def router_of(config: Configuration) -> RecordRouter:
+    """The router of a producer. Raises ConfigError with every error in the rules."""
+    problems = Problems(config.origin)
+    rules = {topic: _rules(topic, spec, config.folder, problems) for topic, spec in config.topics.items()}
+    problems.finish()
+    return RecordRouter(rules)
+
+
+def _rules(topic: str, spec: Any, folder: Path, problems: Problems) -> TopicRules:
+    key = f"Topics.{topic}"
+    if not isinstance(spec, Mapping):
+        problems.add(f"expected an object with {', '.join(_TOPIC_PARTS)}", key=key)
+        spec = {}
+    for name in spec:
+        if name not in _TOPIC_PARTS:
+            problems.add(
+                f"unknown part (there are {', '.join(_TOPIC_PARTS)})",
+                key=f"{key}.{name}",
+                nearest=nearest(name, _TOPIC_PARTS),
+            )
+    reader: Reader = any_value
+    if "Schema" in spec:
+        try:
+            if not isinstance(spec["Schema"], Mapping):
+                raise ValueError("expected an object with Type and Definition or File")
+            reader = create_reader(spec["Schema"], folder)
+        except ValueError as error:
+            problems.add(str(error), key=f"{key}.Schema")
+    dead_letters = spec.get("DeadLetters", f"{topic}.dead-letters")
+    _check_topic_name(dead_letters, f"{key}.DeadLetters", problems)
+    return TopicRules(reader, _routes(spec.get("Routes", []), key, problems), dead_letters)
+
+
+def _routes(spec: Any, key: str, problems: Problems) -> tuple[tuple[Test, str], ...]:
+    if not isinstance(spec, list) or not all(isinstance(one, Mapping) for one in spec):
+        problems.add("expected a list of objects with Where and Topic", key=f"{key}.Routes")
+        return ()
+    routes = []
+    for number, one in enumerate(spec):
+        route_key = f"{key}.Routes.{number}"
+        if set(one) != {"Where", "Topic"}:
+            problems.add("expected Where and Topic", key=route_key)
+            continue
+        _check_topic_name(one["Topic"], f"{route_key}.Topic", problems)
+        try:
+            routes.append((compile_route(str(one["Where"])), one["Topic"]))
+        except BadQuery as error:
+            problems.add(str(error), key=f"{route_key}.Where")
+    return tuple(routes)
+
+
+def _check_topic_name(name: Any, key: str, problems: Problems) -> None:
+    try:
+        value_checks.topic(name if isinstance(name, str) else "")
+    except ValueError as error:
+        problems.add(str(error), key=key)

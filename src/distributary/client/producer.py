@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 
-from distributary.client.configuration import Source
+from distributary.client.configuration import Source, router_of
 from distributary.client.connect import ConfiguredProducer
 from distributary.client.record import Headers, Sent, outgoing_record, sent
-from distributary.client.topic_rules import router_of
 from distributary.client.transaction import Transaction, begin, prepare
 from distributary.errors import ConfigError, DistributaryError, KafkaClientError, KafkaUnavailable
 from distributary.kafka.outgoing_record import OutgoingRecord

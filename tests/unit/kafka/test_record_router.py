@@ -1,4 +1,4 @@
-"""The router of ``[[topics]]``; unit/client/test_topic_rules.py tests its decisions through a client."""
+"""The router of ``[[topics]]``; unit/client/test_configuration.py tests its decisions through a client."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ TRUSTED = {
     "kafka.record_lookup": "reads records for the user at the terminal",
     "kafka.capacity": "reads options of the user at the terminal",
     "kafka.reassignment": "reads a file of the user at the terminal",
-    "kafka.offset_spec": "reads options of the user at the terminal",
+    "kafka.topic_offsets": "reads options of the user at the terminal",
     "kafka.record_router": "reads settings",
     "kafka.broker_request": "reads responses of the Kafka brokers that we connect to",
     "model.change": "reads changes that reducers wrote",

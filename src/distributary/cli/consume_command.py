@@ -97,11 +97,11 @@ def _print(records: Iterator[ConsumedRecord], args: Args, parts: Sequence[str]) 
 
 def _records(args: Args, config: Config) -> Iterator[ConsumedRecord]:
     """The records, one by one, until the requested end."""
-    from distributary.kafka import offset_spec, topic_offsets
+    from distributary.kafka import topic_offsets
 
-    start = offset_spec.parse(args.start) if args.start else None
+    start = topic_offsets.parse_offset(args.start) if args.start else None
     cluster = cluster_of(args, config)
-    spec = start or offset_spec.OffsetSpec("latest")
+    spec = start or topic_offsets.OffsetSpec("latest")
     ranges = dict(topic_offsets.offset_ranges(cluster, args.topic, spec))
     if args.partition:
         if wrong := set(args.partition) - set(ranges):
@@ -122,7 +122,7 @@ def _records(args: Args, config: Config) -> Iterator[ConsumedRecord]:
             if not one.first <= start.value <= one.end:
                 offsets = f"has offsets {one.first} to {one.end}, not {start.value}"
                 print(f"partition {number} {offsets}: reading from the nearest", file=sys.stderr)
-    starts = {number: offset_spec.resolve(spec, one) for number, one in ranges.items()}
+    starts = {number: topic_offsets.resolve(spec, one) for number, one in ranges.items()}
     yield from _assigned(args, cluster, starts, {number: one.end for number, one in ranges.items()})
 
 

@@ -21,7 +21,7 @@ from distributary.errors import UsageError
 
 if TYPE_CHECKING:
     from distributary.kafka.group_admin import Group, PartitionProgress
-    from distributary.kafka.offset_spec import OffsetSpec
+    from distributary.kafka.topic_offsets import OffsetSpec
 
 groups_group = group(
     "groups",
@@ -179,7 +179,7 @@ def _group_names(args: Args, cluster: Any) -> list[str]:
 
 
 def _offset_spec(args: Args) -> OffsetSpec:
-    from distributary.kafka.offset_spec import OffsetSpec, parse_time
+    from distributary.kafka.topic_offsets import OffsetSpec, parse_time
 
     if args.to_offset is not None:
         return OffsetSpec("offset", args.to_offset)

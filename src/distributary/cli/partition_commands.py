@@ -234,10 +234,10 @@ def delete_oldest_records(args: Args) -> int:
 
 
 def _planned_deletions(args: Args, cluster: Cluster) -> list[Deletion]:
-    from distributary.kafka import offset_spec, topic_offsets
+    from distributary.kafka import topic_offsets
 
     return topic_offsets.plan_deletions(
-        cluster, args.topic, offset_spec.parse(args.before), args.partition or None
+        cluster, args.topic, topic_offsets.parse_offset(args.before), args.partition or None
     )
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from distributary.errors import GroupBusy, GroupMissing, TopicMissing
-from distributary.kafka import librdkafka, naming, offset_spec, topic_offsets
+from distributary.kafka import librdkafka, naming, topic_offsets
 from distributary.kafka.admin import Cluster
 from distributary.kafka.kafka_errors import admin_error
-from distributary.kafka.offset_spec import OffsetSpec
+from distributary.kafka.topic_offsets import OffsetSpec
 from distributary.kafka.topics import PartitionId
 
 
@@ -160,7 +160,7 @@ def plan_reset(
                     f"topic {topic} has no partition {number}", hint=f"It has 0 to {max(ranges, default=0)}"
                 )
             before = committed.get((topic, number))
-            after = offset_spec.resolve(to, ranges[number], before)
+            after = topic_offsets.resolve(to, ranges[number], before)
             changes.append(OffsetChange(topic, number, before, after))
     return changes
 

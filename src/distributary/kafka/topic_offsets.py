@@ -1,24 +1,112 @@
-"""Offsets of a topic's partitions: read them, and delete the records before one. Blocking calls.
+"""Offsets of a topic's partitions: parse, read and resolve them, and delete the records before one.
 
-Offsets are those of committed records (the last stable offset is the end), as every reader here sees them.
+Calls that take a cluster or an admin client block. Offsets are those of committed records (the last stable
+offset is the end), as every reader here sees them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
 from confluent_kafka import OFFSET_END, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import AdminClient
 
-from distributary.errors import KafkaRefused, TopicMissing
-from distributary.kafka import librdkafka, offset_spec
+from distributary.config import parse_duration, parse_start
+from distributary.errors import KafkaRefused, TopicMissing, UsageError
+from distributary.kafka import librdkafka
 from distributary.kafka.admin import Cluster
 from distributary.kafka.kafka_errors import NO_LEADER, UNKNOWN_LEADER, topic_error
-from distributary.kafka.offset_spec import OffsetRange, OffsetSpec
 from distributary.kafka.topics import LEADER_LIMIT, get_topic
+
+# --- offsets as people write them -------------------------------------------------------------------------
+
+Kind = Literal["earliest", "latest", "offset", "back", "time", "shift", "current"]
+
+
+class OffsetSpec(NamedTuple):
+    """A position: ``value`` is an offset, records back from the end, a time in ms, or records to shift by."""
+
+    kind: Kind
+    value: int = 0
+
+
+class OffsetRange(NamedTuple):
+    """The offsets of one partition: ``end`` is the next record's, ``at_time`` that of a given time.
+
+    ``at_time`` is None if no time was given, or no record is as late.
+    """
+
+    first: int
+    end: int
+    at_time: int | None = None
+
+
+def parse_offset(text: str, clock: Callable[[], float] = time.time) -> OffsetSpec:
+    """Parse "earliest", "latest", 42, -10 (from the end), a time, or a duration ("15 m": that long ago)."""
+    word = text.strip()
+    if word in ("earliest", "beginning", "smallest"):
+        return OffsetSpec("earliest")
+    if word in ("latest", "end", "now", "largest"):
+        return OffsetSpec("latest")
+    if word.lstrip("-").isdigit():
+        number = int(word)
+        return OffsetSpec("back", -number) if word.startswith("-") else OffsetSpec("offset", number)
+    return OffsetSpec("time", parse_time(word, clock))
+
+
+def parse_time(text: str, clock: Callable[[], float] = time.time) -> int:
+    """Parse a time in ms: ISO 8601 (UTC by default), or a duration before now ("15 m", "PT15M")."""
+    try:
+        return int((clock() - parse_duration(_from_iso_duration(text))) * 1000)
+    except ValueError:
+        pass
+    try:
+        # Kafka's tools write milliseconds after a dot and zones as +0100, which Python parses too.
+        stamp = datetime.fromisoformat(parse_start(text))
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not an offset or a time",
+            hint='Give earliest, latest, an offset, -10 (from the end), 2026-01-31T08:00:00Z or "15 m" (ago)',
+        ) from None
+    return int(stamp.timestamp() * 1000)
+
+
+def resolve(spec: OffsetSpec, range: OffsetRange, current: int | None = None) -> int:
+    """The offset that a spec means in one partition, never before its first record or after its end.
+
+    Raises UsageError if it is relative to the current offset and there is none.
+    """
+    if spec.kind in ("shift", "current") and current is None:
+        raise UsageError(
+            "the group has not committed an offset yet", hint="Give --to-earliest, --to-latest or a time"
+        )
+    offset = {
+        "earliest": lambda: range.first,
+        "latest": lambda: range.end,
+        "offset": lambda: spec.value,
+        "back": lambda: range.end - spec.value,
+        "time": lambda: range.end if range.at_time is None else range.at_time,
+        "shift": lambda: (current or 0) + spec.value,
+        "current": lambda: current or 0,
+    }[spec.kind]()
+    return max(range.first, min(offset, range.end))
+
+
+def _from_iso_duration(text: str) -> str:
+    """Turn ISO's PT1H, which Kafka's tools accept, into 1h."""
+    upper = text.strip().upper()
+    if upper.startswith("PT"):
+        return upper[2:].lower()
+    if upper.startswith("P") and upper.endswith("D"):
+        return upper[1:].lower()
+    return text
+
+
+# --- offsets of partitions ------------------------------------------------------------------------------
 
 _query: Any = kafka_admin.OffsetSpec  # type: ignore[attr-defined]  # it is not declared
 
@@ -142,7 +230,7 @@ def plan_deletions(
     for number in ranges if partitions is None else partitions:
         if number not in ranges:
             raise TopicMissing(f"topic {topic} has no partition {number}", hint=f"It has 0 to {max(ranges)}")
-        before = offset_spec.resolve(spec, ranges[number])
+        before = resolve(spec, ranges[number])
         plan.append(Deletion(topic, number, ranges[number].first, before))
     return plan
 

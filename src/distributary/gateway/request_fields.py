@@ -108,7 +108,7 @@ def _check(name: str, value: Any, known: tuple[str, ...], fields: RequestFields,
 
 
 def _parameter(text: str) -> str | int | None:
-    """Convert the texts by which a parameter requests nothing to such a value."""
+    """Convert the strings by which a parameter requests nothing to such a value."""
     return {"false": None, "0": 0, "-1": -1}.get(text.lower(), text)
 
 

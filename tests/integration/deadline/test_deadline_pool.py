@@ -1,4 +1,4 @@
-"""Calls with a deadline: those that take too long are ended, and others go on."""
+"""Calls with a deadline: those that take too long are ended, and others continue."""
 
 from __future__ import annotations
 

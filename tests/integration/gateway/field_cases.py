@@ -53,7 +53,7 @@ class GatewayUnderTest:
         return await self.call(method, self.fill(path), sent, type=type, accept=accept)
 
     async def instance(self, group: str = "{new}", assign: int | None = 0, **settings: Any) -> str:
-        """Make an instance, assigned to a partition of the topic."""
+        """Create an instance, assigned to a partition of the topic."""
         base = await self.call.join(self.fill(group), **settings)
         if assign is not None:
             target = {"topic": "{topic}", "partition": assign}
@@ -63,13 +63,13 @@ class GatewayUnderTest:
         return base
 
     async def read(self, base: str, query: str = "timeout=20000", format: str = "json") -> list[Any]:
-        """Read once, from where there is something."""
+        """Read once, and return the values."""
         got = await self.request("GET", f"{base}/records?{query}", accept=media(format))
         assert got.status == 200, got
         return [one["value"] for one in got.body]
 
     async def written(self, **body: Any) -> Message:
-        """Write a record by version 3 and give it as it is in Kafka."""
+        """Write a record by version 3 and return it as it is in Kafka."""
         reply = await self.request("POST", V3, body)
         assert reply.status == 200, reply
         consumer = librdkafka.consumer(self.stack.config.kafka, "cases")
@@ -84,7 +84,7 @@ class GatewayUnderTest:
             consumer.close()
 
     async def positions(self, query: str) -> Any:
-        """Give what a stream says first."""
+        """Return the positions at which a stream starts."""
         path = self.fill(f"/v1/topics/{{topic}}/stream?{query}")
         async with self.http.ws_connect(self.call.url + path) as socket:
             return (await socket.receive_json())["positions"]
@@ -95,7 +95,7 @@ Request = tuple[Any, ...]
 
 
 def differ(*requests: Request | list[Request], pick: Callable[[Any], Any] | None = None) -> Case:
-    """Two requests, or two lists of them, whose (last) answers must differ, also in what is picked."""
+    """Create a case of two requests, or lists of them, whose (last) responses must differ in what is picked."""
 
     async def run(gateway: GatewayUnderTest) -> None:
         found = []

@@ -24,7 +24,7 @@ MESSAGES = "/topics/{topic}/partitions/0/messages"
 
 
 def produce(path: str) -> dict[str, Case]:
-    """The fields of a body of version 2."""
+    """Return the cases for the fields of a body of version 2."""
     one, both = {"records": [{"value": 1}]}, {"records": [{"key": 1, "value": 1}], "value_schema": '"long"'}
 
     def pair(less: dict[str, Any], **more: Any) -> Case:
@@ -40,14 +40,14 @@ def produce(path: str) -> dict[str, Case]:
 
 
 async def _instances(gateway: GatewayUnderTest, name: str, *values: Any, assign: int = 0) -> list[str]:
-    """Instances that differ in one setting."""
+    """Create instances that differ in one setting."""
     return [await gateway.instance(assign=assign, **{name: value}) for value in values]
 
 
 async def _answered_and_waiting(
     gateway: GatewayUnderTest, answered: str, waiting: str, query: tuple[str, str]
 ) -> None:
-    """Check that the read of one instance is answered, and that of the other still waits after as long.
+    """Check that the read of one instance gets a response while that of the other still waits.
 
     How long an answer takes is for the machine to say. ``query`` is that of each.
     """
@@ -62,7 +62,7 @@ async def _answered_and_waiting(
 
 
 async def _committed(gateway: GatewayUnderTest, base: str) -> Any:
-    """What the instance's group has committed after a read and the instance's end."""
+    """Return what the instance's group has committed after a read and the deletion of the instance."""
     await gateway.read(base)
     await gateway.request("DELETE", base)
     group = base.split("/consumers/")[1].split("/")[0]
@@ -255,7 +255,7 @@ CASES: dict[str, dict[str, Case]] = {
         "last_event_id": _stream("last_event_id=0:1,1:0", "last_event_id=0:2,1:0"),
         "format": _format,
     },
-    # --- what stands in bodies ---
+    # --- objects in bodies ---
     "bodies.RecordV2": {"key": _items, "value": _items, "partition": _items},
     "bodies.Header": {"name": _headers, "value": _headers},
     "bodies.Datum": {

@@ -10,7 +10,7 @@ OTHER_WORDS = json.dumps({"type": "record", "name": "book.Odds", "fields": []})
 
 
 def lists(path: str, *names: str, more: str = "") -> dict[str, Case]:
-    """The parameters of a list, each against the list without it; ``more`` is reply in both."""
+    """Return the cases for parameters of a list: each changes the list. ``more`` is in both requests."""
     words = {"offset": "1", "limit": "1", "subjectPrefix": "a", "subject": ":.other:s"}
     return {
         name: differ(("GET", f"{path}?{more}"), ("GET", f"{path}?{more}&{name}={words.get(name, 'true')}"))
@@ -19,7 +19,7 @@ def lists(path: str, *names: str, more: str = "") -> dict[str, Case]:
 
 
 def schema_fields(path: str, good: str, bad: str) -> dict[str, Case]:
-    """The fields of a schema's body: another text, another type and a reference are answered otherwise."""
+    """Return the cases for the fields of a body with a schema: each changes the response."""
     body = {"schema": good}
     return {
         "schema": differ(("POST", path, body), ("POST", path, {"schema": bad})),
@@ -29,7 +29,7 @@ def schema_fields(path: str, good: str, bad: str) -> dict[str, Case]:
 
 
 def found(path: str, schema: str) -> Case:
-    """A schema in other words than it was registered in is found, which is what normalize requests for."""
+    """Create a case for ``normalize``: a schema with the meaning of a registered one is found."""
 
     async def run(gateway: GatewayUnderTest) -> None:
         reply = await gateway.request("POST", path, {"schema": schema})

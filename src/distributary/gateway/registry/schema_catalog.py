@@ -111,7 +111,7 @@ class SchemaCatalog:
         self._last_id = max(self._last_id, new.id)
         known = self._by_id.get(new.id)
         if known is not None and known.identity != new.schema.identity:
-            # An id means one schema for ever: that of its first record.
+            # An id means one schema forever: that of its first record.
             return self._warn_unsupported(
                 f"version {new.number} of {new.subject!r}: its id {new.id} is taken"
             )

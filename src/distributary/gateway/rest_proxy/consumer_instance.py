@@ -142,7 +142,7 @@ class ConsumerInstance:
         self._drop(None)
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read these partitions, whoever else does; from the committed offset, else by ``offset_reset``."""
+        """Read these partitions, even if others do; from the committed offset, else by ``offset_reset``."""
         if self.topics or self.pattern is not None:
             raise api_error(
                 RestCode.ILLEGAL_STATE, "the instance has a subscription", "use another for assignments"

@@ -95,7 +95,7 @@ Request = tuple[Any, ...]
 
 
 def differ(*requests: Request | list[Request], pick: Callable[[Any], Any] | None = None) -> Case:
-    """Create a case of two requests, or lists of them, whose (last) responses must differ in what is picked."""
+    """Create a case of two requests, or lists of them, whose (last) responses must differ as picked."""
 
     async def run(gateway: GatewayUnderTest) -> None:
         found = []

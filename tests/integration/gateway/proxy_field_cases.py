@@ -49,7 +49,7 @@ async def _answered_and_waiting(
 ) -> None:
     """Check that the read of one instance gets a response while that of the other still waits.
 
-    How long an answer takes is for the machine to say. ``query`` is that of each.
+    How long a response takes depends on the machine. ``query`` has the query of each.
     """
     began = time.monotonic()
     reply = await gateway.request("GET", f"{answered}/records?{query[0]}", accept=PLAIN)

@@ -66,7 +66,7 @@ async def letters(feeding: Feeding, count: int) -> dict[int, str]:
     }
 
 
-async def test_a_field_that_is_added_keeps_the_stream_going(
+async def test_added_avro_field_does_not_stop_the_view(
     feeding: Feeding, registry: SchemaRegistryClient
 ) -> None:
     writer = Writer(feeding, registry)
@@ -107,7 +107,7 @@ async def test_a_field_that_is_added_keeps_the_stream_going(
     assert said["rekeyed"]
 
 
-async def test_what_cannot_be_read_is_a_dead_letter_with_its_reason(
+async def test_unreadable_avro_is_a_dead_letter_with_its_reason(
     feeding: Feeding, registry: SchemaRegistryClient
 ) -> None:
     writer = Writer(feeding, registry)
@@ -143,7 +143,7 @@ async def test_what_cannot_be_read_is_a_dead_letter_with_its_reason(
     await feeding.until(view, lambda said: said.get("dead_letters") == 9)
 
 
-async def test_json_with_the_name_of_its_schema(feeding: Feeding, registry: SchemaRegistryClient) -> None:
+async def test_framed_json_feed_is_folded(feeding: Feeding, registry: SchemaRegistryClient) -> None:
     view = await feeding.view(where="n > 1", feed={"framed": True, "partitions": 1})
     schema = json.dumps({"title": "N", "type": "object", "properties": {"n": {"type": "number"}}})
     place = SerializationContext(feeding.topic, MessageField.VALUE)
@@ -154,7 +154,7 @@ async def test_json_with_the_name_of_its_schema(feeding: Feeding, registry: Sche
     assert "five bytes" in (await letters(feeding, 1))[2]
 
 
-async def test_without_the_registry_a_view_waits_and_says_so(
+async def test_view_waits_while_the_registry_is_not_responding(
     feeding: Feeding, registry: SchemaRegistryClient
 ) -> None:
     writer = Writer(feeding, registry)
@@ -174,9 +174,7 @@ async def test_without_the_registry_a_view_waits_and_says_so(
     await feeding.rows_become(view, {"a": {"id": "a", "sport": "football", "stake": 1.5}})
 
 
-async def test_what_cannot_be_planned_stops_a_view_by_name(
-    feeding: Feeding, registry: SchemaRegistryClient
-) -> None:
+async def test_unusable_schema_stops_the_view(feeding: Feeding, registry: SchemaRegistryClient) -> None:
     node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
     registry.register_schema(f"{feeding.topic}-value", Schema(json.dumps(node), "AVRO"))
     endless = await feeding.view(wait=False, feed={"format": "avro"})

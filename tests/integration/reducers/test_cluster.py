@@ -128,7 +128,7 @@ async def test_a_view_runs_on_two_workers_and_outlives_one(
         delete_topic(stack.admin(), topic)
 
 
-def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
+def test_spark_that_cannot_start_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "distributary.toml").write_text("")
     done = subprocess.run(
         [sys.executable, "-m", "distributary.reducers"],

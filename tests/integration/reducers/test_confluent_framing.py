@@ -81,7 +81,7 @@ TYPES: dict[str, tuple[Any, Any, str]] = {
 }
 
 
-def test_every_type_comes_out_exact(spark: Any) -> None:
+def test_every_avro_type_is_decoded_exactly(spark: Any) -> None:
     schema = record(*((name, type) for name, (type, _, _) in TYPES.items()))
     value = written(schema, {name: value for name, (_, value, _) in TYPES.items()})
     (found,) = run(spark, [value], AVRO, Known({1: schema}))
@@ -90,7 +90,7 @@ def test_every_type_comes_out_exact(spark: Any) -> None:
     assert (found.value or b"").decode() == f"{{{text}}}"
 
 
-def test_where_and_select_see_the_fields_of_all_versions(spark: Any) -> None:
+def test_where_and_select_read_fields_of_all_schema_versions(spark: Any) -> None:
     first = record(("id", "string"), ("price", decimal(20, 2)), ("at", logical("long", "timestamp-millis")))
     second = record(*((f["name"], f["type"]) for f in first["fields"]), ("more", "int"), doc="it's ${new}")
     one = {"id": "a", "price": Decimal("1.50"), "at": datetime(2020, 1, 1, tzinfo=UTC)}
@@ -117,7 +117,7 @@ def long(number: int) -> bytes:
     return out + bytes([number])
 
 
-def test_what_is_broken_comes_as_it_was_and_marked(spark: Any) -> None:
+def test_broken_value_is_passed_on_unchanged_and_marked(spark: Any) -> None:
     schema = record(("t", ["null", "string"]), ("l", {"type": "array", "items": "long"}))
     good = written(schema, {"t": None, "l": []})
     text = written(schema, {"t": "some text", "l": [1, 2, 3]})
@@ -133,7 +133,7 @@ def test_what_is_broken_comes_as_it_was_and_marked(spark: Any) -> None:
     assert [one.value for one in marked[:-1]] == broken
 
 
-def test_a_record_without_fields(spark: Any) -> None:
+def test_avro_record_without_fields_is_an_empty_object(spark: Any) -> None:
     (found,) = run(spark, [HEAD], AVRO, Known({1: record()}))
     assert (found.value, found.unparsed) == (b"{}", False)
 
@@ -144,7 +144,7 @@ def test_a_schema_that_is_not_in_the_plan_stops_the_query(spark: Any) -> None:
     assert unknown_ids(str(failed.value)) == {0xFF000002}
 
 
-def test_framed_json(spark: Any) -> None:
+def test_framed_json_is_decoded_without_its_frame(spark: Any) -> None:
     values = [HEAD + b'{"n": 1.50}', b'{"n": 2}', HEAD, HEAD + b"{", None]
     found = run(spark, values, FRAMED, Known(), where="n > 1")
     assert [(one.value, one.unparsed) for one in found] == [

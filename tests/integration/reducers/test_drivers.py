@@ -25,7 +25,7 @@ SUPERSEDED = 3
 
 @pytest.mark.slow
 @pytest.mark.timeout(240 * LIMIT)
-async def test_the_older_of_two_drivers_ends_by_name_and_rows_stay_exact(
+async def test_older_of_two_drivers_ends_and_rows_stay_exact(
     stack: RunningStack, database: Database, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"

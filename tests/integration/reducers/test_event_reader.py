@@ -35,7 +35,7 @@ def read(feeding: Feeding, readers: list[EventReader], start: int) -> tuple[Even
     return made, heard
 
 
-async def test_events_come_in_order_from_the_start(feeding: Feeding, readers: list[EventReader]) -> None:
+async def test_events_are_read_in_order_from_the_start(feeding: Feeding, readers: list[EventReader]) -> None:
     reader, _ = read(feeding, readers, 4)
 
     async def waiting() -> list[int]:
@@ -46,7 +46,9 @@ async def test_events_come_in_order_from_the_start(feeding: Feeding, readers: li
     assert await waiting() == [8, 9]
 
 
-async def test_events_that_retention_took_are_an_error(feeding: Feeding, readers: list[EventReader]) -> None:
+async def test_events_that_retention_removed_are_an_error(
+    feeding: Feeding, readers: list[EventReader]
+) -> None:
     admin, place = feeding.stack.admin(), TopicPartition(feeding.topic, 0, 6)
     admin.delete_records([place])[place].result(20 * LIMIT)
     reader, heard = read(feeding, readers, 4)

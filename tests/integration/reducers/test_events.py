@@ -65,7 +65,7 @@ async def test_a_rebuilt_view_takes_both_feeds_in_the_order_of_their_times(feedi
     await feeding.rows_become(view, {"a": row(2, 42, 3, 90), "b": row(1, 21, 2, 80)})
 
 
-async def test_in_micro_batches_events_come_with_the_next_action(feeding: Feeding) -> None:
+async def test_micro_batches_fold_events_with_the_next_action(feeding: Feeding) -> None:
     view = await feeding.view(feed={"partitions": 2}, events={}, engine="microbatch", **RULES)
     for n, events in ((1, 0), (2, 1)):
         for partition, key in ((0, "a"), (1, "b")):
@@ -74,7 +74,7 @@ async def test_in_micro_batches_events_come_with_the_next_action(feeding: Feedin
         feeding.stack.produce(feeding.events_topic, [(None, {"n": 5})])
 
 
-async def test_an_event_feed_of_several_partitions_is_refused_by_name(feeding: Feeding) -> None:
+async def test_event_feed_with_several_partitions_stops_the_view(feeding: Feeding) -> None:
     ensure_topic(feeding.stack.admin(), feeding.events_topic, 2)
     view = await feeding.view(wait=False, events={}, **RULES)
     said = await feeding.until(view, lambda said: said["status"] == "stopped")

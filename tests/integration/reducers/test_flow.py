@@ -14,7 +14,7 @@ import distributary
 from distributary.model.build import Build
 
 
-async def test_the_smallest_view(feeding: Feeding) -> None:
+async def test_view_keyed_by_a_field_merges_records(feeding: Feeding) -> None:
     view = await feeding.view(key="market_id", where="price > 1.0", feed={"partitioned_by": "market_id"})
     feeding.produce(
         [
@@ -36,7 +36,7 @@ async def test_the_smallest_view(feeding: Feeding) -> None:
         assert str(changes.rows["a"]["price"]) == "12345678901234567890.10", "numbers keep their digits"
 
 
-async def test_record_facts_can_be_used_everywhere(feeding: Feeding) -> None:
+async def test_record_columns_can_be_used_in_key_where_and_select(feeding: Feeding) -> None:
     view = await feeding.view(
         key="concat(record_key, '-', record_partition)",
         where="record_offset >= 1 and record_headers is not null and record_timestamp > '2020-01-01'",
@@ -57,7 +57,7 @@ async def test_record_facts_can_be_used_everywhere(feeding: Feeding) -> None:
     )
 
 
-async def test_text_and_bytes(feeding: Feeding) -> None:
+async def test_text_and_bytes_feeds_are_folded(feeding: Feeding) -> None:
     text = await feeding.view(reduce="latest", where="value like 'h%'", feed={"format": "text"})
     raw = Feeding(feeding.stack)
     data = await raw.view(reduce="latest", feed={"format": "bytes"})
@@ -68,7 +68,7 @@ async def test_text_and_bytes(feeding: Feeding) -> None:
     await raw.drop()
 
 
-async def test_aggregates_by_group_and_window(feeding: Feeding) -> None:
+async def test_aggregates_are_computed_by_group_and_window(feeding: Feeding) -> None:
     view = await feeding.view(
         key="sport",
         reduce="aggregate",
@@ -106,7 +106,7 @@ async def test_aggregates_by_group_and_window(feeding: Feeding) -> None:
     )
 
 
-async def test_a_record_that_gives_several_rows(feeding: Feeding) -> None:
+async def test_exploded_record_gives_several_rows(feeding: Feeding) -> None:
     view = await feeding.view(
         key="item.id",
         select="explode(items) as item, match",
@@ -121,7 +121,7 @@ async def test_a_record_that_gives_several_rows(feeding: Feeding) -> None:
     )
 
 
-async def test_a_python_function(feeding: Feeding) -> None:
+async def test_python_function_folds_records(feeding: Feeding) -> None:
     view = await feeding.view(reduce="tests.support.fold_functions:longest")
     feeding.produce(
         [
@@ -135,7 +135,7 @@ async def test_a_python_function(feeding: Feeding) -> None:
     await feeding.rows_become(view, {"a": {"text": "three", "seen": 3}})
 
 
-async def test_what_cannot_be_read_is_kept_whole_and_the_stream_goes_on(feeding: Feeding) -> None:
+async def test_unreadable_records_are_dead_letters_and_later_records_are_folded(feeding: Feeding) -> None:
     view = await feeding.view(key="id", where="n > 0", feed={"partitions": 1})
     feeding.produce(
         [("a", {"id": "a", "n": 1}), ("bad", b"{broken"), ("nokey", {"n": 5}), ("a", {"id": "a", "n": 2})],
@@ -155,7 +155,7 @@ async def test_what_cannot_be_read_is_kept_whole_and_the_stream_goes_on(feeding:
     await feeding.until(view, lambda said: said.get("dead_letters") == 2)
 
 
-async def test_a_tombstone_removes_a_row(feeding: Feeding) -> None:
+async def test_tombstone_removes_row_of_view_keyed_by_record_key(feeding: Feeding) -> None:
     view = await feeding.view(where="n > 0")
     feeding.produce([("a", {"n": 1}), ("b", {"n": 2}), ("a", None)])
     await feeding.rows_become(view, {"b": {"n": 2}})
@@ -184,13 +184,13 @@ async def test_tombstone_removes_row_of_view_keyed_by_the_field_that_partitions_
     assert reasons == [b"a record without a value cannot be aggregated"] * 2, "of the other views, none"
 
 
-async def test_huge_values_pass(feeding: Feeding) -> None:
+async def test_values_of_almost_a_megabyte_are_folded(feeding: Feeding) -> None:
     view = await feeding.view(key="id", feed={"partitioned_by": "id"})
     feeding.produce([("a", {"id": "a", "big": "x" * 900_000}), ("b", {"id": "b"})])
     await feeding.rows_become(view, {"a": {"id": "a", "big": "x" * 900_000}, "b": {"id": "b"}})
 
 
-async def test_a_view_whose_sql_does_not_compile_says_what_spark_says(feeding: Feeding) -> None:
+async def test_view_whose_sql_does_not_compile_stops_with_sparks_message(feeding: Feeding) -> None:
     broken = await feeding.view(wait=False, where="price >")
     wrong = await feeding.view(wait=False, where="no_such_function(price) = 1")
     good = await feeding.view()
@@ -219,7 +219,7 @@ async def test_a_changed_view_is_built_beside_the_old_one_and_takes_over(feeding
                 break
 
 
-async def test_a_view_by_another_key_is_rekeyed_first(feeding: Feeding) -> None:
+async def test_view_with_another_key_is_rekeyed(feeding: Feeding) -> None:
     view = await feeding.view(
         key="sport",
         where="stake > 0",
@@ -244,7 +244,7 @@ async def test_a_view_by_another_key_is_rekeyed_first(feeding: Feeding) -> None:
     assert [m.value() for m in letters] == [b"{broken"], "a dead letter has the source's own bytes"
 
 
-async def test_data_that_contradict_the_configuration_stop_the_view_by_name(feeding: Feeding) -> None:
+async def test_row_of_two_partitions_stops_the_view(feeding: Feeding) -> None:
     view = await feeding.view(key="id", feed={"partitions": 2, "partitioned_by": "id"})
     for partition in (0, 1):
         feeding.produce([("k", {"id": "same", "n": partition})], partition=partition)

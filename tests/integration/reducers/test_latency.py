@@ -39,7 +39,7 @@ class _Sender:
         self._producer.poll(0)
 
 
-async def test_records_come_to_python_by_no_tcp(feeding: Feeding) -> None:
+async def test_records_reach_python_without_tcp(feeding: Feeding) -> None:
     """Spark sets no TCP_NODELAY on the sockets to its workers: a record could wait 40 ms in one."""
     view = await feeding.view(reduce="latest")
     feeding.produce([("k", {"n": 1})])
@@ -53,7 +53,7 @@ async def test_records_come_to_python_by_no_tcp(feeding: Feeding) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180 * LIMIT)
-async def test_nobody_waits_for_the_next_record_nor_for_a_batch_to_end(feeding: Feeding) -> None:
+async def test_record_waits_neither_for_the_next_record_nor_for_the_end_of_a_batch(feeding: Feeding) -> None:
     """One test for two promises, because a batch of the shared stack takes a while."""
     view = await feeding.view(reduce="latest", feed={"partitions": 1})
     sender = _Sender(feeding)

@@ -163,7 +163,7 @@ def scene(tmp_path: Path, database: Database) -> Iterator[Scene]:
     broker.stop()
 
 
-async def test_a_log_that_was_cut_and_grew_again_is_told_from_one_that_was_not(scene: Scene) -> None:
+async def test_views_are_rebuilt_only_when_their_log_was_cut_and_grew_again(scene: Scene) -> None:
     scene.drivers.start()
     for at in range(0, 300, 20):
         scene.produce(at, 20)
@@ -188,7 +188,7 @@ async def test_a_log_that_was_cut_and_grew_again_is_told_from_one_that_was_not(s
     assert all(one.epoch != old.epoch for one, old in zip(scene.infos(), before, strict=True))
 
 
-async def test_a_log_that_is_cut_under_running_reducers(scene: Scene) -> None:
+async def test_view_is_rebuilt_when_its_log_is_cut_under_running_reducers(scene: Scene) -> None:
     scene.drivers.start()
     for at in range(0, 300, 20):
         scene.produce(at, 20)
@@ -199,7 +199,9 @@ async def test_a_log_that_is_cut_under_running_reducers(scene: Scene) -> None:
     await scene.rows_are_right()
 
 
-async def test_a_log_that_is_cut_before_the_driver_looks_again(scene: Scene, tmp_path: Path) -> None:
+async def test_view_is_rebuilt_when_its_log_is_cut_before_the_driver_checks_again(
+    scene: Scene, tmp_path: Path
+) -> None:
     """Batches go on while the driver waits for something else: tasks must notice what it has not seen."""
     scene.define("rekeyed", key="'k'", engine="microbatch")
     # Passes what is written over the lost records, and nothing that comes after.

@@ -57,7 +57,7 @@ async def restart(feeding: Feeding, writer: RedisWriter, view: str) -> int:
     return after
 
 
-async def test_rows_expire_on_quiet_partitions_after_a_restart(feeding: Feeding, writer: RedisWriter) -> None:
+async def test_rows_expire_on_idle_partitions_after_a_restart(feeding: Feeding, writer: RedisWriter) -> None:
     view = await feeding.view(ttl=int(14 * LIMIT), feed={"partitions": 6})
     await feeding.live(view, engine="realtime")
     for partition in SIX:
@@ -76,7 +76,7 @@ async def test_rows_expire_on_quiet_partitions_after_a_restart(feeding: Feeding,
     assert build_of(writer, view).generation == generation, "the query was restarted on the way"
 
 
-async def test_rows_leave_queries_with_now_on_quiet_partitions(feeding: Feeding, writer: RedisWriter) -> None:
+async def test_rows_leave_queries_with_now_on_idle_partitions(feeding: Feeding, writer: RedisWriter) -> None:
     view = await feeding.view(feed={"partitions": 6})
     await feeding.live(view, engine="realtime")
     starts = int(time.time() * 1000 + 15_000 * LIMIT)
@@ -94,7 +94,7 @@ async def test_rows_leave_queries_with_now_on_quiet_partitions(feeding: Feeding,
     assert build_of(writer, view).generation == generation, "the query was restarted on the way"
 
 
-async def test_events_reach_the_rows_of_quiet_partitions(feeding: Feeding, writer: RedisWriter) -> None:
+async def test_events_reach_the_rows_of_idle_partitions(feeding: Feeding, writer: RedisWriter) -> None:
     view = await feeding.view(feed={"partitions": 6}, events={}, **RULES)
     await feeding.live(view, engine="realtime")
     for partition in SIX:

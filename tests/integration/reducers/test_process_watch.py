@@ -49,7 +49,7 @@ async def running(driver: subprocess.Popen[bytes], store: RedisWriter) -> psutil
         (signal.SIGSTOP, REDUCERS, ExitCode.JVM_HUNG, 14, "has not responded for 9 s"),
     ],
 )
-async def test_a_driver_ends_with_its_jvm(
+async def test_driver_ends_when_its_jvm_dies_or_hangs(
     stack: RunningStack,
     database: Database,
     tmp_path: Path,

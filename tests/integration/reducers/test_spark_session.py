@@ -27,7 +27,7 @@ from distributary.reducers.process_watch import DAEMON_MODULE
 from distributary.reducers.spark_session import start_daemon
 
 
-def test_spark_does_not_free_a_buffer_under_the_one_who_writes_to_it(spark: Any) -> None:
+def test_spark_frees_no_buffer_that_is_written_to(spark: Any) -> None:
     """What Spark frees buffers with does nothing: it would do so at once, whoever writes (decision 16)."""
     class_of = spark._jvm.java.lang.Class.forName
     cleaner = class_of("org.apache.spark.storage.StorageUtils$").getDeclaredField("bufferCleaner")
@@ -67,7 +67,7 @@ def test_daemon_that_is_started_ahead_is_that_of_real_time_mode(spark: Any) -> N
     assert daemons(spark) == before | ahead
 
 
-def test_a_query_that_is_stopped_as_it_starts_takes_nobody_along(spark: Any, tmp_path: Path) -> None:
+def test_query_that_is_stopped_as_it_starts_ends_no_other_querys_workers(spark: Any, tmp_path: Path) -> None:
     """Spark ends its daemon for it, but not the workers of others (decision 17)."""
     context, release = spark.sparkContext, tmp_path / "release"
 
@@ -122,7 +122,7 @@ def test_a_query_that_is_stopped_as_it_starts_takes_nobody_along(spark: Any, tmp
         assert psutil.Process(worker).ppid() == daemon, "it waits for its workers"
 
 
-def test_who_does_not_know_the_secret_cannot_talk_to_the_driver(spark: Any) -> None:
+def test_process_without_the_secret_cannot_talk_to_the_driver(spark: Any) -> None:
     """Spark authenticates and encrypts its connections, with a secret of this start alone."""
     env = spark._jvm.org.apache.spark.SparkEnv.get()
     assert env.securityManager().isAuthenticationEnabled()

@@ -113,7 +113,7 @@ async def until(ready: Callable[[], bool], limit: float = 10.0) -> None:
     await eventually(ask, bool, limit)
 
 
-async def test_a_query_with_now_moves_though_no_command_was_heard(tasks: Tasks) -> None:
+async def test_timed_query_changes_although_no_command_arrived(tasks: Tasks) -> None:
     """The registry alone says that it is there, and no record comes after it."""
     writer = tasks.start(tasks.claim(View("v", "f")))
     starts = int(time.time() * 1000 + 3_000 * LIMIT)
@@ -136,7 +136,7 @@ async def test_a_query_with_now_moves_though_no_command_was_heard(tasks: Tasks) 
         await reader.close()
 
 
-async def test_a_task_opens_the_partition_that_the_driver_says(tasks: Tasks) -> None:
+async def test_task_opens_the_partition_that_the_driver_assigned(tasks: Tasks) -> None:
     task = tasks.claim(View("v", "f", ttl=2.0), partitions=2)
     writers = [tasks.start(task, number) for number in (0, 1)]
     writers[0].put([record(0, b"row-of-1", b'{"n":1}', partition=1)])
@@ -157,7 +157,7 @@ async def test_a_task_opens_the_partition_that_the_driver_says(tasks: Tasks) -> 
         writer.finish()
 
 
-async def test_a_batchs_task_takes_no_partition_without_records(tasks: Tasks) -> None:
+async def test_task_of_a_batch_opens_no_partition_without_records(tasks: Tasks) -> None:
     task = tasks.claim(View("v", "f", ttl=2.0), partitions=2, engine=Engine.MICRO_BATCH)
     tasks.store.assign(B, tasks.claimed, [1, 0])
     tasks.start(task, 0).finish()
@@ -168,7 +168,7 @@ async def test_a_batchs_task_takes_no_partition_without_records(tasks: Tasks) ->
     assert opened.token == 1, "nobody had opened it"
 
 
-async def test_a_task_that_folds_for_long_says_so(tasks: Tasks) -> None:
+async def test_heartbeat_of_a_task_that_folds_for_long_has_its_loop_age(tasks: Tasks) -> None:
     RELEASE.clear()
     writer = tasks.start(tasks.claim(View("v", "f", reduce=f"{__name__}:slow")))
     await until(lambda: "v/b/0" in tasks.heartbeats())
@@ -184,7 +184,7 @@ async def test_a_task_that_folds_for_long_says_so(tasks: Tasks) -> None:
     writer.finish()
 
 
-async def test_what_waits_is_bounded_in_bytes(tasks: Tasks) -> None:
+async def test_pending_records_are_limited_in_bytes(tasks: Tasks) -> None:
     writer = WriterThread(tasks.claim(View("v", "f")), 0)  # not started: nobody takes anything
     handed = 0
 

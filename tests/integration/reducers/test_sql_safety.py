@@ -54,7 +54,7 @@ def test_select_from_another_table_is_refused(spark: Any) -> None:
             Compiler(spark).compile(View("v", "f", select=select), JSON)
 
 
-def test_functions_that_the_spark_here_has_were_looked_at(spark: Any) -> None:
+def test_every_function_of_spark_was_reviewed(spark: Any) -> None:
     """A new Spark brings new functions: look for those that read files or call classes, then count anew."""
     registry = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry
     names = set(registry.functionSet().mkString("\n").split("\n"))
@@ -63,7 +63,7 @@ def test_functions_that_the_spark_here_has_were_looked_at(spark: Any) -> None:
     assert len(short) == 564
 
 
-def test_xml_in_a_record_names_no_file(spark: Any, tmp_path: Path) -> None:
+def test_xml_in_a_record_reads_no_file(spark: Any, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("hunter2")
     xml = f"<!DOCTYPE a [<!ENTITY x SYSTEM 'file://{secret}'>]><a>&x;</a>"

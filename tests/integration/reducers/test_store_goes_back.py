@@ -109,7 +109,7 @@ class Views:
         await asyncio.to_thread(self._store.start)
 
 
-async def test_between_micro_batches_and_in_real_time_mode(
+async def test_rows_are_exact_when_the_store_goes_back_between_batches_and_in_real_time_mode(
     stack: RunningStack, own_store: StoreServer, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
@@ -131,7 +131,7 @@ async def test_between_micro_batches_and_in_real_time_mode(
         delete_topic(stack.admin(), topic)
 
 
-async def test_between_the_batches_of_a_backlog(
+async def test_rows_are_exact_when_the_store_goes_back_between_batches_of_a_backlog(
     stack: RunningStack, own_store: StoreServer, tmp_path: Path
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"

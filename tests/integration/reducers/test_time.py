@@ -38,7 +38,7 @@ async def test_rows_expire_without_a_new_record(feeding: Feeding) -> None:
     assert await feeding.rows(view) == {}
 
 
-async def test_rows_expire_on_partitions_that_have_been_quiet_since_the_start(feeding: Feeding) -> None:
+async def test_rows_expire_on_partitions_that_are_idle_since_the_start(feeding: Feeding) -> None:
     """The query starts anew and gets no record at all: its reducers must look at the clock all the same."""
     view = await feeding.view(ttl=12, engine="microbatch")
     for partition in (0, 1):
@@ -63,7 +63,7 @@ async def test_rows_expire_on_partitions_that_have_been_quiet_since_the_start(fe
     store.close()
 
 
-async def test_in_micro_batches_time_passes_without_records(feeding: Feeding) -> None:
+async def test_time_passes_in_micro_batches_without_records(feeding: Feeding) -> None:
     view = await feeding.view(ttl=6, engine="microbatch", feed={"partitions": 2})
     control = feeding.stack.addresses["control"]
     async with distributary.subscribe(view, where="starts > now()", control=control) as changes:
@@ -80,7 +80,7 @@ async def test_in_micro_batches_time_passes_without_records(feeding: Feeding) ->
     assert (await feeding.live(view))["engine"] == "microbatch"
 
 
-async def test_rows_come_and_go_as_time_passes(feeding: Feeding) -> None:
+async def test_rows_enter_and_leave_timed_queries_as_time_passes(feeding: Feeding) -> None:
     """No record comes: only the clock moves, on both partitions, and whoever comes later sees the same."""
     view = await feeding.view(feed={"partitions": 2})
     await feeding.live(view, engine="realtime")
@@ -107,7 +107,7 @@ async def test_rows_come_and_go_as_time_passes(feeding: Feeding) -> None:
         assert set(again.rows) == {"late"}
 
 
-async def test_a_silent_source_is_said_to_be_stale_until_it_speaks(feeding: Feeding) -> None:
+async def test_view_is_stale_while_its_source_is_silent(feeding: Feeding) -> None:
     control = feeding.stack.addresses["control"]
     view = await feeding.view(stale_after=2)
     async with distributary.subscribe(view, control=control) as changes:

@@ -60,7 +60,7 @@ async def test_new_partitions_are_read_from_their_first_record(feeding: Feeding)
     await single.drop()
 
 
-async def test_keys_that_move_when_a_topic_grows_are_followed(feeding: Feeding) -> None:
+async def test_view_is_rekeyed_when_keys_move_because_its_topic_grew(feeding: Feeding) -> None:
     """With more partitions the producers' hash puts old keys elsewhere: the view is rebuilt, re-keyed."""
     view = await feeding.view(reduce="aggregate", aggregates={"n": "sum(n)"}, feed={"partitions": 2})
     feeding.produce((f"k{i % 9}", {"n": 1}) for i in range(90))
@@ -71,7 +71,7 @@ async def test_keys_that_move_when_a_topic_grows_are_followed(feeding: Feeding) 
     assert (await feeding.live(view))["rekeyed"] is True
 
 
-async def test_a_start_at_now_is_a_place_and_stays_there(feeding: Feeding) -> None:
+async def test_start_at_now_keeps_its_offset_across_restarts(feeding: Feeding) -> None:
     """A view that starts at now must not start at a later now when its query starts again."""
     ensure_topic(feeding.stack.admin(), feeding.topic, 1)
     feeding.produce([("old", {"n": 1})])
@@ -83,7 +83,7 @@ async def test_a_start_at_now_is_a_place_and_stays_there(feeding: Feeding) -> No
     await feeding.rows_become(view, {"new": {"n": 2}, "newer": {"n": 3}})
 
 
-async def test_a_start_at_a_time(feeding: Feeding) -> None:
+async def test_view_starts_at_a_time(feeding: Feeding) -> None:
     ensure_topic(feeding.stack.admin(), feeding.topic, 2)
     for at, key in enumerate("abcd"):
         feeding.produce([(key, {"n": at})], partition=at % 2, timestamp=1_700_000_000_000 + at * 1000)
@@ -91,7 +91,7 @@ async def test_a_start_at_a_time(feeding: Feeding) -> None:
     await feeding.rows_become(view, {"c": {"n": 2}, "d": {"n": 3}})
 
 
-async def test_positions_are_shown_as_a_consumer_group(feeding: Feeding) -> None:
+async def test_positions_are_mirrored_to_a_consumer_group(feeding: Feeding) -> None:
     view = await feeding.view()
     feeding.produce((str(i), {"n": i}) for i in range(100))
     admin = feeding.stack.admin()
@@ -109,7 +109,7 @@ async def test_positions_are_shown_as_a_consumer_group(feeding: Feeding) -> None
     await feeding.until(view, lambda said: said["lag"] == 0)
 
 
-async def test_another_topic_under_the_same_name_is_a_new_view(feeding: Feeding) -> None:
+async def test_view_is_rebuilt_when_its_topic_is_replaced(feeding: Feeding) -> None:
     """Rebuilt under a new epoch (R8); meanwhile subscribers are asked to come back (R9)."""
     admin = feeding.stack.admin()
     ensure_topic(admin, feeding.topic, 2)
@@ -156,7 +156,7 @@ async def _refusals_until_subscribed(feeding: Feeding, view: str) -> list[dict[s
     raise AssertionError(f"the new rows did not come: {refused[-1:]}")
 
 
-async def test_records_that_retention_took_make_a_view_incomplete(feeding: Feeding) -> None:
+async def test_view_is_incomplete_when_retention_removed_records(feeding: Feeding) -> None:
     admin = feeding.stack.admin()
     ensure_topic(admin, feeding.topic, 1)
     feeding.produce((f"k{i}", {"n": i}) for i in range(10))
@@ -168,7 +168,7 @@ async def test_records_that_retention_took_make_a_view_incomplete(feeding: Feedi
         assert changes.incomplete is True
 
 
-async def test_rekeyed_records_that_were_deleted_before_they_were_folded_make_a_view_incomplete(
+async def test_view_is_incomplete_when_rekeyed_records_were_deleted_before_they_were_folded(
     feeding: Feeding,
 ) -> None:
     """As after a store that went back by more than the time for which folded records are kept."""
@@ -194,7 +194,7 @@ async def test_rekeyed_records_that_were_deleted_before_they_were_folded_make_a_
     assert said["status"] == "live"
 
 
-async def test_what_the_jvm_filters_out_counts_as_read(feeding: Feeding) -> None:
+async def test_filtered_records_count_as_read(feeding: Feeding) -> None:
     """At a batch's end the place moves past filtered records (R12): retention may take them."""
     view = await feeding.view(where="n > 1000", engine="microbatch", feed={"partitions": 1})
     feeding.produce((f"k{i}", {"n": i}) for i in range(500))
@@ -248,7 +248,7 @@ async def test_records_without_a_row_key_are_dead_letters(feeding: Feeding) -> N
     }
 
 
-async def test_a_rekeyed_view_that_is_deleted_and_made_again_loses_no_record(feeding: Feeding) -> None:
+async def test_rekeyed_view_that_is_deleted_and_defined_again_loses_no_record(feeding: Feeding) -> None:
     """What its first life left on the internal topic must not make its second life look like a zombie."""
     settings: dict[str, Any] = {"key": "sport", "reduce": "aggregate", "aggregates": {"bets": "count()"}}
     view = await feeding.view(**settings, feed={"partitions": 2})

@@ -187,7 +187,7 @@ def test_where_is_typed_by_how_a_name_is_used(
         ("size(items) AS it, `a.b`", {"it": 2, "a.b": True}),
     ],
 )
-def test_select_gives_json_as_it_came(spark: Any, select: str, expected: dict[str, Any]) -> None:
+def test_select_keeps_json_as_it_was_written(spark: Any, select: str, expected: dict[str, Any]) -> None:
     value = b'{"price":1.50,"name":"x","n":{"deep":{"er":5}},"a.b":true,"nothing":null,'
     value += b'"items":[{"id":7},{"id":"p"}]}'
     [one] = run(spark, [(b"k", value)], select=select)
@@ -213,7 +213,9 @@ def test_select_gives_json_as_it_came(spark: Any, select: str, expected: dict[st
         ("id", b'{"id":"first","id":"last"}', b"last"),
     ],
 )
-def test_row_keys(spark: Any, key: str | None, value: bytes, expected: bytes | None) -> None:
+def test_row_key_is_the_key_expression_as_a_string(
+    spark: Any, key: str | None, value: bytes, expected: bytes | None
+) -> None:
     record_key = b"k" if key else None
     assert [one.key for one in run(spark, [(record_key, value)], key=key)] == [expected]
 
@@ -246,7 +248,7 @@ def test_tombstone_has_no_row_key_when_record_key_is_another(
     assert [one.key for one in run(spark, [TOMBSTONE], feed, **settings)] == [None]
 
 
-def test_a_row_key_may_be_made_of_selected_columns(spark: Any) -> None:
+def test_row_key_may_use_selected_columns(spark: Any) -> None:
     value = b'{"a":{"id":"x"},"n":1}'
     for select, key in [
         ("a AS it, n", "it.id"),
@@ -271,7 +273,7 @@ def test_a_row_key_may_be_made_of_selected_columns(spark: Any) -> None:
         (b"{}", 0),
     ],
 )
-def test_event_time_is_a_time_or_milliseconds(spark: Any, value: bytes, expected: int) -> None:
+def test_event_time_is_read_from_a_time_or_milliseconds(spark: Any, value: bytes, expected: int) -> None:
     assert [one.event_time for one in run(spark, [(b"k", value)], time="at")] == [expected]
 
 
@@ -303,7 +305,7 @@ def test_what_the_jvm_packs_is_what_python_unpacks(spark: Any) -> None:
     assert run(spark, records) == [packed(at, False) for at in range(11)], "nothing to parse for"
 
 
-def test_in_real_time_mode_the_places_of_some_filtered_records_come(spark: Any) -> None:
+def test_real_time_mode_passes_on_offsets_of_some_filtered_records(spark: Any) -> None:
     records: list[Record] = [(b"k", b'{"n":%d}' % (n % 10)) for n in range(100)]
     view = View("v", "f", where="n = 7", select="n * 2 AS twice, n")
     prepared = engine.prepare(_frame(spark, records), Compiler(spark).compile(view, JSON), Engine.REAL_TIME)

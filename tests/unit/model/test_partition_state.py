@@ -24,7 +24,7 @@ SOURCES = st.dictionaries(st.integers(0, 50), st.builds(SourceProgress, *[st.int
 
 
 @given(st.integers(0, 2**60), SOURCES)
-def test_a_memo_reads_back(watermark: int, sources: dict[int, SourceProgress]) -> None:
+def test_partition_state_reads_back(watermark: int, sources: dict[int, SourceProgress]) -> None:
     assert read_state(write_state(watermark, sources)) == (watermark, sources)
 
 
@@ -33,7 +33,7 @@ def test_a_memo_reads_back(watermark: int, sources: dict[int, SourceProgress]) -
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 40), st.integers(0, 40)), max_size=6),
     st.booleans(),
 )
-def test_any_restarts_of_the_hop_give_each_row_once(
+def test_any_restarts_of_the_rekeying_query_give_each_row_once(
     parts: list[int], restarts: list[tuple[int, int, int]], zombie: bool
 ) -> None:
     """``parts[o]`` rows come of the record at offset o; each restart goes back to some earlier offset.
@@ -94,7 +94,7 @@ def test_rows_of_two_runs_of_a_task_may_be_mixed(parts: int) -> None:
         st.none() | st.integers(0, 2**32 - 1),
     ),
 )
-def test_how_far_the_events_are_reads_back(
+def test_event_progress_reads_back(
     watermark: int, sources: dict[int, SourceProgress], reached: EventProgress
 ) -> None:
     state = write_state(watermark, sources, reached)
@@ -103,11 +103,11 @@ def test_how_far_the_events_are_reads_back(
     assert read_event_progress(write_state(watermark, sources)) is None
 
 
-def test_a_record_in_parts_counts_as_done() -> None:
+def test_folded_offset_is_after_a_record_in_parts() -> None:
     assert folded_offset(Mark(5, 1), 0) == 6
     assert folded_offset(None, 7) == 7
 
 
-def test_a_rekeyed_view_stands_where_its_reducers_saw_its_source() -> None:
+def test_source_offsets_are_the_furthest_of_reducers_and_rekeying_query() -> None:
     states = {0: "0 0:1,41,0,41,0,9,77;1:1,3,0,3,0,0,0", 1: "0 0:1,39,0,39,0,0,0"}
     assert source_offsets(states, {0: 10, 1: 10}, {0: 0, 1: 0, 2: 5}) == {0: 42, 1: 10, 2: 5}

@@ -14,12 +14,12 @@ BET = {"type": "record", "name": "Bet", "fields": [{"name": "id", "type": "strin
 
 
 @given(st.binary(max_size=12), st.dictionaries(st.integers(0, 2**32 - 1), st.just("why not")))
-def test_every_value_that_cannot_be_read_has_a_reason(value: bytes, unusable: dict[int, str]) -> None:
+def test_explain_gives_a_reason_for_every_unreadable_value(value: bytes, unusable: dict[int, str]) -> None:
     assert explain(value, AVRO, unusable).startswith("not framed") == (len(value) < 5 or value[0] != 0)
     assert "JSON" in explain(value, JSON, unusable)
 
 
-def test_the_reason_names_the_schema() -> None:
+def test_explain_names_the_schema_of_a_value() -> None:
     assert explain(b"\0\0\0\1\2", AVRO, {258: "the schema registry has no schema 258"}).endswith(
         "no schema 258"
     )
@@ -27,7 +27,7 @@ def test_the_reason_names_the_schema() -> None:
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=3))
-def test_a_failed_query_says_which_schemas_it_did_not_know(ids: list[int]) -> None:
+def test_unknown_ids_are_read_from_the_text_of_a_failed_query(ids: list[int]) -> None:
     text = "\n".join(f"Exception: [USER_RAISED_EXCEPTION] SchemaUnknown:{id}: SQLSTATE: P0001" for id in ids)
     assert unknown_ids(f"Job aborted\n{text}\n") == set(ids)
 
@@ -40,13 +40,13 @@ def test_a_plan_has_a_branch_for_each_schema_and_one_for_those_that_cannot_be_us
     assert decoded.endswith("AS decoded")
 
 
-def test_framed_json_needs_no_schema() -> None:
+def test_decode_sql_of_framed_json_contains_no_schema() -> None:
     (text,) = decode_sql(JSON, Known())
     assert "from_avro" not in text
 
 
 @pytest.mark.parametrize("doc", ["it's", "back\\slash", "${env:HOME}", 'a "word"', "two\nlines"])
-def test_no_text_of_a_schema_breaks_out_of_the_sql(doc: str) -> None:
+def test_decode_sql_escapes_every_string_of_a_schema(doc: str) -> None:
     written, _ = decode_sql(AVRO, Known({1: {**BET, "doc": doc}}))
     assert "$" not in written
     assert written.replace("\\\\", "").replace("\\'", "").count("'") % 2 == 0

@@ -172,7 +172,7 @@ def test_both_feeds_are_folded_exactly_once_and_in_order(
         assert one.rows() == simulate(ops)
 
 
-def test_a_long_event_goes_on_within_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_over_many_rows_continues_after_the_last_written_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_fold, "EVENT_CHANGES", 2)
     monkeypatch.setattr(event_fold, "EVENT_SLICE", 1)
     one = Setup()
@@ -189,7 +189,7 @@ def test_a_long_event_goes_on_within_itself(monkeypatch: pytest.MonkeyPatch) -> 
     assert one.events.reached[:3] == ("id", 8, None)
 
 
-def test_an_event_that_is_gone_from_its_topic_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_under_way_is_given_up_when_its_topic_lost_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_fold, "EVENT_CHANGES", 1)
     monkeypatch.setattr(event_fold, "EVENT_SLICE", 1)
     one = Setup()
@@ -205,7 +205,7 @@ def test_an_event_that_is_gone_from_its_topic_is_given_up(monkeypatch: pytest.Mo
     assert late.reached == EventProgress("id", 9)
 
 
-def test_events_before_the_first_row_change_nothing_and_are_not_folded_into_it() -> None:
+def test_events_before_the_first_row_are_not_folded_into_it() -> None:
     one = Setup(start=3)
     one.reducer.fold_events([feed_event(3, {"e": 1}), feed_event(4, {"e": 2})])
     one.reducer.open()  # a broken link
@@ -214,7 +214,7 @@ def test_events_before_the_first_row_change_nothing_and_are_not_folded_into_it()
     assert one.rows() == {"a": 21}
 
 
-def test_a_store_that_lost_events_is_not_written_on() -> None:
+def test_reducer_refuses_to_open_when_store_lost_events() -> None:
     one = Setup()
     one.reducer.fold([packed(0, "a", {"n": 1})])
     before = one.reducer._opened
@@ -230,7 +230,7 @@ def test_a_store_that_lost_events_is_not_written_on() -> None:
         one.reducer.open()
 
 
-def test_only_rows_of_the_partition_are_changed() -> None:
+def test_event_changes_only_rows_of_the_reducers_partition() -> None:
     one = Setup()
     one.reducer.fold([packed(0, "a", {"n": 1})])
     other = one.again(partition=1)
@@ -241,7 +241,7 @@ def test_only_rows_of_the_partition_are_changed() -> None:
     assert one.rows() == {"a": 21, "b": 21}
 
 
-def test_a_function_that_raises_leaves_its_row_and_one_letter_tells() -> None:
+def test_event_function_that_raises_leaves_row_and_gives_one_dead_letter() -> None:
     def strict(row: dict[str, Any], event: Any) -> dict[str, Any]:
         if event.key in event["bad"]:
             raise ValueError("not for me")
@@ -257,7 +257,7 @@ def test_a_function_that_raises_leaves_its_row_and_one_letter_tells() -> None:
     assert one.reducer.dead == 2
 
 
-async def test_subscribers_are_told_and_an_event_does_not_keep_a_row_alive() -> None:
+async def test_event_is_reported_as_change_and_does_not_extend_ttl() -> None:
     one = Setup(view=View("v", "f", reduce="m:act", events="e", reduce_events="m:on_event", ttl=60.0))
     query = Query.parse("v", "n > 20")
     await one.store.reader.register("v", query.id, query.text, "s", 60_000, True)
@@ -278,7 +278,7 @@ async def test_subscribers_are_told_and_an_event_does_not_keep_a_row_alive() -> 
     ]
 
 
-def test_values_are_read_by_the_feeds_format() -> None:
+def test_event_value_is_read_in_the_feeds_format() -> None:
     def seen(row: dict[str, Any], event: Any) -> dict[str, Any]:
         return {"value": event.get("value"), "gone": event.tombstone, "at": event.time}
 
@@ -296,7 +296,7 @@ def test_values_are_read_by_the_feeds_format() -> None:
         read("text", b"\xff")
 
 
-def test_a_function_that_is_not_there_is_named() -> None:
+def test_event_rule_names_function_that_does_not_exist() -> None:
     with pytest.raises(ValueError, match=r"reduce_events = 'nowhere_at_all:f': No module"):
         event_rule_of(View("v", "f", reduce_events="nowhere_at_all:f"))
     with pytest.raises(ValueError, match="has no attribute 'nope'"):
@@ -310,7 +310,7 @@ def test_a_function_that_is_not_there_is_named() -> None:
     st.booleans(),
     st.integers(1, 4),
 )
-def test_what_waits_together_is_folded_oldest_first(
+def test_records_and_events_that_wait_are_folded_oldest_first(
     times: list[int], events: list[int], hold: bool, seen: int
 ) -> None:
     """``seen``: at most so many events are visible at a time, as with a reader that is a little ahead."""

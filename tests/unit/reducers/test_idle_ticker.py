@@ -63,7 +63,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Quiet:
     return Quiet(monkeypatch)
 
 
-def test_rows_expire_and_nothing_is_opened_before(quiet: Quiet) -> None:
+def test_idle_ticker_opens_a_partition_only_when_rows_expire(quiet: Quiet) -> None:
     for partition in (0, 1):
         quiet.fold(quiet.task(partition), 0, f"p{partition}")
     quiet.made.clear()
@@ -75,7 +75,7 @@ def test_rows_expire_and_nothing_is_opened_before(quiet: Quiet) -> None:
     assert quiet.made == [0, 1]
 
 
-async def test_rows_leave_a_query_and_a_batch_takes_its_partition_back(quiet: Quiet) -> None:
+async def test_idle_ticker_yields_partition_to_a_batch_and_takes_it_back(quiet: Quiet) -> None:
     query = Query.parse("v", "starts > now()")
     quiet.fold(quiet.task(0), 0, "a", quiet.now + 2_000)
     await quiet.store.reader.register("v", query.id, query.text, "s", 60_000, True)

@@ -35,7 +35,7 @@ def test_a_batch_is_flattened_as_pyspark_does_it() -> None:
         assert ours.schema.equals(THEIRS(sliced).schema)
 
 
-def test_workers_use_it() -> None:
+def test_workers_use_our_flatten_struct() -> None:
     """In a process of its own, as they have it."""
     code = (
         "import distributary.reducers.pyspark_daemon as ours, pyspark.worker as worker;"

@@ -45,7 +45,7 @@ def index_of(asked: Asked) -> QueryIndex:
 
 
 @given(asked, st.sampled_from("kln"), st.none() | rows, st.none() | rows, st.integers(1, 3))
-def test_the_index_agrees_with_the_reference(
+def test_index_finds_the_same_queries_as_the_reference(
     asked: Asked, key: str, old: Fields | None, new: Fields | None, split: int
 ) -> None:
     query_index.SPLIT, before = split, query_index.SPLIT
@@ -58,7 +58,7 @@ def test_the_index_agrees_with_the_reference(
 
 
 @given(asked, st.data(), st.integers(1, 3))
-def test_queries_that_go_leave_nothing(asked: Asked, data: st.DataObject, split: int) -> None:
+def test_removed_queries_leave_nothing_in_the_index(asked: Asked, data: st.DataObject, split: int) -> None:
     query_index.SPLIT, before = split, query_index.SPLIT
     try:
         index = index_of(asked)
@@ -93,7 +93,7 @@ def _many(count: int) -> list[Query]:
     return [Query.parse("v", chance.choice(forms)()) for _ in range(count)]
 
 
-def test_many_queries_that_share_their_steps() -> None:
+def test_index_finds_queries_that_share_their_steps() -> None:
     queries = _many(700)
     index = QueryIndex()
     for number, one in enumerate(queries):
@@ -113,7 +113,7 @@ def test_many_queries_that_share_their_steps() -> None:
     assert not index._root
 
 
-def test_a_row_whose_looked_at_values_stay_is_looked_up_once() -> None:
+def test_row_is_looked_up_once_when_no_queried_field_changed() -> None:
     index = QueryIndex()
     index.add(1, Query.parse("v", "a = 1"))
     asked: list[object] = []
@@ -132,12 +132,12 @@ def test_a_row_whose_looked_at_values_stay_is_looked_up_once() -> None:
     assert len(asked) == 4
 
 
-def test_no_queries_cost_nothing() -> None:
+def test_match_without_queries_decodes_nothing() -> None:
     assert QueryIndex().match("k", None, {}) == ([], [], [])
 
 
 @given(json_rows)
-def test_only_fields_that_are_asked_for_are_decoded(row: dict[str, str]) -> None:
+def test_match_decodes_only_fields_that_queries_read(row: dict[str, str]) -> None:
     index = QueryIndex()
     index.add(1, Query.parse("v", "a = 1 or b between 3 and 4"))
 

@@ -51,24 +51,28 @@ def check(found: list[Range], values: list[Any], gone: set[int], exact: bool, te
 @given(
     st.lists(ranges(numbers, "number"), max_size=12), st.lists(numbers, max_size=8), st.data(), st.booleans()
 )
-def test_numbers(found: list[Range], values: list[Any], data: st.DataObject, exact: bool) -> None:
+def test_numeric_ranges_contain_the_same_values_as_the_reference(
+    found: list[Range], values: list[Any], data: st.DataObject, exact: bool
+) -> None:
     gone = data.draw(st.sets(st.sampled_from(range(len(found))))) if found else set()
     check(found, values, gone, exact, texts=False)
 
 
 @given(st.lists(ranges(words, "text"), max_size=12), st.lists(words, max_size=8), st.data(), st.booleans())
-def test_texts(found: list[Range], values: list[Any], data: st.DataObject, exact: bool) -> None:
+def test_string_ranges_contain_the_same_values_as_the_reference(
+    found: list[Range], values: list[Any], data: st.DataObject, exact: bool
+) -> None:
     gone = data.draw(st.sets(st.sampled_from(range(len(found))))) if found else set()
     check(found, values, gone, exact, texts=True)
 
 
 @given(numbers, numbers)
-def test_the_nearest_floats_keep_the_order(one: int | Decimal, other: int | Decimal) -> None:
+def test_nearest_floats_preserve_the_order_of_numbers(one: int | Decimal, other: int | Decimal) -> None:
     if one <= other:
         assert nearest(one) <= nearest(other)
 
 
-def test_a_range_is_looked_for_among_those_of_its_length() -> None:
+def test_range_is_searched_among_ranges_of_similar_length() -> None:
     """One long range must not make a value meet all short ones."""
     bounds = Bounds(texts=False)
     tested: list[int] = []

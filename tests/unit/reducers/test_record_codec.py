@@ -31,11 +31,11 @@ def record(key: bytes | None, value: bytes | None, unparsed: bool, **more: Any) 
         (head(-1, 5), record(None, None, False, filtered=True)),
     ],
 )
-def test_unpack(packed: bytes, expected: Packed) -> None:
+def test_unpack_reads_every_flag_and_key(packed: bytes, expected: Packed) -> None:
     assert unpack(packed) == expected
 
 
-def test_a_rekeyed_record_knows_both_places() -> None:
+def test_unpack_rekeyed_reads_internal_and_source_offsets() -> None:
     packed = struct.pack(">iqI", 7, 10, 99) + b"3:8\n" + head(1, 0) + b"a{}"
     source = Source(1, 3, 42, 8, 4_000_000_000)
     assert unpack_rekeyed(packed) == Packed(7, 10, 1000, 2000, b"a", b"{}", False, source, 99)

@@ -54,7 +54,7 @@ def plain_merge(target: Any, patch: Any) -> Any:
 
 
 @given(st.lists(objects, min_size=1, max_size=6))
-def test_merge_is_rfc_7396(patches: list[dict[str, Any]]) -> None:
+def test_merge_follows_rfc_7396(patches: list[dict[str, Any]]) -> None:
     row = None
     expected: dict[str, Any] = {}
     for patch in patches:
@@ -67,13 +67,13 @@ def test_merge_is_rfc_7396(patches: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     "digits", [b"1.10", b"12345678901234567890123", b"0.1000000000000000055511151231", b"1e400"]
 )
-def test_numbers_keep_their_digits(digits: bytes) -> None:
+def test_merge_keeps_the_digits_of_numbers(digits: bytes) -> None:
     row = Merge().fold(None, b"", record(b'{"p":' + digits + b"}"))[0]
     assert row is not None
     assert write_object(row) == b'{"p":' + digits + b"}"
 
 
-def test_a_tombstone_removes_the_row() -> None:
+def test_tombstone_removes_the_row() -> None:
     row = read_object(b'{"a":1}')
     assert Merge().fold(row, b"", record(None))[0] is None
     assert Latest().fold(row, b"", record(None))[0] is None
@@ -86,12 +86,12 @@ def test_latest_replaces_the_row() -> None:
 
 
 @pytest.mark.parametrize("value", [b"[1]", b"5", b"{", b'{"a":NaN}', b'{"a":"\xff"}', b"", b"nope"])
-def test_what_is_no_json_object_is_unreadable(value: bytes) -> None:
+def test_value_that_is_not_a_json_object_is_unreadable(value: bytes) -> None:
     with pytest.raises(Unreadable):
         Merge().fold(None, b"", record(value))
 
 
-def test_a_row_is_one_line() -> None:
+def test_row_is_written_as_one_line() -> None:
     row = Merge().fold(None, b"", record(b'{"a": {\n "b": [1,\r\n 2.50]}}'))[0]
     assert row is not None
     assert write_object(row) == b'{"a":{"b":[1,2.50]}}'
@@ -140,12 +140,12 @@ def test_aggregates_are_exact(given_values: list[Decimal | None]) -> None:
         assert got["sum"] is None
 
 
-def test_an_aggregate_of_no_number_is_unreadable() -> None:
+def test_aggregate_of_a_value_that_is_not_a_number_is_unreadable() -> None:
     with pytest.raises(Unreadable, match="not a number"):
         Aggregate({"s": ("sum", False)}).fold(None, b"", record({"s": "abc"}))
 
 
-def test_a_window_is_in_the_row() -> None:
+def test_windowed_row_has_start_and_end_of_its_window() -> None:
     row, _ = Aggregate({"n": ("count", True)}, 60.0).fold(None, b"", record({}, event_time=125_000))
     assert row is not None
     assert write_object(row) == b'{"n":1,"window_start":120000,"window_end":180000}'
@@ -158,7 +158,7 @@ def fold_for_test(row: dict[str, Any] | None, event: Event) -> dict[str, Any] | 
     return {"total": (row["total"] if row else 0) + event["n"], "at": event.offset, "key": event.key}
 
 
-def test_a_function_by_import_path() -> None:
+def test_function_rule_is_loaded_by_import_path() -> None:
     rule = rule_of(View("v", "f", reduce=f"{__name__}:fold_for_test"))
     row = rule.fold(None, b"", record(b'{"n":1.10}'))[0]
     row = rule.fold(row, b"", record(b'{"n":2}'))[0]
@@ -167,12 +167,12 @@ def test_a_function_by_import_path() -> None:
     assert rule.fold(row, b"", record(None))[0] is None
 
 
-def test_a_function_must_give_a_row() -> None:
+def test_function_rule_must_return_a_row() -> None:
     with pytest.raises(Unreadable, match="not a dict"):
         Function(lambda row, event: 5).fold(None, b"", record({}))  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize("name", ["nope", "no.such.module:f", "json:no_such"])
-def test_a_rule_that_is_not_there_is_named(name: str) -> None:
+def test_rule_that_does_not_exist_is_named(name: str) -> None:
     with pytest.raises(ValueError, match=name.split(":")[0]):
         rule_of(View("v", "f", reduce=name))

@@ -82,7 +82,7 @@ def test_records_at_or_before_the_mark_are_not_folded_again() -> None:
     assert one.row("a") == {"total": 6, "count": 6}
 
 
-def test_a_record_in_several_rows_resumes_within_itself() -> None:
+def test_record_that_gives_several_rows_resumes_after_the_last_written_row() -> None:
     one = Setup(SUM)
     parts = [packed(7, key, {"total": 1}) for key in "abc"]
     one.reducer.fold(parts[:2])
@@ -130,7 +130,7 @@ def test_every_row_is_exact_through_broken_links_new_tasks_and_restarts(
         assert one.row(key) == {"total": sum(numbers), "count": len(numbers)}
 
 
-def test_a_store_that_went_back_is_not_written_on() -> None:
+def test_reducer_refuses_to_open_when_store_went_back() -> None:
     one = Setup(SUM)
     one.reducer.fold([packed(0, "a", {"total": 1})])
     one.store.views["v"].builds["b"].partitions[0].mark = None
@@ -177,7 +177,7 @@ def test_every_row_is_exact_when_the_store_goes_back_between_two_batches(
         assert one.row(key) == {"total": sum(numbers), "count": len(numbers)}
 
 
-def test_a_rebuilt_build_is_closed_to_tasks_of_before() -> None:
+def test_task_of_before_a_rebuild_is_fenced() -> None:
     one = Setup(SUM)
     one.store.writer.rebuild(B, one.claim.generation)
     with pytest.raises(Fenced):
@@ -186,7 +186,7 @@ def test_a_rebuilt_build_is_closed_to_tasks_of_before() -> None:
         one.reducer.open()
 
 
-def test_the_cache_does_not_outlive_an_open() -> None:
+def test_cache_is_cleared_by_open() -> None:
     one = Setup()
     first = one.reducer
     first.fold([packed(0, "a", {"n": 1})])
@@ -210,7 +210,7 @@ def test_the_cache_does_not_outlive_an_open() -> None:
         (packed(1, b"k\xc3", None), "the row key is not UTF-8 (byte 2)"),
     ],
 )
-def test_what_cannot_be_folded_is_buried_with_its_reason_and_the_stream_goes_on(
+def test_record_that_cannot_be_folded_is_a_dead_letter_and_later_records_are_folded(
     bad: Packed, why: str
 ) -> None:
     one = Setup()
@@ -226,14 +226,14 @@ def raising(row: Any, event: Any) -> Any:
     return {"ok": 1 / event["n"]}
 
 
-def test_a_fold_that_raises_is_a_dead_letter() -> None:
+def test_record_for_which_the_function_raises_is_a_dead_letter() -> None:
     one = Setup(View("v", "f", reduce=f"{__name__}:raising"))
     one.reducer.fold([packed(0, "a", {"n": 0}), packed(1, "a", {"n": 1})])
     assert [d.reason for d in one.dead] == ["ZeroDivisionError: division by zero"]
     assert one.row("a") == {"ok": 1}
 
 
-def test_letters_are_buried_before_the_mark_that_skips_them() -> None:
+def test_dead_letters_are_written_before_the_mark_that_skips_them() -> None:
     one = Setup()
     seen: list[Any] = []
 
@@ -253,7 +253,7 @@ async def changes_of(one: Setup) -> list[tuple[int, Any]]:
     return [pair for entry in read.entries for pair in entry.numbered()]
 
 
-async def test_queries_that_come_while_a_group_is_under_way_are_matched(
+async def test_query_that_is_registered_during_a_write_is_matched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = Setup()
@@ -282,7 +282,7 @@ async def test_add_change_and_remove_are_decided_from_old_and_new() -> None:
     assert one.reducer.index.sizes()["queries"] == 0
 
 
-async def test_a_record_that_changes_nothing_is_no_change() -> None:
+async def test_record_that_changes_nothing_writes_no_change() -> None:
     one = Setup()
     one.reducer.fold([packed(0, "a", {"n": 1}), packed(1, "a", {"n": 1})])
     assert len(await changes_of(one)) == 1
@@ -302,7 +302,7 @@ async def test_rows_expire_by_a_timed_write() -> None:
     assert one.reducer.expire() == 0
 
 
-def test_rows_expire_as_fast_as_they_come() -> None:
+def test_rows_expire_as_fast_as_they_are_written() -> None:
     """Two thousand new rows a second with a life of five seconds."""
     clock = [1_000.0]
     one = Setup(View("v", "f", ttl=5.0))
@@ -317,7 +317,7 @@ def test_rows_expire_as_fast_as_they_come() -> None:
     assert one.reducer.wait() is None
 
 
-def test_rows_that_only_expire_do_not_stay_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_rows_do_not_stay_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_cache, "CACHE_ROWS", 10)
     one = Setup(View("v", "f", ttl=5.0))
     one.reducer.fold([packed(n, f"k{n}", {"n": 1}, time=1) for n in range(100)])
@@ -331,7 +331,7 @@ def patch(row: Any, event: Any) -> Any:
     return {**(row or {}), "n": event["n"], "text": "x" * 100_000}
 
 
-def test_a_group_is_bounded_by_what_it_writes_not_by_what_it_reads() -> None:
+def test_group_is_limited_by_the_bytes_that_it_writes() -> None:
     one = Setup(View("v", "f", reduce=f"{__name__}:patch"))
     sizes: list[int] = []
     written = one.store.writer.write
@@ -351,7 +351,7 @@ def test_a_group_is_bounded_by_what_it_writes_not_by_what_it_reads() -> None:
     assert len(one.store.find(B).rows) == 200
 
 
-def test_one_record_may_be_larger_than_a_group() -> None:
+def test_single_record_may_exceed_the_group_limit() -> None:
     one = Setup()
     one.reducer.fold([packed(0, "a", {"text": "x" * (GROUP_BYTES + 1)})])
     assert one.reducer.mark == Mark(0, 1)
@@ -365,7 +365,7 @@ def test_portions_end_at_a_number_of_records_or_bytes() -> None:
     assert portion([packed(0, "a", b"x" * GROUP_BYTES * 2)], 0, 1)[0].offset == 0
 
 
-async def test_a_renewed_ttl_does_not_number_the_row_ahead_of_the_log() -> None:
+async def test_renewed_ttl_keeps_the_sequence_number_of_the_row() -> None:
     one = Setup(View("v", "f", ttl=10.0))
     one.reducer.fold([packed(0, "a", {"n": 1}, time=1000)])
     one.reducer.fold([packed(1, "a", {"n": 1}, time=9000)])
@@ -390,7 +390,7 @@ def test_late_records_and_far_futures_are_refused_in_windows() -> None:
     assert len(one.dead) == 3
 
 
-def test_a_projection_keeps_the_digits_of_what_it_picks() -> None:
+def test_projection_keeps_the_digits_of_picked_fields() -> None:
     projection = Projection((Pick("p", ("price",)), Pick("home", ("score", "home"))), computed=True)
     one = Setup(projection=projection)
     value = b'{"double":3}\n{"price":1.50,"score":{"home":2.0},"other":1}'
@@ -400,7 +400,7 @@ def test_a_projection_keeps_the_digits_of_what_it_picks() -> None:
     assert found.json == b'{"double":3,"p":1.50,"home":2.0}'
 
 
-def test_two_partitions_cannot_write_one_row() -> None:
+def test_row_of_another_partition_is_refused() -> None:
     from distributary.store.errors import NotOwner
 
     one = Setup()
@@ -428,7 +428,7 @@ INDEXED = View("v", "f", key="k", index=("sport", "n"), ttl=1000.0)
     st.lists(st.integers(1, 4), min_size=1, max_size=6),
     st.booleans(),
 )
-async def test_the_index_has_every_row_under_its_values_and_nothing_else(
+async def test_row_index_has_every_row_under_its_values_and_nothing_else(
     events: list[tuple[str, Any]], sizes: list[int], quiet: bool
 ) -> None:
     one = Setup(INDEXED, quiet=quiet)

@@ -11,11 +11,11 @@ from distributary.model.build import Build
 from distributary.reducers.rekey import CLEARING_SECONDS, Clearing, internal_topic
 
 
-def test_every_build_has_a_topic_of_its_own() -> None:
+def test_internal_topic_differs_by_build() -> None:
     assert internal_topic(Build("v", "a")) != internal_topic(Build("v", "b"))
 
 
-def test_records_are_deleted_a_while_after_they_were_folded() -> None:
+def test_rekeyed_records_are_deleted_a_minute_after_they_were_folded() -> None:
     clearing = Clearing(0.0)
     assert clearing.due(CLEARING_SECONDS - 1, lambda: {0: 10}) == {}
     assert clearing.due(CLEARING_SECONDS, lambda: {0: 10}) == {}, "nobody knows since when they are folded"
@@ -34,7 +34,7 @@ steps = st.lists(st.tuples(st.floats(0.1, 200), st.integers(-5, 20)), max_size=3
 
 
 @given(steps)
-def test_nothing_is_deleted_that_a_store_which_lost_its_last_minute_needs(
+def test_clearing_keeps_what_a_store_that_lost_its_last_minute_needs(
     steps: list[tuple[float, int]],
 ) -> None:
     now, mark = 0.0, 0

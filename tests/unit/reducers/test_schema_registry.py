@@ -71,7 +71,7 @@ def answers() -> Iterator[Answers]:
     server.server_close()
 
 
-def test_a_version_is_asked_for_once_and_a_new_one_is_found(answers: Answers) -> None:
+def test_schema_book_reads_each_version_once_and_finds_new_ones(answers: Answers) -> None:
     answers.known = {
         "/subjects/t-value/versions": [1],
         "/subjects/t-value/versions/1": {"id": 4, "schema": TEXT},
@@ -84,7 +84,7 @@ def test_a_version_is_asked_for_once_and_a_new_one_is_found(answers: Answers) ->
     assert answers.asked.count("/subjects/t-value/versions/1") == 1
 
 
-def test_what_records_name_is_asked_for_until_it_is_there(answers: Answers) -> None:
+def test_schema_book_requests_a_missing_schema_until_it_is_registered(answers: Answers) -> None:
     book = answers.book()
     book.request([7])
     known = book.read()
@@ -98,7 +98,7 @@ def test_what_records_name_is_asked_for_until_it_is_there(answers: Answers) -> N
     assert not book.refreshed()
 
 
-def test_what_is_missing_costs_one_question(answers: Answers) -> None:
+def test_schema_book_checks_missing_schemas_with_one_request(answers: Answers) -> None:
     book = answers.book()
     book.request(range(5, 105))
     assert len(book.read().unusable) == 100
@@ -119,14 +119,14 @@ def test_what_is_missing_costs_one_question(answers: Answers) -> None:
         ({"schema": '["null"]'}, "the schema 7 is not a record"),
     ],
 )
-def test_a_schema_of_another_kind_cannot_be_used(answers: Answers, found: dict[str, str], why: str) -> None:
+def test_schema_of_another_kind_is_unusable(answers: Answers, found: dict[str, str], why: str) -> None:
     answers.known["/schemas/ids/7"] = found
     book = answers.book()
     book.request([7])
     assert book.read().unusable == {7: why}
 
 
-def test_a_schema_that_refers_to_others_stops_the_view(answers: Answers) -> None:
+def test_schema_with_references_is_a_bad_view(answers: Answers) -> None:
     answers.known["/schemas/ids/7"] = {"schema": TEXT, "references": [{"name": "a"}]}
     book = answers.book()
     book.request([7])
@@ -134,7 +134,7 @@ def test_a_schema_that_refers_to_others_stops_the_view(answers: Answers) -> None
         book.read()
 
 
-def test_user_and_password_or_a_key_are_sent_and_never_shown(answers: Answers) -> None:
+def test_registry_credentials_are_sent_and_never_shown(answers: Answers) -> None:
     url = f"http://me:p%40ss@127.0.0.1:{answers.port}/registry/"
     config = answers.config(url=url, api_key="k1")
     assert Registry(config).versions("t-value") == []
@@ -151,13 +151,13 @@ def test_user_and_password_or_a_key_are_sent_and_never_shown(answers: Answers) -
     assert "p%40ss" not in str(refused.value)
 
 
-def test_a_page_that_is_no_registry_is_not_taken_for_one(answers: Answers) -> None:
+def test_response_that_is_not_a_registrys_is_an_error(answers: Answers) -> None:
     answers.missing = (404, {"message": "nothing here"})
     with pytest.raises(SchemasUnavailable, match="responds with 404"):
         answers.book().read()
 
 
-def test_a_registry_that_is_away_is_named(answers: Answers) -> None:
+def test_error_names_the_registry_that_is_not_responding(answers: Answers) -> None:
     config = answers.config()
     config = replace(config, gateway=replace(config.gateway, host="0.0.0.0", port=1))
     with pytest.raises(

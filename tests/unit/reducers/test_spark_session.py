@@ -18,7 +18,7 @@ from distributary.model.build import Build
 from distributary.reducers.spark_session import VARIABLE, SlotPool, handed_over, socket_folder, split_secrets
 
 
-def test_what_killed_processes_left_is_cleared_and_others_stay() -> None:
+def test_socket_folder_removes_only_folders_of_killed_processes() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     with tempfile.TemporaryDirectory(prefix="s") as short:
@@ -32,7 +32,7 @@ def test_what_killed_processes_left_is_cleared_and_others_stay() -> None:
         assert socket_folder(Path(short)) == mine
 
 
-def test_a_path_that_is_too_long_for_a_socket_is_not_taken(
+def test_socket_folder_avoids_a_path_that_is_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="s") as short:
@@ -50,7 +50,7 @@ def test_a_path_that_is_too_long_for_a_socket_is_not_taken(
         assert not long.exists()
 
 
-def test_folders_with_odd_names_are_left_alone(tmp_path: Path) -> None:
+def test_socket_folder_leaves_folders_with_other_names(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="s") as short:
         odd = [Path(short) / "sockets" / name for name in ("2024-old", "²³", "0", "9" * 30, "stack-1")]
         for folder in odd:
@@ -60,14 +60,14 @@ def test_folders_with_odd_names_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770])
-def test_a_folder_that_others_may_write_to_is_not_taken(mode: int) -> None:
+def test_socket_folder_refuses_a_folder_that_others_may_write_to(mode: int) -> None:
     with tempfile.TemporaryDirectory(prefix="s") as short:
         (Path(short) / "sockets").mkdir()
         (Path(short) / "sockets").chmod(mode)
         assert socket_folder(Path(short)) is None
 
 
-def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
+def test_socket_folder_follows_no_link(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     precious = tmp_path / str(ended.pid)
@@ -78,7 +78,7 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
     assert precious.is_dir()
 
 
-def test_the_folders_of_sockets_are_ours_alone() -> None:
+def test_socket_folders_are_private() -> None:
     with tempfile.TemporaryDirectory(prefix="s") as short:
         (Path(short) / "sockets").mkdir(mode=0o755)
         mine = socket_folder(Path(short))
@@ -89,7 +89,7 @@ def test_the_folders_of_sockets_are_ours_alone() -> None:
 A, B = Build("a", "1"), Build("b", "1")
 
 
-def test_a_query_has_all_its_slots_or_none() -> None:
+def test_slot_pool_gives_all_slots_of_a_query_or_none() -> None:
     slots = SlotPool(lambda: 5)
     assert slots.take(A, 2)
     assert not slots.take(B, 3), "one is kept for micro-batches"
@@ -100,7 +100,7 @@ def test_a_query_has_all_its_slots_or_none() -> None:
     assert slots.take(A, 4)
 
 
-def test_taking_again_replaces() -> None:
+def test_slot_pool_replaces_the_slots_of_a_build() -> None:
     slots = SlotPool(lambda: 5)
     assert slots.take(A, 4)
     assert slots.take(A, 3)
@@ -108,7 +108,7 @@ def test_taking_again_replaces() -> None:
     assert slots.take(B, 4), "what was refused holds nothing"
 
 
-def test_what_comes_and_goes_with_workers_is_counted_anew() -> None:
+def test_slot_pool_counts_slots_at_each_request() -> None:
     there = [3]
     slots = SlotPool(lambda: there[0])
     assert not slots.take(A, 4)
@@ -119,7 +119,7 @@ def test_what_comes_and_goes_with_workers_is_counted_anew() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9))), st.integers(1, 20))
-def test_there_is_always_one_left(steps: list[tuple[str, int]], total: int) -> None:
+def test_slot_pool_always_leaves_one_slot(steps: list[tuple[str, int]], total: int) -> None:
     slots, held = SlotPool(lambda: total), dict[str, int]()
     for name, count in steps:
         build = Build(name, "1")
@@ -137,7 +137,7 @@ def file_of(arguments: str) -> Path:
     return Path(words[1])
 
 
-def test_secrets_are_told_from_what_may_be_seen() -> None:
+def test_split_secrets_separates_secret_properties() -> None:
     shown, secret = split_secrets(
         {
             "spark.ui.enabled": "true",
@@ -151,7 +151,7 @@ def test_secrets_are_told_from_what_may_be_seen() -> None:
     assert secret == {"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.vendor.auth": "hunter2"}
 
 
-def test_file_is_ours_alone_and_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_properties_file_is_private_and_removed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "--verbose pyspark-shell")
     with handed_over({"spark.a": "hunter2"}):
         arguments = os.environ[VARIABLE]
@@ -164,7 +164,7 @@ def test_file_is_ours_alone_and_gone_afterwards(monkeypatch: pytest.MonkeyPatch)
     assert os.environ[VARIABLE] == "--verbose pyspark-shell"
 
 
-def test_file_is_gone_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_properties_file_is_removed_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
 
     def fail() -> None:
@@ -179,14 +179,14 @@ def test_file_is_gone_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     assert VARIABLE not in os.environ
 
 
-def test_values_are_written_as_java_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_properties_are_written_as_java_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with handed_over({"spark.a b": " x=y:#!\\ \n\u20ac\U0001f600"}):
         text = file_of(os.environ[VARIABLE]).read_text()
     assert text == "spark.a\\ b=\\ x\\=y\\:\\#\\!\\\\\\ \\n\\u20ac\\ud83d\\ude00\n"
 
 
-def test_nothing_is_done_where_nothing_is_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_properties_file_is_written_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with handed_over({}):
         assert VARIABLE not in os.environ

@@ -18,7 +18,7 @@ from distributary.reducers.topic_identity import Truncated
 VIEW = View("v", "f")
 
 
-def test_a_new_build_starts_where_its_view_says() -> None:
+def test_new_build_starts_where_its_view_says() -> None:
     assert start_offsets(VIEW, {}, {0: 0, 1: 0}, {0: 9, 1: 9}, {0: 0, 1: 0}) == StartOffsets(
         {0: 0, 1: 0}, 18, False
     )
@@ -27,12 +27,12 @@ def test_a_new_build_starts_where_its_view_says() -> None:
     )
 
 
-def test_a_build_goes_on_from_its_marks() -> None:
+def test_build_continues_from_its_marks() -> None:
     found = start_offsets(VIEW, {0: Mark(5, 1), 1: Mark(9)}, {0: 0, 1: 0, 2: 0}, {0: 9, 1: 9, 2: 3}, {2: 0})
     assert found == StartOffsets({0: 5, 1: 9, 2: 0}, 3 + 0 + 3, False)
 
 
-def test_records_that_retention_took_make_it_incomplete() -> None:
+def test_build_is_incomplete_when_retention_removed_records() -> None:
     assert start_offsets(VIEW, {}, {0: 4}, {0: 9}, {0: 4}).incomplete
     assert not start_offsets(View("v", "f", reduce="latest"), {}, {0: 4}, {0: 9}, {0: 4}).incomplete
     assert start_offsets(VIEW, {0: Mark(3)}, {0: 4}, {0: 9}, {}) == StartOffsets({0: 4}, 6, True)
@@ -40,7 +40,7 @@ def test_records_that_retention_took_make_it_incomplete() -> None:
     assert start_offsets(VIEW, {0: Mark(3, 1)}, {0: 4}, {0: 9}, {}) == StartOffsets({0: 4}, 5, False)
 
 
-def test_a_topic_that_ends_before_the_mark_is_another_topic() -> None:
+def test_topic_that_ends_before_the_mark_is_truncated() -> None:
     with pytest.raises(Truncated):
         start_offsets(VIEW, {0: Mark(10)}, {0: 0}, {0: 9}, {})
     with pytest.raises(Truncated):
@@ -48,7 +48,7 @@ def test_a_topic_that_ends_before_the_mark_is_another_topic() -> None:
     assert start_offsets(VIEW, {0: Mark(9)}, {0: 0}, {0: 9}, {}).starts == {0: 9}
 
 
-def test_events_begin_where_the_view_does_and_go_on_from_what_is_stored() -> None:
+def test_events_start_with_the_view_and_continue_from_what_is_stored() -> None:
     states = {
         0: write_state(0, {}, EventProgress("t", 5)),
         1: write_state(3, {}, EventProgress("t", 7, "k")),
@@ -62,7 +62,7 @@ def test_events_begin_where_the_view_does_and_go_on_from_what_is_stored() -> Non
     assert (events_lag(states, 9), events_lag(states, 4), events_lag({}, 9)) == (4, 0, 0)
 
 
-def test_another_topic_of_events_is_seen() -> None:
+def test_another_event_topic_is_truncated() -> None:
     for reached, end in (
         (EventProgress("old", 5), 9),
         (EventProgress("t", 10), 9),

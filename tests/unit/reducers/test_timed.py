@@ -134,7 +134,9 @@ steps = st.one_of(
 
 @settings(max_examples=800, deadline=None)
 @given(st.lists(steps, min_size=5, max_size=30))
-async def test_subscribers_have_the_rows_of_the_time(plan: list[tuple[str, Any, Any]]) -> None:
+async def test_subscribers_of_timed_queries_have_the_rows_of_the_time(
+    plan: list[tuple[str, Any, Any]],
+) -> None:
     world = World()
     for what, one, two in plan:
         if what == "fold":
@@ -166,7 +168,7 @@ async def test_subscribers_have_the_rows_of_the_time(plan: list[tuple[str, Any, 
         }
 
 
-async def test_a_query_that_comes_while_time_is_passing_is_not_passed_over() -> None:
+async def test_timed_query_that_is_registered_while_rows_are_due_misses_none() -> None:
     """What is due was asked before the new query was known: it must be asked again."""
     world = World()
     world.fold("a", {"starts": world.now + 90_000})

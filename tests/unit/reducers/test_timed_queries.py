@@ -40,7 +40,7 @@ rows = st.fixed_dictionaries(
     st.lists(st.integers(0, 40), min_size=2, max_size=6),
     st.integers(1, 3),
 )
-def test_no_row_is_overlooked(
+def test_every_row_is_due_when_a_query_changes_its_result(
     texts: list[str], writes: list[tuple[str, dict[str, Any] | None]], stops: list[int], limit: int
 ) -> None:
     moments = TimedQueries()
@@ -74,7 +74,7 @@ def test_no_row_is_overlooked(
     assert len(moments) == 0
 
 
-def test_a_new_field_asks_for_all_rows_once() -> None:
+def test_query_on_a_new_field_requires_one_scan_of_all_rows() -> None:
     moments = TimedQueries()
     assert moments.add(1, Query.parse("v", "t < now()"))
     assert not moments.add(2, Query.parse("v", "t < now() + 1h"))

@@ -24,7 +24,7 @@ def test_leaders_are_confirmed_unless_a_known_partition_has_another_epoch(
         assert changed
 
 
-def test_a_changed_leader_is_named_with_its_topic_and_epochs() -> None:
+def test_changed_leader_is_named_with_topic_and_epochs() -> None:
     with pytest.raises(LeaderChanged, match=r"partition 1 of odds has a new leader \(epoch 4, it was 3\)"):
         Leaders("odds", {0: 3, 1: 3}).compare({0: 3, 1: 4})
 
@@ -43,28 +43,28 @@ def test_the_record_at_the_mark_is_recognised() -> None:
     assert recognise({0: 7, 1: 8, 2: 9}, Fingerprint(1, 8)) == {0: {1: 8}}
 
 
-def test_another_record_at_the_mark_is_another_log() -> None:
+def test_another_record_at_the_mark_is_truncated() -> None:
     with pytest.raises(Truncated, match="partition 0 has another record at 1"):
         recognise({0: 7, 1: 5, 2: 9}, Fingerprint(1, 8))
 
 
-def test_a_log_that_ends_before_the_record_is_another_log() -> None:
+def test_log_that_ends_before_the_record_is_truncated() -> None:
     with pytest.raises(Truncated, match="partition 0 ends at 1, the view stands at 1"):
         recognise({0: 7}, Fingerprint(1, 8))
 
 
-def test_what_retention_took_proves_nothing() -> None:
+def test_record_that_retention_removed_is_not_checked() -> None:
     assert recognise({5: 7}, Fingerprint(1, 8), earliest=5) == {}
 
 
-def test_a_place_without_a_record_is_normal_only_under_compaction() -> None:
+def test_missing_record_is_accepted_only_with_compaction() -> None:
     recognise({0: 7, 2: 9}, Fingerprint(1, 8), compacted=True)
     with pytest.raises(Truncated, match="no record at 1"):
         recognise({0: 7, 2: 9}, Fingerprint(1, 8))
 
 
 @given(st.lists(st.integers(0, 3), min_size=1), st.data())
-def test_any_cut_below_the_mark_is_noticed(log: list[int], data: st.DataObject) -> None:
+def test_every_cut_below_the_mark_is_truncated(log: list[int], data: st.DataObject) -> None:
     """Records after the cut are new ones, whose checksums differ from those that were there."""
     mark = data.draw(st.integers(0, len(log) - 1))
     cut = data.draw(st.integers(0, len(log)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from distributary.reducers.write_batch import FIRST_RECORDS, FOLD_SECONDS, MAX_RECORDS, GroupSize
 
 
-def test_quick_groups_grow_to_the_most() -> None:
+def test_group_size_grows_to_the_maximum_while_groups_are_quick() -> None:
     size = GroupSize()
     assert size.records == FIRST_RECORDS
     for _ in range(10):
@@ -16,7 +16,7 @@ def test_quick_groups_grow_to_the_most() -> None:
     assert size.records == MAX_RECORDS
 
 
-def test_slow_records_make_small_groups_at_once() -> None:
+def test_group_size_shrinks_at_once_when_a_group_is_slow() -> None:
     size = GroupSize()
     for _ in range(10):
         size.took(size.records, 0.001)
@@ -26,13 +26,13 @@ def test_slow_records_make_small_groups_at_once() -> None:
     assert size.records == 1
 
 
-def test_a_group_with_few_records_to_take_does_not_grow() -> None:
+def test_group_size_stays_when_few_records_were_available() -> None:
     size = GroupSize()
     size.took(1, 0.0001)
     assert size.records == FIRST_RECORDS
 
 
-def test_too_large_groups_are_halved_down_to_one_record() -> None:
+def test_group_size_is_halved_when_a_group_is_too_large() -> None:
     size = GroupSize()
     for _ in range(20):
         size.too_large(size.records)
@@ -42,7 +42,7 @@ def test_too_large_groups_are_halved_down_to_one_record() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, MAX_RECORDS), st.floats(0, 100)), max_size=50))
-def test_it_is_never_none_and_never_more_than_the_most(steps: list[tuple[int, float]]) -> None:
+def test_group_size_is_between_one_and_the_maximum(steps: list[tuple[int, float]]) -> None:
     size = GroupSize()
     for records, seconds in steps:
         size.took(records, seconds)

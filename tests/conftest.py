@@ -1,4 +1,4 @@
-"""What all tests may use: one real stack for the whole run."""
+"""Fixtures of all tests: one real stack for the whole run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.stack import AttachedStack, Feeding, RunningStack
 
-# A first draw in a fresh clone makes tables for a second or two, and busy machines are slow: no findings.
+# The first draw in a fresh clone builds tables for a second or two, and busy machines are slow.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose by ``--stacks``, and run tests that measure delays last, when the others' work is over."""
+    """Select by ``--stacks``, and run tests that measure delays last."""
     if chosen := config.getoption("--stacks"):
         wanted = chosen == "shared"
         config.hook.pytest_deselected(items=[item for item in items if _shares(item) != wanted])
@@ -59,7 +59,7 @@ PLANTED = {
     "DISTRIBUTARY_AUTH_AUDIENCE": "planted",
     "SPARK_PLANTED": "planted",
 }
-"""What is in the environment that the stack is started in; integration/operate looks at who gets it."""
+"""Variables of the environment in which the stack is started; integration/stack checks who gets them."""
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +81,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 
 @pytest.fixture
 async def feeding(stack: RunningStack) -> AsyncIterator[Feeding]:
-    """A topic and views of a test's own; gone afterwards."""
+    """A topic and views of one test, deleted afterwards."""
     one = Feeding(stack)
     yield one
     await one.drop()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests import support
 from tests.support.clock import LIMIT
-from tests.support.stack_under_load import SETTINGS, Scene
+from tests.support.stack_under_load import SETTINGS, StackUnderLoad
 from tests.support.up_command import Up
 
 from distributary.kafka import librdkafka
@@ -35,8 +35,8 @@ ttl = "30 min"
 """
 
 
-async def ready(up: Up) -> Scene:
-    scene = Scene(up)
+async def ready(up: Up) -> StackUnderLoad:
+    scene = StackUnderLoad(up)
     await scene.feeding.live("sums", "realtime")
     await scene.no_alarm(60)
     return scene
@@ -127,7 +127,7 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
-def refused(scene: Scene) -> bool:
+def refused(scene: StackUnderLoad) -> bool:
     """Whether a record that is produced now is not acknowledged."""
     told: list[Any] = []
     producer = librdkafka.producer(scene.stack.config.kafka, message_timeout_ms=3_000)

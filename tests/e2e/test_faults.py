@@ -18,7 +18,7 @@ import pytest
 from tests.support.clock import LIMIT
 from tests.support.load import Load
 from tests.support.stack import Feeding
-from tests.support.stack_under_load import SETTINGS, Flow, Scene
+from tests.support.stack_under_load import SETTINGS, Flow, StackUnderLoad
 from tests.support.up_command import Up
 
 from distributary.kafka import librdkafka
@@ -75,14 +75,14 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 @pytest.fixture
-async def scene(up: Up) -> Scene:
-    one = Scene(up)
+async def scene(up: Up) -> StackUnderLoad:
+    one = StackUnderLoad(up)
     await one.feeding.live("sums", "realtime")
     await one.no_alarm(60)
     return one
 
 
-async def strike(scene: Scene, fault: Fault, flow: Flow) -> None:
+async def strike(scene: StackUnderLoad, fault: Fault, flow: Flow) -> None:
     """Do it; see it named, mended and forgotten."""
     pid = await scene.pid(fault.process)
     before = scene.up.parts()
@@ -116,7 +116,7 @@ async def strike(scene: Scene, fault: Fault, flow: Flow) -> None:
         assert ready & set(fault.names), f"{fault.id} was not named by /readyz: {ready}"
 
 
-async def go_through(scene: Scene, faults: list[Fault]) -> None:
+async def go_through(scene: StackUnderLoad, faults: list[Fault]) -> None:
     """Try all of them, each on a stack that has recovered; what fails is printed at once."""
     failures: list[str] = []
     async with scene.flowing() as flow:
@@ -134,19 +134,19 @@ async def go_through(scene: Scene, faults: list[Fault]) -> None:
 @pytest.mark.slow
 @pytest.mark.latency
 @pytest.mark.timeout(300 * LIMIT)
-async def test_hanging_process_is_named_and_restarted(scene: Scene) -> None:
+async def test_hanging_process_is_named_and_restarted(scene: StackUnderLoad) -> None:
     await go_through(scene, SHORT)
 
 
 @pytest.mark.faults
 @pytest.mark.timeout(1_800 * LIMIT)
-async def test_every_process_killed_or_suspended_is_named_and_restarted(scene: Scene) -> None:
+async def test_every_process_killed_or_suspended_is_named_and_restarted(scene: StackUnderLoad) -> None:
     await go_through(scene, FAULTS)
 
 
 @pytest.mark.faults
 @pytest.mark.timeout(900 * LIMIT)
-async def test_ten_minutes_of_normal_operation_raise_no_alarm(scene: Scene) -> None:
+async def test_ten_minutes_of_normal_operation_raise_no_alarm(scene: StackUnderLoad) -> None:
     """A batch is a minute long; deploys are views that come, change and go."""
     raised: list[Any] = []
     ending = asyncio.Event()

@@ -1,9 +1,9 @@
-"""A view whose every position is known beforehand, and the process that writes it.
+"""A view whose content is known for every position, and the process that writes it.
 
-Change number ``s`` of the view is a pure function of ``s``: which row, and what is in it. So whatever a
-subscriber is given can be held against what it must be, at any position, while thousands of changes a
-second go by. Each hot row counts its changes in ``n`` and moves between groups, so that a filter on ``g``
-sees rows come, change and go; cold rows only make the view too large for one page.
+Change number ``s`` of the view is a pure function of ``s``: its row and its values. So what a subscriber
+receives can be compared with what it must be, at any position, during thousands of changes a second. Each
+hot row counts its changes in ``n`` and moves between groups, so that rows enter, change in and leave a
+filter on ``g``; cold rows only make the view too large for one page.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def rows_at(s: int) -> dict[str, Row]:
 
 
 class Witness:
-    """One subscriber's account of a query, held against what must be; ``faults`` says what was wrong."""
+    """Compares what one subscriber of a query receives with what it must be; ``faults`` lists differences."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.seq = 0
@@ -63,7 +63,7 @@ class Witness:
         self._wanted = wanted
 
     def state(self, seq: int, rows: list[tuple[str, Row]]) -> None:
-        """Take an initial state that is said to be true at a position."""
+        """Check a snapshot at a position."""
         self.seq, self.rows = seq, dict(rows)
         if len(rows) != len(self.rows):
             self.faults.append(f"a state at {seq} has a row twice")
@@ -73,7 +73,7 @@ class Witness:
             self.faults.append(f"the state at {seq} is wrong in {sorted(wrong)[:3]}")
 
     def change(self, seq: int, data: dict[str, Any]) -> None:
-        """Take a change."""
+        """Check a change."""
         self.changes += 1
         if seq <= self.seq:
             self.faults.append(f"{seq} came after {self.seq}: a repeat")
@@ -95,7 +95,7 @@ class Witness:
             self.faults.append(f"{seq} makes {key} {self.rows.get(key)}, not {new}")
 
     def passed(self, seq: int) -> None:
-        """Take note that nothing more comes up to a position."""
+        """Check that no change up to a position is missing."""
         for missing in range(self.seq + 1, seq + 1):
             key, old, new = step(missing)
             if self._wanted(key, new) or (old is not None and self._wanted(key, old)):
@@ -105,7 +105,7 @@ class Witness:
 
 
 def main(url: str, rate: int, group: int = 12) -> None:
-    """Write the view at ``rate`` changes a second until a line comes on stdin; say how far it got."""
+    """Write the view at ``rate`` changes a second until a line comes on stdin; print how far it got."""
     from distributary.store.redis_writer import RedisWriter
 
     writer = RedisWriter(url)

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def longest(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
-    """Keep the longest text and count all."""
+    """Keep the longest text, and count all records."""
     if event.tombstone:
         return None
     seen = (row["seen"] if row else 0) + 1
@@ -15,7 +15,7 @@ def longest(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
 
 
 def add_action(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
-    """Add an action to its row: a sum and a count, which a repeat or a loss would spoil."""
+    """Add an action to its row: a sum and a count, in which a lost or repeated record shows."""
     if event.tombstone:
         return None
     held = row or {"actions": 0, "sum": 0, "events": 0, "total": 0}

@@ -1,4 +1,4 @@
-"""A steady load with a sum in it, and what must come of it: a repeat or a loss would spoil the sum."""
+"""A steady load of numbers, and the sums that must result: a lost or repeated record shows in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = 20
 
 
 class Load(threading.Thread):
-    """Produces records until stopped; remembers every one that was acknowledged."""
+    """Produces records until stopped, and records every acknowledged one."""
 
     def __init__(self, stack: RunningStack, topic: str, rate: float = 300.0) -> None:
         super().__init__(daemon=True)
@@ -59,7 +59,7 @@ class Load(threading.Thread):
         producer.flush(120 * LIMIT)
 
     def stop(self) -> dict[str, Any]:
-        """Stop, and return the rows that a plain fold of what was acknowledged gives."""
+        """Stop, and return the rows that follow from the acknowledged records."""
         self._stopping.set()
         self.join()
         assert not self.failed, f"{len(self.failed)} records were refused: {self.failed[0]}"
@@ -72,7 +72,7 @@ class Load(threading.Thread):
 
 
 class Watcher:
-    """A subscriber that checks what it sees: every row's count grows by one, with no gap and no repeat."""
+    """A subscriber that checks every change: a row's count grows by one, with no gap and no repeat."""
 
     def __init__(self, view: str, control: str) -> None:
         self._view = view

@@ -1,7 +1,7 @@
-"""Secrets planted in every setting that may hold one, so that a test can look for them everywhere.
+"""Secrets planted in every setting that may contain one, so that a test can search all output for them.
 
-The settings are enumerated from the table: a new one that is marked, or that takes an address with a
-password in it, is planted in without a change here.
+The settings are enumerated from the table, so a new one that is marked as secret, or that accepts an
+address with a password, is included without a change here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONG_WORDS = "just some words, no address of anything"
 
 
 class Plant(NamedTuple):
-    """A setting and the value with the mark: a text, several, or a table of them."""
+    """A setting and its value with the mark: a string, several, or a table of strings."""
 
     setting: Setting
     value: str | list[str] | dict[str, str]

@@ -1,4 +1,4 @@
-"""Python parts of the stack as processes of a test's own."""
+"""Python services as processes of a test."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _suspended(pid: int) -> bool:
 
 
 class Process:
-    """A Python part of the stack; ``addresses`` is what it said when it was ready."""
+    """A Python service; ``addresses`` are those of its ready line."""
 
     def __init__(self, module: str, env: Mapping[str, str], log: Path) -> None:
         self.folder = log.parent

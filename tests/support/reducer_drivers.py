@@ -1,4 +1,4 @@
-"""Reducers' processes of a test's own, on a Kafka and a store that the test names."""
+"""Driver processes of a test, on a Kafka and a store of its choice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REDUCERS = ("-m", "distributary.reducers")
 
 
 class Drivers:
-    """Starts drivers one after the other; each has a log of its own."""
+    """Starts drivers one after the other; each has its own log."""
 
     def __init__(self, servers: str, store_url: str, folder: Path, settings: str = "") -> None:
         self._folder = folder

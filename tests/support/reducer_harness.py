@@ -14,7 +14,7 @@ from distributary.store.redis_writer import RedisWriter
 
 
 class ReducerHarness:
-    """The real reducer of one partition, fed by hand."""
+    """The real reducer of one partition, called directly."""
 
     def __init__(self, url: str, definition: Definition, *, log_length: int = 100_000) -> None:
         self.store = RedisWriter(url, log_length=log_length)
@@ -45,8 +45,8 @@ class ReducerHarness:
             self._offset += 1
         self._reducer.fold(packed)
 
-    def again(self) -> None:
-        """Begin again, as after a restart of the store."""
+    def reopen(self) -> None:
+        """Open again, as after a restart of the store."""
         self.store.close()
         self._claim()
 

@@ -1,4 +1,4 @@
-"""A stack under load, a subscriber that checks what it sees, and whoever asks how it is."""
+"""A stack under load, with a subscriber that checks every change."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ feed = "events"
 reduce = "aggregate"
 aggregates = { k = "last(k)", count = "count()", total = "sum(n)" }
 """
-"""A stack with every part there is, and a view that a lost or repeated record would spoil."""
+"""A stack with every component, and a view in which a lost or repeated record shows."""
 
 
-class Scene:
-    """A stack under load, a subscriber that checks what it sees, and whoever asks how it is."""
+class StackUnderLoad:
+    """A stack under load, with a subscriber that checks every change."""
 
     def __init__(self, up: Up) -> None:
         self.up = up
@@ -52,13 +52,13 @@ class Scene:
         self.feeding = Feeding(self.stack, topic="events")
 
     async def alarms(self) -> list[dict[str, Any]]:
-        """As `distributary status` has them."""
+        """The alarms of `distributary status`."""
         status = await asyncio.to_thread(read_status, self.up.folder / "distributary.toml")
         found: list[dict[str, Any]] = status["alarms"]
         return found
 
     async def not_ready(self) -> set[str]:
-        """The names of the alarms that keep /readyz from saying ok; empty when nobody answers there."""
+        """The names of the alarms that make /readyz fail; empty when it is not responding."""
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(3)) as http,
@@ -82,7 +82,7 @@ class Scene:
         return worker if process == "worker" else self.up.daemon(worker)
 
     async def _drain_a_backlog(self) -> None:
-        """Have Spark start the daemon of micro-batches, which stays, and is not that of Real-Time Mode."""
+        """Make Spark start the daemon of micro-batches, which stays, beside that of Real-Time Mode."""
         feeding = Feeding(self.stack)
         ensure_topic(self.stack.admin(), feeding.topic, 1)
         feeding.produce((f"k{n}", {"n": n}) for n in range(100))
@@ -111,7 +111,7 @@ class Scene:
 
     @asynccontextmanager
     async def flowing(self) -> AsyncIterator[Flow]:
-        """Let records flow; in the end every row must be exact, for the store and for the subscriber."""
+        """Produce records; in the end every row must be exact, in the store and at the subscriber."""
         load = Load(self.stack, "events")
         before = await self.feeding.rows("sums")
         async with Watcher("sums", self.stack.addresses["control"]) as watcher:
@@ -132,7 +132,7 @@ class Scene:
 
 
 class Flow:
-    """What was written and acknowledged, and what the subscriber sees of it, by row."""
+    """By row, how many records were acknowledged, and how many the subscriber has seen."""
 
     def __init__(self, load: Load, watcher: Watcher, before: Mapping[str, Any]) -> None:
         self._load = load
@@ -143,14 +143,12 @@ class Flow:
         return self._before + Counter(key for key, _ in self._load.acknowledged)
 
     def seen(self, written: Mapping[str, int]) -> bool:
-        """Whether the subscriber's rows, those of every partition, have counted so much."""
+        """Whether the rows of the subscriber have counted that many records."""
         rows = self._watcher.rows
         return all(key in rows and rows[key]["count"] >= count for key, count in written.items())
 
-    async def goes_on(self, scene: Scene, limit: float, what: str) -> None:
-        """Wait until records that are written only now are acknowledged, and seen: what was on its way
-        before proves nothing.
-        """
+    async def goes_on(self, scene: StackUnderLoad, limit: float, what: str) -> None:
+        """Wait until records that are produced from now on are acknowledged and seen by the subscriber."""
         late, goal = self.written(), Counter[str]()
 
         async def written() -> bool:

@@ -1,4 +1,4 @@
-"""The rights of a store's user, as the documentation has them."""
+"""The ACL of the store's user, as documented."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-your-kafka-and-redis
 
 
 def documented_acl() -> list[str]:
-    """The words of the rule: NAME on >PASSWORD …"""
+    """The words of the ACL: NAME on >PASSWORD …"""
     (rule,) = re.findall(
         r"^```text\nuser (.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""A TCP balancer as small as one can be: each connection goes to the next server that takes it."""
+"""A minimal TCP load balancer: each connection goes to the next server that accepts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests do to topics that others use meanwhile."""
+"""Changes of topics that are in use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.wait import eventually
 
 
 async def grow(admin: AdminClient, name: str, count: int) -> None:
-    """Give a topic more partitions; ends when brokers say that it has them."""
+    """Add partitions to a topic, and wait until the brokers report them."""
     admin.create_partitions([NewPartitions(name, count)])[name].result(20 * LIMIT)
 
     async def partitions() -> int:

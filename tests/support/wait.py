@@ -1,4 +1,4 @@
-"""Waiting for what others do, by a condition."""
+"""Waiting for a condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def eventually(ask: Callable[[], Awaitable[T]], ready: Callable[[T], object], limit: float = 20.0) -> T:
-    """Ask until the answer pleases and give it; after ``limit`` seconds fail with the last one."""
+    """Call ``ask`` until its result is ``ready``, and return it; after ``limit`` seconds fail."""
     deadline = time.monotonic() + limit * LIMIT
     while not ready(found := await ask()):
         if time.monotonic() > deadline:

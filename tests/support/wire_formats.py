@@ -1,4 +1,4 @@
-"""Both formats as a client sees them: commands from dicts, dicts from replies, by others' code."""
+"""Both wire formats as a client uses them: commands from dicts, dicts from replies, by other libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from distributary.publisher.codec.protobuf_codec import PROTOBUF
 CODECS: tuple[Codec, ...] = (JSON, PROTOBUF)
 PROTO: Any = client_pb2
 UNREADABLE: type[Exception] = message.DecodeError
-UNSAYABLE: type[Exception] = json_format.ParseError
+UNENCODABLE: type[Exception] = json_format.ParseError
 
 
 def write(codec: Codec, *commands: dict[str, Any]) -> bytes:

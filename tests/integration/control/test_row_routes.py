@@ -143,7 +143,7 @@ async def test_tags_through_a_restart_of_the_store(
     async with api.get("/v1/views/odds?keys=x00001") as reply:
         assert (reply.status, reply.headers["Retry-After"]) == (503, "1")
     await asyncio.to_thread(store.start)
-    await asyncio.to_thread(folding.again)
+    await asyncio.to_thread(folding.reopen)
     async with api.get("/v1/views/odds?keys=x00001", headers={"If-None-Match": tag}) as reply:
         assert reply.status == 200
         assert reply.headers["ETag"] != tag

@@ -73,7 +73,7 @@ async def test_a_restarted_store_gives_a_snapshot(start: Start, store: StoreServ
         epoch = (await anext(changes)).position
         await asyncio.to_thread(store.stop)
         await asyncio.to_thread(store.start)
-        await asyncio.to_thread(folding.again)
+        await asyncio.to_thread(folding.reopen)
         await asyncio.to_thread(folding.fold, c={"n": 1})
         while "c" not in changes.rows:
             change = await anext(changes)

@@ -1,4 +1,4 @@
-"""What the real processes of a stack inherited: of the parts, Spark's JVM and its Python workers."""
+"""The environment of the real processes of a stack: components, Spark's JVM and its Python workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kafka.secure``: a folder that was plain before works with it, each part may do its work and no more."""
+"""``kafka.secure``: an existing folder becomes secure, and each component has only the rights it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole stack on two store servers: views of each reach subscribers, and outlive the other's server."""
+"""A whole stack on two store servers: views of each are served, also while the other server is down."""
 
 from __future__ import annotations
 

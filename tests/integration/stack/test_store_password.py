@@ -1,4 +1,4 @@
-"""The embedded store's password: made once, used by everything, shown by nothing."""
+"""The password of the embedded store: created once, used by all components, in no output."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ async def test_only_a_private_file_shows_the_password_of_the_embedded_store(
     given = Config(
         Kafka(bootstrap_servers="k:1"), Store(start_timeout=20 * LIMIT), data_dir=tmp_path / "data"
     )
-    heard, urls, argv = EventRecorder(), [], []
+    events, urls, argv = EventRecorder(), [], []
     for _ in range(2):
-        async with Stack(given, listener=heard, services=[]) as running:
+        async with Stack(given, listener=events, services=[]) as running:
             await running.wait_ready()
             urls.append(running.config.store.url)
             with redis.Redis.from_url(running.config.store.url) as client:
@@ -41,7 +41,7 @@ async def test_only_a_private_file_shows_the_password_of_the_embedded_store(
     password = read_secret(store_secret(given.data_dir))
     assert password
     assert urls == [f"redis://:{password}@127.0.0.1:{port}/0"] * 2, "it stays the same"
-    said = [(given.data_dir / stack_file.FILE).read_text(), repr(heard.events), *argv]
+    said = [(given.data_dir / stack_file.FILE).read_text(), repr(events.events), *argv]
     said += [path.read_text() for path in (given.data_dir / "logs").iterdir()]
     assert not [text for text in said if password in text]
-    assert f"redis://:***@127.0.0.1:{port}/0" in repr(heard.events)
+    assert f"redis://:***@127.0.0.1:{port}/0" in repr(events.events)

@@ -1,4 +1,4 @@
-"""The board's state and what is drawn of it."""
+"""The state of the board, and how it is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo says, to people and to programs."""
+"""The output of the demo, as text and as JSON."""
 
 from __future__ import annotations
 

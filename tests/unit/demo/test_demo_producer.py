@@ -1,4 +1,4 @@
-"""The producer keeps time, drops nothing, and does not hurry after a pause."""
+"""The producer sends on time, drops nothing, and sends no burst after a pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the demo is put together: its configuration, its ends, its producer."""
+"""The demo: its configuration, how it ends, its producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated sportsbook: what it may and may not say, whatever the seed."""
+"""The simulated sportsbook: properties that hold for any seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The class archive: made once, never half there, and not missed when it cannot be made."""
+"""The class archive: created once, never incomplete, and optional."""
 
 from __future__ import annotations
 

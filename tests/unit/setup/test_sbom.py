@@ -1,4 +1,4 @@
-"""The SBOM has what CycloneDX 1.6 documents as required, and nothing that it does not know."""
+"""The SBOM has what CycloneDX 1.6 requires, and no other fields."""
 
 from __future__ import annotations
 

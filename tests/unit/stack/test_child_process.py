@@ -1,4 +1,4 @@
-"""One process: its ready line is taken out, the rest of its output goes to its log."""
+"""One process: its ready line is used, the rest of its output goes to its log."""
 
 from __future__ import annotations
 

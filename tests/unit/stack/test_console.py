@@ -1,4 +1,4 @@
-"""What people and programs read of a stack."""
+"""The events of a stack as text and as JSON."""
 
 from __future__ import annotations
 

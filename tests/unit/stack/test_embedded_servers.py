@@ -1,4 +1,4 @@
-"""The passwords of a secure embedded Kafka in the data folder, and who logs in as whom."""
+"""The passwords of a secure embedded Kafka, and the user that each component logs in as."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack over a Kafka and a store that are not ours, and what it tells its services."""
+"""A stack over an external Kafka and store, and the environment of its services."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def config(folder: Path, limit: float = 0.5) -> Config:
 
 
 async def test_external_kafka_that_is_not_responding_is_named_after_a_timeout(tmp_path: Path) -> None:
-    given, heard = config(tmp_path), EventRecorder()
+    given, events = config(tmp_path), EventRecorder()
     given = replace(given, store=replace(given.store, start_timeout=30.0))
-    async with Stack(given, listener=heard, services=[]) as running:
+    async with Stack(given, listener=events, services=[]) as running:
         with pytest.raises(KafkaUnavailable, match=given.kafka.bootstrap_servers):
             await running.wait_ready()
-    assert {event.component for event in heard.of("waiting")} == {"kafka", "store"}
+    assert {event.component for event in events.of("waiting")} == {"kafka", "store"}
     seen = stack_file.read(given.data_dir)
     assert seen is not None
     assert seen.state == "stopped"
@@ -107,9 +107,9 @@ async def test_services_get_addresses_ports_and_marks_by_environment(
     found = prerequisites.Found(None, None, Path("/java"))
     monkeypatch.setattr(prerequisites, "check", lambda *args: found)
     given = replace(config(tmp_path), path=tmp_path / "distributary.toml")
-    heard = EventRecorder()
+    events = EventRecorder()
     async with Stack(
-        given, listener=heard, services=[Service("control", [sys.executable, "-c", TELLS + SERVE])]
+        given, listener=events, services=[Service("control", [sys.executable, "-c", TELLS + SERVE])]
     ) as running:
         await running.wait_ready()
         chosen = running.config
@@ -117,7 +117,7 @@ async def test_services_get_addresses_ports_and_marks_by_environment(
         assert running.addresses["control"] == "http://x"
         told = json.loads((tmp_path / "out").read_text())
         own = running.state.stack
-    assert [event.message for event in heard.of("note")] == ["view odds: new"]
+    assert [event.message for event in events.of("note")] == ["view odds: new"]
     assert told == told | {
         "DISTRIBUTARY_CONFIG": str(tmp_path / "distributary.toml"),
         "DISTRIBUTARY_DATA_DIR": str(given.data_dir),
@@ -138,11 +138,11 @@ async def test_file_with_secrets_that_others_can_read_is_reported(tmp_path: Path
     file.write_text(
         '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n[store]\nurl = "redis://:hunter2@127.0.0.1:1/0"\n'
     )
-    heard = EventRecorder()
+    events = EventRecorder()
     for mode in (0o600, 0o644):
         file.chmod(mode)
-        async with Stack(load(file, env={}), listener=heard, services=[]):
+        async with Stack(load(file, env={}), listener=events, services=[]):
             pass
-    (note,) = [event.message for event in heard.of("note")]
+    (note,) = [event.message for event in events.of("note")]
     assert f"{file} contains secrets (store.url) that other users can read" in note
-    assert "hunter2" not in repr(heard.events)
+    assert "hunter2" not in repr(events.events)

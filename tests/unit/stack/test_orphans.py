@@ -1,4 +1,4 @@
-"""What a killed `up` left: found by mark and by pid, nobody else is touched."""
+"""Processes that a killed `up` left: found by mark and by pid, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked for, and what is not when it is not needed."""
+"""Which tools a stack looks for."""
 
 from __future__ import annotations
 

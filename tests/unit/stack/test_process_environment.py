@@ -1,4 +1,4 @@
-"""What the processes of a stack get of the environment, and what they do not."""
+"""Which variables of the environment the processes of a stack get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack and its clients with a secret in every setting that takes one: nothing that they write has any."""
+"""A stack and its clients with a secret in every setting that takes one: no output contains any."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def seen(caplog: pytest.LogCaptureFixture) -> Iterator[Assessment]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    """A secret everywhere, and nobody who answers."""
+    """A secret in every setting, and servers that do not respond."""
     file = tmp_path / "distributary.toml"
     file.write_text(whole())
     env = {
@@ -92,7 +92,7 @@ def config(tmp_path: Path) -> Config:
 
 
 def at_once(config: Config) -> Config:
-    """The same without what keeps a Kafka client from being made."""
+    """The same without properties with which no Kafka client can be created."""
     kept = {name: text for name, text in config.kafka.properties.items() if name.startswith("sasl.")}
     return replace(config, kafka=replace(config.kafka, properties=kept))
 
@@ -255,16 +255,16 @@ async def test_status_without_a_control_api_hides_secrets(config: Config, seen: 
 
 
 async def test_stack_file_and_events_hide_secrets(config: Config, seen: Assessment) -> None:
-    heard = EventRecorder()
+    events = EventRecorder()
     for given in (
         config,
         replace(config, store=replace(config.store, url="", shards=(config.store.url,) * 2)),
     ):
-        async with Stack(at_once(given), listener=heard, services=[]) as running:
+        async with Stack(at_once(given), listener=events, services=[]) as running:
             with pytest.raises(DistributaryError) as failed:
                 await running.wait_ready()
             seen.add(failed.value, running.state, running.addresses)
             seen.add((given.data_dir / "stack.json").read_text())
-    seen.add(*heard.events)
+    seen.add(*events.events)
     seen.add(*(file.read_text(errors="replace") for file in config.data_dir.rglob("*") if file.is_file()))
-    assert heard.events
+    assert events.events

@@ -1,4 +1,4 @@
-"""The parts: what they are launched with, and whose answer counts as ready."""
+"""The components: how they are launched, and when they are ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""stack.json: read back as written, and honest about who runs."""
+"""The stack file and the registry: read as written, and only running stacks count."""
 
 from __future__ import annotations
 

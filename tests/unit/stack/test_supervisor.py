@@ -1,4 +1,4 @@
-"""All parts together: ready in levels, written down, stopped in reverse within the limit."""
+"""All components together: started by level, recorded in the stack file, stopped in reverse."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from distributary.stack.stack_file import Phase
 from distributary.stack.supervisor import Supervisor
 
 
-def supervisor(folder: Path, heard: EventRecorder) -> Supervisor:
-    return Supervisor(f"test-{os.getpid()}-{time.monotonic_ns()}", folder, heard, QUICK)
+def supervisor(folder: Path, events: EventRecorder) -> Supervisor:
+    return Supervisor(f"test-{os.getpid()}-{time.monotonic_ns()}", folder, events, QUICK)
 
 
 async def test_levels_start_in_order_and_stop_in_reverse(
     tmp_path: Path,
 ) -> None:
-    heard = EventRecorder()
-    runs = supervisor(tmp_path, heard)
+    events = EventRecorder()
+    runs = supervisor(tmp_path, events)
     await runs.start([component(tmp_path, "a", SERVE), component(tmp_path, "b", SERVE)])
     await runs.start([component(tmp_path, "c", SERVE)])
     runs.set_phase(Phase.READY)
@@ -40,10 +40,10 @@ async def test_levels_start_in_order_and_stop_in_reverse(
         ("c", "ready", True),
     ]
     assert seen.addresses == {"a": "http://x", "b": "http://x", "c": "http://x"}
-    order = [event.component for event in heard.of("ready")]
+    order = [event.component for event in events.of("ready")]
     assert order.index("c") == 2
     await runs.stop()
-    assert [event.component for event in heard.of("stopped")] == ["c", "a", "b"]
+    assert [event.component for event in events.of("stopped")] == ["c", "a", "b"]
     assert processes.marked(runs.state.stack) == []
     after = stack_file.read(tmp_path)
     assert after is not None
@@ -54,8 +54,8 @@ async def test_levels_start_in_order_and_stop_in_reverse(
 async def test_components_restart_while_the_stack_file_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard = EventRecorder()
-    runs = supervisor(tmp_path, heard)
+    events = EventRecorder()
+    runs = supervisor(tmp_path, events)
     await runs.start([component(tmp_path, "a", SERVE)])
     file = tmp_path / stack_file.FILE
 
@@ -70,7 +70,7 @@ async def test_components_restart_while_the_stack_file_cannot_be_written(
     with monkeypatch.context() as disk:
         disk.setattr(stack_file, "write", full)
         first = runs.keeper("a").kill()
-        await until(lambda: len(heard.of("ready")) == 2)
+        await until(lambda: len(events.of("ready")) == 2)
         stale = stack_file.read(tmp_path)
         assert stale is not None
         assert stale.components[0].pid == first
@@ -132,11 +132,11 @@ async def test_error_in_one_stop_does_not_prevent_the_others(
 
 
 async def test_restarts_and_pids_are_in_the_stack_file(tmp_path: Path) -> None:
-    heard = EventRecorder()
-    runs = supervisor(tmp_path, heard)
+    events = EventRecorder()
+    runs = supervisor(tmp_path, events)
     await runs.start([component(tmp_path, "a", SERVE)])
     before = runs.keeper("a").kill()
-    await heard.wait(lambda: len(heard.of("ready")) == 2)
+    await events.wait(lambda: len(events.of("ready")) == 2)
     seen = stack_file.read(tmp_path)
     assert seen is not None
     assert seen.component("a").restarts == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.wire_formats import CODECS, UNSAYABLE, read, write
+from tests.support.wire_formats import CODECS, UNENCODABLE, read, write
 
 from distributary.model.position import Position
 from distributary.publisher.codec import codes
@@ -452,7 +452,7 @@ def test_any_sequence_keeps_the_promises(
             asked.update(command["id"] for command in step if "id" in command)
             try:
                 frame = write(codec, *step)
-            except UNSAYABLE:  # what the schema cannot say
+            except UNENCODABLE:  # what the schema cannot say
                 frame = b"\xff"
             act(session.receive(frame))
         elif isinstance(step, bytes):

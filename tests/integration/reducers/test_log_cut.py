@@ -46,7 +46,7 @@ runpy.run_module("distributary.reducers", run_name="__main__", alter_sys=True)
 """A driver whose jobs look at nothing while there is a file of this name."""
 
 
-class StackUnderLoad:
+class Scene:
     """A broker that is killed, and views that count what is on its topic."""
 
     def __init__(self, broker: RunningBroker, url: str, folder: Path) -> None:
@@ -147,12 +147,12 @@ class StackUnderLoad:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, database: Database) -> Iterator[StackUnderLoad]:
+def scene(tmp_path: Path, database: Database) -> Iterator[Scene]:
     folder = tmp_path / "kafka"
     folder.mkdir()
     broker = RunningBroker(folder)
     broker.start()
-    one = StackUnderLoad(broker, database.url, tmp_path)
+    one = Scene(broker, database.url, tmp_path)
     one.define("live")
     one.define("micro", engine="microbatch")
     # Nearly all is filtered out: only a batch's end moves its mark.
@@ -163,7 +163,7 @@ def scene(tmp_path: Path, database: Database) -> Iterator[StackUnderLoad]:
     broker.stop()
 
 
-async def test_views_are_rebuilt_only_when_their_log_was_cut_and_grew_again(scene: StackUnderLoad) -> None:
+async def test_views_are_rebuilt_only_when_their_log_was_cut_and_grew_again(scene: Scene) -> None:
     scene.drivers.start()
     for at in range(0, 300, 20):
         scene.produce(at, 20)
@@ -188,7 +188,7 @@ async def test_views_are_rebuilt_only_when_their_log_was_cut_and_grew_again(scen
     assert all(one.epoch != old.epoch for one, old in zip(scene.infos(), before, strict=True))
 
 
-async def test_view_is_rebuilt_when_its_log_is_cut_under_running_reducers(scene: StackUnderLoad) -> None:
+async def test_view_is_rebuilt_when_its_log_is_cut_under_running_reducers(scene: Scene) -> None:
     scene.drivers.start()
     for at in range(0, 300, 20):
         scene.produce(at, 20)
@@ -200,7 +200,7 @@ async def test_view_is_rebuilt_when_its_log_is_cut_under_running_reducers(scene:
 
 
 async def test_view_is_rebuilt_when_its_log_is_cut_before_the_driver_checks_again(
-    scene: StackUnderLoad, tmp_path: Path
+    scene: Scene, tmp_path: Path
 ) -> None:
     """Batches go on while the driver waits for something else: tasks must notice what it has not seen."""
     scene.define("rekeyed", key="'k'", engine="microbatch")

@@ -27,7 +27,7 @@ class Configurations:
         return {**found, "Topics": topics} if topics else found
 
     def consumer(self, group: str = "", **words: Any) -> Settings:
-        # Members of a group hear at their next heartbeat that it shares anew, every 3 s unless it is said.
+        # Members learn of a rebalance at their next heartbeat, which is every 3 s by default.
         first = {
             "group_id": group or f"g-{uuid.uuid4().hex[:10]}",
             "auto_offset_reset": "earliest",
@@ -48,17 +48,17 @@ def configure(stack: RunningStack) -> Configurations:
 
 @pytest.fixture
 def new_topic(stack: RunningStack) -> Iterator[NewTopic]:
-    """Makes topics that nobody else has; they go afterwards, so that patterns find no others."""
+    """Creates topics that no other test uses; deletes them afterwards, so that patterns match no others."""
     admin = stack.admin()
-    made: list[str] = []
+    names: list[str] = []
 
     def make(partitions: int = 1) -> str:
-        made.append(f"c-{uuid.uuid4().hex[:10]}")
-        ensure_topic(admin, made[-1], partitions)
-        return made[-1]
+        names.append(f"c-{uuid.uuid4().hex[:10]}")
+        ensure_topic(admin, names[-1], partitions)
+        return names[-1]
 
     yield make
-    for name in made:
+    for name in names:
         delete_topic(admin, name)
 
 
@@ -70,7 +70,7 @@ def topic(new_topic: NewTopic) -> str:
 
 def java_map(jvm: Any, found: dict[str, str]) -> Any:
     """Properties as Java wants them."""
-    made = jvm.java.util.HashMap()
+    properties = jvm.java.util.HashMap()
     for name, value in found.items():
-        made.put(name, value)
-    return made
+        properties.put(name, value)
+    return properties

@@ -48,7 +48,7 @@ async def test_sends_keep_their_order_while_the_topic_is_looked_up(
     configure: Configurations, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with AsyncProducer(configure.producer()) as producer:
-        answers = iter([False, False])  # whoever asks after the first two may go at once
+        answers = iter([False, False])  # the topic is known from the third call on
         monkeypatch.setattr(producer._core, "knows", lambda name: next(answers, True))
         sent = await asyncio.gather(*(producer.send_string(topic, str(n), key="k") for n in range(50)))
     assert [one.offset for one in sent] == list(range(50))
@@ -62,7 +62,7 @@ async def test_cancelled_receive_loses_nothing(configure: Configurations, topic:
         for number in range(10):
             waiting = asyncio.create_task(consumer.receive())
             await producer.send_string(topic, str(number), key="k")
-            await asyncio.sleep(0.01 * number)  # any moment will do
+            await asyncio.sleep(0.01 * number)  # at any time
             waiting.cancel()
             try:
                 seen += [one.text for one in await waiting]
@@ -87,9 +87,9 @@ async def test_loop_yields_one_record_after_another(configure: Configurations, t
             if len(seen) == 5:
                 break
         assert seen == list("01234")
-        (place,) = {place for place, at in (await _positions(consumer)).items() if at != 0}
-        await consumer.pause([place])
-        await consumer.seek(*place, 3)
+        (partition,) = {partition for partition, at in (await _positions(consumer)).items() if at != 0}
+        await consumer.pause([partition])
+        await consumer.seek(*partition, 3)
         assert await consumer.poll(100) == []
         await consumer.resume()
         assert await consumer.poll_string(20_000) == ["3", "4"]
@@ -99,4 +99,4 @@ async def _positions(consumer: AsyncConsumer) -> dict[tuple[str, int], int]:
     here = await consumer.assignment()
     await consumer.commit()
     found = await consumer.committed()
-    return {place: max(0, found[place]) for place in here}
+    return {partition: max(0, found[partition]) for partition in here}

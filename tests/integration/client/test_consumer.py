@@ -22,7 +22,7 @@ from distributary.kafka.topics import delete_topic, ensure_topic
 pytestmark = pytest.mark.slow
 
 WAIT = 20 * LIMIT
-Place = tuple[str, int]
+PartitionId = tuple[str, int]
 
 
 def fill(configure: Configurations, topic: str, count: int, partition: int = 0, at: int = 0) -> None:
@@ -98,7 +98,7 @@ def test_only_commit_commits_without_auto_commit(
 
 
 HOUR_AGO = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
-"""Not long ago: a broker may drop records that are older than a week at any moment."""
+"""Recent: a broker may delete records that are older than a week at any time."""
 
 STARTS: list[tuple[Any, list[int]]] = [
     ("earliest", list(range(6))),
@@ -123,14 +123,14 @@ def test_consumer_starts_at_the_given_start(
 
 def test_latest_starts_with_records_written_from_now_on(configure: Configurations, topic: str) -> None:
     fill(configure, topic, 3)
-    here: list[Place] = []
+    here: list[PartitionId] = []
     with Consumer(configure.consumer()) as consumer:
         consumer.subscribe(topic, start="latest", on_assigned=here.extend)
         deadline = time.monotonic() + WAIT
         while not here and time.monotonic() < deadline:
             assert consumer.poll(50) == []
         assert sorted(here) == consumer.assignment() == [(topic, 0), (topic, 1), (topic, 2)]
-        assert consumer.poll(300) == []  # the end is looked up a moment later
+        assert consumer.poll(300) == []  # the end is looked up later
         fill(configure, topic, 1)
         assert take(consumer, 1)[0].offset == 3
 
@@ -146,7 +146,7 @@ def test_records_after_the_start_are_not_skipped_after_a_crash(
     for partition in range(3):
         fill(configure, topic, 3, partition)
     settings = configure.consumer(enable_auto_commit=False, auto_offset_reset=reset)
-    here: list[Place] = []
+    here: list[PartitionId] = []
     with Consumer(settings) as consumer:
         consumer.subscribe(topic, start=start, on_assigned=here.extend)
         deadline = time.monotonic() + WAIT
@@ -195,13 +195,13 @@ def test_patterns_also_match_topics_created_later(configure: Configurations, new
 def test_second_member_takes_over_without_reading_again(configure: Configurations, topic: str) -> None:
     for partition in range(3):
         fill(configure, topic, 4, partition)
-    moves: list[tuple[str, list[Place]]] = []
+    moves: list[tuple[str, list[PartitionId]]] = []
     settings = configure.consumer(enable_auto_commit=False)
     read: list[tuple[int, int]] = []
     with Consumer(settings) as one, Consumer(settings) as two:
 
-        def gone(places: list[Place]) -> None:
-            moves.append(("revoked", places))
+        def gone(partitions: list[PartitionId]) -> None:
+            moves.append(("revoked", partitions))
             one.commit()
 
         one.subscribe(topic, on_assigned=lambda p: moves.append(("assigned", p)), on_revoked=gone)
@@ -246,7 +246,9 @@ def test_start_offset_is_kept_when_partitions_come_back(
             assert two.assignment()
             assert len(one.assignment()) < 3
         again: set[int] = set()
-        while len(again) < 3 and time.monotonic() < deadline:  # nothing was committed: all of it comes again
+        while (
+            len(again) < 3 and time.monotonic() < deadline
+        ):  # nothing was committed: all of it is delivered again
             again |= {record.partition for record in one.receive(0.2) if len(one.assignment()) == 3}
     assert again == {0, 1, 2}
 

@@ -128,7 +128,7 @@ def test_each_record_counts_once_despite_failures(configure: Configurations, new
                     consumer.subscribe(source)
                     try:
                         run(producer, consumer)
-                    except Down:  # the first failure: the same consumer goes on before its batch
+                    except Down:  # the first failure: the same consumer continues before its batch
                         if len(fails) == 3:
                             fails.pop(0)
                             run(producer, consumer)

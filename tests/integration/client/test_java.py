@@ -1,4 +1,4 @@
-"""One configuration for the Java client and for ours: the same names, partitions and records."""
+"""One configuration for the Java client and this one: the same names, partitions and records."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def java_class(jvm: Any, side: str) -> Any:
 @pytest.mark.parametrize("side", ["producer", "consumer"])
 def test_table_has_every_name_that_java_has(jvm: Any, side: str) -> None:
     names = set(java_class(jvm, side).configNames())
-    ours = {name for name in JAVA if PROPERTIES[name].side in (side, "both")}
-    assert names == ours
+    known = {name for name in JAVA if PROPERTIES[name].side in (side, "both")}
+    assert names == known
 
 
 @pytest.mark.parametrize("side", ["producer", "consumer"])
@@ -166,7 +166,7 @@ def test_key_chooses_the_same_partition_as_in_java(
     assert len(where) > 9_900
     assert b"" in where
     assert not wrong
-    assert unkeyed  # null keys have no place of their own, there as here
+    assert unkeyed  # null keys choose no fixed partition, in Java as here
 
 
 def test_same_configuration_exchanges_records_both_ways(
@@ -183,8 +183,8 @@ def test_same_configuration_exchanges_records_both_ways(
     java = clients.producer.KafkaProducer(java_map(jvm, read_configuration(written, "producer").java()))
     java.send(clients.producer.ProducerRecord(topic, "k", "from Java")).get()
     java.close()
-    with Producer(written) as ours:
-        ours.send_string(topic, "from here", key="k")
+    with Producer(written) as producer:
+        producer.send_string(topic, "from here", key="k")
     deserial = dict.fromkeys(("key_deserializer", "value_deserializer"), CLASSES + "StringDeserializer")
     read = json.dumps(configure.consumer(**deserial))
     with Consumer(read) as consumer:

@@ -41,7 +41,7 @@ def all_of(configure: Configurations, topic: str, count: int) -> list[Record]:
 
 
 def test_record_is_acknowledged_when_send_returns(configure: Configurations, topic: str) -> None:
-    moment = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    timestamp = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     with Producer(configure.producer()) as producer:
         sent = producer.send(
             topic,
@@ -49,7 +49,7 @@ def test_record_is_acknowledged_when_send_returns(configure: Configurations, top
             key=b"k",
             partition=2,
             headers=[("a", b"1"), ("a", b"2"), ("n", None)],
-            timestamp=moment,
+            timestamp=timestamp,
         )
         assert sent == (topic, 2, 0, "")
         assert producer.sendString(topic, "é", key="k", partition=2, headers={"h": "x"}) == (topic, 2, 1, "")
@@ -58,7 +58,7 @@ def test_record_is_acknowledged_when_send_returns(configure: Configurations, top
     assert first[:5] == (topic, 2, 0, b"k", b"\x00\xff")
     assert first.headers == (("a", b"1"), ("a", b"2"), ("n", None))
     assert first.header("a") == b"2"
-    assert first.timestamp == moment.timestamp() * 1000
+    assert first.timestamp == timestamp.timestamp() * 1000
     assert (second.text, second.header("h")) == ("é", b"x")
     assert (third.key, third.value) == (b"gone", None)
 
@@ -84,10 +84,10 @@ def test_errors_name_the_record_the_topic_and_what_to_do(configure: Configuratio
         (TopicError, "not a name!", b"x", {}, ["not a name!", "name is not valid"]),
     ]
     with Producer(configure.producer(max_block_ms=5000)) as producer:
-        for kind, to, value, words, said in cases:
+        for kind, to, value, options, parts in cases:
             with pytest.raises(kind) as caught:
-                producer.send(to, value, **words)  # type: ignore[arg-type]
-            assert all(text in str(caught.value) for text in said), str(caught.value)
+                producer.send(to, value, **options)  # type: ignore[arg-type]
+            assert all(text in str(caught.value) for text in parts), str(caught.value)
         with pytest.raises(TypeError, match="send_string"):
             producer.send(topic, "text")  # type: ignore[arg-type]
         assert producer.send(topic, b"still there", partition=0) == (topic, 0, 0, "")
@@ -106,18 +106,18 @@ def test_wrong_address_is_named_with_the_reason(configure: Configurations) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "message"),
     [
         ({"compression_type": "zip"}, "Properties.compression.type"),
         ({"linger_ms": 5000, "delivery_timeout_ms": 100}, "Properties.delivery.timeout.ms"),
     ],
 )
 def test_value_that_librdkafka_refuses_is_named_as_in_java(
-    configure: Configurations, words: dict[str, object], said: str
+    configure: Configurations, options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        Producer(configure.producer(**words))  # type: ignore[arg-type]
-    assert said in str(caught.value)
+        Producer(configure.producer(**options))  # type: ignore[arg-type]
+    assert message in str(caught.value)
 
 
 def test_async_producer_raises_errors_at_the_next_call_and_at_close(
@@ -125,9 +125,9 @@ def test_async_producer_raises_errors_at_the_next_call_and_at_close(
 ) -> None:
     # The broker refuses what the client lets pass. What lingers is sent by flush and close, so that the
     # second record is queued before the first is refused.
-    words = {"producer_type": "async", "max_request_size": 50_000_000, "linger_ms": 60_000}
-    words["batch_size"] = 50_000_000
-    producer = Producer(configure.producer(**words))  # type: ignore[arg-type]
+    options = {"producer_type": "async", "max_request_size": 50_000_000, "linger_ms": 60_000}
+    options["batch_size"] = 50_000_000
+    producer = Producer(configure.producer(**options))  # type: ignore[arg-type]
     assert producer.send(topic, b"x" * 5_000_000, key="too big") is None
     with pytest.raises(RecordRefused, match="too big"):
         producer.flush()
@@ -183,10 +183,10 @@ def test_schema_mismatch_is_a_dead_letter_and_routes_choose_the_topic(
         assert sent is not None
         assert sent.topic == f"{orders}.dead-letters"
         assert "$.price" in sent.reason
-    (letter,) = all_of(configure, sent.topic, 1)
-    assert letter.value == b'{"price": "dear"}'
-    assert letter.key == b"k"
-    headers = dict(letter.headers)
+    (dead_letter,) = all_of(configure, sent.topic, 1)
+    assert dead_letter.value == b'{"price": "dear"}'
+    assert dead_letter.key == b"k"
+    headers = dict(dead_letter.headers)
     assert headers["distributary-reason"] == sent.reason.encode()
     assert headers["distributary-topic"] == orders.encode()
     assert headers["own"] == b"1"

@@ -23,8 +23,8 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
     yield running
     # 143: a JVM that ran its shutdown hooks after SIGTERM.
     assert running.stop() in (0, 143)
-    said = running.broker.log.read_text().lower()
-    assert "shutdown completed" in said or "shut down" in said
+    log = running.broker.log.read_text().lower()
+    assert "shutdown completed" in log or "shut down" in log
 
 
 @pytest.fixture(scope="session")
@@ -41,5 +41,5 @@ def admin(kafka: Kafka) -> AdminClient:
 
 @pytest.fixture
 def name() -> str:
-    """A topic's name that nobody else has."""
+    """A topic name that no other test uses."""
     return f"t-{uuid.uuid4().hex[:10]}"

@@ -26,8 +26,8 @@ def command(number: int) -> Command:
     return Command("subscribe", "odds", f"s{number}", f"q{number}")
 
 
-def take(heard: Commands, count: int) -> list[Command]:
-    return [heard.get(timeout=40 * LIMIT) for _ in range(count)]
+def take(received: Commands, count: int) -> list[Command]:
+    return [received.get(timeout=40 * LIMIT) for _ in range(count)]
 
 
 async def send(kafka: Kafka, *numbers: int) -> None:
@@ -73,21 +73,21 @@ async def test_reader_goes_on_after_foreign_records_and_failing_callbacks(
 ) -> None:
     kafka = named(kafka, name)
     ensure_commands_topic(admin, kafka)
-    heard: Commands = queue.Queue()
+    received: Commands = queue.Queue()
 
     def fails_first(one: Command) -> None:
-        heard.put(one)
-        if heard.qsize() == 1:
+        received.put(one)
+        if received.qsize() == 1:
             raise RuntimeError("no")
 
     reader = CommandsReader(kafka, fails_first).start()
     assert reader.wait(20 * LIMIT)
-    strange = librdkafka.producer(kafka)
-    strange.produce(kafka.commands_topic, b"not a command")
-    strange.produce(kafka.commands_topic, None, key=b"x")
-    strange.flush(20)
+    foreign = librdkafka.producer(kafka)
+    foreign.produce(kafka.commands_topic, b"not a command")
+    foreign.produce(kafka.commands_topic, None, key=b"x")
+    foreign.flush(20)
     await send(kafka, 1, 2)
-    assert take(heard, 2) == [command(1), command(2)]
+    assert take(received, 2) == [command(1), command(2)]
     reader.close()
 
 
@@ -103,15 +103,15 @@ async def test_reader_goes_on_without_gap_or_repeat_after_a_broker_restart(
 ) -> None:
     kafka = broker.kafka
     ensure_commands_topic(librdkafka.admin(kafka), kafka)
-    heard: Commands = queue.Queue()
-    reader = CommandsReader(kafka, heard.put).start()
+    received: Commands = queue.Queue()
+    reader = CommandsReader(kafka, received.put).start()
     assert reader.wait(20 * LIMIT)
     await send(kafka, 1, 2)
-    assert take(heard, 2) == [command(1), command(2)]
+    assert take(received, 2) == [command(1), command(2)]
     cluster = broker.broker.cluster_id()
     broker.kill()
     assert broker.start() == cluster
     await send(kafka, 3, 4)
-    assert take(heard, 2) == [command(3), command(4)]
-    assert heard.empty()
+    assert take(received, 2) == [command(3), command(4)]
+    assert received.empty()
     reader.close()

@@ -30,7 +30,7 @@ def test_every_read_raises_while_the_broker_hangs(
         "topics": lambda: list_topics(admin),
         "settings": lambda: topic_config(admin, "odds"),
         "groups": lambda: group_admin.list_groups(cluster),
-        "a group": lambda: group_admin.describe_group(cluster, "nobody"),
+        "a group": lambda: group_admin.describe_group(cluster, "missing"),
     }
     for read in reads.values():
         read()

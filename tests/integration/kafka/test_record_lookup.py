@@ -27,7 +27,7 @@ def produce(kafka: Kafka, topic: str, count: int, partition: int = 0) -> None:
 
 
 def values(lookup: RecordLookup, wanted: dict[int, list[int]]) -> dict[tuple[int, int], bytes | None]:
-    return {place: message.value() for place, message in lookup.read(wanted).items()}
+    return {position: message.value() for position, message in lookup.read(wanted).items()}
 
 
 def test_hundreds_of_records_are_read_in_one_pass(kafka: Kafka, admin: AdminClient, name: str) -> None:

@@ -22,9 +22,9 @@ def produce(kafka: Kafka, topic: str, partition: int, times: list[int]) -> None:
 
 def test_topic_is_created_once_and_described(admin: AdminClient, name: str) -> None:
     assert find_topic(admin, name) is None
-    made = ensure_topic(admin, name, 3, {"retention.ms": "1234567"})
-    assert made.partitions == 3
-    assert ensure_topic(admin, name, 9) == made, "one that is there is left as it is"
+    topic = ensure_topic(admin, name, 3, {"retention.ms": "1234567"})
+    assert topic.partitions == 3
+    assert ensure_topic(admin, name, 9) == topic, "an existing topic is left as it is"
     assert topic_config(admin, name)["retention.ms"] == "1234567"
     assert name in list_topics(admin)
 
@@ -64,7 +64,7 @@ def test_offsets_are_read_at_both_ends_and_by_time(kafka: Kafka, admin: AdminCli
 
 
 def test_offsets_of_a_new_topic_are_read(admin: AdminClient, name: str) -> None:
-    """Its partitions have no leader for a moment, which is waited for."""
+    """Its partitions have no leader at first, and that is waited for."""
     for at in range(3):
         ensure_topic(admin, f"{name}-{at}", 12)
         assert topic_offsets.end_offsets(admin, f"{name}-{at}") == dict.fromkeys(range(12), 0)

@@ -24,9 +24,9 @@ SPREAD = [2, 2, 0, 1, 1, 0, 1, 1, 2]
 
 @pytest.fixture
 async def writer(kafka: Kafka) -> AsyncIterator[TopicWriter]:
-    made = TopicWriter(kafka, RecordRouter({}))
-    yield made
-    await made.close()
+    writer = TopicWriter(kafka, RecordRouter({}))
+    yield writer
+    await writer.close()
 
 
 async def spread(writer: TopicWriter, topic: str) -> list[int]:

@@ -71,7 +71,7 @@ def with_password(cluster: SecuredCluster, user: str, password: str | None = Non
 
 
 def by_tls_with_password(cluster: SecuredCluster, user: str) -> Properties:
-    """The properties of one who comes with the right password, which nobody on the way can read."""
+    """The properties of a client with the right password, over TLS."""
     both = {**with_password(cluster, user), **by_tls(cluster, cluster.ca)}
     return {**both, "bootstrap.servers": cluster.address("SASL_SSL"), "security.protocol": "SASL_SSL"}
 

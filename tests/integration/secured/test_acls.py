@@ -51,7 +51,7 @@ HINT = "distributary acls add --principal User:NAME"
 
 @pytest.fixture
 def ann(secured: SecuredCluster, by: As) -> tuple[str, ...]:
-    """The options of one who may nothing, unless a list says so."""
+    """The options of a user who has no permissions but those of ACLs."""
     return by(with_password(secured, "ann"))
 
 

@@ -1,4 +1,4 @@
-"""Whoever is not let in is told by which address, for which reason, and which property to look at."""
+"""A refused connection is reported with the address, the reason and the property to check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 AT_ONCE = 20 * LIMIT
 AT_LAST = 0.5
-"""Seconds: what a broker says is told at once, what must be found out when nobody has answered so long."""
+"""Seconds after which a client gives up; a broker's refusal is reported at once."""
 
 CASES: dict[str, tuple[float, Callable[[SecuredCluster], Properties], list[str]]] = {
     "a wrong password": (
@@ -32,7 +32,7 @@ CASES: dict[str, tuple[float, Callable[[SecuredCluster], Properties], list[str]]
         lambda cluster: {**with_password(cluster, "ann"), "sasl.mechanism": "SCRAM-SHA-256"},
         ["SCRAM-SHA-256", "sasl.mechanism"],
     ),
-    "a certificate that nobody trusts": (
+    "an untrusted certificate": (
         AT_ONCE,
         lambda cluster: by_tls(cluster, cluster.strange_ca),
         ["certificate verify failed", "ssl.truststore.location"],
@@ -58,7 +58,7 @@ Case = tuple[float, Properties, list[str]]
 
 @pytest.fixture(params=CASES)
 def barred(request: pytest.FixtureRequest, secured: SecuredCluster) -> Case:
-    """Somebody who is not let in, and what must be said of it."""
+    """A refused client, and what its error must contain."""
     limit, make, words = CASES[request.param]
     properties = make(secured)
     return limit, properties, [*words, properties["bootstrap.servers"]]
@@ -74,7 +74,7 @@ def consuming(properties: Properties, group: str = "shop.g") -> dict[str, Any]:
     return {"Type": "KafkaConsumerConfig", "Properties": {**words, **properties}}
 
 
-def said(error: BaseException, words: list[str]) -> None:
+def assert_contains(error: BaseException, words: list[str]) -> None:
     for word in words:
         assert word in str(error), str(error)
 
@@ -92,7 +92,7 @@ def test_producer_reports_why_it_cannot_connect(barred: Case) -> None:
         pytest.raises(KafkaRefused) as caught,
     ):
         producer.send("shop.orders", b"x", key="k")
-    said(caught.value, ["shop.orders", *words])
+    assert_contains(caught.value, ["shop.orders", *words])
 
 
 def test_consumer_reports_why_it_cannot_connect(barred: Case) -> None:
@@ -102,7 +102,7 @@ def test_consumer_reports_why_it_cannot_connect(barred: Case) -> None:
         pytest.raises(KafkaRefused) as caught,
     ):
         consumer.subscribe("shop.orders")
-    said(caught.value, ["shop.orders", *words])
+    assert_contains(caught.value, ["shop.orders", *words])
 
 
 def test_valid_credentials_connect(run: Run, secured: SecuredCluster, topic: str) -> None:
@@ -126,23 +126,23 @@ def test_client_reports_what_acls_deny(run: Run, secured: SecuredCluster, topic:
             producer.send(topic, b"x", key="k1")
         return caught.value
 
-    said(send(), ["'k1'", topic, "may not use that topic", "Ask for an ACL on the topic"])
+    assert_contains(send(), ["'k1'", topic, "may not use that topic", "Ask for an ACL on the topic"])
     run("acls", "add", "--principal", "User:ann", "--operation", "read", "--topic", topic).good()
-    said(send(), ["'k1'", topic, "may not write any topic", "Ask for an ACL to write the topic"])
+    assert_contains(send(), ["'k1'", topic, "may not write any topic", "Ask for an ACL to write the topic"])
     with Consumer(consuming(ann)) as consumer:
         consumer.subscribe(topic)
         with pytest.raises(KafkaRefused) as caught:
             consumer.receive(20)
-    said(caught.value, ["group shop.g", "may not use that group", "Ask for an ACL on the group"])
+    assert_contains(caught.value, ["group shop.g", "may not use that group", "Ask for an ACL on the group"])
     run("acls", "add", "--principal", "User:ann", "--operation", "write", "--topic", f"{topic}-else").good()
-    said(send(), ["'k1'", topic, "may not use that topic"])
+    assert_contains(send(), ["'k1'", topic, "may not use that topic"])
     with (
         pytest.raises(KafkaRefused) as caught,
         Producer(producing(ann, transactional_id="shop-1")) as producer,
         producer.transaction(),
     ):
         pass
-    said(caught.value, ["transactional.id", "Ask for an ACL"])
+    assert_contains(caught.value, ["transactional.id", "Ask for an ACL"])
 
 
 async def test_fatal_error_ends_every_waiting_send(run: Run, secured: SecuredCluster, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""One text with passwords and certificates lets both clients in: Java's, which Spark uses, and ours."""
+"""One configuration with passwords and certificates connects Java's client, as in Spark, and this one."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_both_clients_connect(jvm: Any, run: Run, secured: SecuredCluster, topic
     theirs = java.KafkaProducer(java_map(jvm, read_configuration(text, "producer").java()))
     theirs.send(java.ProducerRecord(topic, "k", "from Java")).get()
     theirs.close()
-    with Producer(text) as ours:
-        ours.send_string(topic, "from here", key="k")
+    with Producer(text) as producer:
+        producer.send_string(topic, "from here", key="k")
     reading = {**properties, "group.id": "shop.j", "auto.offset.reset": "earliest"}
     with Consumer({"Type": "KafkaConsumerConfig", "Properties": reading}) as consumer:
         consumer.subscribe(topic)

@@ -1,4 +1,4 @@
-"""Replicas on two brokers: moved, described, and what is said while one of the two is silent."""
+"""Replicas on two brokers: moved, described, and commands while one of the two is silent."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_reassignment_moves_replicas(run: Run, alone: str, tmp_path: Path) -> No
     before = run("consume", alone, "--from-beginning", "--until-end").good().out
     planned = run("reassign", alone, "--brokers", "2", "--json").good().json
     assert {tuple(one["replicas"]) for one in planned["moves"]["partitions"]} == {(2,)}
-    assert sorted(replicas(run, alone)) == [[1], [2]], "nothing is done that was not asked for"
+    assert sorted(replicas(run, alone)) == [[1], [2]], "nothing is done without --execute"
     done = run("reassign", alone, "--brokers", "2", "--execute").good()
     assert "--list" in done.err
     assert settled(run, alone) == [[2], [2]]
@@ -81,9 +81,9 @@ def test_reassignment_moves_replicas(run: Run, alone: str, tmp_path: Path) -> No
 def test_topic_is_described_as_by_kafkas_tool(run: Run, topic: str) -> None:
     rows = [line.split() for line in run("topics", "describe", topic).good().out.splitlines()[2:]]
     assert [row[0] for row in rows] == ["0", "1"]
-    for _, leader, held, in_sync, *_ in rows:
-        assert leader == held.split(",")[0]
-        assert sorted(held.split(",")) == in_sync.split(",") == ["1", "2"]
+    for _, leader, replica_list, in_sync, *_ in rows:
+        assert leader == replica_list.split(",")[0]
+        assert sorted(replica_list.split(",")) == in_sync.split(",") == ["1", "2"]
     run("topics", "create", f"{topic}-x", "--replication-factor", "3").bad("replication factor", "brokers")
 
 
@@ -108,7 +108,7 @@ def test_commands_report_a_silent_broker(run: Run, secured: SecuredCluster, topi
             "line 1", alone, secured.address(), "Check that it runs"
         )
         run("consume", alone, "--from-beginning", "--until-end").bad(alone, "eader", "topics describe")
-        # What the other broker has goes on.
+        # Partitions of the other broker still work.
         assert run("consume", topic, "--from-beginning", "--until-end").good().out == "x\n"
         assert run("reassign", alone, "--brokers", "1", "--json").good().json["moves"]["partitions"]
     send_until_acknowledged(producer, alone, b"back")

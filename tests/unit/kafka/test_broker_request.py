@@ -49,13 +49,13 @@ class Broker:
     def first(self, message: bytes) -> bytes:
         self.bare = message.removeprefix(b"n,,")
         nonce = self.bare.rpartition(b",r=")[2]
-        self.said = b"r=" + nonce + b"more,s=" + base64.b64encode(self.salt) + b",i=4096"
-        return self.said
+        self.challenge = b"r=" + nonce + b"more,s=" + base64.b64encode(self.salt) + b",i=4096"
+        return self.challenge
 
     def final(self, message: bytes) -> bytes | None:
         """Answer a proof; None where it is wrong."""
         without, _, proof = message.rpartition(b",p=")
-        signed = b",".join((self.bare, self.said, without))
+        signed = b",".join((self.bare, self.challenge, without))
         stored = hashlib.new(self.digest, hmac.digest(self.salted, b"Client Key", self.digest)).digest()
         signature = hmac.digest(stored, signed, self.digest)
         key = bytes(a ^ b for a, b in zip(base64.b64decode(proof), signature, strict=True))
@@ -82,7 +82,7 @@ def test_scram_login_succeeds_only_with_the_password(digest: str, user: str) -> 
 @pytest.mark.parametrize(
     ("first", "final", "message"),
     [
-        ("r=somebody else's,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "", "nonce"),
+        ("r=another's,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "", "nonce"),
         (f"r={NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "", "nonce"),
         (f"r={NONCE}x,i=4096", "", "salt"),
         (f"r={NONCE}x,s=***,i=4096", "", "base64"),

@@ -20,7 +20,7 @@ def test_properties_have_the_configured_servers_and_the_callers_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("java", "ours"),
+    ("java", "expected"),
     [
         ({"ssl.truststore.location": "/ca.pem"}, {"ssl.ca.location": "/ca.pem"}),
         ({"ssl.truststore.location": "/ca.jks", "ssl.truststore.type": "JKS"}, {}),
@@ -31,8 +31,8 @@ def test_properties_have_the_configured_servers_and_the_callers_own() -> None:
         ({"sasl.mechanism": "PLAIN"}, {"sasl.mechanism": "PLAIN"}),
     ],
 )
-def test_java_names_are_translated_or_ignored(java: dict[str, str], ours: dict[str, str]) -> None:
-    assert librdkafka.translate_properties(java) == ours
+def test_java_names_are_translated_or_ignored(java: dict[str, str], expected: dict[str, str]) -> None:
+    assert librdkafka.translate_properties(java) == expected
 
 
 def test_jaas_line_becomes_user_name_and_password() -> None:

@@ -17,7 +17,7 @@ JAVA = "org.apache.kafka.clients."
 
 
 @pytest.mark.parametrize(
-    ("side", "java", "ours"),
+    ("side", "java", "expected"),
     [
         ("producer", {"acks": -1}, {"acks": "-1"}),
         ("producer", {"acks": "ALL"}, {"acks": "all"}),
@@ -65,10 +65,12 @@ JAVA = "org.apache.kafka.clients."
         ("producer", {"group.id": "g"}, {}),
     ],
 )
-def test_values_are_translated_for_librdkafka(side: Side, java: dict[str, Any], ours: dict[str, str]) -> None:
+def test_values_are_translated_for_librdkafka(
+    side: Side, java: dict[str, Any], expected: dict[str, str]
+) -> None:
     found = translate(java, side).librdkafka
     found.pop("compression.type", None)
-    assert found == ours
+    assert found == expected
 
 
 def test_ignored_properties_are_logged_with_the_reason() -> None:

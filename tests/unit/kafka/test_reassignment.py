@@ -24,8 +24,8 @@ MANY = {
 
 
 def test_many_replicas_are_spread_evenly_over_few_brokers() -> None:
-    held = Counter(broker for replicas in spread(MANY, range(1, 8), 6).values() for broker in replicas)
-    assert set(held.values()) == {18}
+    counts = Counter(broker for replicas in spread(MANY, range(1, 8), 6).values() for broker in replicas)
+    assert set(counts.values()) == {18}
 
 
 @given(layouts, st.lists(st.integers(1, 8), min_size=1, max_size=8, unique=True), st.data())
@@ -38,9 +38,9 @@ def test_spread_is_even_and_never_repeats_a_broker(
     for replicas in then.values():
         assert len(set(replicas)) == len(replicas) == replication
         assert set(replicas) <= set(brokers)
-    held = Counter(broker for replicas in then.values() for broker in replicas)
+    counts = Counter(broker for replicas in then.values() for broker in replicas)
     share = -(-len(now) * replication // len(brokers))
-    assert max(held.values()) <= share
+    assert max(counts.values()) <= share
     again = spread(then, brokers, replication)
     assert {n: set(again[n]) for n in now} == {n: set(then[n]) for n in now}, "nothing moves a second time"
 

@@ -63,7 +63,7 @@ def test_record_goes_where_its_topics_rules_say(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('[[topics]]\nname = "t"\nschema = "none.json"\n', "topics.t.schema: "),
         ('[[topics]]\nname = "t"\nschema = "distributary.toml"\n', "is not valid JSON"),
@@ -77,7 +77,7 @@ def test_record_goes_where_its_topics_rules_say(
         ),
     ],
 )
-def test_invalid_rules_are_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_rules_are_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         router(tmp_path, text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

@@ -31,14 +31,14 @@ class OffsetsAdmin:
     def list_topics(self, topic: str, timeout: float) -> None:
         self.refreshed.append(topic)
 
-    def list_offsets(self, asked: dict[Any, Any], **options: Any) -> dict[Any, Future[Any]]:
+    def list_offsets(self, queries: dict[Any, Any], **options: Any) -> dict[Any, Future[Any]]:
         answer = self._answers.pop(0)
         future: Future[Any] = Future()
         if isinstance(answer, KafkaError):
             future.set_exception(KafkaException(answer))
         else:
             future.set_result(SimpleNamespace(offset=answer))
-        return dict.fromkeys(asked, future)
+        return dict.fromkeys(queries, future)
 
 
 @pytest.mark.parametrize(

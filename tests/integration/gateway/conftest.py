@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.integration.gateway.rest_proxy.calls import Calls
+from tests.integration.gateway.rest_proxy.gateway_client import GatewayClient
 from tests.support.stack import RunningStack
 
 from distributary.config import Config
@@ -23,7 +23,7 @@ Start = Callable[..., Awaitable[str]]
 @pytest.fixture
 def settings(stack: RunningStack) -> Config:
     """A configuration with a separate schemas topic, and groups that rebalance quickly."""
-    Calls.own = stack.own
+    GatewayClient.stack_token = stack.own
     gateway = replace(
         stack.config.gateway, schemas_topic=f"schemas-{uuid.uuid4().hex[:10]}", poll_timeout=0.5
     )

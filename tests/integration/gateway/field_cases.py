@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 from confluent_kafka import Message, TopicPartition
-from tests.integration.gateway.rest_proxy.calls import JSON, Calls, Reply, media
+from tests.integration.gateway.rest_proxy.gateway_client import JSON, GatewayClient, Reply, media
 from tests.support.clock import LIMIT
 from tests.support.stack import RunningStack
 
@@ -36,7 +36,7 @@ class GatewayUnderTest:
     a record.
     """
 
-    call: Calls
+    call: GatewayClient
     http: aiohttp.ClientSession
     stack: RunningStack
     names: dict[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class GatewayUnderTest:
 
     async def instance(self, group: str = "{new}", assign: int | None = 0, **settings: Any) -> str:
         """Create an instance, assigned to a partition of the topic."""
-        base = await self.call.join(self.fill(group), **settings)
+        base = await self.call.create_instance(self.fill(group), **settings)
         if assign is not None:
             target = {"topic": "{topic}", "partition": assign}
             assert (

@@ -17,7 +17,7 @@ from tests.integration.gateway.field_cases import (
     Request,
     differ,
 )
-from tests.integration.gateway.rest_proxy.calls import JSON, Reply, b64
+from tests.integration.gateway.rest_proxy.gateway_client import JSON, Reply, b64
 
 _TIMEOUT = "consumer.request.timeout.ms"
 MESSAGES = "/topics/{topic}/partitions/0/messages"

@@ -12,7 +12,7 @@ from dataclasses import replace
 import aiohttp
 import pytest
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.rest_proxy.calls import Calls
+from tests.integration.gateway.rest_proxy.gateway_client import GatewayClient
 from tests.support.fake_view import until
 from tests.support.stack import Feeding, RunningStack
 from tests.support.wait import eventually
@@ -46,7 +46,7 @@ async def test_instances_and_streams_of_one_user_have_one_limit(
 ) -> None:
     limits = Limits(consumers_per_user=3, connections_per_user=1)
     url = await start(replace(settings, auth=AUTH, limits=limits), instance_timeout=2.0)
-    call = Calls(url, http)
+    call = GatewayClient(url, http)
 
     def headers_of(user: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {token_of(user, topic)}"}

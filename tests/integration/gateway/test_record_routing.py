@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from confluent_kafka import TopicPartition
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.rest_proxy.calls import Calls
+from tests.integration.gateway.rest_proxy.gateway_client import GatewayClient
 from tests.support.fake_view import FakeView
 from tests.support.serving_publisher import raw, serving
 from tests.support.stack import Feeding, RunningStack
@@ -46,9 +46,9 @@ def config(settings: Config, stack: RunningStack, feeding: Feeding, tmp_path: Pa
 
 
 @pytest.fixture
-async def call(start: Start, config: Config) -> AsyncIterator[Calls]:
+async def call(start: Start, config: Config) -> AsyncIterator[GatewayClient]:
     async with aiohttp.ClientSession() as http:
-        yield Calls(await start(config), http)
+        yield GatewayClient(await start(config), http)
 
 
 def values(stack: RunningStack, topic: str) -> list[tuple[Any, str]]:
@@ -80,7 +80,7 @@ def check(stack: RunningStack, topic: str) -> None:
 
 
 async def test_record_produced_by_version_2_is_checked_and_routed(
-    call: Calls, stack: RunningStack, feeding: Feeding
+    call: GatewayClient, stack: RunningStack, feeding: Feeding
 ) -> None:
     sent = await call.produce(feeding.topic, GOOD, LARGE, BAD)
     assert sent.status == 200
@@ -94,7 +94,7 @@ async def test_record_produced_by_version_2_is_checked_and_routed(
 
 
 async def test_record_produced_by_version_3_is_checked_and_routed(
-    call: Calls, stack: RunningStack, feeding: Feeding
+    call: GatewayClient, stack: RunningStack, feeding: Feeding
 ) -> None:
     cluster = (await call("GET", "/v3/clusters")).body["data"][0]["cluster_id"]
     path = f"/v3/clusters/{cluster}/topics/{feeding.topic}/records"

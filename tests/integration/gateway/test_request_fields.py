@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 from tests.integration.gateway import proxy_field_cases, registry_field_cases
 from tests.integration.gateway.conftest import Start
 from tests.integration.gateway.field_cases import ODDS, GatewayUnderTest
-from tests.integration.gateway.rest_proxy.calls import JSON, Calls
+from tests.integration.gateway.rest_proxy.gateway_client import JSON, GatewayClient
 from tests.support.stack import Feeding, RunningStack
 
 from distributary.config import Config
@@ -67,7 +67,7 @@ async def gateway(
     consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
     consumer.close()
     async with aiohttp.ClientSession() as http:
-        gateway = GatewayUnderTest(Calls(await start(), http), http, stack)
+        gateway = GatewayUnderTest(GatewayClient(await start(), http), http, stack)
         gateway.names = {"topic": topic, "written": f"{topic}-w", "group": f"{topic}-group"}
         await gateway.request("PUT", "/config", {"compatibility": "NONE"})
         ids = {}

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.rest_proxy.calls import JSON, Calls, media
+from tests.integration.gateway.rest_proxy.gateway_client import JSON, GatewayClient, media
 from tests.support.stack import Feeding, RunningStack
 
 from distributary.config import Config
@@ -63,7 +63,9 @@ RECORDS: list[tuple[Any, Any]] = [
 
 
 @pytest.fixture
-async def call(start: Start, settings: Config, stack: RunningStack, feeding: Feeding) -> AsyncIterator[Calls]:
+async def call(
+    start: Start, settings: Config, stack: RunningStack, feeding: Feeding
+) -> AsyncIterator[GatewayClient]:
     topic = settings.gateway.schemas_topic
     ensure_topic(stack.admin(), topic, 1, {"cleanup.policy": "compact"})
     producer = librdkafka.producer(stack.config.kafka)
@@ -72,21 +74,21 @@ async def call(start: Start, settings: Config, stack: RunningStack, feeding: Fee
         producer.produce(topic, None if value == "null" else value, record_key, 0)
     assert producer.flush(20) == 0
     async with aiohttp.ClientSession() as http:
-        yield Calls(await start(), http)
+        yield GatewayClient(await start(), http)
 
 
-async def get(call: Calls, path: str) -> Any:
+async def get(call: GatewayClient, path: str) -> Any:
     reply = await call("GET", path)
     return reply.body if reply.status == 200 else reply.code
 
 
-async def register(call: Calls, subject: str, text: str) -> Any:
+async def register(call: GatewayClient, subject: str, text: str) -> Any:
     reply = await call("POST", f"/subjects/{subject}/versions", {"schema": text}, type=JSON)
     return reply.body["id"] if reply.status == 200 else reply.code
 
 
 async def test_subjects_ids_and_deletions_are_interpreted(
-    call: Calls, caplog: pytest.LogCaptureFixture
+    call: GatewayClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         found = await get(call, "/subjects")
@@ -112,7 +114,7 @@ async def test_subjects_ids_and_deletions_are_interpreted(
     assert await register(call, "new", '{"type": "fixed", "name": "f", "size": 4}') == 41
 
 
-async def test_foreign_fields_of_a_schema_are_shown(call: Calls, feeding: Feeding) -> None:
+async def test_foreign_fields_of_a_schema_are_shown(call: GatewayClient, feeding: Feeding) -> None:
     shown = await get(call, f"/subjects/{feeding.topic}-value/versions/latest")
     assert (shown["references"], json.loads(shown["schema"])) == ([REFERENCE], BET)
     assert (await get(call, "/schemas/ids/6"))["references"] == [REFERENCE]
@@ -127,7 +129,9 @@ async def test_foreign_fields_of_a_schema_are_shown(call: Calls, feeding: Feedin
     assert (await get(call, "/subjects/ruled/versions/1?deleted=true"))["ruleSet"] == RULES
 
 
-async def test_unsupported_change_is_rejected(call: Calls, stack: RunningStack, feeding: Feeding) -> None:
+async def test_unsupported_change_is_rejected(
+    call: GatewayClient, stack: RunningStack, feeding: Feeding
+) -> None:
     assert await register(call, "ruled", '"string"') == 42205
     assert await register(call, f"{feeding.topic}-value", json.dumps(MONEY)) == 409
     assert await register(call, "proto", '"int"') == 409
@@ -146,7 +150,9 @@ async def test_unsupported_change_is_rejected(call: Calls, stack: RunningStack, 
     assert (refused.code, "Money" in refused.body["message"]) == (42203, True)
 
 
-async def test_foreign_settings_survive_a_change(call: Calls, settings: Config, stack: RunningStack) -> None:
+async def test_foreign_settings_survive_a_change(
+    call: GatewayClient, settings: Config, stack: RunningStack
+) -> None:
     assert (await call("PUT", "/config/plain", {"compatibility": "NONE"}, type=JSON)).status == 200
     assert await get(call, "/config/plain") == {"compatibilityLevel": "NONE"}
     last = stack.read(settings.gateway.schemas_topic, len(RECORDS) + 1)[-1]

@@ -22,7 +22,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.rest_proxy.calls import Calls
+from tests.integration.gateway.rest_proxy.gateway_client import GatewayClient
 from yarl import URL
 
 BET = {
@@ -48,7 +48,7 @@ def avro(schema: Any) -> Schema:
 
 def as_admin(url: str) -> dict[str, str]:
     """Return the settings of a client that may change the registry: its password is the stack's token."""
-    token = Calls.own["Authorization"].removeprefix("Bearer ")
+    token = GatewayClient.stack_token["Authorization"].removeprefix("Bearer ")
     return {"url": url, "basic.auth.user.info": f"admin:{token}"}
 
 
@@ -271,7 +271,9 @@ async def test_id_of_a_deleted_schema_is_not_assigned_again(start: Start) -> Non
         async with http.post(f"{url}/subjects/a/versions", json={"schema": '"int"'}) as reply:
             assert (await reply.json())["id"] == 1
         for permanent in ("false", "true"):
-            async with http.delete(f"{url}/subjects/a?permanent={permanent}", headers=Calls.own) as reply:
+            async with http.delete(
+                f"{url}/subjects/a?permanent={permanent}", headers=GatewayClient.stack_token
+            ) as reply:
                 assert await reply.json() == [1]
         async with http.get(f"{url}/schemas/ids/1") as reply:
             assert reply.status == 404

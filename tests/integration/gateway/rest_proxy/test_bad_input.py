@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.rest_proxy.calls import Calls, b64, media
+from tests.integration.gateway.rest_proxy.gateway_client import GatewayClient, b64, media
 from tests.support.stack import Feeding, RunningStack
 from tests.support.wait import eventually
 
@@ -22,9 +22,9 @@ GOOD = {"records": [{"value": b64(b"x")}]}
 
 
 @pytest.fixture
-async def call(url: str) -> AsyncIterator[Calls]:
+async def call(url: str) -> AsyncIterator[GatewayClient]:
     async with aiohttp.ClientSession() as http:
-        yield Calls(url, http)
+        yield GatewayClient(url, http)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def topic(stack: RunningStack, feeding: Feeding) -> str:
 
 
 async def test_invalid_produce_request_is_rejected_and_writes_nothing(
-    call: Calls, topic: str, stack: RunningStack
+    call: GatewayClient, topic: str, stack: RunningStack
 ) -> None:
     cases: list[tuple[str, Any, str, int]] = [
         ("/topics/nowhere", GOOD, "binary", 40401),
@@ -76,7 +76,7 @@ async def test_invalid_produce_request_is_rejected_and_writes_nothing(
     assert topic_offsets.end_offsets(stack.admin(), topic) == {0: 0, 1: 0}
 
 
-async def test_record_that_is_too_large_fails_alone(call: Calls, topic: str) -> None:
+async def test_record_that_is_too_large_fails_alone(call: GatewayClient, topic: str) -> None:
     sent = await call.produce(topic, "small", "x" * 2_000_000)
     assert sent.status == 200
     good, bad = sent.body["offsets"]
@@ -87,13 +87,13 @@ async def test_record_that_is_too_large_fails_alone(call: Calls, topic: str) -> 
 
 async def test_body_that_is_too_large_is_rejected(start: Start, topic: str) -> None:
     async with aiohttp.ClientSession() as http:
-        call = Calls(await start(max_body=2048), http)
+        call = GatewayClient(await start(max_body=2048), http)
         rejected = await call.produce(topic, "x" * 4096)
         assert (rejected.status, rejected.code) == (413, 413)
         assert "max_body" in rejected.body["message"]
 
 
-async def test_invalid_consumer_request_is_rejected(call: Calls, topic: str) -> None:
+async def test_invalid_consumer_request_is_rejected(call: GatewayClient, topic: str) -> None:
     for body, code in [
         ({"format": "protobuf"}, 42204),
         ({"auto.offset.reset": "sideways"}, 42204),
@@ -104,7 +104,7 @@ async def test_invalid_consumer_request_is_rejected(call: Calls, topic: str) -> 
         (b"[]", 400),
     ]:
         assert (await call("POST", "/consumers/g", body)).code == code, body
-    base = await call.join(topic, name="one")
+    base = await call.create_instance(topic, name="one")
     assert (await call("POST", f"/consumers/{topic}", {"name": "one"})).code == 40902
     partition = {"topic": topic, "partition": 0}
     cases: list[tuple[str, str, Any, int]] = [
@@ -132,10 +132,12 @@ async def test_invalid_consumer_request_is_rejected(call: Calls, topic: str) -> 
         assert (await call(method, base + path)).code == 40403
 
 
-async def test_record_of_another_format_is_reported_and_skipped_by_seeking(call: Calls, topic: str) -> None:
+async def test_record_of_another_format_is_reported_and_skipped_by_seeking(
+    call: GatewayClient, topic: str
+) -> None:
     body = {"records": [{"value": b64(b"1")}, {"value": b64(b"\xff")}, {"value": b64(b"3")}]}
     await call("POST", f"/topics/{topic}/partitions/0", body, type=media("binary"))
-    base, partition = await call.join(topic), {"topic": topic, "partition": 0}
+    base, partition = await call.create_instance(topic), {"topic": topic, "partition": 0}
     await call("POST", f"{base}/assignments", {"partitions": [partition]})
     assert [one["value"] for one in await call.read(base, 1)] == [1]
     for _ in range(2):
@@ -146,7 +148,9 @@ async def test_record_of_another_format_is_reported_and_skipped_by_seeking(call:
     assert [one["value"] for one in await call.read(base, 1)] == [3]
 
 
-async def test_instance_of_version_1_reads_one_topic(call: Calls, topic: str, stack: RunningStack) -> None:
+async def test_instance_of_version_1_reads_one_topic(
+    call: GatewayClient, topic: str, stack: RunningStack
+) -> None:
     ensure_topic(stack.admin(), f"{topic}-2", 1)
     joined = {"id": "mine", "format": "binary", "auto.offset.reset": "smallest"}
     made = await call("POST", f"/consumers/{topic}", joined, type="application/vnd.kafka.v1+json")
@@ -171,7 +175,7 @@ async def test_instance_of_version_1_reads_one_topic(call: Calls, topic: str, st
     assert (await call("GET", f"{base}/topics/{topic}", accept=media("avro", 1))).code == 40601
 
 
-async def test_partition_is_read_from_an_offset(call: Calls, topic: str) -> None:
+async def test_partition_is_read_from_an_offset(call: GatewayClient, topic: str) -> None:
     await call(
         "POST", f"/topics/{topic}/partitions/1", {"records": [{"value": b64(b"%d" % at)} for at in range(5)]}
     )
@@ -188,19 +192,19 @@ async def test_partition_is_read_from_an_offset(call: Calls, topic: str) -> None
 
 async def test_number_of_instances_is_limited(start: Start, topic: str) -> None:
     async with aiohttp.ClientSession() as http:
-        call = Calls(await start(max_instances=2), http)
-        bases = [await call.join(topic) for _ in range(2)]
+        call = GatewayClient(await start(max_instances=2), http)
+        bases = [await call.create_instance(topic) for _ in range(2)]
         rejected = await call("POST", f"/consumers/{topic}", {})
         assert (rejected.status, rejected.code) == (503, 50301)
         assert "max_instances" in rejected.body["message"]
         await call("DELETE", bases[0])
-        await call.join(topic)
+        await call.create_instance(topic)
 
 
 async def test_unused_instance_is_closed_and_frees_its_slot(start: Start, topic: str) -> None:
     async with aiohttp.ClientSession() as http:
-        call = Calls(await start(max_instances=1, instance_timeout=1.0), http)
-        base = await call.join(topic)
+        call = GatewayClient(await start(max_instances=1, instance_timeout=1.0), http)
+        base = await call.create_instance(topic)
         await eventually(lambda: call("POST", f"/consumers/{topic}", {}), lambda made: made.status == 200)
         assert (await call("GET", f"{base}/subscription")).code == 40403
 
@@ -208,7 +212,7 @@ async def test_unused_instance_is_closed_and_frees_its_slot(start: Start, topic:
 async def test_thousands_of_requests_for_instances_get_as_many_as_the_limit(start: Start, topic: str) -> None:
     before = threading.active_count()
     async with aiohttp.ClientSession() as http:
-        call = Calls(await start(), http)
+        call = GatewayClient(await start(), http)
         most = Gateway().max_instances
 
         async def one() -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.rest_proxy.calls import JSON, Calls, b64, media
+from tests.integration.gateway.rest_proxy.gateway_client import JSON, GatewayClient, b64, media
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding, RunningStack
 from tests.support.topics import grow
@@ -25,9 +25,9 @@ from distributary.kafka.topics import ensure_topic
 
 
 @pytest.fixture
-async def call(url: str) -> AsyncIterator[Calls]:
+async def call(url: str) -> AsyncIterator[GatewayClient]:
     async with aiohttp.ClientSession() as http:
-        yield Calls(url, http)
+        yield GatewayClient(url, http)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def topic(stack: RunningStack, feeding: Feeding) -> str:
     return ensure_topic(stack.admin(), feeding.topic, 2).name
 
 
-async def test_json_is_kept_byte_by_byte(call: Calls, topic: str, stack: RunningStack) -> None:
+async def test_json_is_kept_byte_by_byte(call: GatewayClient, topic: str, stack: RunningStack) -> None:
     raw = b'{"records":[{"key":"k","value":%b},{"key":"k","value":null}]}'
     raw %= b'{"price": 1.10, "id": 12345678901234567890123}'
     sent = await call("POST", f"/topics/{topic}", raw, type=media("json"))
@@ -44,7 +44,7 @@ async def test_json_is_kept_byte_by_byte(call: Calls, topic: str, stack: Running
     found = stack.read(topic, 2)
     assert [one.value() for one in found] == [b'{"price": 1.10, "id": 12345678901234567890123}', None]
     assert {one.key() for one in found} == {b'"k"'}
-    base = await call.join(topic)
+    base = await call.create_instance(topic)
     assert (await call("POST", f"{base}/subscription", {"topics": [topic]})).status == 204
     first, second = await call.read(base, 2)
     assert first == {
@@ -59,7 +59,7 @@ async def test_json_is_kept_byte_by_byte(call: Calls, topic: str, stack: Running
 
 
 async def test_keys_are_partitioned_as_by_the_java_client(
-    call: Calls, stack: RunningStack, feeding: Feeding
+    call: GatewayClient, stack: RunningStack, feeding: Feeding
 ) -> None:
     ensure_topic(stack.admin(), feeding.topic, 8)
     body = {"records": [{"key": b64(key), "value": b64(b"x")} for key in (b"a", b"hello", b"foobar", b"")]}
@@ -84,11 +84,11 @@ def _murmur2(data: bytes) -> int:
     return (h ^ h >> 15) & 0x7FFFFFFF
 
 
-async def test_assigned_instance_seeks_and_commits(call: Calls, topic: str) -> None:
+async def test_assigned_instance_seeks_and_commits(call: GatewayClient, topic: str) -> None:
     body = {"records": [{"value": at, "partition": 0} for at in range(5)]}
     assert (await call("POST", f"/topics/{topic}", body, type=media("json"))).status == 200
     partition = {"topic": topic, "partition": 0}
-    base = await call.join(topic, **{"auto.commit.enable": "false"})
+    base = await call.create_instance(topic, **{"auto.commit.enable": "false"})
     assert (await call("POST", f"{base}/assignments", {"partitions": [partition]})).status == 204
     assert (await call("GET", f"{base}/assignments")).body == {"partitions": [partition]}
     assert [one["value"] for one in await call.read(base, 5)] == [0, 1, 2, 3, 4]
@@ -106,26 +106,26 @@ async def test_assigned_instance_seeks_and_commits(call: Calls, topic: str) -> N
     assert (await call("POST", f"{base}/subscription", {"topics": [topic]})).code == 40903
 
 
-async def test_group_continues_where_it_committed(call: Calls, topic: str) -> None:
+async def test_group_continues_where_it_committed(call: GatewayClient, topic: str) -> None:
     for automatic, count in ((True, 2), (False, 5)):
         group = f"{topic}-{automatic}"
         await call.produce(topic, 1, 2)
-        base = await call.join(group, **{"auto.commit.enable": str(automatic).lower()})
+        base = await call.create_instance(group, **{"auto.commit.enable": str(automatic).lower()})
         await call("POST", f"{base}/subscription", {"topics": [topic]})
         seen = await call.read(base, count)
         if not automatic:
             assert (await call("POST", f"{base}/offsets", b"")).body == []
         await call("DELETE", base)
         await call.produce(topic, "new")
-        again = await call.join(group)
+        again = await call.create_instance(group)
         await call("POST", f"{again}/subscription", {"topics": [topic]})
         assert [one["value"] for one in await call.read(again, 1)] == ["new"], seen
         await call("DELETE", again)
 
 
-async def test_two_instances_share_a_topic_though_one_is_idle(call: Calls, topic: str) -> None:
+async def test_two_instances_share_a_topic_though_one_is_idle(call: GatewayClient, topic: str) -> None:
     """An instance whose client does nothing takes part in the group, too."""
-    one, other = await call.join(topic), await call.join(topic)
+    one, other = await call.create_instance(topic), await call.create_instance(topic)
     for base in (one, other):
         await call("POST", f"{base}/subscription", {"topics": [topic]})
     await call("GET", f"{one}/records?timeout=10", accept=media("json"))
@@ -140,8 +140,8 @@ async def test_two_instances_share_a_topic_though_one_is_idle(call: Calls, topic
     await eventually(assigned, lambda found: found == [0, 2])
 
 
-async def test_read_waits_for_new_records(call: Calls, topic: str) -> None:
-    base = await call.join(topic)
+async def test_read_waits_for_new_records(call: GatewayClient, topic: str) -> None:
+    base = await call.create_instance(topic)
     await call("POST", f"{base}/subscription", {"topics": [topic]})
     waiting = asyncio.ensure_future(call("GET", f"{base}/records?timeout=20000", accept=media("json")))
     await eventually(
@@ -152,14 +152,14 @@ async def test_read_waits_for_new_records(call: Calls, topic: str) -> None:
 
 
 async def test_instance_survives_an_aborted_request_beside_another(
-    call: Calls, topic: str, monkeypatch: pytest.MonkeyPatch
+    call: GatewayClient, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer_pool, "ABANDONED", 0.5)
 
     def reading(base: str, wait: int) -> asyncio.Future[Any]:
         return asyncio.ensure_future(call("GET", f"{base}/records?timeout={wait}", accept=media("json")))
 
-    both, alone = [await call.join(topic) for _ in range(2)]
+    both, alone = [await call.create_instance(topic) for _ in range(2)]
     for base in (both, alone):
         await call("POST", f"{base}/subscription", {"topics": [topic]})
     first, second, third = reading(both, 20_000), reading(both, 10), reading(alone, 20_000)
@@ -171,15 +171,15 @@ async def test_instance_survives_an_aborted_request_beside_another(
     assert not await closed(call, both)
 
 
-async def closed(call: Calls, base: str) -> bool:
+async def closed(call: GatewayClient, base: str) -> bool:
     """Whether an instance is closed: its name is free; any other request would count as use."""
     group, name = base.split("/consumers/")[1].split("/instances/")
     made = await call("POST", f"/consumers/{group}", {"name": name})
     return made.status == 200
 
 
-async def test_read_waits_for_fetch_min_bytes(call: Calls, topic: str) -> None:
-    base = await call.join(topic, **{"fetch.min.bytes": 30})
+async def test_read_waits_for_fetch_min_bytes(call: GatewayClient, topic: str) -> None:
+    base = await call.create_instance(topic, **{"fetch.min.bytes": 30})
     await call("POST", f"{base}/subscription", {"topics": [topic]})
     await call(
         "POST", f"/topics/{topic}/partitions/0", {"records": [{"value": "x" * 10}]}, type=media("json")
@@ -196,9 +196,9 @@ async def test_read_waits_for_fetch_min_bytes(call: Calls, topic: str) -> None:
     assert [one["value"] for one in await call.read(base, 1)] == ["last"]
 
 
-async def test_aborted_read_loses_nothing(call: Calls, topic: str) -> None:
+async def test_aborted_read_loses_nothing(call: GatewayClient, topic: str) -> None:
     """The client may return at once, and still has its instance."""
-    base = await call.join(topic)
+    base = await call.create_instance(topic)
     await call("POST", f"{base}/subscription", {"topics": [topic]})
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(call("GET", f"{base}/records?timeout=2000", accept=media("json")), 0.2)
@@ -219,12 +219,12 @@ while True:
 
 
 async def test_partitions_of_a_killed_consumer_are_reassigned(
-    call: Calls, stack: RunningStack, feeding: Feeding
+    call: GatewayClient, stack: RunningStack, feeding: Feeding
 ) -> None:
     """The client is killed while it waits for records: its instance is deleted without a request."""
     name = feeding.topic
     ensure_topic(stack.admin(), name, 3)
-    bases = [await call.join(name) for _ in range(3)]
+    bases = [await call.create_instance(name) for _ in range(3)]
     for base in bases:
         await call("POST", f"{base}/subscription", {"topics": [name]})
     processes = [
@@ -269,14 +269,14 @@ def groups(stack: RunningStack, group: str) -> dict[str, int]:
 
 
 async def test_records_with_schemas_are_written_and_read(
-    call: Calls, topic: str, stack: RunningStack
+    call: GatewayClient, topic: str, stack: RunningStack
 ) -> None:
     whole = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
     sent = await call.produce(topic, {"n": 1}, format="jsonschema", value_schema=whole)
     number = sent.body["value_schema_id"]
     assert [one.value() for one in stack.read(topic, 1)] == [b"\0" + number.to_bytes(4, "big") + b'{"n": 1}']
     assert (await call.produce(topic, {"n": "x"}, format="jsonschema", value_schema_id=number)).code == 42203
-    base = await call.join(topic, format="jsonschema")
+    base = await call.create_instance(topic, format="jsonschema")
     await call("POST", f"{base}/subscription", {"topics": [topic]})
     assert [one["value"] for one in await call.read(base, 1, format="jsonschema")] == [{"n": 1}]
     assert (await call("GET", f"{base}/records", accept=media("avro"))).code == 40601
@@ -289,12 +289,12 @@ async def test_records_with_schemas_are_written_and_read(
 
 
 async def test_topic_pattern_subscribes_to_matching_topics(
-    call: Calls, topic: str, stack: RunningStack
+    call: GatewayClient, topic: str, stack: RunningStack
 ) -> None:
     admin, names = stack.admin(), [f"{topic}-{end}" for end in ("a1", "b2", "a1-more", "c3")]
     for name in names[:3]:
         ensure_topic(admin, name, 1)
-    base = await call.join(topic)
+    base = await call.create_instance(topic)
     body = {"topic_pattern": rf"{topic}-[a-z]\d"}
     assert (await call("POST", f"{base}/subscription", body)).status == 204
     assert (await call("GET", f"{base}/subscription")).body == {"topics": names[:2]}
@@ -306,13 +306,15 @@ async def test_topic_pattern_subscribes_to_matching_topics(
     await call.produce(names[3], "later")
     assert [one["value"] for one in await call.read(base, 1)] == ["later"]
     assert (await call("GET", f"{base}/subscription")).body == {"topics": [*names[:2], names[3]]}
-    nothing = await call.join(f"{topic}-nothing")
+    nothing = await call.create_instance(f"{topic}-nothing")
     await call("POST", f"{nothing}/subscription", {"topic_pattern": f"{topic}-none"})
     assert (await call("GET", f"{nothing}/subscription")).body == {"topics": []}
     assert (await call("GET", f"{nothing}/records?timeout=10", accept=media("json"))).body == []
 
 
-async def test_schema_id_of_another_subject_is_rejected(call: Calls, topic: str, stack: RunningStack) -> None:
+async def test_schema_id_of_another_subject_is_rejected(
+    call: GatewayClient, topic: str, stack: RunningStack
+) -> None:
     ids = {}
     for subject, schema in (("other", "string"), (f"{topic}-value", "long"), (f"{topic}-key", "int")):
         made = await call("POST", f"/subjects/{subject}/versions", {"schema": f'"{schema}"'}, type=JSON)
@@ -331,7 +333,7 @@ async def test_schema_id_of_another_subject_is_rejected(call: Calls, topic: str,
 
 
 async def test_added_partitions_are_writable_at_once(
-    call: Calls, stack: RunningStack, feeding: Feeding
+    call: GatewayClient, stack: RunningStack, feeding: Feeding
 ) -> None:
     name, admin = feeding.topic, stack.admin()
     ensure_topic(admin, name, 1)
@@ -353,8 +355,8 @@ async def test_added_partitions_are_writable_at_once(
         assert [one["offset"] for one in results] == list(range(len(results)))
 
 
-async def test_base_uri_follows_proxy_headers(call: Calls, start: Start, topic: str) -> None:
-    async def base_of(gateway: Calls, **headers: str) -> str:
+async def test_base_uri_follows_proxy_headers(call: GatewayClient, start: Start, topic: str) -> None:
+    async def base_of(gateway: GatewayClient, **headers: str) -> str:
         made = await gateway("POST", f"/consumers/{topic}", {}, **headers)
         return str(made.body["base_uri"]).split("/consumers/")[0]
 
@@ -372,6 +374,6 @@ async def test_base_uri_follows_proxy_headers(call: Calls, start: Start, topic: 
         == call.url
     )
     async with aiohttp.ClientSession() as http:
-        advertised = Calls(await start(advertised_url="https://k.example.com/rest/"), http)
+        advertised = GatewayClient(await start(advertised_url="https://k.example.com/rest/"), http)
         assert await base_of(advertised) == "https://k.example.com/rest"
         assert (await advertised("GET", "/rest/brokers")).status == 200

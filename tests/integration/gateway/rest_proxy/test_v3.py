@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.rest_proxy.calls import JSON, Calls, Reply, b64
+from tests.integration.gateway.rest_proxy.gateway_client import JSON, GatewayClient, Reply, b64
 from tests.support.stack import Feeding, RunningStack
 
 from distributary.auth.token_issuer import sign_token
@@ -32,7 +32,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def address(url: str, http: aiohttp.ClientSession, topic: str) -> str:
-    found = await Calls(url, http)("GET", "/v3/clusters")
+    found = await GatewayClient(url, http)("GET", "/v3/clusters")
     return f"{url}/v3/clusters/{found.body['data'][0]['cluster_id']}/topics/{topic}/records"
 
 
@@ -102,7 +102,7 @@ async def test_results_arrive_while_the_request_is_sent(
 ODDS = {"type": "record", "name": "Odds", "namespace": "book", "fields": []}
 
 
-async def subjects(call: Calls) -> list[str]:
+async def subjects(call: GatewayClient) -> list[str]:
     found: list[str] = (await call("GET", "/subjects")).body
     return found
 
@@ -144,7 +144,7 @@ async def test_slow_body_that_is_not_a_stream_times_out(
 async def test_subject_name_strategy_determines_the_subject(
     url: str, http: aiohttp.ClientSession, topic: str
 ) -> None:
-    call, path = Calls(url, http), await address(url, http, topic)
+    call, path = GatewayClient(url, http), await address(url, http, topic)
 
     async def send(part: str, **datum: Any) -> Reply:
         return await call("POST", path, {part: {"data": {}, **datum}}, type=JSON)
@@ -186,7 +186,7 @@ async def test_producer_registers_schemas_only_under_granted_subjects(
         {"Authorization": f"Bearer {sign_token(auth, 'ann', claims, 60)[0]}"}
         for claims in ({"operator": "admin"}, {"produce": [topic], "register": [f"{topic}-value"]})
     )
-    call = Calls(url, http)
+    call = GatewayClient(url, http)
     found = await call("GET", "/v3/clusters", **producer)
     path = f"/v3/clusters/{found.body['data'][0]['cluster_id']}/topics/{topic}/records"
     body = {"value": {"type": "AVRO", "schema": json.dumps(ODDS), "data": {}}}
@@ -207,7 +207,7 @@ async def test_producer_registers_schemas_only_under_granted_subjects(
 async def test_invalid_record_is_rejected(
     url: str, http: aiohttp.ClientSession, topic: str, stack: RunningStack
 ) -> None:
-    call, good = Calls(url, http), {"value": {"type": "STRING", "data": "x"}}
+    call, good = GatewayClient(url, http), {"value": {"type": "STRING", "data": "x"}}
     path = await address(url, http, topic)
     for where, body, code in [
         (path.replace(topic, "nowhere"), good, 40401),

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from confluent_kafka import TopicPartition
 from tests.integration.gateway.conftest import Start
-from tests.integration.gateway.rest_proxy.calls import Calls, b64
+from tests.integration.gateway.rest_proxy.gateway_client import GatewayClient, b64
 from tests.support.clock import LIMIT
 from tests.support.stack import Feeding, RunningStack
 from tests.support.topics import grow
@@ -242,7 +242,7 @@ async def test_record_of_another_format_does_not_stop_the_stream(
 
 
 async def test_avro_record_is_sent_as_json(http: aiohttp.ClientSession, url: str, topic: str) -> None:
-    sent = await Calls(url, http).produce(
+    sent = await GatewayClient(url, http).produce(
         topic, {"string": "x"}, format="avro", value_schema='["null", "string"]'
     )
     assert sent.status == 200
@@ -271,7 +271,7 @@ async def test_stream_takes_one_of_the_limited_consumers_until_it_ends(
     url = await start(max_instances=1)
     async with open_stream(http, url, topic) as stream:
         await stream.next()
-        assert (await Calls(url, http)("GET", f"/v1/topics/{topic}/stream")).code == 50301
+        assert (await GatewayClient(url, http)("GET", f"/v1/topics/{topic}/stream")).code == 50301
 
     async def status() -> int:
         async with http.get(f"{url}/v1/topics/{topic}/stream") as reply:
@@ -293,7 +293,7 @@ async def test_stream_ends_when_its_token_expires(
 
 
 async def test_invalid_stream_request_is_rejected(http: aiohttp.ClientSession, url: str, topic: str) -> None:
-    call = Calls(url, http)
+    call = GatewayClient(url, http)
     for path, code in [
         ("nowhere/stream", 40401),
         (f"{topic}/stream?partition=9", 40402),

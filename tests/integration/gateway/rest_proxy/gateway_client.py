@@ -35,13 +35,13 @@ class Reply(NamedTuple):
         return int(self.body["error_code"])
 
 
-class Calls:
+class GatewayClient:
     """One HTTP session; addresses are paths or URLs.
 
-    Requests that change schemas have the stack's own token (``own``), all others none.
+    Requests that change schemas have the stack's own token (``stack_token``), all others none.
     """
 
-    own: ClassVar[dict[str, str]] = {}
+    stack_token: ClassVar[dict[str, str]] = {}
 
     def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
         self.url = url
@@ -58,7 +58,7 @@ class Calls:
         if data is not None:
             sent_headers["Content-Type"] = type
         if method in ("PUT", "DELETE") and path.startswith(("/config", "/subjects")):
-            sent_headers = {**self.own, **sent_headers}
+            sent_headers = {**self.stack_token, **sent_headers}
         address = path if "://" in path else self.url + path
         sent = None if data is None else io.BytesIO(data)  # aiohttp warns of large bodies in one piece
         async with self._http.request(method, address, data=sent, headers=sent_headers) as reply:
@@ -70,7 +70,7 @@ class Calls:
         body = {"records": [{"value": value} for value in values], **more}
         return await self("POST", f"/topics/{topic}", body, type=media(format))
 
-    async def join(self, group: str, **settings: Any) -> str:
+    async def create_instance(self, group: str, **settings: Any) -> str:
         """Create an instance of version 2 and return its address."""
         body = {"format": "json", "auto.offset.reset": "earliest", **settings}
         made = await self("POST", f"/consumers/{group}", body)

@@ -21,8 +21,8 @@ from distributary.publisher.websocket.rpc import call
 from distributary.publisher.websocket.session import Session
 from distributary.publisher.websocket.session_actions import CloseConnection, PublishMessage
 from distributary.publisher.websocket.websocket_server import agree
-from distributary.socketio_gateway.publisher_session import Upstream
-from distributary.socketio_gateway.socketio_transport import Packet
+from distributary.socketio_gateway.publisher_session import PublisherSession
+from distributary.socketio_gateway.socketio_transport import ExactPacket
 from tests.fuzz.engine import Run, Target, without_resources
 from tests.fuzz.mutations import any_json, any_text
 from tests.support.fake_view import FakeView
@@ -163,11 +163,11 @@ def _calls() -> Iterator[Run]:
 
 def _packet(data: bytes) -> bool:
     try:
-        packet = Packet(encoded_packet=data.decode("utf-8", "surrogateescape"))
+        packet = ExactPacket(encoded_packet=data.decode("utf-8", "surrogateescape"))
     except ValueError:
         return False
     if isinstance(packet.data, list) and packet.data and isinstance(packet.data[0], str):
-        Upstream(max_frame=65_536).ask(packet.data[0], tuple(packet.data[1:]), 1)
+        PublisherSession(max_frame=65_536).request(packet.data[0], tuple(packet.data[1:]), 1)
     return True
 
 

@@ -30,14 +30,14 @@ def publishers_of(config: Config) -> list[str]:
 async def serve(config: Config, publishers: Sequence[str]) -> None:
     """Serve until SIGTERM or SIGINT. Raises CommandMissing, PortTaken."""
     try:
-        from distributary.socketio_gateway.socketio_server import Gateway
+        from distributary.socketio_gateway.socketio_server import SocketioGateway
     except ModuleNotFoundError as error:
         if error.name not in ("socketio", "engineio"):
             raise
         raise NEEDS from None
     check_exposure(config)
     service = Service("socketio")
-    gateway = Gateway(config.socketio, config.publisher, publishers)
+    gateway = SocketioGateway(config.socketio, config.publisher, publishers)
     await gateway.start()
     try:
         reload_on_hangup(gateway.certificates)

@@ -1,4 +1,4 @@
-"""What a socket.io client may ask, and the command of the client protocol that it becomes. Pure."""
+"""The requests of socket.io clients, and the commands of the client protocol that they become. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "refresh": ("token",),
     "sub_refresh": ("channel", "token"),
 }
-"""The events, and the fields of each one's payload."""
+"""The events, and the fields of their payloads."""
 
 _KINDS: Mapping[str, type] = {
     "channel": str,
@@ -32,16 +32,16 @@ _KINDS: Mapping[str, type] = {
 _TYPE_NAMES = {str: "a string", int: "an integer", bool: "a boolean"}
 
 
-class Asked(NamedTuple):
-    """A command: ``method`` is its name in the protocol, ``channel`` the one that it is about ("": none)."""
+class ClientRequest(NamedTuple):
+    """A command: ``method`` is its name in the protocol; ``channel`` is "" where it has none."""
 
     method: str
     params: dict[str, Any]
     channel: str
 
 
-def read(event: str, payload: tuple[Any, ...]) -> Asked:
-    """Read an event's payload. Raises BadRequest or BadQuery, which say what is wrong with it."""
+def read(event: str, payload: tuple[Any, ...]) -> ClientRequest:
+    """Read an event's payload. Raises BadRequest or BadQuery."""
     known = FIELDS[event]
     if len(payload) != 1 or not isinstance(payload[0], dict):
         raise BadRequest(f"{event} takes one object with some of {', '.join(known)}")
@@ -59,20 +59,20 @@ def read(event: str, payload: tuple[Any, ...]) -> Asked:
         raise BadRequest(f"{event} needs a channel")
     if "since" in given:
         given["since"] = _position("since", given["since"])
-    return Asked(event, given, given.get("channel", ""))
+    return ClientRequest(event, given, given.get("channel", ""))
 
 
-def _subscribe(given: dict[str, Any]) -> Asked:
+def _subscribe(given: dict[str, Any]) -> ClientRequest:
     channel = event_channel(given)
     params: dict[str, Any] = {"channel": channel}
     params |= {name: given[name] for name in ("data", "token") if name in given}
     if "recover" in given:
         params |= {"recover": True, **_position("recover", given["recover"])}
-    return Asked("subscribe", params, channel)
+    return ClientRequest("subscribe", params, channel)
 
 
 def _position(name: str, value: Any) -> dict[str, Any]:
     epoch, offset = (value.get("epoch"), value.get("offset")) if isinstance(value, dict) else (None, None)
     if not isinstance(epoch, str) or not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-        raise BadRequest(f'{name} is a position: {{"epoch": TEXT, "offset": NUMBER}}')
+        raise BadRequest(f'{name} must be a position: {{"epoch": STRING, "offset": NUMBER}}')
     return {"epoch": epoch, "offset": offset}

@@ -1,4 +1,4 @@
-"""One socket.io client: its connection to a publisher, kept up, and what goes between the two."""
+"""One socket.io client: its connection to a publisher, which is reconnected, and what passes between them."""
 
 from __future__ import annotations
 
@@ -16,94 +16,94 @@ from distributary.config.secrets import mask_text
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal
 from distributary.socketio_gateway.publisher_messages import (
+    Acknowledge,
     Action,
-    Answer,
+    Connected,
+    Disconnect,
     Emit,
-    End,
-    Later,
-    Ready,
     Reconnect,
+    RetryLater,
     Send,
 )
-from distributary.socketio_gateway.publisher_session import Upstream, error_body
-from distributary.socketio_gateway.socketio_transport import Outbox
+from distributary.socketio_gateway.publisher_session import PublisherSession, error_body
+from distributary.socketio_gateway.socketio_transport import SendQueue
 from distributary.subscriber.async_subscriber import delay
 
 log = logging.getLogger(__name__)
 
 STALL = 10.0
-"""After how many seconds without room a client is too slow."""
+"""Seconds without room in its queue after which a client is too slow."""
 
 FIRST_REPLY = 10.0
-"""How long a publisher may take to answer the greeting."""
+"""Seconds that a publisher may take to reply to the connect."""
 
-GONE = Refusal(100, "the connection is over", True)
+GONE = Refusal(100, "the connection has ended", True)
 
 Emitter = Callable[[str, Any], Awaitable[None]]
 Ender = Callable[[Ending, bool], Awaitable[None]]
 
 
-class Client:
-    """Follows a publisher for one client, from `start` to `stop`.
+class GatewayClient:
+    """Connects one client to a publisher, from `start` to `stop`.
 
-    ``emit`` sends the client an event. ``over`` is told that it is to be disconnected, and whether it may
-    come back. Of what it is sent no more than about ``limit`` bytes wait: then the publisher is not read.
+    ``emit`` sends the client an event. ``on_end`` disconnects it, with the reason and whether it may
+    reconnect. While more than about ``limit`` bytes wait to be sent to it, the publisher is not read.
     """
 
     def __init__(
         self,
-        upstream: Upstream,
+        session: PublisherSession,
         publishers: Sequence[str],
-        outbox: Outbox,
+        queue: SendQueue,
         *,
         limit: int,
         emit: Emitter,
-        over: Ender,
+        on_end: Ender,
         stall: float = STALL,
         trust: Trust | None = None,
     ) -> None:
         self._trust = trust or Trust()
-        self._upstream = upstream
+        self._session = session
         self._publishers = publishers
-        self._outbox = outbox
+        self._queue = queue
         self._limit = limit
         self._emit = emit
-        self._over = over
+        self._on_end = on_end
         self._stall = stall
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._ready: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
-        self._answers: set[asyncio.Future[Any]] = set()
+        self._results: set[asyncio.Future[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, http: aiohttp.ClientSession, limit: float) -> Ending | None:
-        """Connect to a publisher; None once it let us in, else why it did not."""
+        """Connect to a publisher; returns None once it has accepted, else why it did not."""
         self._spawn(self._run(http))
         try:
             async with asyncio.timeout(limit):
                 return await asyncio.shield(self._ready)
         except TimeoutError:
-            return Ending(codes.INTERNAL.code, "no publisher answers; try again")
+            return Ending(codes.INTERNAL.code, "no publisher responds; try again")
 
-    async def ask(self, event: str, payload: tuple[Any, ...]) -> Any:
-        """Answer a request."""
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._answers.add(answer)
+    async def request(self, event: str, payload: tuple[Any, ...]) -> Any:
+        """Acknowledge a request."""
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._results.add(result)
         try:
-            await self._act(self._upstream.ask(event, payload, answer))
-            return await answer
+            await self._act(self._session.request(event, payload, result))
+            return await result
         finally:
-            self._answers.discard(answer)
+            self._results.discard(result)
 
     async def stop(self) -> None:
-        """Let go of the publisher; what was asked is answered with an error."""
+        """Disconnect from the publisher; pending requests get an error."""
         me = asyncio.current_task()
         ended = [task for task in self._tasks if task is not me]
         for task in ended:
             task.cancel()
         await asyncio.gather(*ended, return_exceptions=True)
-        for answer in self._answers:
-            if not answer.done():
-                answer.set_result(error_body(GONE))
+        for result in self._results:
+            if not result.done():
+                result.set_result(error_body(GONE))
 
     # --- the connection to the publisher ------------------------------------------------------------
 
@@ -111,45 +111,47 @@ class Client:
         tries = 0
         for url in itertools.cycle(self._publishers):
             try:
-                over = await self._connection(http, url)
+                ended = await self._connection(http, url)
             except Exception as error:  # whatever it is, this client must not hang unnoticed
                 log.exception("publisher %s: the connection of a client failed", mask_text(url))
-                over = await self._act(self._upstream.closed(None, repr(error)))
-            if isinstance(over, End):
-                return await self._end(over)
+                ended = await self._act(self._session.closed(None, repr(error)))
+            if isinstance(ended, Disconnect):
+                return await self._end(ended)
             tries = 0 if self._socket is not None else tries + 1
             self._socket = None
-            log.info("reconnecting to a publisher: %s", mask_text(over.reason) if over else "")
+            log.info("reconnecting to a publisher: %s", mask_text(ended.reason) if ended else "")
             await asyncio.sleep(delay(tries, len(self._publishers)))
 
-    async def _connection(self, http: aiohttp.ClientSession, url: str) -> Reconnect | End | None:
-        """Serve one connection to its end; say what is next."""
-        upstream = self._upstream
+    async def _connection(self, http: aiohttp.ClientSession, url: str) -> Reconnect | Disconnect | None:
+        """Serve one connection to its end; return what to do next."""
+        session = self._session
         try:
             tls = self._trust.context(url) or True
             async with http.ws_connect(url, max_msg_size=0, ssl=tls) as socket:
-                over = await self._act(upstream.opened(), socket)
-                while over is None:
+                ended = await self._act(session.opened(), socket)
+                while ended is None:
                     if not await self._has_room():
-                        return End(codes.SLOW, back=True)
+                        return Disconnect(codes.SLOW, may_reconnect=True)
                     try:
-                        async with asyncio.timeout(upstream.silence or FIRST_REPLY):
+                        async with asyncio.timeout(session.silence or FIRST_REPLY):
                             message = await socket.receive()
                     except TimeoutError:
-                        return await self._act(upstream.closed(None, "the publisher fell silent"))
+                        return await self._act(
+                            session.closed(None, "the publisher sent nothing for too long")
+                        )
                     if message.type is aiohttp.WSMsgType.TEXT:
-                        actions = upstream.received(message.data)
+                        actions = session.received(message.data)
                     else:
-                        actions = upstream.closed(socket.close_code, str(message.extra or ""))
-                    over = await self._act(actions, socket)
-                return over
+                        actions = session.closed(socket.close_code, str(message.extra or ""))
+                    ended = await self._act(actions, socket)
+                return ended
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return await self._act(upstream.closed(None, str(error) or type(error).__name__))
+            return await self._act(session.closed(None, str(error) or type(error).__name__))
 
     async def _has_room(self) -> bool:
         try:
             async with asyncio.timeout(self._stall):
-                await self._outbox.room(self._limit)
+                await self._queue.wait_below(self._limit)
             return True
         except TimeoutError:
             return False
@@ -158,48 +160,48 @@ class Client:
 
     async def _act(
         self, actions: Iterable[Action], socket: aiohttp.ClientWebSocketResponse | None = None
-    ) -> Reconnect | End | None:
-        """Do what the protocol says; give the last action where it ends the connection."""
+    ) -> Reconnect | Disconnect | None:
+        """Carry out actions; return the last one where it ends the connection."""
         for action in actions:
             if isinstance(action, Send):
                 await self._send(action.text, socket or self._socket)
             elif isinstance(action, Emit):
                 await self._emit(action.event, action.body)
-            elif isinstance(action, Answer):
-                await self._answer(action)
-            elif isinstance(action, Ready):
+            elif isinstance(action, Acknowledge):
+                await self._acknowledge(action)
+            elif isinstance(action, Connected):
                 self._socket = socket
                 if not self._ready.done():
                     self._ready.set_result(None)
-            elif isinstance(action, Later):
-                self._spawn(self._again(action))
+            elif isinstance(action, RetryLater):
+                self._spawn(self._retry(action))
             else:
                 return action
         return None
 
     async def _send(self, text: str, socket: aiohttp.ClientWebSocketResponse | None) -> None:
-        # One that cannot be sent is not lost: it is sent again, or answered, when the reader sees the end.
+        # What cannot be sent is not lost: it is sent again, or acknowledged, when the connection ends.
         if socket is not None:
             with contextlib.suppress(aiohttp.ClientError, OSError):
                 await socket.send_str(text)
 
-    async def _answer(self, action: Answer) -> None:
-        answer = action.ticket
-        if isinstance(answer, asyncio.Future) and not answer.done():
-            answer.set_result(action.body)
-            # python-socketio writes the acknowledgement when the handler returns. Whoever waits for the
-            # answer was put on the loop just now, before us: so what comes next comes after it.
+    async def _acknowledge(self, action: Acknowledge) -> None:
+        result = action.ticket
+        if isinstance(result, asyncio.Future) and not result.done():
+            result.set_result(action.body)
+            # python-socketio writes the acknowledgement when the handler returns. The handler, which waits
+            # for the result, is now next on the loop: so whatever follows is sent after it.
             await asyncio.sleep(0)
 
-    async def _again(self, action: Later) -> None:
+    async def _retry(self, action: RetryLater) -> None:
         await asyncio.sleep(delay(action.tries))
-        await self._act(self._upstream.again(action.channel))
+        await self._act(self._session.retry(action.channel))
 
-    async def _end(self, action: End) -> None:
+    async def _end(self, action: Disconnect) -> None:
         if not self._ready.done():
             self._ready.set_result(action.ending)
         else:
-            await self._over(action.ending, action.back)
+            await self._on_end(action.ending, action.may_reconnect)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -1,4 +1,7 @@
-"""What a publisher sends, as types, and the actions that a publisher session asks for."""
+"""What a publisher sends, as types, and the actions that a publisher session wants done, in their order.
+
+Results are kept as they came (``msgspec.Raw``), so numbers keep their digits.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,20 @@ from distributary.publisher.codec.codes import Ending
 Fields = dict[str, msgspec.Raw]
 
 
-class Over(msgspec.Struct):
-    """Why a channel or a connection is over."""
+class CloseReason(msgspec.Struct):
+    """Why a channel or a connection has ended."""
 
     code: int = 0
     reason: str = ""
 
 
 class Push(msgspec.Struct):
-    """What no command asked for."""
+    """A message that is not a reply."""
 
     channel: str = ""
     pub: Fields | None = None
-    unsubscribe: Over | None = None
-    disconnect: Over | None = None
+    unsubscribe: CloseReason | None = None
+    disconnect: CloseReason | None = None
 
 
 class Error(msgspec.Struct):
@@ -37,7 +40,7 @@ class Error(msgspec.Struct):
 
 
 class Message(msgspec.Struct):
-    """One message. Exactly one of the fields beside ``id`` is set; none at all is a ping."""
+    """One message. Exactly one of the fields besides ``id`` is set; none is a ping."""
 
     id: int = 0
     error: Error | None = None
@@ -63,8 +66,8 @@ class Send(NamedTuple):
     text: str
 
 
-class Answer(NamedTuple):
-    """Answer a request of the client."""
+class Acknowledge(NamedTuple):
+    """Acknowledge a request of the client."""
 
     ticket: Hashable
     body: Any
@@ -77,28 +80,28 @@ class Emit(NamedTuple):
     body: Any
 
 
-class Ready(NamedTuple):
-    """The publisher let us in."""
+class Connected(NamedTuple):
+    """The publisher has accepted the connection."""
 
 
-class Later(NamedTuple):
-    """Call ``again`` for this channel after a moment, the longer the more ``tries`` there were."""
+class RetryLater(NamedTuple):
+    """Call ``retry`` for this channel after a delay, which grows with ``tries``."""
 
     channel: str
     tries: int
 
 
 class Reconnect(NamedTuple):
-    """Drop the connection to the publisher and make another after a moment."""
+    """Drop the connection to the publisher and connect again after a delay."""
 
     reason: str
 
 
-class End(NamedTuple):
-    """The client is to be told and disconnected; ``back`` when it may come back."""
+class Disconnect(NamedTuple):
+    """Tell the client why, and disconnect it."""
 
     ending: Ending
-    back: bool
+    may_reconnect: bool
 
 
-Action = Send | Answer | Emit | Ready | Later | Reconnect | End
+Action = Send | Acknowledge | Emit | Connected | RetryLater | Reconnect | Disconnect

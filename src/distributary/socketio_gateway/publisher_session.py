@@ -1,12 +1,12 @@
-"""What one socket.io client and its publisher say to each other, without I/O: events in, actions out.
+"""The protocol between one socket.io client and its publisher, without I/O: events in, actions out.
 
-The client's requests become commands of the Centrifuge JSON protocol, so permission, limits and exactness are
-the publisher's own. An ``Upstream`` outlives connections to publishers: it knows each channel's position, so
-after a loss it asks for what was missed.
+The client's requests become commands of the Centrifuge JSON protocol, so authorization, limits and exactness
+are the publisher's own. A ``PublisherSession`` outlives connections to publishers: it knows each channel's
+position, so after a lost connection it asks for what was missed.
 
-Promises: each request is answered exactly once, unless the client is gone; each publication of a channel is
-emitted once, in order, and after the answer to its subscribe; a channel whose publications were lost for good
-is told by ``subscribed`` with a new state, one that cannot be had any more by ``unsubscribed``.
+Promises: each request is acknowledged exactly once, unless the client is gone; each publication of a channel
+is emitted once, in order, and after the acknowledgement of its subscribe; if publications of a channel were
+lost for good, ``subscribed`` is emitted with a new snapshot, or ``unsubscribed`` if that is refused for good.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import msgspec
 from distributary.errors import BadQuery, BadRequest
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, Refusal
-from distributary.socketio_gateway import client_requests as requests
-from distributary.socketio_gateway.client_requests import Asked
+from distributary.socketio_gateway import client_requests
+from distributary.socketio_gateway.client_requests import ClientRequest
 from distributary.socketio_gateway.publisher_messages import (
+    Acknowledge,
     Action,
-    Answer,
+    Connected,
+    Disconnect,
     Emit,
-    End,
     Error,
     Fields,
-    Later,
     Message,
     Push,
-    Ready,
     Reconnect,
+    RetryLater,
     Send,
     decoder,
     number,
@@ -41,83 +41,89 @@ from distributary.socketio_gateway.publisher_messages import (
 )
 from distributary.subscriber.subscribed_change import encode
 
-MAX_WAITING = 256
-"""Requests of one client that may wait for their answers at the same time."""
+MAX_PENDING = 256
+"""How many requests of one client may be pending."""
 
-LOST = Refusal(100, "the connection to the publisher was lost: it may have been written or not", True)
+LOST = Refusal(
+    100, "the connection to the publisher was lost; the message may or may not have been written", True
+)
 
 _GRACE = 10.0
-_AGAIN = 2500
+_RESUBSCRIBE = 2500
 _NAME = "distributary-socketio"
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """A command that is to be answered. ``ticket`` None: ours, nobody asked."""
+class _Pending:
+    """A command without a reply. ``ticket`` is the client's request, None for a command of our own."""
 
-    asked: Asked
+    request: ClientRequest
     ticket: Hashable | None
 
 
 @dataclass(slots=True)
-class _Held:
-    """A channel that the client has, or is about to have."""
+class _Channel:
+    """A channel that the client is subscribed or subscribing to."""
 
     params: dict[str, Any]
     joined: bool = False
     tries: int = 0
 
 
-class Upstream:
-    """One client's side of the protocol. ``silence`` is after how many seconds a connection is dead."""
+class PublisherSession:
+    """The state of one client's subscriptions and requests."""
 
     def __init__(self, token: str = "", *, max_frame: int) -> None:
+        # Seconds without a message after which the connection is dead; None: not known yet.
         self.silence: float | None = None
+        # The publisher has accepted the connection.
         self.connected = False
         self._token = token
         self._max_frame = max_frame
+        # The id of the last command.
         self._id = 0
-        self._waiting: dict[int, _Waiting] = {}
-        self._channels: dict[str, _Held] = {}
+        # Commands without a reply, by id; they outlive the connection.
+        self._pending: dict[int, _Pending] = {}
+        self._channels: dict[str, _Channel] = {}
 
     # --- the client ---------------------------------------------------------------------------------
 
-    def ask(self, event: str, payload: tuple[Any, ...], ticket: Hashable) -> list[Action]:
-        """Take a request of the client."""
-        if event not in requests.FIELDS:
+    def request(self, event: str, payload: tuple[Any, ...], ticket: Hashable) -> list[Action]:
+        """Handle a request of the client."""
+        if event not in client_requests.FIELDS:
             return [_refuse(ticket, codes.METHOD_NOT_FOUND)]
         try:
-            asked = requests.read(event, payload)
-            size = len(self._text(0xFFFFFFFF, asked).encode())
+            request = client_requests.read(event, payload)
+            size = len(self._text(0xFFFFFFFF, request).encode())
         except (BadRequest, BadQuery) as error:
             return [_refuse(ticket, codes.bad_request(str(error)))]
         except (TypeError, ValueError, RecursionError):
             return [_refuse(ticket, codes.bad_request(f"the payload of {event} cannot be written as JSON"))]
         if size > self._max_frame:
             return [_refuse(ticket, codes.bad_request(f"more than {self._max_frame} bytes"))]
-        if len(self._waiting) >= MAX_WAITING:
+        if len(self._pending) >= MAX_PENDING:
             return [_refuse(ticket, codes.TOO_MANY_REQUESTS)]
-        if asked.method == "subscribe":
-            if asked.channel in self._channels:
+        if request.method == "subscribe":
+            if request.channel in self._channels:
                 return [_refuse(ticket, codes.ALREADY_SUBSCRIBED)]
-            self._channels[asked.channel] = _Held(asked.params)
-        elif asked.method == "unsubscribe":
-            self._channels.pop(asked.channel, None)
+            self._channels[request.channel] = _Channel(request.params)
+        elif request.method == "unsubscribe":
+            self._channels.pop(request.channel, None)
             if not self.connected:
-                return [*self._give_up(asked.channel), Answer(ticket, {})]
-        return list(self._command(asked, ticket))
+                return [*self._give_up(request.channel), Acknowledge(ticket, {})]
+        return list(self._command(request, ticket))
 
-    def again(self, channel: str) -> list[Action]:
-        """Try a channel again that was refused for a while."""
-        held = self._channels.get(channel)
-        if held is None or held.joined or not self.connected or self._joining(channel):
+    def retry(self, channel: str) -> list[Action]:
+        """Subscribe again to a channel that was temporarily refused."""
+        state = self._channels.get(channel)
+        if state is None or state.joined or not self.connected or self._joining(channel):
             return []
-        return list(self._command(Asked("subscribe", held.params, channel), None))
+        return list(self._command(ClientRequest("subscribe", state.params, channel), None))
 
     # --- the publisher ------------------------------------------------------------------------------
 
     def opened(self) -> list[Action]:
-        """Take note of a new connection to a publisher: greet it."""
+        """Handle a new connection to a publisher: send the connect."""
         self.connected = False
         self.silence = None
         self._id += 1
@@ -125,32 +131,32 @@ class Upstream:
         return [Send(encode({"id": self._id, "connect": hello}))]
 
     def closed(self, code: int | None, reason: str = "") -> list[Action]:
-        """Take note that the connection ended; the code says whether to make another."""
-        was, self.connected = self.connected, False
+        """Handle the end of the connection; the code says whether to connect again."""
+        was_connected, self.connected = self.connected, False
         if code is not None and (3500 <= code < 4000 or 4500 <= code < 5000):
-            return [End(Ending(code, reason or "closed by the publisher"), back=False)]
+            return [Disconnect(Ending(code, reason or "closed by the publisher"), may_reconnect=False)]
         if code == codes.SLOW.code:
-            return [End(codes.SLOW, back=True)]
+            return [Disconnect(codes.SLOW, may_reconnect=True)]
         done: list[Action] = []
-        for held in self._channels.values():
-            held.joined = False
-        for id, waiting in list(self._waiting.items()):
-            if waiting.asked.method == "publish" and waiting.ticket is not None and was:
-                del self._waiting[id]
-                done.append(_refuse(waiting.ticket, LOST))
+        for state in self._channels.values():
+            state.joined = False
+        for id, pending in list(self._pending.items()):
+            if pending.request.method == "publish" and pending.ticket is not None and was_connected:
+                del self._pending[id]
+                done.append(_refuse(pending.ticket, LOST))
         return [*done, Reconnect(f"connection closed ({code}) {reason}".strip())]
 
     def received(self, frame: str) -> list[Action]:
-        """Take in a frame of one or more messages."""
+        """Handle a frame of one or more messages."""
         done: list[Action] = []
         try:
             for line in frame.split("\n"):
                 for action in self._message(decoder.decode(line)) if line else ():
                     done.append(action)
-                    if isinstance(action, (Reconnect, End)):
+                    if isinstance(action, (Reconnect, Disconnect)):
                         return done
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            done.append(Reconnect(f"the publisher sent what is not the protocol: {error}"))
+            done.append(Reconnect(f"the publisher sent an invalid message: {error}"))
         return done
 
     def _message(self, message: Message) -> Iterator[Action]:
@@ -159,136 +165,141 @@ class Upstream:
         elif not message.id:
             yield Send("{}")
         elif not self.connected:
-            yield from self._greeted(message)
-        elif (waiting := self._waiting.pop(message.id, None)) is not None:
-            yield from self._replied(waiting, message)
+            yield from self._connected_reply(message)
+        elif (pending := self._pending.pop(message.id, None)) is not None:
+            yield from self._replied(pending, message)
 
-    def _greeted(self, message: Message) -> Iterator[Action]:
+    def _connected_reply(self, message: Message) -> Iterator[Action]:
         if message.error is not None:
             error = message.error
             if error.temporary:
                 yield Reconnect(error.message)
             else:
-                yield End(Ending(error.code, error.message), back=True)
+                yield Disconnect(Ending(error.code, error.message), may_reconnect=True)
             return
         self.connected = True
         ping = number.decode(message.connect["ping"]) if message.connect and "ping" in message.connect else 0
         self.silence = ping + _GRACE if ping else None
-        yield Ready()
-        # What the client asked meanwhile, and before it the channels that it had.
-        waiting, self._waiting = list(self._waiting.values()), {}
-        asked = {one.asked.channel for one in waiting if one.asked.method == "subscribe"}
-        for channel, held in self._channels.items():
-            if channel not in asked:
-                yield from self._command(Asked("subscribe", held.params, channel), None)
-        for one in waiting:
-            yield from self._command(one.asked, one.ticket)
+        yield Connected()
+        # First the channels that the client had, then its requests since.
+        pending, self._pending = list(self._pending.values()), {}
+        subscribing = {one.request.channel for one in pending if one.request.method == "subscribe"}
+        for channel, state in self._channels.items():
+            if channel not in subscribing:
+                yield from self._command(ClientRequest("subscribe", state.params, channel), None)
+        for one in pending:
+            yield from self._command(one.request, one.ticket)
 
     def _pushed(self, push: Push) -> Iterator[Action]:
         if push.disconnect is not None:
             yield from self.closed(push.disconnect.code, push.disconnect.reason)
             return
-        held = self._channels.get(push.channel)
-        if held is None or not held.joined:
+        state = self._channels.get(push.channel)
+        if state is None or not state.joined:
             return
         if push.pub is not None:
-            yield self._publication(push.channel, held, push.pub)
+            yield self._publication(push.channel, state, push.pub)
         elif push.unsubscribe is not None:
-            held.joined = False
-            if push.unsubscribe.code >= _AGAIN:
-                yield from self._command(Asked("subscribe", held.params, push.channel), None)
+            state.joined = False
+            if push.unsubscribe.code >= _RESUBSCRIBE:
+                yield from self._command(ClientRequest("subscribe", state.params, push.channel), None)
             else:
                 del self._channels[push.channel]
                 yield _unsubscribed(push.channel, push.unsubscribe.code, push.unsubscribe.reason)
 
-    def _replied(self, waiting: _Waiting, message: Message) -> Iterator[Action]:
-        asked, ticket, error = waiting.asked, waiting.ticket, message.error
-        if asked.method == "subscribe":
-            yield from self._subscribed(asked, ticket, message)
+    def _replied(self, pending: _Pending, message: Message) -> Iterator[Action]:
+        request, ticket, error = pending.request, pending.ticket, message.error
+        if request.method == "subscribe":
+            yield from self._subscribed(request, ticket, message)
         elif ticket is not None and error is not None:
             yield _refuse(ticket, Refusal(error.code, error.message, error.temporary))
         elif ticket is not None:
-            if asked.method == "refresh":
-                self._token = asked.params.get("token", self._token)
-            yield Answer(ticket, getattr(message, asked.method) or {})
+            if request.method == "refresh":
+                self._token = request.params.get("token", self._token)
+            yield Acknowledge(ticket, getattr(message, request.method) or {})
 
-    def _subscribed(self, asked: Asked, ticket: Hashable | None, message: Message) -> Iterator[Action]:
-        channel, held, error = asked.channel, self._channels.get(asked.channel), message.error
+    def _subscribed(
+        self, request: ClientRequest, ticket: Hashable | None, message: Message
+    ) -> Iterator[Action]:
+        channel, state, error = request.channel, self._channels.get(request.channel), message.error
         if error is not None:
-            yield from self._unjoined(asked, ticket, error)
+            yield from self._subscribe_failed(request, ticket, error)
             return
         reply = message.subscribe or {}
         body = {"channel": channel, **reply}
-        if held is None or held.params is not asked.params:
+        if state is None or state.params is not request.params:
             if ticket is not None:  # unsubscribed meanwhile, and the reply was under way
                 yield _refuse(ticket, codes.INTERNAL._replace(message="unsubscribed meanwhile"))
             return
-        held.joined, held.tries = True, 0
+        state.joined, state.tries = True, 0
         recovered = bytes(reply.get("recovered", b"")) == b"true"
         missed = msgspec.json.decode(reply.get("publications") or b"[]", type=list[Fields])
         if ticket is not None:
-            yield Answer(ticket, body)
+            yield Acknowledge(ticket, body)
         elif recovered:
             for pub in missed:
-                yield self._publication(channel, held, pub)
+                yield self._publication(channel, state, pub)
         else:
             yield Emit("subscribed", body)
         epoch = text.decode(reply["epoch"]) if "epoch" in reply else ""
         offset = number.decode(reply["offset"]) if "offset" in reply else 0
         if epoch:
-            held.params |= {"recover": True, "epoch": epoch, "offset": offset}
+            state.params |= {"recover": True, "epoch": epoch, "offset": offset}
 
-    def _unjoined(self, asked: Asked, ticket: Hashable | None, error: Error) -> Iterator[Action]:
-        held = self._channels.get(asked.channel)
-        ours = held is not None and held.params is asked.params
+    def _subscribe_failed(
+        self, request: ClientRequest, ticket: Hashable | None, error: Error
+    ) -> Iterator[Action]:
+        state = self._channels.get(request.channel)
+        current = state is not None and state.params is request.params
         if ticket is not None:
-            if ours:
-                del self._channels[asked.channel]
+            if current:
+                del self._channels[request.channel]
             yield _refuse(ticket, Refusal(error.code, error.message, error.temporary))
-        elif not ours or held is None:
+        elif not current or state is None:
             return
         elif error.code == codes.UNRECOVERABLE.code:
             for name in ("recover", "epoch", "offset"):
-                held.params.pop(name, None)
-            yield from self._command(asked, None)
+                state.params.pop(name, None)
+            yield from self._command(request, None)
         elif error.temporary:
-            held.tries += 1
-            yield Later(asked.channel, held.tries)
+            state.tries += 1
+            yield RetryLater(request.channel, state.tries)
         else:
-            del self._channels[asked.channel]
-            yield _unsubscribed(asked.channel, error.code, error.message)
+            del self._channels[request.channel]
+            yield _unsubscribed(request.channel, error.code, error.message)
 
-    def _publication(self, channel: str, held: _Held, pub: Fields) -> Action:
-        if "offset" in pub and "epoch" in held.params:
-            held.params["offset"] = max(held.params["offset"], number.decode(pub["offset"]))
+    def _publication(self, channel: str, state: _Channel, pub: Fields) -> Action:
+        if "offset" in pub and "epoch" in state.params:
+            state.params["offset"] = max(state.params["offset"], number.decode(pub["offset"]))
         return Emit("publication", {"channel": channel, **pub})
 
     # --- commands -----------------------------------------------------------------------------------
 
-    def _command(self, asked: Asked, ticket: Hashable | None) -> Iterator[Action]:
+    def _command(self, request: ClientRequest, ticket: Hashable | None) -> Iterator[Action]:
         self._id += 1
-        self._waiting[self._id] = _Waiting(asked, ticket)
+        self._pending[self._id] = _Pending(request, ticket)
         if self.connected:
-            yield Send(self._text(self._id, asked))
+            yield Send(self._text(self._id, request))
 
-    def _text(self, id: int, asked: Asked) -> str:
-        return encode({"id": id, asked.method: asked.params})
+    def _text(self, id: int, request: ClientRequest) -> str:
+        return encode({"id": id, request.method: request.params})
 
     def _joining(self, channel: str) -> bool:
         return any(
-            one.asked.method == "subscribe" and one.asked.channel == channel for one in self._waiting.values()
+            one.request.method == "subscribe" and one.request.channel == channel
+            for one in self._pending.values()
         )
 
     def _give_up(self, channel: str) -> Iterator[Action]:
-        for id, one in list(self._waiting.items()):
-            if one.asked.channel == channel and one.asked.method == "subscribe":
-                del self._waiting[id]
+        for id, one in list(self._pending.items()):
+            if one.request.channel == channel and one.request.method == "subscribe":
+                del self._pending[id]
                 if one.ticket is not None:
                     yield _refuse(one.ticket, codes.INTERNAL._replace(message="unsubscribed meanwhile"))
 
 
 def error_body(refusal: Refusal) -> dict[str, Any]:
-    """Write a refusal as the client gets it."""
+    """Return a refusal as the client gets it."""
     return {"error": refusal._asdict()}
 
 
@@ -296,5 +307,5 @@ def _unsubscribed(channel: str, code: int, reason: str) -> Emit:
     return Emit("unsubscribed", {"channel": channel, "code": code, "reason": reason})
 
 
-def _refuse(ticket: Hashable, refusal: Refusal) -> Answer:
-    return Answer(ticket, error_body(refusal))
+def _refuse(ticket: Hashable, refusal: Refusal) -> Acknowledge:
+    return Acknowledge(ticket, error_body(refusal))

@@ -1,4 +1,4 @@
-"""The gateway: socket.io on one side, publishers on the other."""
+"""The socket.io gateway's server: socket.io on one side, publishers on the other."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from distributary.httpd.cors import OriginPolicy
 from distributary.httpd.listener import Listener
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending
-from distributary.socketio_gateway.client_session import FIRST_REPLY, STALL, Client
-from distributary.socketio_gateway.publisher_session import Upstream
-from distributary.socketio_gateway.socketio_transport import Outbox, Packet
+from distributary.socketio_gateway.client_session import FIRST_REPLY, STALL, GatewayClient
+from distributary.socketio_gateway.publisher_session import PublisherSession
+from distributary.socketio_gateway.socketio_transport import ExactPacket, SendQueue
 
 log = logging.getLogger(__name__)
 
 PATH = "/socket.io/"
 _STOP_SECONDS = 3.0
-_LAST_WORDS = 1.0
+_CLOSE_SECONDS = 1.0
 _NAMESPACE = "/"
 
-# They log every packet that they cannot read, with a trace; a client that sends some is no news.
+# socketio and engineio log every packet that they cannot read, with a trace. Any client can send some.
 _quiet = logging.getLogger("distributary.socketio_gateway.socketio")
 _quiet.setLevel(logging.CRITICAL)
 
 
-class Gateway:
+class SocketioGateway:
     """Serves socket.io clients, each through a connection of its own to one of ``publishers``.
 
-    Limits are the publishers' (``limits``): frames, pings, what may wait for a slow client, and how
-    long a connection may take to say who it is.
+    ``limits`` are the publishers': of frames, pings, what may wait for a slow client, and how long a
+    connection may take to authenticate.
     """
 
     def __init__(
@@ -62,25 +62,25 @@ class Gateway:
         own = [] if settings.publishers else [limits.tls_certificate]
         self._trust = trust or Trust(pinned=filter(None, own))
         for url in publishers:
-            self._trust.context(url)  # files that cannot be used are told now, not to every client
-        self._clients: dict[str, Client] = {}
+            self._trust.context(url)  # fail now for files that cannot be used, not for every client
+        self._clients: dict[str, GatewayClient] = {}
         self._transports: dict[str, asyncio.BaseTransport] = {}
         self._http: aiohttp.ClientSession
         self._sio = socketio.AsyncServer(
             async_mode="aiohttp",
-            serializer=Packet,
+            serializer=ExactPacket,
             logger=_quiet,
             engineio_logger=_quiet,
-            cors_allowed_origins=lambda origin, environ: True,  # what is refused does not come so far
+            cors_allowed_origins=lambda origin, environ: True,  # checked by the middleware
             cors_credentials=False,
             max_http_buffer_size=limits.max_frame,
             ping_interval=limits.ping_interval,
         )
-        self._sio.eio.create_queue = Outbox
+        self._sio.eio.create_queue = SendQueue
         self._sio.on("connect", self._connected)
         self._sio.on("disconnect", self._disconnected)
-        self._sio.on("*", self._asked)
-        app = web.Application(middlewares=[self._noted])
+        self._sio.on("*", self._requested)
+        app = web.Application(middlewares=[self._prepare])
         app.cleanup_ctx.append(self._running)
         app.router.add_get("/healthz", self._health)
         self._sio.attach(app)
@@ -89,22 +89,22 @@ class Gateway:
         )
 
     async def start(self, port: int | None = None) -> None:
-        """Listen; a given port stands over the configured one (0: any free one). Raises PortTaken."""
+        """Listen; a given port overrides the configured one (0: any free one). Raises PortTaken."""
         await self._listener.start(self._settings.port if port is None else port)
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return self._listener.port
 
     @property
     def url(self) -> str:
-        """What clients on this machine call it by."""
+        """The URL for clients on this machine."""
         return f"{self._listener.url}{PATH}"
 
     @property
     def certificates(self) -> Certificates:
-        """What it shows to clients."""
+        """The certificates that it presents to clients."""
         return self._listener.certificates
 
     @property
@@ -113,18 +113,20 @@ class Gateway:
         return len(self._clients)
 
     async def stop(self) -> None:
-        """Tell all clients to come back, and close."""
-        await asyncio.gather(*(self._end(sid, codes.SHUTDOWN, back=True) for sid in list(self._clients)))
+        """Tell all clients to reconnect, and close."""
+        await asyncio.gather(
+            *(self._end(sid, codes.SHUTDOWN, may_reconnect=True) for sid in list(self._clients))
+        )
         await self._sio.shutdown()
         await self._listener.stop()
 
     # --- HTTP -------------------------------------------------------------------------------------------
 
     @web.middleware
-    async def _noted(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """Keep the transport of an upgrade: a client that does not read must be cut off by it.
+    async def _prepare(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """Store the transport of an upgrade, to abort a client that does not read.
 
-        Compression is not offered: it costs more than all the rest, for each client again.
+        Compression is not offered: it costs more than all the rest, and for each client separately.
         """
         try:
             self._pages.check(request.headers)
@@ -151,17 +153,17 @@ class Gateway:
             await asyncio.gather(sweeping, return_exceptions=True)
 
     async def _sweep(self) -> None:
-        """Cut off who connects and never says who it is, and forget the transports of who is gone."""
-        seen: dict[str, float] = {}
+        """Close connections that do not authenticate in time; forget the transports of those that ended."""
+        since: dict[str, float] = {}
         while True:
             await asyncio.sleep(min(1.0, self._limits.auth_timeout))
             now, sockets = time.monotonic(), dict(self._sio.eio.sockets)
             self._transports = {id: one for id, one in self._transports.items() if id in sockets}
-            seen = {id: seen.get(id, now) for id in sockets}
-            for id, since in seen.items():
-                unknown = self._sio.manager.sid_from_eio_sid(id, _NAMESPACE) is None
-                if unknown and now - since > self._limits.auth_timeout:
-                    await self._cut(id)
+            since = {id: since.get(id, now) for id in sockets}
+            for id, connected in since.items():
+                anonymous = self._sio.manager.sid_from_eio_sid(id, _NAMESPACE) is None
+                if anonymous and now - connected > self._limits.auth_timeout:
+                    await self._close(id)
 
     # --- socket.io ------------------------------------------------------------------------------------
 
@@ -169,14 +171,14 @@ class Gateway:
         id = self._sio.manager.eio_sid_from_sid(sid, _NAMESPACE)
         token = auth.get("token", "") if isinstance(auth, dict) else ""
         if not isinstance(token, str):
-            raise _refused(Ending(codes.BAD_REQUEST.code, "auth is {token: TEXT}"))
-        client = Client(
-            Upstream(token, max_frame=self._limits.max_frame),
+            raise _refused(Ending(codes.BAD_REQUEST.code, "auth must be {token: STRING}"))
+        client = GatewayClient(
+            PublisherSession(token, max_frame=self._limits.max_frame),
             self._publishers,
             self._sio.eio.sockets[id].queue,
             limit=self._limits.queue_bytes,
             emit=lambda event, body: self._sio.emit(event, body, to=sid),
-            over=lambda ending, back: self._end(sid, ending, back=back),
+            on_end=lambda ending, may_reconnect: self._end(sid, ending, may_reconnect=may_reconnect),
             stall=self._stall,
             trust=self._trust,
         )
@@ -191,38 +193,38 @@ class Gateway:
         if client is not None:
             await client.stop()
 
-    async def _asked(self, event: str, sid: str, *payload: Any) -> Any:
+    async def _requested(self, event: str, sid: str, *payload: Any) -> Any:
         client = self._clients.get(sid)
-        return None if client is None else await client.ask(event, payload)
+        return None if client is None else await client.request(event, payload)
 
-    async def _end(self, sid: str, ending: Ending, *, back: bool) -> None:
-        """Tell a client why it is over, and disconnect it.
+    async def _end(self, sid: str, ending: Ending, *, may_reconnect: bool) -> None:
+        """Tell a client why it is disconnected, and disconnect it.
 
-        One that may come back loses its transport, after which socket.io's clients connect again by
-        themselves; the others get socket.io's own farewell, after which they do not.
+        A client that may reconnect loses its transport, after which socket.io's clients connect again on
+        their own; others get socket.io's disconnect packet, after which they do not.
         """
         id = self._sio.manager.eio_sid_from_sid(sid, _NAMESPACE)
         socket = self._sio.eio.sockets.get(id)
         if socket is None:
             return
         if ending == codes.SLOW:
-            socket.queue.drop()
+            socket.queue.clear()
         await self._sio.emit("disconnected", ending._asdict(), to=sid)
-        if not back:
+        if not may_reconnect:
             await self._sio.disconnect(sid)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS):
-                await socket.queue.room(0)
-        await self._cut(id)
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await socket.queue.wait_below(0)
+        await self._close(id)
 
-    async def _cut(self, id: str) -> None:
-        """Close a connection; the client has a moment to do the same."""
+    async def _close(self, id: str) -> None:
+        """Close a connection; the client has a moment to close it, too."""
         socket, environ = self._sio.eio.sockets.get(id), self._sio.environ.get(id)
         transport = self._transports.get(id) or (environ and environ["aiohttp.request"].transport)
         if socket is not None:
             await socket.close(wait=False)
         if isinstance(transport, asyncio.Transport):
-            asyncio.get_running_loop().call_later(_LAST_WORDS, transport.abort)
+            asyncio.get_running_loop().call_later(_CLOSE_SECONDS, transport.abort)
 
 
 def _refused(ending: Ending) -> socketio.exceptions.ConnectionRefusedError:

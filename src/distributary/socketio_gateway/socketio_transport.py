@@ -16,7 +16,7 @@ class ExactJson:
 
     @staticmethod
     def dumps(value: Any, **how: Any) -> str:
-        """Write a value; what came from the publisher is in it as it came (``msgspec.Raw``)."""
+        """Write a value; parts that came from the publisher are written as they came (``msgspec.Raw``)."""
         return msgspec.json.encode(value).decode()
 
     @staticmethod
@@ -27,45 +27,45 @@ class ExactJson:
         except RecursionError:
             raise ValueError("nested too deep") from None
         except InvalidOperation:
-            raise ValueError("a number is beyond all bounds") from None
+            raise ValueError("a number is out of range") from None
 
 
 def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
 
 
-class Packet(packet.Packet):  # type: ignore[misc]  # it has no types
+class ExactPacket(packet.Packet):  # type: ignore[misc]  # it has no types
     """A packet with exact numbers. An event that has no name is a ValueError, as other bad packets are.
 
-    So is one that announces binary attachments: what is said here is JSON, and all of them would be kept
+    So is one that announces binary attachments: only JSON is supported, and attachments would be buffered
     until the last has come.
     """
 
     json = ExactJson
 
     def decode(self, encoded_packet: Any) -> int:
-        """Read a packet; say how many attachments follow it: none."""
+        """Read a packet; return how many attachments follow it: none."""
         attachments: int = super().decode(encoded_packet)
         if attachments:
-            raise ValueError("binary attachments are not served")
+            raise ValueError("binary attachments are not supported")
         if self.packet_type in (packet.EVENT, packet.BINARY_EVENT):
             named = isinstance(self.data, list) and self.data and isinstance(self.data[0], str)
             if not named or self.data[0] in ("connect", "disconnect", "*"):
-                raise ValueError("an event has a name that is not one of socket.io's own")
+                raise ValueError("an event must have a name that socket.io does not use itself")
         return attachments
 
 
-class Outbox(asyncio.Queue[Any]):
-    """A queue that knows how much is under way. ``None`` in it ends its reader.
+class SendQueue(asyncio.Queue[Any]):
+    """The queue of one client that engine.io reads from; it knows how much waits. ``None`` ends its reader.
 
-    engine.io takes all that is there, sends it, and asks again. So what it took counts as waiting until it
-    asks for more.
+    engine.io takes everything that is there, sends it, and comes for more. So what it took counts as waiting
+    until then.
     """
 
     def _init(self, maxsize: int) -> None:
         super()._init(maxsize)
         self._queued = self._taken = 0
-        self._moved = asyncio.Event()
+        self._progress = asyncio.Event()
 
     def _put(self, item: Any) -> None:
         super()._put(item)
@@ -78,24 +78,24 @@ class Outbox(asyncio.Queue[Any]):
         return item
 
     async def get(self) -> Any:
-        """Take the next; what was taken before has been sent."""
+        """Take the next item; what was taken before has been sent."""
         self._taken = 0
-        self._moved.set()
+        self._progress.set()
         return await super().get()
 
     @property
     def waiting(self) -> int:
-        """Characters that are not sent yet."""
+        """How many characters are not sent yet."""
         return self._queued + self._taken
 
-    async def room(self, limit: int) -> None:
+    async def wait_below(self, limit: int) -> None:
         """Wait until no more than ``limit`` waits."""
         while self.waiting > limit:
-            self._moved.clear()
-            await self._moved.wait()
+            self._progress.clear()
+            await self._progress.wait()
 
-    def drop(self) -> None:
-        """Forget all that nobody has taken: its reader is too slow to be told."""
+    def clear(self) -> None:
+        """Remove everything that was not taken: its reader is too slow to be sent it."""
         while not self.empty():
             self.get_nowait()
             self.task_done()

@@ -32,7 +32,7 @@ from distributary.errors import StackNotRunning
 from distributary.gateway.__main__ import listen
 from distributary.gateway.gateway_app import make_app
 from distributary.httpd import dev_certificates
-from distributary.socketio_gateway.socketio_server import Gateway as Relay
+from distributary.socketio_gateway.socketio_server import SocketioGateway
 from distributary.store.memory_store import MemoryStore
 from distributary.subscriber.async_subscriber import subscribe
 
@@ -96,7 +96,9 @@ async def all_served(folder: Path, *, mutual: bool = False) -> AsyncIterator[Ser
                 "DISTRIBUTARY_TLS_KEY": str(folder / "client-ann-key.pem"),
             }
         trust = Trust(env, [folder / "server.pem"])
-        relay = Relay(config.socketio, config.publisher, [publisher.addresses["websocket"]], trust=trust)
+        relay = SocketioGateway(
+            config.socketio, config.publisher, [publisher.addresses["websocket"]], trust=trust
+        )
         await relay.start(0)
         stack.push_async_callback(relay.stop)
         urls = {

@@ -14,7 +14,7 @@ import pytest
 from tests.support.clock import LIMIT
 
 from distributary.config.server_sections import Publisher, Socketio
-from distributary.socketio_gateway.socketio_server import Gateway
+from distributary.socketio_gateway.socketio_server import SocketioGateway
 
 NODE = Path(__file__).parents[2] / "node"
 WAIT = 20 * LIMIT
@@ -26,9 +26,11 @@ needs_node = pytest.mark.skipif(
 
 
 @asynccontextmanager
-async def gateway(publishers: Sequence[str], *, stall: float = 10.0, **limits: Any) -> AsyncIterator[Gateway]:
+async def gateway(
+    publishers: Sequence[str], *, stall: float = 10.0, **limits: Any
+) -> AsyncIterator[SocketioGateway]:
     """Run a gateway on a free port."""
-    one = Gateway(Socketio(), Publisher(**limits), publishers, stall=stall)
+    one = SocketioGateway(Socketio(), Publisher(**limits), publishers, stall=stall)
     await one.start(port=0)
     try:
         yield one

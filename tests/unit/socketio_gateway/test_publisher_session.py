@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.socketio_gateway.publisher_messages import (
+    Acknowledge,
     Action,
-    Answer,
+    Connected,
+    Disconnect,
     Emit,
-    End,
-    Later,
-    Ready,
     Reconnect,
+    RetryLater,
     Send,
 )
-from distributary.socketio_gateway.publisher_session import MAX_WAITING, Upstream
+from distributary.socketio_gateway.publisher_session import MAX_PENDING, PublisherSession
 from distributary.socketio_gateway.socketio_transport import ExactJson
 
 
@@ -67,7 +67,7 @@ class World:
 
     def __init__(self) -> None:
         self.publisher = Publisher()
-        self.upstream = Upstream("t", max_frame=65536)
+        self.session = PublisherSession("t", max_frame=65536)
         self.at: int | None = None
         self.states = 0
         self.up = False
@@ -77,15 +77,15 @@ class World:
             if isinstance(action, Send):
                 reply = self.publisher.take(action.text)
                 if reply is not None and self.up:
-                    self.do(self.upstream.received(reply))
-            elif isinstance(action, Answer | Emit):
+                    self.do(self.session.received(reply))
+            elif isinstance(action, Acknowledge | Emit):
                 self._told(action)
             else:
-                assert isinstance(action, Ready | Reconnect)
+                assert isinstance(action, Connected | Reconnect)
 
-    def _told(self, action: Answer | Emit) -> None:
+    def _told(self, action: Acknowledge | Emit) -> None:
         body = plain(action.body)
-        if isinstance(action, Answer) or action.event == "subscribed":
+        if isinstance(action, Acknowledge) or action.event == "subscribed":
             self.at, self.states = body["offset"], self.states + 1
             assert body["data"] == {"state": self.at}
         else:
@@ -97,17 +97,17 @@ class World:
     def lose(self) -> None:
         if self.up:
             self.up = self.publisher.subscribed = False
-            self.do(self.upstream.closed(1006))
+            self.do(self.session.closed(1006))
 
     def connect(self) -> None:
         if not self.up:
             self.up = True
-            self.do(self.upstream.opened())
+            self.do(self.session.opened())
 
     def publish(self) -> None:
         said = self.publisher.publish()
         if said is not None and self.up:
-            self.do(self.upstream.received(said))
+            self.do(self.session.received(said))
 
     def forget(self) -> None:
         self.publisher.oldest = len(self.publisher.log)
@@ -117,7 +117,7 @@ class World:
         if self.up and self.publisher.subscribed:
             self.publisher.subscribed = False
             push = {"channel": "odds", "unsubscribe": {"code": 2500, "reason": "insufficient state"}}
-            self.do(self.upstream.received(json.dumps({"push": push})))
+            self.do(self.session.received(json.dumps({"push": push})))
 
 
 STEPS = ["publish", "lose", "connect", "forget", "restart"]
@@ -126,7 +126,7 @@ STEPS = ["publish", "lose", "connect", "forget", "restart"]
 @given(st.lists(st.sampled_from(STEPS), max_size=40))
 def test_each_publication_comes_once_whatever_is_lost(steps: list[str]) -> None:
     world = World()
-    world.do(world.upstream.ask("subscribe", ({"view": "odds"},), "first"))
+    world.do(world.session.request("subscribe", ({"view": "odds"},), "first"))
     for step in steps:
         getattr(world, step)()
     world.connect()
@@ -136,13 +136,13 @@ def test_each_publication_comes_once_whatever_is_lost(steps: list[str]) -> None:
         assert world.states == 1, "what the log still has costs no new state"
 
 
-def opened(token: str = "") -> Upstream:
-    one = Upstream(token, max_frame=2000)
+def opened(token: str = "") -> PublisherSession:
+    one = PublisherSession(token, max_frame=2000)
     (hello,) = one.opened()
     assert isinstance(hello, Send)
     said = json.loads(hello.text)
     assert said["connect"].get("token", "") == token
-    assert one.received(json.dumps({"id": said["id"], "connect": {}})) == [Ready()]
+    assert one.received(json.dumps({"id": said["id"], "connect": {}})) == [Connected()]
     return one
 
 
@@ -152,22 +152,22 @@ def sent(actions: list[Action]) -> list[dict[str, Any]]:
 
 def error(actions: list[Action]) -> tuple[Any, int, bool]:
     (answer,) = actions
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Acknowledge)
     told = answer.body["error"]
     return answer.ticket, told["code"], told["temporary"]
 
 
 def test_a_publish_that_was_lost_on_its_way_is_told_and_the_rest_asked_again() -> None:
     one = opened()
-    one.ask("publish", ({"channel": "feed:f", "data": 1},), "p")
-    one.ask("rpc", ({"method": "status"},), "r")
+    one.request("publish", ({"channel": "feed:f", "data": 1},), "p")
+    one.request("rpc", ({"method": "status"},), "r")
     told, again = one.closed(1006)
     assert error([told]) == ("p", 100, True)
     assert isinstance(again, Reconnect)
     one.opened()
     (asked,) = sent(one.received('{"id":9,"connect":{}}'))
     assert asked["rpc"] == {"method": "status"}
-    assert one.received(json.dumps({"id": asked["id"], "rpc": {"data": 1}}))[0] == Answer(
+    assert one.received(json.dumps({"id": asked["id"], "rpc": {"data": 1}}))[0] == Acknowledge(
         "r", {"data": one_raw(1)}
     )
 
@@ -183,13 +183,13 @@ def one_raw(value: Any) -> Any:
 
 
 def test_what_is_asked_while_no_publisher_is_there_waits_in_order() -> None:
-    one = Upstream(max_frame=2000)
-    assert one.ask("subscribe", ({"channel": "a"},), 1) == []
-    assert one.ask("publish", ({"channel": "feed:f", "data": {}},), 2) == []
-    assert one.ask("subscribe", ({"channel": "b"},), 3) == []
-    gone, done = one.ask("unsubscribe", ({"channel": "b"},), 4)
+    one = PublisherSession(max_frame=2000)
+    assert one.request("subscribe", ({"channel": "a"},), 1) == []
+    assert one.request("publish", ({"channel": "feed:f", "data": {}},), 2) == []
+    assert one.request("subscribe", ({"channel": "b"},), 3) == []
+    gone, done = one.request("unsubscribe", ({"channel": "b"},), 4)
     assert error([gone])[:2] == (3, 100)
-    assert done == Answer(4, {})
+    assert done == Acknowledge(4, {})
     one.opened()
     assert [next(iter(c.keys() - {"id"})) for c in sent(one.received('{"id":1,"connect":{}}'))] == [
         "subscribe",
@@ -198,16 +198,16 @@ def test_what_is_asked_while_no_publisher_is_there_waits_in_order() -> None:
 
 
 def test_what_waits_is_bounded() -> None:
-    one = Upstream(max_frame=2000)
-    for n in range(MAX_WAITING):
-        assert one.ask("rpc", ({"method": "m"},), n) == []
-    assert error(one.ask("rpc", ({"method": "m"},), "x")) == ("x", 111, True)
-    assert error(opened().ask("rpc", ({"method": "m" * 2000},), 1)) == (1, 107, False)
+    one = PublisherSession(max_frame=2000)
+    for n in range(MAX_PENDING):
+        assert one.request("rpc", ({"method": "m"},), n) == []
+    assert error(one.request("rpc", ({"method": "m"},), "x")) == ("x", 111, True)
+    assert error(opened().request("rpc", ({"method": "m" * 2000},), 1)) == (1, 107, False)
 
 
 def test_a_fresh_token_is_used_from_then_on() -> None:
     one = opened("old")
-    (asked,) = sent(one.ask("refresh", ({"token": "new"},), 1))
+    (asked,) = sent(one.request("refresh", ({"token": "new"},), 1))
     one.received(json.dumps({"id": asked["id"], "refresh": {"ttl": 60}}))
     one.closed(1006)
     (hello,) = sent(one.opened())
@@ -216,31 +216,31 @@ def test_a_fresh_token_is_used_from_then_on() -> None:
 
 def test_a_channel_that_is_refused_later() -> None:
     one = opened()
-    (asked,) = sent(one.ask("subscribe", ({"channel": "a"},), 1))
+    (asked,) = sent(one.request("subscribe", ({"channel": "a"},), 1))
     one.received(json.dumps({"id": asked["id"], "subscribe": {"epoch": "e", "offset": 3}}))
     push = '{"push":{"channel":"a","unsubscribe":{"code":2500}}}'
     (again,) = sent(one.received(push))
     assert again["subscribe"] == {"channel": "a", "recover": True, "epoch": "e", "offset": 3}
     refused = {"code": 1100, "message": "building", "temporary": True}
-    assert one.received(json.dumps({"id": again["id"], "error": refused})) == [Later("a", 1)]
-    (again,) = sent(one.again("a"))
-    assert one.again("a") == [], "it is under way"
+    assert one.received(json.dumps({"id": again["id"], "error": refused})) == [RetryLater("a", 1)]
+    (again,) = sent(one.retry("a"))
+    assert one.retry("a") == [], "it is under way"
     (anew,) = sent(one.received(json.dumps({"id": again["id"], "error": {"code": 112}})))
     assert anew["subscribe"] == {"channel": "a"}, "the position is of no use any more"
     (over,) = one.received(json.dumps({"id": anew["id"], "error": {"code": 103, "message": "no"}}))
     assert over == Emit("unsubscribed", {"channel": "a", "code": 103, "reason": "no"})
-    assert len(sent(one.ask("subscribe", ({"channel": "a"},), 2))) == 1, "it may be asked for again"
+    assert len(sent(one.request("subscribe", ({"channel": "a"},), 2))) == 1, "it may be asked for again"
 
 
 def test_the_ends() -> None:
-    assert opened().closed(3501, "bad request") == [End((3501, "bad request"), False)]  # type: ignore[arg-type]
-    assert opened().closed(3008)[0] == End((3008, "slow"), True)  # type: ignore[arg-type]
+    assert opened().closed(3501, "bad request") == [Disconnect((3501, "bad request"), False)]  # type: ignore[arg-type]
+    assert opened().closed(3008)[0] == Disconnect((3008, "slow"), True)  # type: ignore[arg-type]
     disconnect = '{"push":{"disconnect":{"code":3503,"reason":"force"}}}'
-    assert opened().received(disconnect) == [End((3503, "force"), False)]  # type: ignore[arg-type]
-    one = Upstream(max_frame=2000)
+    assert opened().received(disconnect) == [Disconnect((3503, "force"), False)]  # type: ignore[arg-type]
+    one = PublisherSession(max_frame=2000)
     one.opened()
     expired = '{"id":1,"error":{"code":109,"message":"token expired"}}'
-    assert one.received(expired) == [End((109, "token expired"), True)]  # type: ignore[arg-type]
+    assert one.received(expired) == [Disconnect((109, "token expired"), True)]  # type: ignore[arg-type]
     for nonsense in ("[]", "{", '{"id":"x"}', '{"push":7}', "[" * 100_000):
         (again,) = opened().received(nonsense)
         assert isinstance(again, Reconnect)

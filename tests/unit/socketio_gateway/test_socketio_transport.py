@@ -7,11 +7,14 @@ from types import SimpleNamespace
 import pytest
 from tests.support.clock import LIMIT
 
-from distributary.socketio_gateway.socketio_transport import Outbox, Packet
+from distributary.socketio_gateway.socketio_transport import ExactPacket, SendQueue
 
 
 def test_numbers_keep_their_digits() -> None:
-    assert Packet(encoded_packet='2["subscribe",{"n":1.10}]').data == ["subscribe", {"n": Decimal("1.10")}]
+    assert ExactPacket(encoded_packet='2["subscribe",{"n":1.10}]').data == [
+        "subscribe",
+        {"n": Decimal("1.10")},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -25,20 +28,20 @@ def test_numbers_keep_their_digits() -> None:
         '59999999999-["a"]',
     ],
 )
-def test_what_is_no_packet_of_ours_is_refused(text: str) -> None:
+def test_invalid_packet_is_refused(text: str) -> None:
     """Announced attachments would each be kept until all have come."""
     with pytest.raises(ValueError, match=r"\w"):
-        Packet(encoded_packet=text)
+        ExactPacket(encoded_packet=text)
 
 
 @pytest.mark.parametrize("number", ["1e2233720368547758088", "-1e-99999999999999999999"])
-def test_number_beyond_all_bounds_is_refused(number: str) -> None:
-    with pytest.raises(ValueError, match="beyond all bounds"):
-        Packet(encoded_packet=f'2["publish",{{"data":{number}}}]')
+def test_number_out_of_range_is_refused(number: str) -> None:
+    with pytest.raises(ValueError, match="out of range"):
+        ExactPacket(encoded_packet=f'2["publish",{{"data":{number}}}]')
 
 
-async def test_what_was_taken_waits_until_more_is_asked_for() -> None:
-    box = Outbox()
+async def test_item_counts_as_waiting_until_the_next_is_taken() -> None:
+    box = SendQueue()
     for _ in range(3):
         box.put_nowait(SimpleNamespace(data="x" * 10))
     box.put_nowait(None)
@@ -46,12 +49,12 @@ async def test_what_was_taken_waits_until_more_is_asked_for() -> None:
     await box.get()
     box.get_nowait()
     assert box.waiting == 30, "both are on their way"
-    room = asyncio.create_task(box.room(10))
+    room = asyncio.create_task(box.wait_below(10))
     await asyncio.sleep(0)
     assert not room.done()
     await box.get()
     async with asyncio.timeout(5 * LIMIT):
         await room
     assert box.waiting == 10
-    box.drop()
+    box.clear()
     assert box.empty()

@@ -36,9 +36,9 @@ from distributary.errors import DistributaryError
 from distributary.kafka import librdkafka
 from distributary.reducers.schema_registry import Registry
 from distributary.socketio_gateway.__main__ import publishers_of
-from distributary.socketio_gateway.client_session import Client
-from distributary.socketio_gateway.publisher_session import Upstream
-from distributary.socketio_gateway.socketio_transport import Outbox
+from distributary.socketio_gateway.client_session import GatewayClient
+from distributary.socketio_gateway.publisher_session import PublisherSession
+from distributary.socketio_gateway.socketio_transport import SendQueue
 from distributary.stack.embedded_stack import Stack
 from distributary.store.embedded_server import wait_for_store
 from distributary.store.memory_store import MemoryStore
@@ -185,7 +185,9 @@ def test_schema_registry_hides_its_key_and_address(config: Config, seen: Assessm
 async def relay(url: str, seen: Assessment) -> None:
     async def ignored(*args: object) -> None: ...
 
-    relayed = Client(Upstream(max_frame=1000), [url], Outbox(), limit=10, emit=ignored, over=ignored)
+    relayed = GatewayClient(
+        PublisherSession(max_frame=1000), [url], SendQueue(), limit=10, emit=ignored, on_end=ignored
+    )
     async with aiohttp.ClientSession() as http:
         seen.add(await relayed.start(http, 0.2))
         await relayed.stop()

@@ -21,7 +21,7 @@ from distributary.stack.stack_file import ComponentState, Phase
 
 log = logging.getLogger(__name__)
 
-_LAST_WORDS = re.compile(r"^(?:distributary[. ]\w+|error): (.+)|CRITICAL \S+: (.+)")
+_REASON = re.compile(r"^error: (.+)|CRITICAL \S+: (.+)")
 _CHECK_SECONDS = 1.0
 """How long to wait for one heartbeat, and the pause between two."""
 
@@ -55,7 +55,7 @@ class Policy:
 def with_reason(end: str, tail: Sequence[str]) -> str:
     """Append to how a component ended the last reason in its log, if there is one."""
     for line in reversed(tail):
-        if found := _LAST_WORDS.search(line):
+        if found := _REASON.search(line):
             return f"{end}: {found[1] or found[2]}"
     return end
 

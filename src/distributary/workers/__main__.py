@@ -42,7 +42,9 @@ def main() -> int:
 
 
 def _stop_at_end_of_input(stop: threading.Event) -> None:
-    sys.stdin.buffer.read()
+    # Not by sys.stdin, whose lock this thread would still hold when the interpreter shuts down.
+    while os.read(0, 4096):
+        pass
     stop.set()
 
 

@@ -40,7 +40,7 @@ def test_pause_doubles_up_to_the_longest() -> None:
 def test_reason_of_an_end_is_the_last_error_in_the_log() -> None:
     said = [
         "Traceback",
-        "distributary reducers: Spark's JVM (pid 7) was killed by SIGABRT",
+        "error: Spark's JVM (pid 7) was killed by SIGABRT",
         "BrokenPipeError",
     ]
     ended = "ended with exit code 4"

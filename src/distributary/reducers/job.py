@@ -242,7 +242,7 @@ class Job(threading.Thread):
         before = self._store.build(self.build)
         forced = before is not None and before.rekey
         rekeyed = self.facts.rekeyed = view.needs_rekey(feed, source.partitions, forced=forced)
-        # 3. Claim the build, which fences whoever had it, and decide where to start.
+        # 3. Claim the build, which fences its last driver, and decide where to start.
         generation = before.generation if before is not None else 0
         try:
             topics = planner.topics(source, before, rekeyed=rekeyed)
@@ -300,7 +300,7 @@ class Job(threading.Thread):
         try:
             run.run()
         finally:
-            self._warm = self._warm or run.heard
+            self._warm = self._warm or run.all_alive
             self._slots.release(self.build)
 
     def _plan(self) -> Plan:

@@ -104,7 +104,7 @@ class Reducer:
         return self._queries.index
 
     def sizes(self) -> dict[str, int]:
-        """Count what is held for queries, to show that it shrinks again."""
+        """Count what is in memory for queries, to show that it shrinks again."""
         return {**self.index.sizes(), "times": len(self._queries.timed)}
 
     def open(self) -> None:

@@ -13,6 +13,11 @@ from distributary.kafka.topics import Topic
 from distributary.model.build import Build
 from distributary.reducers.topic_identity import Leaders
 
+CLEARING_SECONDS = 60.0
+"""How long after it was folded a re-keyed record is deleted, at least."""
+INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Of the topic of re-keyed records: Kafka deletes nothing by itself, what is folded is deleted by the job."""
+
 
 class Topics(NamedTuple):
     """The source of a view, and the topic that its reducers read: the same, unless the view is re-keyed."""
@@ -26,12 +31,6 @@ class Topics(NamedTuple):
 def internal_topic(build: Build) -> str:
     """The name of the topic that a re-keyed build is read from."""
     return f"distributary.rekeyed.{build.view}.{build.id}"
-
-
-CLEARING_SECONDS = 60.0
-"""How long after it was folded a re-keyed record is deleted, at least."""
-INTERNAL_TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Of the topic of re-keyed records: Kafka deletes nothing by itself, what is folded is deleted by the job."""
 
 
 class Clearing:

@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 
 TIMEOUT = 5.0
 """Seconds that the registry has to respond."""
+SCAN_SECONDS = 3.0
+SCAN_SCHEMAS = 1_000
+"""After what time, and how many schemas, a topic is not scanned any further."""
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -151,11 +154,6 @@ def _own(config: Config) -> str:
     """Return the URL of the stack's own gateway."""
     host = _ANYWHERE.get(config.gateway.host, config.gateway.host)
     return f"{config.gateway.http_scheme}://{f'[{host}]' if ':' in host else host}:{config.gateway.port}"
-
-
-SCAN_SECONDS = 3.0
-SCAN_SCHEMAS = 1_000
-"""After what time, and how many schemas, a topic is not scanned any further."""
 
 
 def schemas_ahead(kafka: Kafka, topic: str, starts: Mapping[int, int]) -> set[int]:

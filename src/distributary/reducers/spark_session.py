@@ -52,7 +52,10 @@ _SOCKET_NAME = 48
 """Bytes that Spark appends to its folder's path."""
 _PID = re.compile("[1-9][0-9]{0,9}", re.ASCII)
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-
+SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+_COMMAND_LINE_SUFFIXES = ("JavaOptions", "ClassPath", "LibraryPath")
+"""Suffixes of properties whose values are part of a command line, whichever way they are passed."""
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 SEALED = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
@@ -130,7 +133,7 @@ def spark_session(config: Config, jars: Path, java: str | None = None) -> Any:
         if name not in secret:
             builder = builder.config(name, value)
     try:
-        with handed_over(secret):
+        with properties_file(secret):
             spark = builder.getOrCreate()
     except Exception as error:  # Py4J's, whose text is the JVM's whole trace
         raise SparkUnavailable(
@@ -254,45 +257,40 @@ class SlotPool:
             self._taken.pop(build, None)
 
 
-VARIABLE = "PYSPARK_SUBMIT_ARGS"
-_OF_COMMAND_LINES = ("JavaOptions", "ClassPath", "LibraryPath")
-"""Ends of names whose values are part of a command line, whichever way they come."""
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
-
-
 def split_secrets(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Part properties into those that may be seen and those that may not, or may hold what may not."""
+    """Split properties into public ones, and those that are or may contain secrets."""
     shown: dict[str, str] = {}
     secret: dict[str, str] = {}
     for name, text in properties.items():
-        plain = name.endswith(_OF_COMMAND_LINES) or mask_property(name, text) == text
+        plain = name.endswith(_COMMAND_LINE_SUFFIXES) or mask_property(name, text) == text
         (shown if plain else secret)[name] = text
     return shown, secret
 
 
 @contextlib.contextmanager
-def handed_over(properties: Mapping[str, str]) -> Iterator[None]:
-    """Have a JVM that PySpark starts in the meantime read these properties from a file.
+def properties_file(properties: Mapping[str, str]) -> Iterator[None]:
+    """Make a JVM that PySpark starts within this context read these properties from a file.
 
-    The file is of mode 0600, and gone afterwards. Properties of the user's own spark-defaults.conf still
-    count. Spark drops spaces at the ends of a value that it reads from a file.
+    PySpark writes every property of a session to the command line of the JVM that it starts, which every user
+    of the machine can read. The file has mode 0600 and is removed afterwards. The user's spark-defaults.conf
+    still applies. Spark strips values that it reads from a file.
     """
     if not properties:
         yield
         return
-    before = os.environ.get(VARIABLE)
-    handle, name = tempfile.mkstemp(prefix="distributary-spark-", suffix=".conf")  # of mode 0600
+    before = os.environ.get(SUBMIT_ARGS)
+    handle, name = tempfile.mkstemp(prefix="distributary-spark-", suffix=".conf")  # with mode 0600
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.writelines(f"{_escaped(key)}={_escaped(text)}\n" for key, text in properties.items())
-        ours = f"--properties-file {shlex.quote(name)} --load-spark-defaults"
-        os.environ[VARIABLE] = f"{ours} {before or 'pyspark-shell'}"
+        options = f"--properties-file {shlex.quote(name)} --load-spark-defaults"
+        os.environ[SUBMIT_ARGS] = f"{options} {before or 'pyspark-shell'}"
         yield
     finally:
         if before is None:
-            os.environ.pop(VARIABLE, None)
+            os.environ.pop(SUBMIT_ARGS, None)
         else:
-            os.environ[VARIABLE] = before
+            os.environ[SUBMIT_ARGS] = before
         Path(name).unlink(missing_ok=True)
 
 

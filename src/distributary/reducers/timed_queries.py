@@ -62,11 +62,11 @@ class TimedQueries:
         return bool(self._anchors)
 
     def __len__(self) -> int:
-        """How many times are held."""
+        """How many times are indexed."""
         return sum(len(field.by_key) for field in self._fields.values())
 
     def add(self, number: int, query: Query) -> bool:
-        """Add a query; True when it depends on a field whose times are not held yet: update all rows then."""
+        """Add a query; True if it depends on a field whose times are not indexed yet: update all rows then."""
         if number in self._anchors or query.filter is None:
             return False
         found = tuple(anchors(query.filter))

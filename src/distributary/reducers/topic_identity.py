@@ -19,6 +19,9 @@ from distributary.kafka import librdkafka, topic_offsets
 from distributary.kafka.record_lookup import RecordLookup
 from distributary.model.position import Fingerprint, checksum
 
+Expected = Iterable[tuple[int, Fingerprint]]
+"""Partitions, and the records that must be there."""
+
 
 class Truncated(Exception):
     """The topic lost records that were folded: it is not the same topic any more (R8)."""
@@ -63,10 +66,6 @@ def admin_of(kafka: Kafka) -> Any:
     if name not in _admins:
         _admins[name] = librdkafka.admin(kafka)
     return _admins[name]
-
-
-Expected = Iterable[tuple[int, Fingerprint]]
-"""Partitions, and the records that must be there."""
 
 
 def checkable(

@@ -27,6 +27,21 @@ from distributary.reducers.event_fold import event_rule_of
 from distributary.reducers.record_codec import Pick, Projection, pack_sql
 from distributary.reducers.reduce_rules import rule_of
 
+REFUSED = frozenset(
+    (
+        # They call methods of any class on the class path.
+        *("reflect", "java_method", "try_reflect"),
+        # It calls a function by a name in a string, which would hide the others.
+        "call_function",
+        # Their options name files and URLs: message descriptors, schemas.
+        *("from_protobuf", "to_protobuf", "from_avro", "to_avro", "schema_of_avro"),
+        *("from_xml", "to_xml", "schema_of_xml"),
+        # They return the path of what is read.
+        *("input_file_name", "input_file_block_start", "input_file_block_length"),
+    )
+)
+"""Functions of Spark that reach beyond a record."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -238,22 +253,6 @@ def _default(text: str, start: int, stop: int) -> str:
 def _name(item: str) -> str:
     """Return the name of a computed column in the row."""
     return item.rsplit(" AS `", 1)[1][:-1].removeprefix("select.")
-
-
-REFUSED = frozenset(
-    (
-        # They call methods of any class on the class path.
-        *("reflect", "java_method", "try_reflect"),
-        # It calls a function by a name in a string, which would hide the others.
-        "call_function",
-        # Their options name files and URLs: message descriptors, schemas.
-        *("from_protobuf", "to_protobuf", "from_avro", "to_avro", "schema_of_avro"),
-        *("from_xml", "to_xml", "schema_of_xml"),
-        # They return the path of what is read.
-        *("input_file_name", "input_file_block_start", "input_file_block_length"),
-    )
-)
-"""Functions of Spark that reach beyond a record."""
 
 
 def check_sql(tree: Any, where: str) -> None:

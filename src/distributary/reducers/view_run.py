@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 CHECK_TOPICS = 5.0
 MIRROR = 2.0
 CHECKPOINT_MS, CHECKPOINTS = 10_000, 10_000
-"""How often it is recorded where the view stands, and how many records are kept: more than a day of them."""
+"""How often a checkpoint of the view is stored, and how many of them: more than a day of checkpoints."""
 STARTING = 3.0
 """Seconds in which a query's tasks should have their workers."""
 FIRST_HEARTBEAT, FIRST_START = 20.0, 60.0
@@ -105,7 +105,7 @@ class ViewRun:
         self._batches: list[int] = []
         self._source_ends: dict[int, int] = {}
         self._assigned = False  # whether the tasks of the current batch know their partitions
-        self.heard = run.engine is not Engine.REAL_TIME
+        self.all_alive = run.engine is not Engine.REAL_TIME
         """Whether all tasks have had heartbeats; those of a batch are not expected to."""
 
     def run(self) -> None:
@@ -216,10 +216,10 @@ class ViewRun:
             # 1. Wait a moment; all tasks that have a heartbeat serve the view.
             if run.engine is Engine.REAL_TIME and not self._assigned:
                 self._assign_partitions()
-            self.heard = self.heard or not self._progress.silent(run.topics.read.partitions)
-            if self.heard:
+            self.all_alive = self.all_alive or not self._progress.silent(run.topics.read.partitions)
+            if self.all_alive:
                 context.settled.set()
-            pause = 1.0 if self.heard else 0.1
+            pause = 1.0 if self.all_alive else 0.1
             done = [one.query.awaitTermination(pause / len(self._queries)) for one in self._queries]
             # 2. Store the ends of finished batches; where none runs, let time pass.
             idle = not self._store_batch_ends()
@@ -250,7 +250,7 @@ class ViewRun:
                     return
             # 6. A task without a heartbeat: Spark would notice only with the next record.
             patience = FIRST_HEARTBEAT if run.warm else FIRST_START
-            if run.engine is Engine.REAL_TIME and now - began > (TASK_SILENT if self.heard else patience):
+            if run.engine is Engine.REAL_TIME and now - began > (TASK_SILENT if self.all_alive else patience):
                 self._check_heartbeats()
             # 7. Micro-batches that have no backlog left go live by a new run.
             if run.engine is Engine.MICRO_BATCH and not run.live and not facts.lag:

@@ -33,7 +33,7 @@ from distributary.store.consistent_read import read_registered
 from distributary.store.redis_reader import RedisReader
 from distributary.store.redis_writer import RedisWriter
 
-B = Build("v", "b")
+BUILD = Build("v", "b")
 
 RELEASE = threading.Event()
 
@@ -60,14 +60,14 @@ class Tasks:
 
     def claim(self, view: View, partitions: int = 1, **words: Any) -> Task:
         self.store.define("v", "b", "{}")
-        self.claimed = self.store.claim(B, "t", partitions).claim
-        self.store.go_live(B)
+        self.claimed = self.store.claim(BUILD, "t", partitions).claim
+        self.store.go_live(BUILD)
         feed = Feed("f", "t")
         words = {"leaders": Leaders("t", {}), **words}
         return Task(
             view=view,
             feed=feed,
-            build=B,
+            build=BUILD,
             claim=self.claimed,
             store_url=self.url,
             log_length=100,
@@ -84,7 +84,7 @@ class Tasks:
         return writer
 
     def keys(self) -> set[str]:
-        return {key for key, _ in self.store.scan(B, 0, 1_000)[1]}
+        return {key for key, _ in self.store.scan(BUILD, 0, 1_000)[1]}
 
     def heartbeats(self) -> dict[str, dict[str, Any]]:
         return {
@@ -125,12 +125,12 @@ async def test_timed_query_changes_although_no_command_arrived(tasks: Tasks) -> 
         registered = await reader.register("v", query.id, query.text, "s", 60_000, True)
 
         async def keys() -> list[str]:
-            return [key for key, _ in (await read_registered(reader, B, query, registered.number)).rows]
+            return [key for key, _ in (await read_registered(reader, BUILD, query, registered.number)).rows]
 
         assert await keys() == ["match"]
         await eventually(keys, lambda found: found == [], 10)
         assert starts <= time.time() * 1000 < starts + 3_000 * LIMIT
-        log = await reader.log(B, 1, 10)
+        log = await reader.log(BUILD, 1, 10)
         assert [change.removes for entry in log.entries for change in entry.changes] == [[registered.number]]
     finally:
         await reader.close()
@@ -145,7 +145,7 @@ async def test_task_opens_the_partition_that_the_driver_assigned(tasks: Tasks) -
     for writer in writers:
         writer.finish()
     # The next batch of the same query: no record comes, and each task takes care of its own partition.
-    tasks.store.assign(B, tasks.claimed, [1, 0])
+    tasks.store.assign(BUILD, tasks.claimed, [1, 0])
     writers = [tasks.start(task, number) for number in (0, 1)]
     await until(lambda: tasks.keys() == set())
     await until(lambda: {said.get("partition") for said in tasks.heartbeats().values()} == {0, 1})
@@ -159,12 +159,12 @@ async def test_task_opens_the_partition_that_the_driver_assigned(tasks: Tasks) -
 
 async def test_task_of_a_batch_opens_no_partition_without_records(tasks: Tasks) -> None:
     task = tasks.claim(View("v", "f", ttl=2.0), partitions=2, engine=Engine.MICRO_BATCH)
-    tasks.store.assign(B, tasks.claimed, [1, 0])
+    tasks.store.assign(BUILD, tasks.claimed, [1, 0])
     tasks.start(task, 0).finish()
-    build = tasks.store.build(B)
+    build = tasks.store.build(BUILD)
     assert build is not None
     assert dict(build.marks) == {}
-    opened = tasks.store.open(B, 1, tasks.claimed)
+    opened = tasks.store.open(BUILD, 1, tasks.claimed)
     assert opened.token == 1, "nobody had opened it"
 
 
@@ -221,6 +221,6 @@ async def test_a_task_writes_nothing_after_an_election(tasks: Tasks, stack: Runn
             with pytest.raises(LeaderChanged, match=f"partition 0 of {topic} has a new leader"):
                 await asyncio.to_thread(writer.finish)
     assert tasks.keys() == {"k"}
-    build = tasks.store.build(B)
+    build = tasks.store.build(BUILD)
     assert build is not None
     assert build.fault.startswith(f"{task.claim.generation} leader-changed partition 0 of ")

@@ -25,7 +25,7 @@ from distributary.reducers.row_json import Unreadable
 from distributary.store.errors import Fenced
 from distributary.store.memory_store import MemoryStore
 
-B = Build("v", "b")
+BUILD = Build("v", "b")
 VIEW = View("v", "f", reduce="m:act", events="e", reduce_events="m:on_event")
 
 
@@ -62,14 +62,14 @@ class Setup:
         self.view = options.pop("view", VIEW)
         self.event = options.pop("event", on_event)
         self.store.writer.define("v", "b", "{}")
-        self.claim = self.store.writer.claim(B, "t", 2).claim
+        self.claim = self.store.writer.claim(BUILD, "t", 2).claim
         self.reducer = self.again()
 
     def again(self, store: Any = None, partition: int = 0) -> Reducer:
         self.events = EventFold("id", self.start, EventRule(self.event))
         self.reducer = Reducer(
             store or self.store.writer,
-            B,
+            BUILD,
             partition,
             self.claim,
             ReducerOptions(
@@ -85,7 +85,7 @@ class Setup:
         return self.reducer
 
     def rows(self) -> dict[str, Any]:
-        return {key: json.loads(row.json)["n"] for key, row in self.store.writer.scan(B, 0, 10_000)[1]}
+        return {key: json.loads(row.json)["n"] for key, row in self.store.writer.scan(BUILD, 0, 10_000)[1]}
 
 
 Op = tuple[str, int]
@@ -133,7 +133,7 @@ def drive(one: Setup, store: Any, ops: Sequence[Op], sizes: Sequence[int], ways:
         except (ConnectionError, Fenced):
             if way == "server restarts":
                 one.store.restart()
-                one.claim = one.store.writer.claim(B, "t", 2).claim
+                one.claim = one.store.writer.claim(BUILD, "t", 2).claim
             if way == "same":
                 reducer.open()
                 continue
@@ -223,8 +223,8 @@ def test_reducer_refuses_to_open_when_store_lost_events() -> None:
     assert one.events.open(EventProgress("id", 1))
     assert not one.events.open(EventProgress("id", 0))
     assert not one.events.open(None)
-    one.store.writer.rebuild(B, one.claim.generation)
-    one.reducer.claim = one.store.writer.claim(B, "t", 2).claim
+    one.store.writer.rebuild(BUILD, one.claim.generation)
+    one.reducer.claim = one.store.writer.claim(BUILD, "t", 2).claim
     one.reducer._mark = None
     with pytest.raises(StoreWentBack):
         one.reducer.open()
@@ -263,13 +263,13 @@ async def test_event_is_reported_as_change_and_does_not_extend_ttl() -> None:
     await one.store.reader.register("v", query.id, query.text, "s", 60_000, True)
     one.reducer.refresh()
     one.reducer.fold([packed(0, "a", {"n": 1}, time=1000)])
-    (before,) = one.store.writer.rows(B, ["a"])
+    (before,) = one.store.writer.rows(BUILD, ["a"])
     assert one.reducer.fold_events([feed_event(0, {"e": 1}, time=9000)]) == 1
-    (after,) = one.store.writer.rows(B, ["a"])
+    (after,) = one.store.writer.rows(BUILD, ["a"])
     assert before is not None
     assert after is not None
     assert (before.expires, after.expires) == (61_000, 61_000)
-    entries = (await one.store.reader.log(B, 0, 10)).entries
+    entries = (await one.store.reader.log(BUILD, 0, 10)).entries
     assert [
         (change.key, change.time, bool(change.adds)) for entry in entries for change in entry.changes
     ] == [

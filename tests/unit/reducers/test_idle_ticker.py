@@ -17,7 +17,7 @@ from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.store.errors import Fenced
 from distributary.store.memory_store import MemoryStore
 
-B = Build("v", "b")
+BUILD = Build("v", "b")
 VIEW = View("v", "f", ttl=10.0)
 
 
@@ -29,16 +29,16 @@ class Quiet:
         monkeypatch.setattr(live_queries, "_local_clock", lambda: self.now)
         self.store = MemoryStore(clock=lambda: self.now / 1000)
         self.store.writer.define("v", "b", "{}")
-        self.store.writer.go_live(B)
-        self.claim = self.store.writer.claim(B, "t", 2).claim
+        self.store.writer.go_live(BUILD)
+        self.claim = self.store.writer.claim(BUILD, "t", 2).claim
         self.made: list[int] = []
-        self.keeper = IdleTicker(self.store.writer, B, VIEW, 2, self.make)
+        self.keeper = IdleTicker(self.store.writer, BUILD, VIEW, 2, self.make)
 
     def make(self, partition: int) -> Reducer:
         self.made.append(partition)
         return Reducer(
             self.store.writer,
-            B,
+            BUILD,
             partition,
             self.claim,
             ReducerOptions(view=VIEW, rule=rule_of(VIEW), write_dead_letters=lambda letters: None),
@@ -54,7 +54,7 @@ class Quiet:
         task.fold([Packed(task.partition, offset, self.now, self.now, key.encode(), body, False)])
 
     def keys(self) -> set[str]:
-        found = self.store.writer.scan(B, 0, 100)[1]
+        found = self.store.writer.scan(BUILD, 0, 100)[1]
         return {key for key, _ in found}
 
 

@@ -27,7 +27,7 @@ from distributary.reducers.write_batch import GROUP_BYTES, GroupTooLarge, portio
 from distributary.store.errors import Fenced
 from distributary.store.memory_store import MemoryStore
 
-B = Build("v", "b")
+BUILD = Build("v", "b")
 SUM = View("v", "f", key="k", reduce="aggregate", aggregates={"total": "sum(n)", "count": "count()"})
 MERGE = View("v", "f", key="k")
 
@@ -46,13 +46,13 @@ class Setup:
         self.options = options
         self.dead: list[DeadLetter] = []
         self.store.writer.define("v", "b", "{}")
-        self.claim = self.store.writer.claim(B, "t", 2).claim
+        self.claim = self.store.writer.claim(BUILD, "t", 2).claim
         self.reducer = self.again()
 
     def again(self, store: Any = None, partition: int = 0) -> Reducer:
         reducer = Reducer(
             store or self.store.writer,
-            B,
+            BUILD,
             partition,
             self.claim,
             ReducerOptions(
@@ -67,7 +67,7 @@ class Setup:
         return reducer
 
     def row(self, key: str) -> Any:
-        found = self.store.writer.rows(B, [key])[0]
+        found = self.store.writer.rows(BUILD, [key])[0]
         return json.loads(found.json, parse_float=Decimal) if found else None
 
 
@@ -116,7 +116,7 @@ def test_every_row_is_exact_through_broken_links_new_tasks_and_restarts(
         except (ConnectionError, Fenced):
             if way == "server restarts":
                 one.store.restart()
-                one.claim = one.store.writer.claim(B, "t", 2).claim
+                one.claim = one.store.writer.claim(BUILD, "t", 2).claim
             if way == "same":
                 reducer.open()
             else:
@@ -160,7 +160,7 @@ def test_every_row_is_exact_when_the_store_goes_back_between_two_batches(
             one.again().fold(records[at : at + size])
             at += size
         except Fenced:
-            claimed = one.store.writer.claim(B, "t", 2)
+            claimed = one.store.writer.claim(BUILD, "t", 2)
             one.claim, mark = claimed.claim, claimed.marks.get(0)
             at = mark.offset if mark is not None else 0
             continue
@@ -171,7 +171,7 @@ def test_every_row_is_exact_when_the_store_goes_back_between_two_batches(
             one.store.views = before
         if fate != "runs on":
             one.store.restart()
-            assert not one.store.writer.advance(B, one.claim, {0: at}), "what the driver would believe"
+            assert not one.store.writer.advance(BUILD, one.claim, {0: at}), "what the driver would believe"
     for key in {key for key, _ in events}:
         numbers = [n for k, n in events if k == key]
         assert one.row(key) == {"total": sum(numbers), "count": len(numbers)}
@@ -179,7 +179,7 @@ def test_every_row_is_exact_when_the_store_goes_back_between_two_batches(
 
 def test_task_of_before_a_rebuild_is_fenced() -> None:
     one = Setup(SUM)
-    one.store.writer.rebuild(B, one.claim.generation)
+    one.store.writer.rebuild(BUILD, one.claim.generation)
     with pytest.raises(Fenced):
         one.reducer.fold([packed(1, "a", {"total": 1})])
     with pytest.raises(Fenced):
@@ -217,7 +217,7 @@ def test_record_that_cannot_be_folded_is_a_dead_letter_and_later_records_are_fol
     one.reducer.fold([packed(0, "a", {"n": 1}), bad, packed(2, "a", {"m": 2})])
     assert one.row("a") == {"n": 1, "m": 2}
     assert [(d.offset, why in d.reason) for d in one.dead] == [(1, True)]
-    info = one.store.writer.build(B)
+    info = one.store.writer.build(BUILD)
     assert info is not None
     assert (info.dead, info.records, info.marks[0]) == (1, 3, Mark(2, 1))
 
@@ -238,7 +238,7 @@ def test_dead_letters_are_written_before_the_mark_that_skips_them() -> None:
     seen: list[Any] = []
 
     def write(letters: Sequence[DeadLetter]) -> None:
-        info = one.store.writer.build(B)
+        info = one.store.writer.build(BUILD)
         assert info is not None
         seen.append(dict(info.marks))
 
@@ -249,7 +249,7 @@ def test_dead_letters_are_written_before_the_mark_that_skips_them() -> None:
 
 
 async def changes_of(one: Setup) -> list[tuple[int, Any]]:
-    read = await one.store.reader.log(B, 0, 1000)
+    read = await one.store.reader.log(BUILD, 0, 1000)
     return [pair for entry in read.entries for pair in entry.numbered()]
 
 
@@ -313,7 +313,7 @@ def test_rows_expire_as_fast_as_they_are_written() -> None:
         while one.reducer.expire() and one.reducer.wait() == 0.0:
             pass
         clock[0] += 1
-    assert len(one.store.find(B).rows) <= 12_000
+    assert len(one.store.find(BUILD).rows) <= 12_000
     assert one.reducer.wait() is None
 
 
@@ -322,7 +322,7 @@ def test_expired_rows_do_not_stay_in_the_cache(monkeypatch: pytest.MonkeyPatch) 
     one = Setup(View("v", "f", ttl=5.0))
     one.reducer.fold([packed(n, f"k{n}", {"n": 1}, time=1) for n in range(100)])
     one.again().expire()
-    assert one.store.find(B).rows == {}
+    assert one.store.find(BUILD).rows == {}
     assert len(one.reducer._cache.rows) <= 10
 
 
@@ -348,7 +348,7 @@ def test_group_is_limited_by_the_bytes_that_it_writes() -> None:
     for at in range(0, 200, 20):
         one.reducer.fold(records[at : at + 20])
     assert max(sizes) < 3 * GROUP_BYTES
-    assert len(one.store.find(B).rows) == 200
+    assert len(one.store.find(BUILD).rows) == 200
 
 
 def test_single_record_may_exceed_the_group_limit() -> None:
@@ -369,7 +369,7 @@ async def test_renewed_ttl_keeps_the_sequence_number_of_the_row() -> None:
     one = Setup(View("v", "f", ttl=10.0))
     one.reducer.fold([packed(0, "a", {"n": 1}, time=1000)])
     one.reducer.fold([packed(1, "a", {"n": 1}, time=9000)])
-    row = one.store.writer.rows(B, ["a"])[0]
+    row = one.store.writer.rows(BUILD, ["a"])[0]
     assert row is not None
     assert (row.seq, row.expires) == (1, 19_000)
 
@@ -395,7 +395,7 @@ def test_projection_keeps_the_digits_of_picked_fields() -> None:
     one = Setup(projection=projection)
     value = b'{"double":3}\n{"price":1.50,"score":{"home":2.0},"other":1}'
     one.reducer.fold([packed(0, "a", value)])
-    found = one.store.writer.rows(B, ["a"])[0]
+    found = one.store.writer.rows(BUILD, ["a"])[0]
     assert found is not None
     assert found.json == b'{"double":3,"p":1.50,"home":2.0}'
 
@@ -442,16 +442,16 @@ async def test_row_index_has_every_row_under_its_values_and_nothing_else(
             one.again()
     for field in INDEXED.index:
         for value in ("sx", "n1", "n0", "n2", "null"):
-            found = await one.store.reader.find_by_index(B, field, value, 100)
+            found = await one.store.reader.find_by_index(BUILD, field, value, 100)
             assert found is not None
             wanted = [key for key in "abc" if _canonical_field(one.row(key), field) == value]
             assert [key for key, _ in found.rows] == wanted
     one.store.clock = lambda: 10.0**10
     while one.reducer.expire():
         pass
-    left = [await one.store.reader.find_by_index(B, "sport", value, 9) for value in ("sx", "n1", "null")]
+    left = [await one.store.reader.find_by_index(BUILD, "sport", value, 9) for value in ("sx", "n1", "null")]
     assert all(found is not None and found.rows == [] for found in left)
-    assert one.store.find(B).index == set(), "entries of rows that are gone stayed"
+    assert one.store.find(BUILD).index == set(), "entries of rows that are gone stayed"
 
 
 def _canonical_field(row: Any, field: str) -> str | None:

@@ -15,7 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.model.build import Build
-from distributary.reducers.spark_session import VARIABLE, SlotPool, handed_over, socket_folder, split_secrets
+from distributary.reducers.spark_session import (
+    SUBMIT_ARGS,
+    SlotPool,
+    properties_file,
+    socket_folder,
+    split_secrets,
+)
 
 
 def test_socket_folder_removes_only_folders_of_killed_processes() -> None:
@@ -86,36 +92,36 @@ def test_socket_folders_are_private() -> None:
         assert [oct(path.stat().st_mode & 0o777) for path in (mine.parent, mine)] == ["0o700", "0o700"]
 
 
-A, B = Build("a", "1"), Build("b", "1")
+FIRST, SECOND = Build("a", "1"), Build("b", "1")
 
 
 def test_slot_pool_gives_all_slots_of_a_query_or_none() -> None:
     slots = SlotPool(lambda: 5)
-    assert slots.take(A, 2)
-    assert not slots.take(B, 3), "one is kept for micro-batches"
-    assert slots.take(B, 2)
-    slots.release(A)
-    assert not slots.take(A, 3)
-    slots.release(B)
-    assert slots.take(A, 4)
+    assert slots.take(FIRST, 2)
+    assert not slots.take(SECOND, 3), "one is kept for micro-batches"
+    assert slots.take(SECOND, 2)
+    slots.release(FIRST)
+    assert not slots.take(FIRST, 3)
+    slots.release(SECOND)
+    assert slots.take(FIRST, 4)
 
 
 def test_slot_pool_replaces_the_slots_of_a_build() -> None:
     slots = SlotPool(lambda: 5)
-    assert slots.take(A, 4)
-    assert slots.take(A, 3)
-    assert not slots.take(A, 5)
-    assert slots.take(B, 4), "what was refused holds nothing"
+    assert slots.take(FIRST, 4)
+    assert slots.take(FIRST, 3)
+    assert not slots.take(FIRST, 5)
+    assert slots.take(SECOND, 4), "what was refused holds nothing"
 
 
 def test_slot_pool_counts_slots_at_each_request() -> None:
     there = [3]
     slots = SlotPool(lambda: there[0])
-    assert not slots.take(A, 4)
+    assert not slots.take(FIRST, 4)
     there[0] = 5
-    assert slots.take(A, 4)
+    assert slots.take(FIRST, 4)
     there[0] = 3
-    assert not slots.take(A, 4)
+    assert not slots.take(FIRST, 4)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9))), st.integers(1, 20))
@@ -152,41 +158,41 @@ def test_split_secrets_separates_secret_properties() -> None:
 
 
 def test_properties_file_is_private_and_removed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "--verbose pyspark-shell")
-    with handed_over({"spark.a": "hunter2"}):
-        arguments = os.environ[VARIABLE]
+    monkeypatch.setenv(SUBMIT_ARGS, "--verbose pyspark-shell")
+    with properties_file({"spark.a": "hunter2"}):
+        arguments = os.environ[SUBMIT_ARGS]
         file = file_of(arguments)
         assert "hunter2" not in arguments
         assert arguments.endswith("--verbose pyspark-shell")
         assert file.read_text() == "spark.a=hunter2\n"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert not file.exists()
-    assert os.environ[VARIABLE] == "--verbose pyspark-shell"
+    assert os.environ[SUBMIT_ARGS] == "--verbose pyspark-shell"
 
 
 def test_properties_file_is_removed_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(SUBMIT_ARGS, raising=False)
 
     def fail() -> None:
-        with handed_over({"spark.a": "hunter2"}):
-            files.append(file_of(os.environ[VARIABLE]))
+        with properties_file({"spark.a": "hunter2"}):
+            files.append(file_of(os.environ[SUBMIT_ARGS]))
             raise RuntimeError
 
     files: list[Path] = []
     with pytest.raises(RuntimeError):
         fail()
     assert not files[0].exists()
-    assert VARIABLE not in os.environ
+    assert SUBMIT_ARGS not in os.environ
 
 
 def test_properties_are_written_as_java_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    with handed_over({"spark.a b": " x=y:#!\\ \n\u20ac\U0001f600"}):
-        text = file_of(os.environ[VARIABLE]).read_text()
+    monkeypatch.delenv(SUBMIT_ARGS, raising=False)
+    with properties_file({"spark.a b": " x=y:#!\\ \n\u20ac\U0001f600"}):
+        text = file_of(os.environ[SUBMIT_ARGS]).read_text()
     assert text == "spark.a\\ b=\\ x\\=y\\:\\#\\!\\\\\\ \\n\\u20ac\\ud83d\\ude00\n"
 
 
 def test_no_properties_file_is_written_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    with handed_over({}):
-        assert VARIABLE not in os.environ
+    monkeypatch.delenv(SUBMIT_ARGS, raising=False)
+    with properties_file({}):
+        assert SUBMIT_ARGS not in os.environ

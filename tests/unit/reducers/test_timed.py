@@ -19,7 +19,7 @@ from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.reducers.row_json import read_object
 from distributary.store.memory_store import MemoryStore
 
-B = Build("v", "b")
+BUILD = Build("v", "b")
 VIEW = View("v", "f", key="k")
 
 FILTERS = (
@@ -47,8 +47,8 @@ class World:
         CLOCK["now"] = 1_000_000
         self.store = MemoryStore(clock=lambda: CLOCK["now"] / 1000)
         self.store.writer.define("v", "b", "{}")
-        self.store.writer.go_live(B)
-        self.claim = self.store.writer.claim(B, "t", 1).claim
+        self.store.writer.go_live(BUILD)
+        self.claim = self.store.writer.claim(BUILD, "t", 1).claim
         self.offset = 0
         self.subscribers: dict[int, tuple[Query, set[str]]] = {}
         self.read = 0
@@ -64,7 +64,7 @@ class World:
     def open(self) -> None:
         self.reducer = Reducer(
             self.store.writer,
-            B,
+            BUILD,
             0,
             self.claim,
             ReducerOptions(view=VIEW, rule=rule_of(VIEW), write_dead_letters=lambda letters: None),
@@ -83,7 +83,7 @@ class World:
 
     async def rows(self, query: Query) -> set[str]:
         """The query's rows at the time that the store says they are of."""
-        page = await self.store.reader.page(B, 0, 1000)
+        page = await self.store.reader.page(BUILD, 0, 1000)
         return {
             key
             for key, row in page.rows
@@ -98,7 +98,7 @@ class World:
 
     async def catch_up(self) -> None:
         """Hear all changes, and be told nothing twice."""
-        log = await self.store.reader.log(B, self.read, 10_000)
+        log = await self.store.reader.log(BUILD, self.read, 10_000)
         for entry in log.entries:
             for seq, change in entry.numbered():
                 if seq <= self.read:
@@ -152,7 +152,7 @@ async def test_subscribers_of_timed_queries_have_the_rows_of_the_time(
         else:
             if one:
                 world.store.restart()
-                world.claim = world.store.writer.claim(B, "t", 1).claim
+                world.claim = world.store.writer.claim(BUILD, "t", 1).claim
             world.open()
         await world.catch_up()
         for query, members in world.subscribers.values():
@@ -161,7 +161,7 @@ async def test_subscribers_of_timed_queries_have_the_rows_of_the_time(
     world.reducer.refresh()
     world.tick()
     await world.catch_up()
-    page = await world.store.reader.page(B, 0, 1000)
+    page = await world.store.reader.page(BUILD, 0, 1000)
     for query, members in world.subscribers.values():
         assert members == {
             key for key, row in page.rows if query.matches(key, read_object(row.json), world.now)

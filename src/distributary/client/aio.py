@@ -49,7 +49,9 @@ class AsyncProducer:
         """As `Producer.send`. Cancelling the call does not take the record back."""
         if self._producer.closed:
             raise KafkaClientError("the producer is closed", hint="Create a new one")
-        record = self._router.route(outgoing_record(topic, value, key, partition, headers, timestamp))
+        record = self._router.route(
+            outgoing_record(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
+        )
         async with self._turns[record.topic]:  # one after the other, which keeps the order of the calls
             if not self._core.knows(record.topic):
                 await asyncio.to_thread(self._core.look_up, record)

@@ -115,10 +115,10 @@ def _check(
         if name not in parts:
             near = nearest(name, parts)
             problems.add(f"unknown part (there are {', '.join(parts)})", key=name, nearest=near)
-    wanted = next(name for name, one in TYPES.items() if one == kind)
+    expected = next(name for name, one in TYPES.items() if one == kind)
     given = document.get("Type")
-    if given != wanted:
-        problems.add(f'expected "{wanted}", got {json.dumps(given)}', key="Type")
+    if given != expected:
+        problems.add(f'expected "{expected}", got {json.dumps(given)}', key="Type")
     properties = document.get("Properties")
     if not isinstance(properties, Mapping):
         problems.add("missing; it must be an object with the client's properties", key="Properties")

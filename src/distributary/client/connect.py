@@ -138,6 +138,7 @@ def count_partitions(
     handle: Producer | Consumer,
     topic: str,
     what: str,
+    *,
     config: Configuration,
     background: BackgroundErrors,
     limit: float,
@@ -219,10 +220,10 @@ class ConfiguredProducer(RecordProducer):
             self.handle,
             record.topic,
             _writing(record),
-            self.config,
-            self.background,
-            self.max_block,
-            lambda: self.poll(0, record),
+            config=self.config,
+            background=self.background,
+            limit=self.max_block,
+            serve=lambda: self.poll(0, record),
         )
         self._partitions[record.topic] = count, time.monotonic() + REFRESH
 

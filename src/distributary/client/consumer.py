@@ -95,7 +95,13 @@ class Consumer:
         serve = self._handle.poll if not self._subscribed else float
         for name in names or [""]:
             count_partitions(
-                self._handle, name, what, self.config, self._background, self._timeout, lambda: serve(0)
+                self._handle,
+                name,
+                what,
+                config=self.config,
+                background=self._background,
+                limit=self._timeout,
+                serve=lambda: serve(0),
             )
         self._subscribed = True
         self._starts.clear()

@@ -55,7 +55,9 @@ class Producer:
         that its topic's schema refuses goes to the dead-letter topic: `Sent.reason` says why.
         """
         self._check_open()
-        record = self._router.route(outgoing_record(topic, value, key, partition, headers, timestamp))
+        record = self._router.route(
+            outgoing_record(topic, value, key=key, partition=partition, headers=headers, timestamp=timestamp)
+        )
         self._raise_failures()
         if self._transaction is not None or self._async:
             on_delivery = self._on_delivery if self._transaction is None else self._transaction.on_delivery

@@ -63,12 +63,12 @@ def outgoing_record(
     if partition is not None and partition < 0:
         raise ValueError(f"a partition must be 0 or more, not {partition}")
     return OutgoingRecord(
-        topic,
-        None if value is None else bytes(value),
-        key.encode() if isinstance(key, str) else key,
-        -1 if partition is None else partition,
-        tuple((name, content) for name, content in pairs),
-        at or 0,
+        topic=topic,
+        value=None if value is None else bytes(value),
+        key=key.encode() if isinstance(key, str) else key,
+        partition=-1 if partition is None else partition,
+        headers=tuple((name, content) for name, content in pairs),
+        timestamp=at or 0,
     )
 
 
@@ -81,13 +81,13 @@ def record_of(message: Message) -> Record:
     """Convert a message of librdkafka."""
     headers: Any = message.headers() or ()
     return Record(
-        str(message.topic()),
-        int(message.partition() or 0),
-        int(message.offset() or 0),
-        _bytes(message.key()),
-        _bytes(message.value()),
-        tuple((name, _bytes(value)) for name, value in headers),
-        message.timestamp()[1],
+        topic=str(message.topic()),
+        partition=int(message.partition() or 0),
+        offset=int(message.offset() or 0),
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        headers=tuple((name, _bytes(value)) for name, value in headers),
+        timestamp=message.timestamp()[1],
     )
 
 

@@ -127,13 +127,13 @@ def _check_authorizer(cluster: Cluster) -> None:
 
 def _binding(one: Acl) -> Any:
     return AclBinding(
-        KINDS[one.kind],
-        one.name,
-        ResourcePatternType.PREFIXED if one.prefixed else ResourcePatternType.LITERAL,
-        one.principal,
-        one.host,
-        AclOperation[one.operation.upper().replace("-", "_")],
-        AclPermissionType.ALLOW if one.allow else AclPermissionType.DENY,
+        restype=KINDS[one.kind],
+        name=one.name,
+        resource_pattern_type=ResourcePatternType.PREFIXED if one.prefixed else ResourcePatternType.LITERAL,
+        principal=one.principal,
+        host=one.host,
+        operation=AclOperation[one.operation.upper().replace("-", "_")],
+        permission_type=AclPermissionType.ALLOW if one.allow else AclPermissionType.DENY,
     )
 
 
@@ -147,26 +147,26 @@ def _filter(one: AclFilter) -> Any:
     operation = AclOperation[one.operation.upper().replace("-", "_")] if one.operation else AclOperation.ANY
     chosen: Any = AclBindingFilter  # its annotations exclude None
     return chosen(
-        KINDS[one.kind] if one.kind else ResourceType.ANY,
-        one.name,
-        pattern[one.prefixed],
-        one.principal,
-        one.host,
-        operation,
-        permission[one.allow],
+        restype=KINDS[one.kind] if one.kind else ResourceType.ANY,
+        name=one.name,
+        resource_pattern_type=pattern[one.prefixed],
+        principal=one.principal,
+        host=one.host,
+        operation=operation,
+        permission_type=permission[one.allow],
     )
 
 
 def _acl(binding: Any) -> Acl:
     kinds = {kind: name for name, kind in KINDS.items()}
     return Acl(
-        kinds.get(binding.restype, binding.restype.name.lower()),
-        binding.name,
-        binding.principal,
-        binding.operation.name.lower().replace("_", "-"),
-        binding.host,
-        binding.permission_type == AclPermissionType.ALLOW,
-        binding.resource_pattern_type == ResourcePatternType.PREFIXED,
+        kind=kinds.get(binding.restype, binding.restype.name.lower()),
+        name=binding.name,
+        principal=binding.principal,
+        operation=binding.operation.name.lower().replace("_", "-"),
+        host=binding.host,
+        allow=binding.permission_type == AclPermissionType.ALLOW,
+        prefixed=binding.resource_pattern_type == ResourcePatternType.PREFIXED,
     )
 
 

@@ -31,7 +31,7 @@ _AUTHENTICATE, _AUTHENTICATE_VERSION = 36, 2
 _numbers = itertools.count(1)
 
 
-def call(cluster: Cluster, api: int, version: int, body: bytes, what: str, tool: str) -> Reader:
+def call(cluster: Cluster, *, api: int, version: int, body: bytes, what: str, tool: str) -> Reader:
     """Send a request and return the response, after its header.
 
     Raises KafkaRefused if the broker refuses the request, or requires a login that is not supported here

@@ -302,7 +302,7 @@ def _rows() -> Iterator[Property]:
         for name, (side, kind, about) in rows.items():
             # Java's lowest compression level means "fast", or the codec's default.
             least = -131_072 if name.startswith("compression.") else 0
-            yield Property(name, side, kind, handling, "", about, least=least)
+            yield Property(name, side, kind, handling, about=about, least=least)
     for side, names in _LIBRDKAFKA.items():
         yield from (Property(name, side, "any", Handling.LIBRDKAFKA, name) for name in names.split())
 

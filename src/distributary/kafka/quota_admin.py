@@ -44,7 +44,9 @@ def describe(cluster: Cluster, entity: Entity | None = None) -> list[Quota]:
         writer.text(KINDS[kind]).number("b", 1 if name is None else 0).text(name).end()
 
     body = Writer().each((entity or {}).items(), component).flag(entity is not None).end()
-    reader = broker_request.call(cluster, DESCRIBE, VERSION, body.written(), "the quotas", TOOL)
+    reader = broker_request.call(
+        cluster, api=DESCRIBE, version=VERSION, body=body.written(), what="the quotas", tool=TOOL
+    )
     reader.number("i")
     code, message = reader.whole("h"), reader.text()
     broker_request.check(code, message, "the quotas", cluster)
@@ -66,7 +68,9 @@ def alter(cluster: Cluster, entity: Entity, values: Mapping[str, float], removed
 
     body = Writer().each([entity], entry).flag(False).end()
     what = f"the quota of {title(entity)}"
-    reader = broker_request.call(cluster, ALTER, VERSION, body.written(), what, TOOL)
+    reader = broker_request.call(
+        cluster, api=ALTER, version=VERSION, body=body.written(), what=what, tool=TOOL
+    )
     reader.number("i")
 
     def result(one: Reader) -> tuple[int, str | None]:

@@ -41,7 +41,9 @@ def alter(cluster: Cluster, assignments: Assignments) -> None:
         writer.text(one[0]).each(one[1].items(), partition).end()
 
     body = Writer().number("i", int(librdkafka.REQUEST_LIMIT * 1000)).each(assignments.items(), topic).end()
-    reader = broker_request.call(cluster, ALTER, VERSION, body.written(), "the reassignment", TOOL)
+    reader = broker_request.call(
+        cluster, api=ALTER, version=VERSION, body=body.written(), what="the reassignment", tool=TOOL
+    )
     reader.number("i")
     broker_request.check(reader.whole("h"), reader.text(), "the reassignment", cluster)
     for name, results in reader.each(_results):
@@ -55,7 +57,9 @@ def active_moves(cluster: Cluster) -> list[ActiveMove]:
     body = (
         Writer().number("i", int(librdkafka.REQUEST_LIMIT * 1000)).each(None, lambda writer, one: None).end()
     )
-    reader = broker_request.call(cluster, LIST, VERSION, body.written(), "the reassignments", TOOL)
+    reader = broker_request.call(
+        cluster, api=LIST, version=VERSION, body=body.written(), what="the reassignments", tool=TOOL
+    )
     reader.number("i")
     broker_request.check(reader.whole("h"), reader.text(), "the reassignments", cluster)
     found = []

@@ -105,15 +105,15 @@ def read_definition(path: Path) -> Any:
 def json_reader(definition: Any, skip: int = 0) -> SchemaReader:
     """The reader of a JSON Schema; ``skip`` bytes before each value are a frame. Raises ValueError."""
     # It is slow to import, and most producers do not use it.
-    from jsonschema.validators import Draft202012Validator as Newest
+    from jsonschema.validators import Draft202012Validator
 
     from distributary.kafka import json_schema
 
     try:
-        json_schema.check_schema(definition, Newest)
+        json_schema.check_schema(definition, Draft202012Validator)
     except ValueError as error:
         raise ValueError(f"not a JSON Schema: {error}"[:_MAX_REASON]) from None
-    validator = json_schema.create_validator(definition, Newest, formats=True)
+    validator = json_schema.create_validator(definition, Draft202012Validator, formats=True)
 
     def read(value: bytes) -> Fields:
         value = _unframed(value, skip)

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from distributary.demo.page import FILES, FOLDER
+from distributary.demo.page import PAGE_FILES, PAGE_FOLDER
 from tests.support.clock import LIMIT
 
 WAIT = 15 * LIMIT
@@ -50,7 +50,7 @@ class Publisher:
         self._listeners: list[Listener] = []
         app = web.Application()
         app.router.add_get("/", self._index)
-        for name in FILES:
+        for name in PAGE_FILES:
             app.router.add_get(f"/{name}", self._file)
         app.router.add_get("/v1/views/{view}/events", self._events)
         self._runner = web.AppRunner(app, shutdown_timeout=1.0)
@@ -79,10 +79,10 @@ class Publisher:
         return listener
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
-        return web.FileResponse(FOLDER / "index.html")
+        return web.FileResponse(PAGE_FOLDER / "index.html")
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
-        return web.FileResponse(FOLDER / request.path.strip("/"))
+        return web.FileResponse(PAGE_FOLDER / request.path.strip("/"))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         if self.refuse:

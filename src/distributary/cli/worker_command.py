@@ -106,13 +106,13 @@ def run_worker(args: Args) -> int:
         batch=args.batch,
     )
     pool = run_workers(
-        cluster,
-        spec,
-        WorkerLimits(args.min, args.max),
-        Autoscaler(args.lag_per_worker, args.calm),
-        config.data_dir,
-        args.name or group,
-        lambda line: print(f"{args.name or group}: {line}", file=sys.stderr, flush=True),
+        cluster=cluster,
+        spec=spec,
+        limits=WorkerLimits(args.min, args.max),
+        autoscaler=Autoscaler(args.lag_per_worker, args.calm),
+        data_dir=config.data_dir,
+        name=args.name or group,
+        report=lambda line: print(f"{args.name or group}: {line}", file=sys.stderr, flush=True),
         convention=config.naming.groups,
         force=args.force,
     )

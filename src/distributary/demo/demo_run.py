@@ -19,7 +19,7 @@ from rich.console import Console
 from distributary.config import Config, load
 from distributary.demo.board import Board
 from distributary.demo.demo_output import VIEWS, DemoOutput, follow, report, show
-from distributary.demo.page import FOLDER as PAGE
+from distributary.demo.page import PAGE_FOLDER
 from distributary.errors import ComponentFailed
 from distributary.stack import prerequisites
 from distributary.stack.component import Component, Launch
@@ -83,7 +83,7 @@ def configure(path: Path | None, data_dir: Path) -> Config:
     """Load the demo's configuration, or another file that has its views; else raises ConfigError."""
     config = load(
         path or CONFIG,
-        overrides={"data_dir": str(data_dir), "publisher.static_dir": str(PAGE.absolute())},
+        overrides={"data_dir": str(data_dir), "publisher.static_dir": str(PAGE_FOLDER.absolute())},
     )
     for view in VIEWS:
         config.view(view)

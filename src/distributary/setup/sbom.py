@@ -92,7 +92,14 @@ def of_requirements(file: Path) -> Iterator[Component]:
             continue
         found += 1
         hashes = frozenset(_HASH.findall(block))
-        yield Component("pypi", None, pinned[1], pinned[2], hashes, frozenset((file.name,)))
+        yield Component(
+            kind="pypi",
+            group=None,
+            name=pinned[1],
+            version=pinned[2],
+            hashes=hashes,
+            locations=frozenset((file.name,)),
+        )
     if not found:
         raise SetupError(f"the lock {file} contains no package", hint="Create it again: make lock")
 
@@ -103,7 +110,14 @@ def of_jars(lock: Path = lockfile.LOCK) -> Iterator[Component]:
         for jar in jars.jars:
             group, name, version = jar.coordinate.split(":")
             location = frozenset((f"{lock.name}: {jars.name}",))
-            yield Component("maven", group, name, version, frozenset((jar.sha256,)), location)
+            yield Component(
+                kind="maven",
+                group=group,
+                name=name,
+                version=version,
+                hashes=frozenset((jar.sha256,)),
+                locations=location,
+            )
 
 
 def of_wheels(installed: Iterable[Distribution] | None = None) -> Iterator[Component]:
@@ -132,11 +146,25 @@ def of_jar(file: Path, location: str, wheel: str) -> Iterator[Component]:
     group, name, version = itself
     in_wheel = frozenset((wheel,))
     hashes = frozenset((lockfile.sha256_of(file),))
-    yield Component("maven", group, name, version, hashes, frozenset((location,)), in_wheel)
+    yield Component(
+        kind="maven",
+        group=group,
+        name=name,
+        version=version,
+        hashes=hashes,
+        locations=frozenset((location,)),
+        wheels=in_wheel,
+    )
     for group, name, version in coordinates:
         if (group, name, version) != itself:
             yield Component(
-                "maven", group, name, version, frozenset(), frozenset((f"{location} (shaded)",)), in_wheel
+                kind="maven",
+                group=group,
+                name=name,
+                version=version,
+                hashes=frozenset(),
+                locations=frozenset((f"{location} (shaded)",)),
+                wheels=in_wheel,
             )
 
 

@@ -108,12 +108,12 @@ def audit(parts: Sequence[Component], service: osv.Osv, listed: Sequence[Ignore]
     every = set(chain.from_iterable(advisories.values()))
     left = {purl: [id for id in ids if id not in active] for purl, ids in advisories.items()}
     return Report(
-        {known[purl]: ids for purl, ids in left.items() if ids},
-        [one for one in listed if one.id in active & every],
-        [one for one in expired if one.id in every],
-        [one for one in listed if one.id not in every],
-        [one for one in parts if not one.purl],
-        len(known),
+        found={known[purl]: ids for purl, ids in left.items() if ids},
+        ignored=[one for one in listed if one.id in active & every],
+        expired=[one for one in expired if one.id in every],
+        unused=[one for one in listed if one.id not in every],
+        unknown=[one for one in parts if not one.purl],
+        looked_up=len(known),
     )
 
 

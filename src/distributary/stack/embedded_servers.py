@@ -40,15 +40,15 @@ def make_broker(folder: DataDir, tools: BrokerTools, ports: Ports, kafka: Kafka)
         password = secret_file(kafka_secret(folder.path, INTERNAL), new_password)
         security = BrokerSecurity(ports.choose("kafka-internal", 0), password, _keystore(folder.path, kafka))
     return Broker(
-        folder.path / "kafka",
-        folder.logs / "kafka.log",
-        tools.java,
-        tools.jars,
-        kafka.port,
-        ports.choose("kafka-controller", 0),
-        kafka.broker_id,
-        kafka.memory,
-        security,
+        folder=folder.path / "kafka",
+        log=folder.logs / "kafka.log",
+        java=tools.java,
+        jars=tools.jars,
+        port=kafka.port,
+        controller_port=ports.choose("kafka-controller", 0),
+        broker_id=kafka.broker_id,
+        memory=kafka.memory,
+        security=security,
     )
 
 

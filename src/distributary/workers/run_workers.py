@@ -64,7 +64,18 @@ def run_workers(
     try:
         if limits.maximum > lag.partitions:
             report(f"{spec.topic} has {lag.partitions} partitions: more workers would have nothing to do")
-        asyncio.run(_run_pool(spec, limits, autoscaler, lag, state, data_dir, report, grace))
+        asyncio.run(
+            _run_pool(
+                spec=spec,
+                limits=limits,
+                autoscaler=autoscaler,
+                lag=lag,
+                state=state,
+                data_dir=data_dir,
+                report=report,
+                grace=grace,
+            )
+        )
     finally:
         lag.stop()
         pool_state.remove_files(data_dir, name)
@@ -72,6 +83,7 @@ def run_workers(
 
 
 async def _run_pool(
+    *,
     spec: WorkerSpec,
     limits: WorkerLimits,
     autoscaler: Autoscaler,

@@ -31,7 +31,7 @@ from distributary.config import Config
 from distributary.control.app_context import Context
 from distributary.control.control_app import ROUTES, make_app
 from distributary.control.view_description import COUNTS
-from distributary.demo.page import FOLDER
+from distributary.demo.page import PAGE_FOLDER
 from distributary.docgen.rest_page import publisher_server
 from distributary.model.build import Build, Definition
 from distributary.model.feed import Feed
@@ -124,7 +124,9 @@ async def standing(tmp_path: Path) -> AsyncIterator[Stand]:
     context = Context(config, fake_view.reader, fake_view.writer, Announced())
     client_publisher = ClientPublisher(FEEDS, fake_view.reader, taken.produce)
     async with (
-        serving(fake_view, client_publisher=client_publisher, auth=AUTH, static_dir=str(FOLDER)) as publisher,
+        serving(
+            fake_view, client_publisher=client_publisher, auth=AUTH, static_dir=str(PAGE_FOLDER)
+        ) as publisher,
         TestServer(make_app(context)) as control,
         aiohttp.ClientSession() as http,
     ):

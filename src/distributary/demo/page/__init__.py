@@ -1,8 +1,8 @@
-"""The demo's page: three files for the publisher's HTTP port. No build step, nothing from elsewhere."""
+"""The page of the demo: three files without a build step, and without files of other sites."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
-FILES = ("index.html", "app.js", "style.css")
+PAGE_FOLDER = Path(__file__).parent
+PAGE_FILES = ("index.html", "app.js", "style.css")

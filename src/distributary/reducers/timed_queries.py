@@ -66,7 +66,7 @@ class TimedQueries:
         return sum(len(field.by_key) for field in self._fields.values())
 
     def add(self, number: int, query: Query) -> bool:
-        """Add a query; True if it depends on a field whose times are not indexed yet: update all rows then."""
+        """Add a query; True if it depends on a field whose times are not indexed yet: scan all rows then."""
         if number in self._anchors or query.filter is None:
             return False
         found = tuple(anchors(query.filter))

@@ -201,7 +201,7 @@ class _Writer:
         """Wait until all records are acknowledged; raises when they are not."""
         left = self._call(lambda: self._producer.flush_all(_FLUSH, lambda: self._producer.dead)) or 0
         self._raise()
-        if left:
+        if left and not self._producer.dead:  # if it is dead, its error was raised
             raise KafkaUnavailable(
                 f"{left} records for {self._topic} are not acknowledged by Kafka at {self._servers}",
                 hint="Check that Kafka runs, and try again; the records may still arrive",

@@ -106,7 +106,7 @@ def check_principal(text: str) -> str:
 
 
 def _check_authorizer(cluster: Cluster) -> None:
-    """Tell an empty list from no list: librdkafka returns none if there is no authorizer or no permission."""
+    """Raise if the list is empty for lack of an authorizer or of permission, which librdkafka hides."""
     limit = librdkafka.REQUEST_LIMIT
     operations = cluster.wait(
         cluster.admin.describe_cluster(include_authorized_operations=True, request_timeout=limit),

@@ -1,4 +1,4 @@
-"""What makes the embedded broker secure: its listeners, who may log in where, and each component's ACLs.
+"""The security of the embedded broker: its listeners, who may log in where, and each component's ACLs.
 
 Clients log in by SCRAM; SCRAM users are stored in the cluster's own metadata, so at first there is none that
 could log in. The broker's connections to its controller and to itself (for transactions) therefore have a

@@ -24,13 +24,13 @@ from distributary.kafka.topics import LEADER_LIMIT, get_topic
 
 # --- offsets as people write them -------------------------------------------------------------------------
 
-Kind = Literal["earliest", "latest", "offset", "back", "time", "shift", "current"]
+OffsetKind = Literal["earliest", "latest", "offset", "back", "time", "shift", "current"]
 
 
 class OffsetSpec(NamedTuple):
     """A position: ``value`` is an offset, records back from the end, a time in ms, or records to shift by."""
 
-    kind: Kind
+    kind: OffsetKind
     value: int = 0
 
 

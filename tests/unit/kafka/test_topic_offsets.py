@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from distributary.errors import KafkaUnavailable, UsageError
 from distributary.kafka.topic_offsets import (
-    Kind,
+    OffsetKind,
     OffsetRange,
     OffsetSpec,
     end_offsets,
@@ -109,12 +109,12 @@ ranges = st.integers(0, 100).flatmap(
         OffsetRange, st.just(first), st.integers(first, 200), st.none() | st.integers(first, 200)
     )
 )
-kinds = st.sampled_from(get_args(Kind))
+kinds = st.sampled_from(get_args(OffsetKind))
 
 
 @given(kinds, st.integers(-300, 300), ranges, st.integers(0, 300))
 def test_resolved_offset_is_always_within_the_range(
-    kind: Kind, value: int, range: OffsetRange, current: int
+    kind: OffsetKind, value: int, range: OffsetRange, current: int
 ) -> None:
     found = resolve(OffsetSpec(kind, value), range, current)
     assert range.first <= found <= range.end

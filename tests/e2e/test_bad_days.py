@@ -1,4 +1,4 @@
-"""Bad days of a machine: a clock that jumps by an hour, and a disk that is full."""
+"""Faults of a machine: a clock that jumps by an hour, and a full disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(400 * LIMIT)]
 
 NAMED, GONE = 15.0, 15.0
 ALIVE = 45.0
-"""Seconds after room was made in which all is live again: a part that failed often is started again later."""
+"""Seconds from free space to a live stack: a component that failed often is restarted after a pause."""
 LASTING = """
 [[views]]
 name = "lasting"
@@ -79,7 +79,7 @@ async def test_clock_that_jumps_an_hour_restarts_nothing_and_rows_stay_exact(tmp
                 await flow.goes_on(scene, 15, f"after the clock was set to {jump:+d} s")
                 await scene.no_alarm(GONE)
                 await flow.goes_on(scene, 5, "later")
-            # Rows end by the store's clock, and go on ending after it went back.
+            # Rows expire by the store's clock, and continue to after it was set back.
             clock.set(1_900)
 
             async def renewed() -> bool:
@@ -88,7 +88,7 @@ async def test_clock_that_jumps_an_hour_restarts_nothing_and_rows_stay_exact(tmp
             await scene.until(renewed, 15, "rows that are written again live on")
         assert {name: part["pid"] for name, part in up.parts().items()} == pids
         assert (up.jvm(), up.daemon()) == workers
-        clock.set(3_800)  # nothing is written any more
+        clock.set(3_800)  # no record is written after this
 
         async def over() -> bool:
             return not await scene.feeding.rows("lasting")
@@ -104,7 +104,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
     folder.mkdir(parents=True, exist_ok=True)
-    # Of one's own, as a data folder must be: one that is mounted without a mode is everybody's.
+    # A data folder must be private; a mount without a mode is accessible to all.
     options = "size=400m,mode=0700"
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "distributary-test", folder], check=True)
     try:
@@ -114,7 +114,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """Take all the room that is left."""
+    """Fill the free space."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         chunk = bytes(1 << 20)
@@ -129,11 +129,11 @@ def fill(disk: Path) -> Path:
 
 def refused(scene: StackUnderLoad) -> bool:
     """Whether a record that is produced now is not acknowledged."""
-    told: list[Any] = []
+    reports: list[Any] = []
     producer = librdkafka.producer(scene.stack.config.kafka, message_timeout_ms=3_000)
-    producer.produce("other", b"{}", on_delivery=lambda error, _: told.append(error))
+    producer.produce("other", b"{}", on_delivery=lambda error, _: reports.append(error))
     assert producer.flush(10) == 0
-    return told[0] is not None
+    return reports[0] is not None
 
 
 @pytest.mark.parametrize(

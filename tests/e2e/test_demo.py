@@ -1,4 +1,4 @@
-"""The demo as its user has it: one command, a first change soon, a page on which odds move."""
+"""The demo as a user sees it: one command, a first change soon, a page on which odds move."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ FIRST_CHANGE = 30.0
 
 
 class Demo:
-    """The command under way; ``event`` waits for what it says."""
+    """A running command; ``event`` waits for what it prints."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self._said: list[dict[str, Any]] = []
+        self._printed: list[dict[str, Any]] = []
 
     async def event(self, name: str, limit: float) -> dict[str, Any]:
-        """The next event of that name."""
+        """Wait for the next event of that name."""
         assert self.process.stdout is not None
         async with asyncio.timeout(limit * LIMIT):
             while True:
                 line = await self.process.stdout.readline()
-                assert line, f"the demo ended with {await self.process.wait()}; it said {self._said}"
-                self._said.append(json.loads(line))
-                if self._said[-1]["event"] == name:
-                    return self._said[-1]
+                assert line, f"the demo ended with {await self.process.wait()}; it printed {self._printed}"
+                self._printed.append(json.loads(line))
+                if self._printed[-1]["event"] == name:
+                    return self._printed[-1]
 
 
 async def command(folder: Path, *words: str) -> asyncio.subprocess.Process:
@@ -79,9 +79,9 @@ async def test_demo_page_shows_moving_odds_and_ctrl_c_leaves_nothing(tmp_path: P
         page = await running.event("page", 60)
         first = await running.event("first-change", 60)
         assert first["seconds"] < FIRST_CHANGE * LIMIT
-        asked = await command(tmp_path, "status", "--json")
-        said = json.loads((await asked.communicate())[0])
-        assert "odds" in {view["name"] for view in said["views"]}, "a command that was told nothing finds it"
+        status = await command(tmp_path, "status", "--json")
+        found = json.loads((await status.communicate())[0])
+        assert "odds" in {view["name"] for view in found["views"]}, "a command without options finds the demo"
         if chromium() is None:
             pytest.skip("chromium is not installed (Debian: apt-get install chromium chromium-driver)")
         async with browser(tmp_path / "profile") as window:
@@ -89,7 +89,7 @@ async def test_demo_page_shows_moving_odds_and_ctrl_c_leaves_nothing(tmp_path: P
             await window.until("document.querySelectorAll('#list button').length > 3")
             await window.click("#list button:nth-of-type(1)")
             await window.until("document.querySelectorAll('.selection').length > 2")
-            # Something on the tape: a price of this match moved while we looked, and what it took is told.
+            # The tape has an entry: a price of this match changed meanwhile, and its delay is shown.
             await window.until("document.querySelector('#tape .took')")
             assert await window.errors() == []
         figures = await running.event("figures", 20)
@@ -123,6 +123,6 @@ async def test_rows_of_ended_matches_are_removed_without_dead_letters(tmp_path: 
         await feeding.rows_become("matches", {})
         await feeding.rows_become("odds", {})
         for view in ("matches", "odds"):
-            assert (await feeding.until(view, lambda said: said["lag"] == 0))["dead_letters"] == 0
+            assert (await feeding.until(view, lambda status: status["lag"] == 0))["dead_letters"] == 0
     finally:
         up.stop()

@@ -1,4 +1,4 @@
-"""A stack with every lock closed at once: it works for whoever has rights, and each part refuses the others.
+"""A stack with all security enabled: it works for clients with rights, and each component rejects others.
 
 TLS on every port, tokens, a Kafka with SCRAM users and ACLs for each part, and a Redis that speaks TLS only
 and has one user with the documented rights.
@@ -61,7 +61,7 @@ reduce = "latest"
 
 
 class Locked:
-    """The stack, and how to knock at each of its doors."""
+    """The stack, and how to connect to each of its servers."""
 
     def __init__(self, folder: Path, store: int) -> None:
         self.folder = folder
@@ -87,14 +87,14 @@ class Locked:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Addresses by their names; the control API's and the gateway's, both "http", by their parts'."""
+        """Addresses by name; those of the control API and the gateway by the names of the components."""
         parts = self.up.parts()
         named = {name: at for part in parts.values() for name, at in part["addresses"].items()}
         own = {name: parts[name]["addresses"]["http"] for name in ("control", "gateway")}
         return {**named, "http": parts["publisher"]["addresses"]["http"], **own}
 
     def run(self, *words: str, stdin: str = "") -> str:
-        """Run a command as whoever started the stack; nothing is given to it but the folder."""
+        """Run a command as the user who started the stack; it gets nothing but the folder."""
         done = subprocess.run(
             [sys.executable, "-m", "distributary.cli", *words],
             cwd=self.folder,
@@ -197,7 +197,7 @@ async def test_record_reaches_the_subscribers_that_may_read_it(locked: Locked) -
         assert b"m1" in seen
         assert b"m2" not in seen
         assert b"margin" not in seen
-    assert "m2" in locked.run("subscribe", "odds", "--max", "0"), "whoever started the stack sees all"
+    assert "m2" in locked.run("subscribe", "odds", "--max", "0"), "the user who started the stack sees all"
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ async def test_http_server_rejects_missing_credentials_and_missing_grants(
     locked: Locked, server: str, method: str, path: str
 ) -> None:
     assert (await locked.call(server, path, method=method))[0] == 401
-    nobody = locked.token("nobody", views="others")
-    assert (await locked.call(server, path, nobody, method=method))[0] == 403
+    outsider = locked.token("nobody", views="others")
+    assert (await locked.call(server, path, outsider, method=method))[0] == 403
 
 
 async def test_websocket_and_socketio_reject_missing_credentials(locked: Locked) -> None:
@@ -231,7 +231,7 @@ async def test_websocket_and_socketio_reject_missing_credentials(locked: Locked)
 
 
 async def _socketio(locked: Locked, auth: dict[str, str]) -> str:
-    """Connect as a socket.io client does; return what is answered."""
+    """Connect as a socket.io client does; return the response."""
     address = f"{locked.addresses['socketio'].rstrip('/')}/?EIO=4&transport=websocket"
     async with (
         asyncio.timeout(20 * LIMIT),
@@ -241,12 +241,12 @@ async def _socketio(locked: Locked, auth: dict[str, str]) -> str:
         under = socket.get_extra_info("socket")
         assert (await socket.receive_str()).startswith("0")
         await socket.send_str("40" + json.dumps(auth))
-        said = await socket.receive_str()
-    # A WebSocket over TLS is closed for its session before the other side has answered the end of TLS.
+        response = await socket.receive_str()
+    # The session of a WebSocket ends before the other side has confirmed the end of TLS.
     async with asyncio.timeout(20 * LIMIT):
         while under.fileno() >= 0:
             await asyncio.sleep(0.01)
-    return said
+    return response
 
 
 async def test_no_port_accepts_plaintext(locked: Locked) -> None:
@@ -265,9 +265,9 @@ async def test_no_port_accepts_plaintext(locked: Locked) -> None:
 def test_kafka_rejects_missing_login_and_missing_rights(locked: Locked) -> None:
     servers = locked.addresses["kafka"]
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(locked.folder / "tls" / "ca.pem")}
-    for nobody in ({}, {"security.protocol": "SSL", **trust}):
+    for credentials in ({}, {"security.protocol": "SSL", **trust}):
         with pytest.raises((KafkaRefused, KafkaUnavailable)):
-            wait_for_kafka(Kafka(bootstrap_servers=servers, properties=nobody), 3.0, patient=False)
+            wait_for_kafka(Kafka(bootstrap_servers=servers, properties=credentials), 3.0, patient=False)
     password = read_secret(kafka_secret(locked.folder / ".distributary", "distributary-control"))
     assert password is not None
     login = scram_login("distributary-control", password, tls=True)
@@ -277,11 +277,11 @@ def test_kafka_rejects_missing_login_and_missing_rights(locked: Locked) -> None:
     admin = librdkafka.admin(control)
     with pytest.raises(KafkaException, match="uthorization failed"):
         admin.delete_topics(["odds"])["odds"].result(20 * LIMIT)
-    # Requests that go over a socket of our own come as far, and no further.
+    # Requests over our own sockets are rejected, too.
     strange = "certificate of .* is not valid"
-    for properties, said in ((login, strange), ({**login, **trust}, "uthorization")):
+    for properties, message in ((login, strange), ({**login, **trust}, "uthorization")):
         kafka = Kafka(bootstrap_servers=servers, properties=properties)
-        with pytest.raises(KafkaRefused, match=said):
+        with pytest.raises(KafkaRefused, match=message):
             quota_admin.describe(Cluster(kafka, admin))
 
 

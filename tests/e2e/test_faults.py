@@ -1,4 +1,4 @@
-"""Every process of a stack, killed and stopped: named in time, mended in time, and no row is wrong.
+"""Every process of a stack, killed and stopped: named in time, repaired in time, and no row is wrong.
 
 The whole table and ten quiet minutes are `make faults`; a part of it belongs to every run of the tests.
 """
@@ -23,20 +23,20 @@ from tests.support.up_command import Up
 
 from distributary.kafka import librdkafka
 
-NAMED, MENDED, HUNG = 15.0, 15.0, 15.0
-"""Seconds to name a fault, to be live again after a kill, and to notice that something hangs."""
+NAMED, REPAIRED, HUNG = 15.0, 15.0, 15.0
+"""Seconds to name a fault, to be live again after a kill, and to detect a hang."""
 GONE = 15.0
-"""Seconds after its cure in which an alarm is gone."""
+"""Seconds in which an alarm ends after its cause."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A process, what is done to it, and by which alarms that may be named."""
+    """A process, the signal that it gets, and the alarms that may name the fault."""
 
     process: str
     number: signal.Signals
     names: tuple[str, ...]
-    within: float = MENDED
+    within: float = REPAIRED
 
     @property
     def id(self) -> str:
@@ -47,15 +47,15 @@ PART = ("part-silent", "part-restarting")
 VIEW = ("view-restarting", "view-stalled")
 KILLED = {
     "worker": (VIEW, 3.0),
-    "jvm": (PART, MENDED),
-    "reducers": (PART, MENDED),
-    "daemon": (PART, MENDED),
+    "jvm": (PART, REPAIRED),
+    "reducers": (PART, REPAIRED),
+    "daemon": (PART, REPAIRED),
     "publisher-1": (PART, 3.0),
-    "control": (PART, MENDED),
-    "gateway": (PART, MENDED),
-    "socketio": (PART, MENDED),
-    "store": (("store-unreachable", *PART), MENDED),
-    "kafka": (("kafka-unreachable", *PART), MENDED),
+    "control": (PART, REPAIRED),
+    "gateway": (PART, REPAIRED),
+    "socketio": (PART, REPAIRED),
+    "store": (("store-unreachable", *PART), REPAIRED),
+    "kafka": (("kafka-unreachable", *PART), REPAIRED),
 }
 FAULTS = [Fault(process, signal.SIGKILL, names, within) for process, (names, within) in KILLED.items()]
 FAULTS += [
@@ -83,7 +83,7 @@ async def scene(up: Up) -> StackUnderLoad:
 
 
 async def strike(scene: StackUnderLoad, fault: Fault, flow: Flow) -> None:
-    """Do it; see it named, mended and forgotten."""
+    """Cause a fault; check that it is named and repaired, and that its alarm ends."""
     pid = await scene.pid(fault.process)
     before = scene.up.parts()
     os.kill(pid, fault.number)
@@ -104,12 +104,12 @@ async def strike(scene: StackUnderLoad, fault: Fault, flow: Flow) -> None:
     try:
         await scene.until(back, fault.within, f"{fault.id}: the part is back")
         await flow.goes_on(scene, fault.within, fault.id)
-        mended = time.monotonic() - began
-        assert mended < fault.within * LIMIT, f"{fault.id}: live again only after {mended:.1f} s"
+        repaired = time.monotonic() - began
+        assert repaired < fault.within * LIMIT, f"{fault.id}: live again only after {repaired:.1f} s"
     except BaseException:
         naming.cancel()
         raise
-    took = {"named": await naming, "mended": mended, "gone": await scene.no_alarm(GONE)}
+    took = {"named": await naming, "repaired": repaired, "gone": await scene.no_alarm(GONE)}
     figures = {what: round(seconds, 1) for what, seconds in took.items()}
     print(f"{time.strftime('%T')} {fault.id} {figures} {sorted(seen)}", flush=True)
     if fault.process != "control":
@@ -117,7 +117,7 @@ async def strike(scene: StackUnderLoad, fault: Fault, flow: Flow) -> None:
 
 
 async def go_through(scene: StackUnderLoad, faults: list[Fault]) -> None:
-    """Try all of them, each on a stack that has recovered; what fails is printed at once."""
+    """Try all faults, each on a stack that has recovered; failures are printed at once."""
     failures: list[str] = []
     async with scene.flowing() as flow:
         for fault in faults:

@@ -1,4 +1,4 @@
-"""kill -9 of each process under load: every row exact, nothing lost, nothing repeated, no gap unseen.
+"""kill -9 of each process under load: every row stays exact, nothing is lost, repeated or skipped.
 
 The rows hold a sum and a count, which a lost or repeated record would spoil.
 """
@@ -42,7 +42,7 @@ async def feeding(up: Up) -> Feeding:
 
 
 async def worker_pid(feeding: Feeding) -> int:
-    """A Python process that runs a reducer inside Spark, by its own word."""
+    """Return the pid of a Python process that runs a reducer inside Spark, from its heartbeat."""
     reader = feeding.stack.reader()
     try:
         while True:
@@ -57,15 +57,15 @@ async def worker_pid(feeding: Feeding) -> int:
 
 
 def seen(watcher: Watcher) -> int:
-    """How many records the subscriber's rows count."""
+    """Return how many records the subscriber's rows count."""
     count: int = sum(row["count"] for row in watcher.rows.values())
     return count
 
 
 async def flows_again(load: Load, watcher: Watcher, before: int = 0) -> float:
-    """Wait until records that were acknowledged from now on reach the subscriber; return the seconds.
+    """Wait until records acknowledged from now on reach the subscriber; return the seconds.
 
-    ``before`` is how many others had written.
+    ``before`` is the number of records written earlier.
     """
     began = time.monotonic()
     goal = before + len(load.acknowledged) + 100
@@ -100,7 +100,7 @@ async def test_rows_stay_exact_when_every_process_is_killed_under_load(up: Up, f
             took[part] = await flows_again(load, watcher)
         expected = load.stop()
         await feeding.rows_become("sums", expected, limit=60)
-        # Another producer: one that met two deaths of its broker may wait for long, and is not ours.
+        # A new producer: one whose broker died twice may wait for long, and is not what is tested.
         load = Load(stack, "events")
         load.start()
         await flows_again(load, watcher, seen(watcher))

@@ -1,4 +1,4 @@
-"""The README and the tutorial, done as they say, on a stack of their own: files written, commands run."""
+"""The README and the tutorial, executed: files are written and commands run, on a separate stack."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ ELSEWHERE = {
     "make test": "it is what runs this test",
     "make setup && . .venv/bin/activate": "make test begins with it; tests/unit/setup has its steps",
 }
-"""Commands that are shown and not run here, and what covers each."""
+"""Commands that are not run here, and what covers each."""
 
-USUAL = {"127.0.0.1:8080": "control", "127.0.0.1:8001": "http"}
-"""The addresses in the pages are the usual ones; a stack beside another one has others."""
+DEFAULT_ADDRESSES = {"127.0.0.1:8080": "control", "127.0.0.1:8001": "http"}
+"""The default addresses in the pages; a stack beside another one has others."""
 
 CURL_TIMED_OUT = 28  # what curl says when --max-time ended an endless stream
 
 
 class Running:
-    """A command under way, with what it has printed so far."""
+    """A running command, with what it has printed so far."""
 
     def __init__(self, text: str, shell: Shell) -> None:
         self._file = shell.folder / f"printed-{time.monotonic_ns()}"
@@ -95,7 +95,7 @@ class Shell:
     def start(self, block: Block) -> Running:
         text = block.text
         found = stack_file.read(self.folder / ".distributary")
-        for usual, name in USUAL.items():
+        for usual, name in DEFAULT_ADDRESSES.items():
             if found is not None and name in found.addresses:
                 text = text.replace(usual, found.addresses[name].partition("://")[2])
         return Running(text, self)
@@ -133,11 +133,11 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 class Reader:
-    """Somebody who does what a page says, block by block."""
+    """Executes a page, block by block."""
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
-        self.left_out: list[str] = []
+        self.skipped: list[str] = []
         self._printed = ""
         self._beside: Running | None = None
 
@@ -176,7 +176,7 @@ class Reader:
                 assert time.monotonic() < deadline, f"{block.place}: {printed}"
             self._printed = printed
         elif how == "needs curl" and shutil.which("curl") is None:
-            self.left_out.append(block.place)
+            self.skipped.append(block.place)
             self._printed = rest[0].text.replace("…", "")
         else:
             self._printed = self.shell.run(block)
@@ -208,11 +208,13 @@ def test_shell_blocks_of_the_pages_print_what_they_show(shell: Shell) -> None:
     assert shell.stack is not None
     began = time.monotonic()
     assert shell.stack.end() == 0, shell.stack.printed()
-    assert time.monotonic() - began < 10 * max(1.0, LIMIT), "the tutorial says: within ten seconds"
+    assert time.monotonic() - began < 10 * max(1.0, LIMIT), "the tutorial promises ten seconds"
     stack = json.loads((shell.folder / ".distributary" / "stack.json").read_text())["stack"]
     assert processes.marked(stack) == []
-    if reader.left_out:
-        pytest.skip(f"all else is well, but without curl these were not run: {', '.join(reader.left_out)}")
+    if reader.skipped:
+        pytest.skip(
+            f"all else passed, but without curl these blocks were not run: {', '.join(reader.skipped)}"
+        )
 
 
 @pytest.mark.slow
@@ -225,12 +227,14 @@ def test_stack_uses_tls_as_its_page_describes(shell: Shell) -> None:
     schemes = {name: address.partition("://")[0] for name, address in found.addresses.items()}
     assert (schemes["control"], schemes["gateway"], schemes["http"]) == ("https",) * 3
     assert schemes["websocket"] == "wss"
-    if reader.left_out:
-        pytest.skip(f"all else is well, but without curl these were not run: {', '.join(reader.left_out)}")
+    if reader.skipped:
+        pytest.skip(
+            f"all else passed, but without curl these blocks were not run: {', '.join(reader.skipped)}"
+        )
 
 
 def the_ten_line_subscriber(shell: Shell) -> None:
-    """``follow.py`` of the README sees the state and then what is produced."""
+    """Check that ``follow.py`` of the README prints the snapshot, then what is produced."""
     assert len((shell.folder / "follow.py").read_text().splitlines()) <= 10
     following = Running("exec python follow.py", shell)
     try:

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * LIMIT)]
 
 
 def refused(folder: Path) -> str:
-    """What a second `up` says; it ends at once and by name."""
+    """Start a second `up`, and return its error; it must exit at once."""
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "distributary.cli", "up"],
@@ -57,15 +57,15 @@ async def test_second_up_is_refused_until_the_first_is_killed(tmp_path: Path) ->
         feeding.produce([("a", {"n": 1})])
         await feeding.rows_become("events", {"a": {"n": 1}})
 
-        said = refused(tmp_path)
-        assert f"another `distributary up` (pid {first.pid}) runs in {tmp_path / '.distributary'}" in said
-        assert "Stop that one first" in said
+        error = refused(tmp_path)
+        assert f"another `distributary up` (pid {first.pid}) runs in {tmp_path / '.distributary'}" in error
+        assert "Stop that one first" in error
 
         suspend(first.pid)
-        said = refused(tmp_path)
-        assert f"(pid {first.pid})" in said
-        assert "is suspended" in said
-        assert f"kill -CONT {first.pid}" in said
+        error = refused(tmp_path)
+        assert f"(pid {first.pid})" in error
+        assert "is suspended" in error
+        assert f"kill -CONT {first.pid}" in error
         first.send_signal(signal.SIGCONT)
 
         assert up.parts() == before, "nothing was restarted"

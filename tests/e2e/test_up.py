@@ -1,4 +1,4 @@
-"""`distributary up` as a process of its own, with a real Kafka and a real store; its services are fakes."""
+"""`distributary up` as a separate process, with a real Kafka and a real store; its services are fakes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ except DistributaryError as error:
 
 
 class Up:
-    """A running `up`, its events as they come."""
+    """A running `up`, and its events."""
 
     def __init__(self, folder: Path, service: str = SERVE) -> None:
         self.data = folder / "data"
@@ -80,7 +80,7 @@ class Up:
         self._thread.start()
 
     def wait_for(self, kind: str, part: str = "") -> dict[str, Any]:
-        """Wait for the next such event; a stack that ends instead is a failure with its errors."""
+        """Wait for the next such event; fails with the errors of the stack if it ends instead."""
         deadline = time.monotonic() + 60 * LIMIT
         while True:
             event = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -150,7 +150,7 @@ def kafka_at(addresses: dict[str, str]) -> Kafka:
 
 
 def store_of(folder: Path, addresses: dict[str, str]) -> redis.Redis:
-    """The store of a stack: its address is told without the password, which is in the data folder."""
+    """Connect to the store of a stack: its address has no password, which is in the data folder."""
     password = read_secret(store_secret(folder / "data"))
     assert password is not None
     assert password not in addresses["store"]

@@ -158,7 +158,7 @@ def publishers(args: Args) -> list[str]:
 
 def json_lines(change: SubscribedChange) -> Iterator[str]:
     """Format a change as one line of JSON, with exact numbers."""
-    from distributary.subscriber.subscribed_change import encode
+    from distributary.subscriber.subscribed_change import encode_json
 
     body: dict[str, Any] = {"op": change.op}
     if change.op == "snapshot":
@@ -172,18 +172,18 @@ def json_lines(change: SubscribedChange) -> Iterator[str]:
         body["at"] = change.at
     if change.position is not None:
         body["position"] = str(change.position)
-    yield encode(body)
+    yield encode_json(body)
 
 
 def people_lines(change: SubscribedChange) -> Iterator[str]:
     """Format a change for people: a mark, the key, and what is new."""
-    from distributary.subscriber.subscribed_change import encode
+    from distributary.subscriber.subscribed_change import encode_json
 
     if change.op == "snapshot":
         facts = [f"{len(change.rows)} rows"] + ["stale"] * change.stale + ["incomplete"] * change.incomplete
         yield _coloured("# " + ", ".join(facts), "1")
         for key, row in change.rows.items():
-            yield f"= {key} {encode(row)}"
+            yield f"= {key} {encode_json(row)}"
         return
     if change.op == "resumed":
         yield _coloured(f"# resumed ({change.tier}): newer changes follow", "1")
@@ -196,7 +196,7 @@ def people_lines(change: SubscribedChange) -> Iterator[str]:
         )
         return
     body = change.changed if change.op == "change" and change.changed else change.row
-    line = f"{mark} {change.key}" + (f" {encode(body)}" if body is not None else "")
+    line = f"{mark} {change.key}" + (f" {encode_json(body)}" if body is not None else "")
     line += f" at {change.at + 1}" if change.at is not None else ""
     yield _coloured(line + (f" without {', '.join(change.gone)}" if change.gone else ""), colour)
 

@@ -27,7 +27,7 @@ from distributary.socketio_gateway.publisher_messages import (
 )
 from distributary.socketio_gateway.publisher_session import PublisherSession, error_body
 from distributary.socketio_gateway.socketio_transport import SendQueue
-from distributary.subscriber.async_subscriber import delay
+from distributary.subscriber.async_subscriber import reconnect_delay
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class GatewayClient:
             tries = 0 if self._socket is not None else tries + 1
             self._socket = None
             log.info("reconnecting to a publisher: %s", mask_text(ended.reason) if ended else "")
-            await asyncio.sleep(delay(tries, len(self._publishers)))
+            await asyncio.sleep(reconnect_delay(tries, len(self._publishers)))
 
     async def _connection(self, http: aiohttp.ClientSession, url: str) -> Reconnect | Disconnect | None:
         """Serve one connection to its end; return what to do next."""
@@ -194,7 +194,7 @@ class GatewayClient:
             await asyncio.sleep(0)
 
     async def _retry(self, action: RetryLater) -> None:
-        await asyncio.sleep(delay(action.tries))
+        await asyncio.sleep(reconnect_delay(action.tries))
         await self._act(self._session.retry(action.channel))
 
     async def _end(self, action: Disconnect) -> None:

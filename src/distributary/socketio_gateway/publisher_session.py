@@ -39,7 +39,7 @@ from distributary.socketio_gateway.publisher_messages import (
     number,
     text,
 )
-from distributary.subscriber.subscribed_change import encode
+from distributary.subscriber.subscribed_change import encode_json
 
 MAX_PENDING = 256
 """How many requests of one client may be pending."""
@@ -128,7 +128,7 @@ class PublisherSession:
         self.silence = None
         self._id += 1
         hello = {"name": _NAME, **({"token": self._token} if self._token else {})}
-        return [Send(encode({"id": self._id, "connect": hello}))]
+        return [Send(encode_json({"id": self._id, "connect": hello}))]
 
     def closed(self, code: int | None, reason: str = "") -> list[Action]:
         """Handle the end of the connection; the code says whether to connect again."""
@@ -282,7 +282,7 @@ class PublisherSession:
             yield Send(self._text(self._id, request))
 
     def _text(self, id: int, request: ClientRequest) -> str:
-        return encode({"id": id, request.method: request.params})
+        return encode_json({"id": id, request.method: request.params})
 
     def _joining(self, channel: str) -> bool:
         return any(

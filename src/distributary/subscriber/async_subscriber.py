@@ -1,4 +1,4 @@
-"""The asynchronous subscriber: sockets around ``protocol.Session``."""
+"""The asynchronous subscriber: sockets around a ``SubscriberSession``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from distributary.model.field_mask import parse_fields
 from distributary.model.order import order_of
 from distributary.model.position import Position, Start, read_start
 from distributary.model.query import Query
-from distributary.subscriber.connection_settings import GetToken, Showing, find_publishers, own_trust
-from distributary.subscriber.subscribed_change import Followed, Row, SubscribedChange
+from distributary.subscriber.connection_settings import Credentials, GetToken, find_publishers, stack_trust
+from distributary.subscriber.subscribed_change import Row, SubscribedChange, SubscribedRows
 from distributary.subscriber.subscription_protocol import (
     Action,
     Deliver,
@@ -32,15 +32,15 @@ from distributary.subscriber.subscription_protocol import (
     Reconnect,
     RefreshIn,
     Send,
-    Session,
+    SubscriberSession,
 )
 
 log = logging.getLogger(__name__)
 
 _FIRST_DELAY = 0.2
 _LAST_DELAY = 20.0
-_WAITING = 10_000
-_TOKEN_AGAIN = 5.0
+_MAX_ITEMS = 10_000
+_TOKEN_RETRY = 5.0
 
 
 def subscribe(
@@ -67,32 +67,32 @@ def subscribe(
 ) -> Changes:
     """Follow the rows of a view, live.
 
-    ``where`` is a filter (``price > 1.5 and …``), ``keys`` a list of row keys; neither means the whole view.
-    ``fields`` are those wanted of each row, ``"price,score.home"`` or a list; all without it.
+    ``where`` is a filter (``price > 1.5 and …``), ``keys`` a list of row keys; the default is the whole view.
+    ``fields`` are the requested fields of each row, ``"price,score.home"`` or a list; all by default.
 
-    ``from_position`` is for whoever has the rows already, of the REST API or of a run before: a position, or
-    a time (a datetime, ISO 8601, or ms). Then the first change is ``resumed`` and only what is newer follows;
-    where that is not to be had, it is a snapshot as ever. Give the ``rows`` of then, too, for ``rows``
-    to go on from them; without them a change may come without its whole row.
+    ``from_position`` is for callers that have the rows already, from the REST API or an earlier run: a
+    position, or a time (a datetime, ISO 8601, or ms). Then the first change is ``resumed`` and only what is
+    newer follows; where that is not known, it is a snapshot as usual. Give the ``rows`` of then, too, to
+    continue from them; without them a change may come without its complete row.
 
-    ``order_by`` (``"price desc, score.home"``) and ``limit`` ask for the first rows alone.
+    ``order_by`` (``"price desc, score.home"``) and ``limit`` request the first rows only.
 
-    With ``conflate`` (seconds, or ``"500 ms"``) only the newest of each row comes, at most once in that
-    time; ``max_rate`` (publications a second) and ``max_bytes`` (a second) are reached in the same way;
+    With ``conflate`` (seconds, or ``"500 ms"``) only the newest of each row is sent, at most once in that
+    time; ``max_rate`` (publications per second) and ``max_bytes`` (per second) are kept in the same way;
     ``slow="conflate"`` does it only while this subscriber does not keep up.
 
     ``url`` is a publisher's WebSocket address, or several to try in turn; without one ``control`` (the
-    control API) is asked, or the stack of the current folder is found. ``timeout`` is for the first
-    snapshot, in seconds; later connections are tried again for ever. Where permission is on, give a
-    ``token``, ``get_token`` (called for another before the last ends) or an ``api_key``; without any of them
-    it is DISTRIBUTARY_TOKEN or DISTRIBUTARY_API_KEY of the environment.
+    control API) is asked, or the stack of the current folder is used. ``timeout`` is for the first snapshot,
+    in seconds; lost connections are retried without limit. Where authorization is on, give a ``token``,
+    ``get_token`` (called for another one before the last expires) or an ``api_key``; the default is
+    DISTRIBUTARY_TOKEN or DISTRIBUTARY_API_KEY of the environment.
 
-    Of ``wss://`` addresses the certificate is verified: by ``tls``, else by the system's CAs and the one
-    whose file DISTRIBUTARY_TLS_CA names; a stack of this folder is known by the certificate that it is
-    configured with. DISTRIBUTARY_TLS_CERTIFICATE and DISTRIBUTARY_TLS_KEY name the files of a client's own.
+    The certificates of ``wss://`` addresses are verified: by ``tls``, else by the system's CAs and the one in
+    the file DISTRIBUTARY_TLS_CA; the stack of this folder is trusted by the certificate in its configuration.
+    DISTRIBUTARY_TLS_CERTIFICATE and DISTRIBUTARY_TLS_KEY are the files of a client certificate.
 
     Use it as ``async with subscribe("odds") as changes: async for change in changes: …``. Raises
-    BadQuery at once for a query that cannot be read.
+    BadQuery at once for an invalid query.
     """
     query = Query.parse(view, where) if keys is None else Query.of_keys(view, keys := list(keys))
     chosen = None if fields is None else fields if isinstance(fields, str) else ",".join(fields)
@@ -105,7 +105,7 @@ def subscribe(
         url,
         control,
         timeout=timeout,
-        showing=Showing(token, get_token, api_key),
+        credentials=Credentials(token, get_token, api_key),
         start=_start(from_position),
         rows=rows,
         options={name: value for name, value in options.items() if value is not None},
@@ -121,13 +121,13 @@ def _start(given: Position | datetime | str | int | None) -> Start | None:
     return given if given is None or isinstance(given, Position) else read_start(given)
 
 
-class Changes(Followed):
+class Changes(SubscribedRows):
     """A subscription: an async context manager and an async iterator of ``SubscribedChange``.
 
-    The first item is the snapshot. ``rows`` is the state after the last item taken (right after entering:
-    the snapshot's). Lost connections are resumed without the caller seeing any of it, unless changes
-    were lost for good: then a new ``snapshot`` item comes. When the caller does not take items, reading
-    stops at some ten thousand; the publisher may then end the connection, and it is resumed later.
+    The first item is the snapshot. ``rows`` are the rows after the last item taken (right after entering: the
+    snapshot's). Lost connections are resumed without the caller noticing, unless changes were lost for good:
+    then a new ``snapshot`` item comes. When the caller does not take items, reading stops at some ten
+    thousand; the publisher may then close the connection, and it is resumed later.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Changes(Followed):
         control: str | None = None,
         token: str | None = None,
         timeout: float = 10.0,
-        showing: Showing | None = None,
+        credentials: Credentials | None = None,
         *,
         start: Start | None = None,
         rows: Mapping[str, Row] | None = None,
@@ -147,34 +147,34 @@ class Changes(Followed):
     ) -> None:
         super().__init__()
         self.channel = channel
-        self._where = (url, control)
+        self._location = (url, control)
         self._tls = tls
         self._timeout = timeout
-        self._showing = showing or Showing(token)
-        self._session = Session(
+        self._credentials = credentials or Credentials(token)
+        self._session = SubscriberSession(
             channel,
-            token=self._showing.token,
-            renewable=self._showing.renewable,
+            token=self._credentials.token,
+            renewable=self._credentials.renewable,
             start=start,
             rows=rows,
             options=options,
             ordered=ordered,
         )
         self._refreshing: asyncio.Task[None] | None = None
-        self._items: asyncio.Queue[SubscribedChange | None] = asyncio.Queue(_WAITING)
+        self._items: asyncio.Queue[SubscribedChange | None] = asyncio.Queue(_MAX_ITEMS)
         self._first: SubscribedChange | None = None
         self._error: DistributaryError | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._trouble = ""
+        self._last_error = ""
 
     @property
     def tier(self) -> str:
-        """How the state was last come by: ``snapshot``, or after a loss by the ``log`` or a ``replay``."""
+        """Where the rows last came from: a ``snapshot``, or after a loss the ``log`` or a ``replay``."""
         return self._session.tier
 
     async def __aenter__(self) -> Self:
-        urls = await find_publishers(*self._where)
-        self._tls = self._tls or own_trust()
+        urls = await find_publishers(*self._location)
+        self._tls = self._tls or stack_trust()
         self._reader = asyncio.create_task(self._run(urls))
         try:
             async with asyncio.timeout(self._timeout):
@@ -183,8 +183,8 @@ class Changes(Followed):
             await self.close()
             raise StackNotRunning(
                 f"no snapshot of {self.channel!r} from {', '.join(urls)} within {self._timeout:g} s"
-                + (f" ({self._trouble})" if self._trouble else ""),
-                hint=tls_hint(self._trouble) or "is it running? see: distributary status",
+                + (f" ({self._last_error})" if self._last_error else ""),
+                hint=tls_hint(self._last_error) or "is it running? see: distributary status",
             ) from None
         except BaseException:
             await self.close()
@@ -213,7 +213,7 @@ class Changes(Followed):
             if item is None:
                 self._items.put_nowait(None)
                 break
-            self.note(item)
+            self.apply(item)
             found.append(item)
         return found
 
@@ -229,29 +229,29 @@ class Changes(Followed):
     async def _take(self) -> SubscribedChange:
         item = await self._items.get()
         if item is None:
-            self._items.put_nowait(None)  # whoever asks again is told again
+            self._items.put_nowait(None)  # for the next call
             raise self._error or StopAsyncIteration
-        self.note(item)
+        self.apply(item)
         return item
 
     def _end(self) -> None:
-        # When the queue is full nobody waits on it, and who takes from it later sees the reader gone.
+        # When the queue is full nothing waits on it, and a later take sees that the reader is gone.
         with contextlib.suppress(asyncio.QueueFull):
             self._items.put_nowait(None)
 
     # --- the connection ---------------------------------------------------------------------------
 
     async def _run(self, urls: Sequence[str]) -> None:
-        """Connect, and again after each loss, until something final happens."""
+        """Connect, and reconnect after each loss, until it fails or is cancelled."""
         tries = 0
         try:
             async with aiohttp.ClientSession() as http:
                 for url in itertools.cycle(urls):
                     joined, why = await self._connection(http, url)
                     tries = 0 if joined else tries + 1
-                    self._trouble = why
+                    self._last_error = why
                     log.info("reconnecting: %s", why, extra={"channel": self.channel, "url": url})
-                    await asyncio.sleep(delay(tries, len(urls)))
+                    await asyncio.sleep(reconnect_delay(tries, len(urls)))
         except DistributaryError as error:
             self._error = error
         except Exception as error:
@@ -260,16 +260,16 @@ class Changes(Followed):
         await self._items.put(None)
 
     async def _connection(self, http: aiohttp.ClientSession, url: str) -> tuple[bool, str]:
-        """Serve one connection to its end; say whether it got as far as a subscription, and why it ended."""
+        """Serve one connection to its end; return whether it was subscribed, and why it ended."""
         session, was_joined = self._session, False
         try:
-            session.token = await self._showing.current(fresh=session.token is None)
+            session.token = await self._credentials.current(fresh=session.token is None)
         except DistributaryError:
             raise
         except Exception as error:
-            return False, f"no token could be got: {error!r}"
+            return False, f"could not get a token: {error!r}"
         try:
-            headers = self._showing.headers
+            headers = self._credentials.headers
             tls = self._tls.context(url) if isinstance(self._tls, Trust) else self._tls
             async with http.ws_connect(url, max_msg_size=0, headers=headers, ssl=tls or True) as socket:
                 why = await self._act(socket, session.opened())
@@ -278,7 +278,7 @@ class Changes(Followed):
                         async with asyncio.timeout(session.silence or self._timeout):
                             message = await socket.receive()
                     except TimeoutError:
-                        why = "the publisher fell silent"
+                        why = "the publisher sent nothing for too long"
                         break
                     if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
                         actions = session.received(message.data)
@@ -301,27 +301,27 @@ class Changes(Followed):
     def _refresh_in(
         self, seconds: float | None, socket: aiohttp.ClientWebSocketResponse | None = None
     ) -> None:
-        """Show a new token in so many seconds, instead of any that was to be shown; None: not at all."""
+        """Send a new token in this many seconds, instead of any that was scheduled; None: never."""
         if self._refreshing is not None:
             self._refreshing.cancel()
             self._refreshing = None
-        if seconds is not None and socket is not None and self._showing.renewable:
+        if seconds is not None and socket is not None and self._credentials.renewable:
             self._refreshing = asyncio.create_task(self._refresh(seconds, socket))
 
     async def _refresh(self, seconds: float, socket: aiohttp.ClientWebSocketResponse) -> None:
         while True:
             await asyncio.sleep(seconds)
             try:
-                token = await self._showing.current(fresh=True)
+                token = await self._credentials.current(fresh=True)
                 break
             except Exception as error:
-                log.warning("no token could be got: %r", error, extra={"channel": self.channel})
-                seconds = _TOKEN_AGAIN
-        with contextlib.suppress(ConnectionError, aiohttp.ClientError):  # it is over anyhow
+                log.warning("could not get a token: %r", error, extra={"channel": self.channel})
+                seconds = _TOKEN_RETRY
+        with contextlib.suppress(ConnectionError, aiohttp.ClientError):  # the connection has ended anyway
             await self._act(socket, self._session.refresh(token or ""))
 
     async def _act(self, socket: aiohttp.ClientWebSocketResponse, actions: Iterable[Action]) -> str | None:
-        """Do what the session says; a text means that this connection is over."""
+        """Carry out the session's actions; returns a reason when the connection has ended."""
         for action in actions:
             if isinstance(action, Send):
                 await socket.send_str(action.text)
@@ -336,7 +336,7 @@ class Changes(Followed):
         return None
 
 
-def delay(tries: int, urls: int = 1) -> float:
-    """Choose a wait at random, up to a bound that doubles each time all addresses were tried."""
+def reconnect_delay(tries: int, urls: int = 1) -> float:
+    """Return a random delay, up to a limit that doubles each time all addresses were tried."""
     rounds = min(tries // max(urls, 1), 16)
     return random.uniform(0, min(_LAST_DELAY, _FIRST_DELAY * 2**rounds))

@@ -1,4 +1,4 @@
-"""Where the publishers are, and how a subscriber authenticates, when the caller does not say."""
+"""Where the publishers are, and how a subscriber authenticates: as given, or as the environment says."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ async def find_publishers(
 ) -> list[str]:
     """List WebSocket addresses to try, in order.
 
-    Given ones are taken as they are; else a control API is asked (``control``, or the environment's
-    DISTRIBUTARY_CONTROL_URL); else a stack of this folder is looked for; else it is the default port.
+    Those given are used as they are; else a control API is asked (``control``, or DISTRIBUTARY_CONTROL_URL of
+    the environment); else the stack of this folder is used; else it is the default port.
     """
     if url is not None:
         return [websocket_url(one) for one in ([url] if isinstance(url, str) else url)]
-    asked = control or env.get(CONTROL_URL)
-    if asked:
-        return [await _ask(asked.rstrip("/"))]
+    control_url = control or env.get(CONTROL_URL)
+    if control_url:
+        return [await _publisher_of(control_url.rstrip("/"))]
     return _of_stack(Path(data_dir)) or [DEFAULT]
 
 
-def own_trust(env: Mapping[str, str] = os.environ, data_dir: str | Path = ".distributary") -> Trust:
-    """Say which servers are believed: also the stack of this folder, by its certificate."""
+def stack_trust(env: Mapping[str, str] = os.environ, data_dir: str | Path = ".distributary") -> Trust:
+    """Return which servers are trusted: also the stack of this folder, by its certificate."""
     return Trust.of_stack(Path(env.get("DISTRIBUTARY_DATA_DIR") or data_dir), env)
 
 
 def _of_stack(data_dir: Path) -> list[str]:
-    """List the publishers of the stack that keeps its data there; a stack that died left its file."""
+    """List the publishers of the stack with this data folder; a stack that died has left its file."""
     try:
         state = json.loads((data_dir / "stack.json").read_bytes())
         os.kill(int(state["pid"]), 0)
@@ -55,9 +55,9 @@ def _of_stack(data_dir: Path) -> list[str]:
     return list(dict.fromkeys(filter(None, found)))
 
 
-async def _ask(control: str) -> str:
+async def _publisher_of(control: str) -> str:
     try:
-        tls = own_trust().context(control) or True
+        tls = stack_trust().context(control) or True
         async with (
             aiohttp.ClientSession(timeout=_LIMIT) as http,
             http.get(f"{control}/v1", ssl=tls) as reply,
@@ -66,17 +66,17 @@ async def _ask(control: str) -> str:
             return str((await reply.json())["publisher"])
     except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
         raise StackNotRunning(
-            f"no control API answers at {control} ({error or type(error).__name__})",
+            f"cannot reach the control API at {control} ({error or type(error).__name__})",
             hint=tls_hint(error) or f"start one with: distributary up, or correct {CONTROL_URL}",
         ) from None
 
 
 GetToken = Callable[[], str | Awaitable[str]]
-"""Gives a token; called again before it ends. One that is no coroutine function runs on a thread."""
+"""Returns a token; called again before it expires. A function that is not async runs on a thread."""
 
 
-class Showing:
-    """What is shown at every connection: what is given, or what the environment has, or nothing."""
+class Credentials:
+    """What is sent with every connection: what is given, or what the environment has, or nothing."""
 
     def __init__(
         self,
@@ -95,13 +95,13 @@ class Showing:
 
     @property
     def renewable(self) -> bool:
-        """Whether there is a way to get another token."""
+        """Whether another token can be fetched."""
         return self._get is not None
 
     async def current(self, *, fresh: bool = False) -> str | None:
-        """Give the token, if there is one; with ``fresh``, or without one yet, it is got anew."""
+        """Return the token, if any; with ``fresh``, or without one yet, another one is fetched."""
         if self._get is not None and (fresh or self.token is None):
             coroutine = inspect.iscoroutinefunction(self._get)
-            got = self._get() if coroutine else await asyncio.to_thread(self._get)
-            self.token = got if isinstance(got, str) else await got
+            token = self._get() if coroutine else await asyncio.to_thread(self._get)
+            self.token = token if isinstance(token, str) else await token
         return self.token

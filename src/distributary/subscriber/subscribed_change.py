@@ -18,23 +18,23 @@ _INT_DIGITS = 4300
 
 @dataclass(frozen=True, slots=True)
 class SubscribedChange:
-    """One thing that happened to the rows a subscriber follows.
+    """One change of the rows that a subscriber follows.
 
     ``op`` says which of the rest is set:
 
-    * ``snapshot``: ``rows``, the whole state; it comes first, and again whenever changes were missed
-      (the position was lost). ``stale`` and ``incomplete`` tell how far to trust it.
-    * ``resumed``: comes first where one began from a position, and what is newer follows.
+    * ``snapshot``: ``rows``, all of them; it comes first, and again whenever changes were lost for good.
+      ``stale`` and ``incomplete`` say how far to trust it.
+    * ``resumed``: comes first when starting from a position; what is newer follows.
     * ``add``: ``key`` and ``row``.
     * ``change``: ``key``, ``row`` (all of it, as it is now), ``changed`` (the new values) and ``gone``
-      (fields that went away).
+      (fields that were removed).
     * ``remove``: ``key``.
-    * With ``order_by`` an ``add`` or ``change`` has ``at``: where the row stands now, counted from 0.
-    * ``stale``: the source has given nothing since ``time``; ``fresh``: it does again.
+    * With ``order_by`` an ``add`` or ``change`` has ``at``: the row's rank, counted from 0.
+    * ``stale``: the source has sent nothing since ``time``; ``fresh``: it does again.
 
-    ``tier`` says with the first two how the state was come by: ``snapshot``, or what was missed out of the
-    ``log`` or by a ``replay``. ``time`` is the record's timestamp in ms. ``position`` is where the subscriber
-    stands after this. Integers are int and other numbers Decimal, so that no digit is lost.
+    With the first two, ``tier`` says where the rows came from: a ``snapshot``, or what was missed, from the
+    ``log`` or by a ``replay`` of records. ``time`` is the record's timestamp in ms. ``position`` is the
+    subscriber's position after this. Integers are int and other numbers Decimal, so that no digit is lost.
     """
 
     op: Op
@@ -51,8 +51,8 @@ class SubscribedChange:
     at: int | None = None
 
 
-class Followed:
-    """What a subscriber knows after the last change it took."""
+class SubscribedRows:
+    """The rows after the last change that was taken."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
@@ -60,8 +60,8 @@ class Followed:
         self.incomplete = False
         self.position: Position | None = None
 
-    def note(self, change: SubscribedChange) -> None:
-        """Bring the rows to where they are after this change."""
+    def apply(self, change: SubscribedChange) -> None:
+        """Apply a change to the rows."""
         self.position = change.position
         if change.op == "snapshot":
             self.rows = dict(change.rows)
@@ -74,11 +74,11 @@ class Followed:
             if change.op == "remove":
                 self.rows.pop(change.key, None)
             elif change.row is not None:
-                place(self.rows, change.key, change.row, change.at)
+                insert_row(self.rows, change.key, change.row, change.at)
 
 
-def place(rows: dict[str, Row], key: str, row: Row, at: int | None) -> None:
-    """Put a row in; with ``at`` it comes to stand there, counted from 0, and the others make room."""
+def insert_row(rows: dict[str, Row], key: str, row: Row, at: int | None) -> None:
+    """Set a row; with ``at`` it is inserted at that rank, counted from 0."""
     if at is not None:
         rows.pop(key, None)
         if at < len(rows):
@@ -91,14 +91,14 @@ def place(rows: dict[str, Row], key: str, row: Row, at: int | None) -> None:
     rows[key] = row
 
 
-def decode(text: str | bytes) -> Any:
-    """Read JSON with every number exact."""
+def decode_json(text: str | bytes) -> Any:
+    """Decode JSON with exact numbers."""
     try:
         return json.loads(text, parse_float=Decimal)
     except json.JSONDecodeError:
         raise
     except ValueError:
-        # Python refuses to make an int of very many digits; Decimal takes any number.
+        # Python refuses to create an int of very many digits; Decimal accepts any number.
         return json.loads(text, parse_float=Decimal, parse_int=_integer)
 
 
@@ -106,12 +106,12 @@ def _integer(text: str) -> int | Decimal:
     return int(text) if len(text) < _INT_DIGITS else Decimal(text)
 
 
-def encode(value: Any) -> str:
-    """Write JSON with every number as it was read."""
+def encode_json(value: Any) -> str:
+    """Encode JSON, with numbers as they were decoded."""
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{json.dumps(str(k))}:{encode(v)}" for k, v in value.items()) + "}"
+        return "{" + ",".join(f"{json.dumps(str(k))}:{encode_json(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(encode, value)) + "]"
+        return "[" + ",".join(map(encode_json, value)) + "]"
     if isinstance(value, Decimal):
         return str(value)
     return json.dumps(value, ensure_ascii=False)

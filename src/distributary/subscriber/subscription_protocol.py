@@ -1,10 +1,10 @@
 """One subscription over the Centrifuge JSON protocol, without I/O: events in, actions out.
 
-A ``Session`` outlives connections. It remembers the position and the rows, so that after a lost
+A ``SubscriberSession`` outlives connections. It has the position and the rows, so that after a lost
 connection it asks for what it missed, and starts from a new snapshot when that is gone.
 
 Promises: each change is delivered once and in order; a change is delivered only if all changes of the
-query before it were; whoever drives it may drop a connection at any moment.
+query before it were; the caller may drop a connection at any time.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from distributary.errors import DistributaryError, SubscribeError
 from distributary.model.position import Position, Start
-from distributary.subscriber.subscribed_change import Row, SubscribedChange, decode, place
+from distributary.subscriber.subscribed_change import Row, SubscribedChange, decode_json, insert_row
 
 _CONNECT = 1
 _GRACE = 10.0
 _EXPIRED = 3005
 _EARLY, _AGAIN = 0.9, 5.0
-"""After which part of its time a token is replaced, and in how many seconds that is tried again."""
+"""After which part of its lifetime a token is replaced, and after how many seconds that is tried again."""
 
 
 class Send(NamedTuple):
@@ -31,25 +31,25 @@ class Send(NamedTuple):
 
 
 class Deliver(NamedTuple):
-    """Give the user a change."""
+    """Deliver a change to the user."""
 
     change: SubscribedChange
 
 
 class Reconnect(NamedTuple):
-    """Drop the connection, wait a little, and connect again (another publisher if there is one)."""
+    """Drop the connection and connect again after a delay (to another publisher if there is one)."""
 
     reason: str
 
 
 class Fail(NamedTuple):
-    """End: trying again would not help."""
+    """Fail: trying again would not help."""
 
     error: DistributaryError
 
 
 class RefreshIn(NamedTuple):
-    """Show a new token in so many seconds, with ``refresh``; sooner than the one shown ends."""
+    """Call ``refresh`` with a new token in this many seconds, before the current one expires."""
 
     seconds: float
 
@@ -57,12 +57,11 @@ class RefreshIn(NamedTuple):
 Action = Send | Deliver | Reconnect | Fail | RefreshIn
 
 
-class Session:
-    """The state of one subscription. ``silence`` is after how many seconds a connection is dead.
+class SubscriberSession:
+    """The state of one subscription.
 
-    ``start`` is from where on something is wanted, by somebody who has the ``rows`` of then, or goes without.
-    ``tier`` says how the state was last come by. ``token`` is what the next connection shows. With
-    ``renewable`` there are others: it is None when the last is over.
+    ``start`` is where to start from, for a caller that has the ``rows`` of then, or goes without. With
+    ``renewable`` the caller can fetch another token when one expires.
     """
 
     def __init__(
@@ -78,21 +77,32 @@ class Session:
         renewable: bool = False,
     ) -> None:
         self.channel = channel
+        # Where the next connection resumes from; None: it starts from a snapshot.
         self.position: Position | None = None
         self.rows: dict[str, Row] = dict(rows or {})
+        # Where the rows last came from: a snapshot, the log, or a replay of records.
         self.tier = ""
+        # Where to start from, until that is done.
         self._start = start
+        # The caller gave no rows to start from: changes of unknown rows are delivered as they are.
         self._partial = start is not None and rows is None
+        # The publisher has accepted the subscription.
         self.joined = False
+        # Seconds without a message after which a connection is dead; None: not known yet.
         self.silence: float | None = None
         self._subscription = subscription
+        # What the next connection authenticates with; None when another one must be fetched first.
         self.token = token
         self._renewable = renewable
         self._options = dict(options or {})
+        # The query has an order: changes may have equal numbers.
         self._ordered = ordered
+        # The ids of the last command, the last refresh and the last subscribe.
         self._id = self._refresh = _CONNECT
         self._subscribing = 0
+        # The publisher expects a pong for every ping.
         self._pong = False
+        # A snapshot that is not complete yet: its epoch, rows and flags.
         self._epoch = ""
         self._pages: dict[str, Row] = {}
         self._stale = self._incomplete = False
@@ -100,7 +110,7 @@ class Session:
     # --- events -----------------------------------------------------------------------------------
 
     def opened(self) -> list[Action]:
-        """Take note of a new connection: greet and subscribe in one frame."""
+        """Handle a new connection: connect and subscribe in one frame."""
         self.joined = False
         self.silence = None
         self._pages = {}
@@ -111,34 +121,34 @@ class Session:
         return [Send(connect + "\n" + self._subscribe())]
 
     def received(self, frame: str | bytes) -> list[Action]:
-        """Take in a frame of one or more messages."""
+        """Handle a frame of one or more messages."""
         done: list[Action] = []
         text = frame.decode(errors="replace") if isinstance(frame, bytes) else frame
         try:
             for line in text.split("\n"):
-                for action in self._message(decode(line)) if line else ():
+                for action in self._message(decode_json(line)) if line else ():
                     done.append(action)
                     if isinstance(action, (Reconnect, Fail)):
                         return done
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            done.append(Reconnect(f"the publisher sent what is not the protocol: {error!r}"))
+            done.append(Reconnect(f"the publisher sent an invalid message: {error!r}"))
         return done
 
     def refresh(self, token: str) -> list[Action]:
-        """Show a new token while connected."""
+        """Send a new token while connected."""
         self.token = token
         self._id += 1
         self._refresh = self._id
         return [Send(json.dumps({"id": self._refresh, "refresh": {"token": token}}))]
 
     def closed(self, code: int | None, reason: str = "") -> list[Action]:
-        """Take note that the connection ended; the code says whether to come back."""
+        """Handle the end of the connection; the code says whether to reconnect."""
         self.joined = False
         if code == _EXPIRED and self._renewable:
             self.token = None
         if code is not None and (3500 <= code < 4000 or 4500 <= code < 5000):
-            said = f"the publisher closed the connection: {reason or code} ({code})"
-            return [Fail(SubscribeError(said, hint=_hint(code)))]
+            message = f"the publisher closed the connection: {reason or code} ({code})"
+            return [Fail(SubscribeError(message, hint=_hint(code)))]
         return [Reconnect(f"connection closed ({code}) {reason}".strip())]
 
     # --- messages ---------------------------------------------------------------------------------
@@ -212,7 +222,7 @@ class Session:
         if reply.get("recovered") and self._start is not None:
             yield self._resumed(str(reply.get("epoch", "")))
         if reply.get("recovered") and self.position is not None:
-            # Several may have one number, so they are compared with where all of it began.
+            # Several may have the same number, so they are compared with the position before all of them.
             after = self.position.seq
             for publication in reply.get("publications") or ():
                 yield from self._publication(publication, after)
@@ -220,7 +230,7 @@ class Session:
             if self.position is not None:
                 self.position = Position(self.position.epoch, max(self.position.seq, reply.get("offset", 0)))
             return
-        # Whatever we had is not continued: it stays readable until the new snapshot is whole.
+        # The old rows are not continued. They stay readable until the new snapshot is complete.
         self.position = None
         self._start, self._partial = None, False
         self._pages = {}
@@ -229,7 +239,7 @@ class Session:
             yield from self._snapshot(data, reply.get("offset", 0))
 
     def _resumed(self, epoch: str) -> Action:
-        """Begin with the rows that the caller has; from now on it is resumed as ever."""
+        """Start from the rows that the caller has; from now on it is resumed as usual."""
         start, self._start = self._start, None
         self.position = start if isinstance(start, Position) else Position(epoch, -1)
         change = SubscribedChange("resumed", position=self.position, rows=dict(self.rows), tier=self.tier)
@@ -254,7 +264,7 @@ class Session:
             yield from self._snapshot(data, offset)
         elif op == "ready":
             self.tier = str(data.get("tier") or self.tier)
-            yield self._whole(int(offset if offset is not None else Position.parse(data["position"]).seq))
+            yield self._complete(int(offset if offset is not None else Position.parse(data["position"]).seq))
         elif op in ("stale", "fresh"):
             yield Deliver(SubscribedChange(op, time=data.get("since"), position=self.position))
         elif op in ("add", "change", "remove"):
@@ -263,7 +273,7 @@ class Session:
             if offset is None:
                 raise ValueError(f"{op} without an offset")
             last = self.position.seq if after is None else after
-            # One change may let a row go and another in: with an order both have its number.
+            # With an order, one change may remove a row and add another one: both have its number.
             if offset > last or (self._ordered and offset == last):
                 yield from self._change(op, data, Position(self.position.epoch, offset))
 
@@ -271,9 +281,9 @@ class Session:
         self._pages.update((key, row) for key, row in data["rows"])
         self._stale, self._incomplete = bool(data.get("stale")), bool(data.get("incomplete"))
         if not data.get("more") and offset is not None:
-            yield self._whole(offset)
+            yield self._complete(offset)
 
-    def _whole(self, seq: int) -> Action:
+    def _complete(self, seq: int) -> Action:
         self.position = Position(self._epoch, seq)
         self.rows, self._pages = self._pages, {}
         return Deliver(
@@ -291,24 +301,24 @@ class Session:
         key, time, at = data["key"], data.get("time"), data.get("at")
         if op == "remove":
             if self.rows.pop(key, None) is None and not self._partial:
-                self.position = position  # of a row that came and went while we were away
+                self.position = position  # of a row that came and went between two connections
                 return
             change = SubscribedChange("remove", key, time=time, position=position)
         elif "row" in data:
-            change = whole(self.rows.get(key), key, data["row"], time, position, at)
-            place(self.rows, key, data["row"], at)
+            change = replaced_row(self.rows.get(key), key, data["row"], time, position, at)
+            insert_row(self.rows, key, data["row"], at)
         elif (old := self.rows.get(key)) is None and self._partial:
             gone = tuple(data.get("gone") or ())
             change = SubscribedChange("change", key, None, data["changed"], gone, time, position)
         elif old is None:
-            # A change of a row that we do not have: something was lost, so begin from a snapshot.
+            # A change of an unknown row: something was lost, so start again from a snapshot.
             self.position = None
             yield Reconnect(f"a change of the unknown row {key!r}")
             return
         else:
             changed, gone = data["changed"], tuple(data.get("gone") or ())
             row = {name: value for name, value in old.items() if name not in gone} | changed
-            place(self.rows, key, row, at)
+            insert_row(self.rows, key, row, at)
             change = SubscribedChange("change", key, row, changed, gone, time, position, at=at)
         self.position = position
         yield Deliver(change)
@@ -329,10 +339,10 @@ class Session:
         return json.dumps({"id": self._id, "subscribe": request})
 
 
-def whole(
+def replaced_row(
     old: Row | None, key: str, row: Row, time: int | None, position: Position, at: int | None = None
 ) -> SubscribedChange:
-    """Say what a row that came whole means: one that we have changed, perhaps several times in one."""
+    """Return the change that a complete row means: a row that is known has changed, perhaps several times."""
     if old is None:
         return SubscribedChange("add", key, row, time=time, position=position, at=at)
     changed = {name: value for name, value in row.items() if name not in old or old[name] != value}
@@ -347,6 +357,6 @@ def _hint(code: int) -> str:
         103: "the token does not allow this query",
         106: "narrow the filter, or subscribe to less",
         107: "check the filter: price > 1.5 and sport = 'tennis'",
-        109: "give a fresh token, or get_token=, which is called for another",
-        3500: "give a token that counts, or an API key; see: distributary token show",
+        109: "give a new token, or get_token=, which is called for another one",
+        3500: "give a valid token or an API key; see: distributary token show",
     }.get(code, "")

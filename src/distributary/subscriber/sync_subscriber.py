@@ -15,7 +15,7 @@ from distributary.auth.client_security import Trust
 from distributary.model.position import Position
 from distributary.subscriber.async_subscriber import Changes, subscribe
 from distributary.subscriber.connection_settings import GetToken
-from distributary.subscriber.subscribed_change import Followed, Row, SubscribedChange
+from distributary.subscriber.subscribed_change import Row, SubscribedChange, SubscribedRows
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def subscribe_sync(
     return SyncChanges(changes)
 
 
-class SyncChanges(Followed):
+class SyncChanges(SubscribedRows):
     """A subscription: a context manager and an iterator; see ``Changes``. For one thread at a time."""
 
     def __init__(self, changes: Changes) -> None:
@@ -85,7 +85,7 @@ class SyncChanges(Followed):
 
     @property
     def tier(self) -> str:
-        """How the state was last come by; see ``Changes``."""
+        """Where the rows last came from; see ``Changes``."""
         return self._changes.tier
 
     def __enter__(self) -> Self:
@@ -122,7 +122,7 @@ class SyncChanges(Followed):
             if not self._taken:
                 return None
         change = self._taken.popleft()
-        self.note(change)
+        self.apply(change)
         return change
 
     def close(self) -> None:

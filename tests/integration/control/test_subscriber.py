@@ -18,7 +18,7 @@ from distributary.control.api_client import ControlClient
 from distributary.errors import SubscribeError
 from distributary.subscriber.async_subscriber import subscribe
 from distributary.subscriber.subscribed_change import SubscribedChange
-from distributary.subscriber.subscription_protocol import Deliver, Send, Session
+from distributary.subscriber.subscription_protocol import Deliver, Send, SubscriberSession
 
 
 def live(store: StoreServer) -> ReducerHarness:
@@ -99,7 +99,7 @@ async def test_subscribe_then_begin(start: Start, store: StoreServer) -> None:
     made = await asyncio.to_thread(
         api.call, "POST", "/v1/subscriptions", {"view": "odds", "where": "sport = 'tennis'"}
     )
-    session = Session(made["channel"], subscription=made["id"])
+    session = SubscriberSession(made["channel"], subscription=made["id"])
     found: list[SubscribedChange] = []
     async with (
         asyncio.timeout(20 * LIMIT),

@@ -118,7 +118,7 @@ BAD: list[tuple[str, Any, int, str]] = [
     ("subscribe", {"view": VIEW, "wher": "a = 1"}, 107, "did you mean 'where'?"),
     ("subscribe", {"view": VIEW, "where": "a ="}, 107, ""),
     ("subscribe", {"view": VIEW, "keys": "a"}, 107, "keys must be a list of strings"),
-    ("subscribe", {"view": VIEW, "recover": {"epoch": "e"}}, 107, "recover is a position"),
+    ("subscribe", {"view": VIEW, "recover": {"epoch": "e"}}, 107, "recover must be a position"),
     ("subscribe", {"view": "nothing"}, 102, "nothing"),
     ("subscribe", {"channel": "x" * 40_000}, 107, ""),
     ("unsubscribe", {}, 107, "needs a channel"),

@@ -11,7 +11,7 @@ from tests.unit.subscriber.server import TinyPublisher
 
 import distributary
 from distributary.errors import BadQuery, StackNotRunning, SubscribeError
-from distributary.subscriber.async_subscriber import Changes, delay, subscribe
+from distributary.subscriber.async_subscriber import Changes, reconnect_delay, subscribe
 from distributary.subscriber.subscribed_change import SubscribedChange
 
 
@@ -129,9 +129,9 @@ async def test_take_gives_all_that_is_there(publisher: TinyPublisher) -> None:
 
 
 def test_the_delay_grows_once_all_addresses_were_tried() -> None:
-    assert max(delay(1, urls=2) for _ in range(200)) <= 0.2
-    assert max(delay(50) for _ in range(200)) > 5
-    assert max(delay(10**6) for _ in range(200)) <= 20
+    assert max(reconnect_delay(1, urls=2) for _ in range(200)) <= 0.2
+    assert max(reconnect_delay(50) for _ in range(200)) > 5
+    assert max(reconnect_delay(10**6) for _ in range(200)) <= 20
 
 
 def test_the_package_is_the_function_however_it_was_imported() -> None:

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from tests.support.servers import free_port
 
 from distributary.errors import StackNotRunning, UsageError
-from distributary.subscriber.connection_settings import DEFAULT, Showing, find_publishers
+from distributary.subscriber.connection_settings import DEFAULT, Credentials, find_publishers
 
 ADDRESS = "ws://127.0.0.1:8123/connection/websocket"
 
@@ -36,7 +36,7 @@ async def test_the_control_api_is_asked(tmp_path: Path) -> None:
 
 
 async def test_a_control_api_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(StackNotRunning, match="no control API answers"):
+    with pytest.raises(StackNotRunning, match="cannot reach the control API"):
         await find_publishers(None, f"http://127.0.0.1:{free_port()}", {}, tmp_path)
 
 
@@ -56,19 +56,19 @@ ENV = {"DISTRIBUTARY_TOKEN": "t1\n", "DISTRIBUTARY_API_KEY": "k1"}
 
 
 async def test_what_is_given_goes_before_the_environment() -> None:
-    given = Showing("t", env=ENV)
+    given = Credentials("t", env=ENV)
     assert (await given.current(), given.headers, given.renewable) == ("t", {}, False)
     assert await given.current(fresh=True) == "t", "there is no other"
-    key = Showing(api_key="k", env=ENV)
+    key = Credentials(api_key="k", env=ENV)
     assert (await key.current(), key.headers) == (None, {"X-API-Key": "k"})
 
 
 async def test_the_environment() -> None:
-    found = Showing(env=ENV)
+    found = Credentials(env=ENV)
     assert (await found.current(), found.headers) == ("t1", {})
-    only_key = Showing(env={"DISTRIBUTARY_API_KEY": "k1"})
+    only_key = Credentials(env={"DISTRIBUTARY_API_KEY": "k1"})
     assert (await only_key.current(), only_key.headers) == (None, {"X-API-Key": "k1"})
-    nothing = Showing(env={})
+    nothing = Credentials(env={})
     assert (await nothing.current(), nothing.headers) == (None, {})
 
 
@@ -79,9 +79,13 @@ async def test_a_token_is_got_when_it_is_needed() -> None:
         threads.append(threading.current_thread())
         return f"t{len(threads)}"
 
-    showing = Showing(get_token=get, env=ENV)
-    assert showing.renewable
-    assert [await showing.current(), await showing.current(), await showing.current(fresh=True)] == [
+    credentials = Credentials(get_token=get, env=ENV)
+    assert credentials.renewable
+    assert [
+        await credentials.current(),
+        await credentials.current(),
+        await credentials.current(fresh=True),
+    ] == [
         "t1",
         "t1",
         "t2",
@@ -91,12 +95,12 @@ async def test_a_token_is_got_when_it_is_needed() -> None:
     async def coroutine() -> str:
         return "c"
 
-    assert await Showing("first", get_token=coroutine).current() == "first"
-    assert await Showing(get_token=coroutine).current() == "c"
-    assert await Showing(get_token=lambda: coroutine()).current() == "c"
+    assert await Credentials("first", get_token=coroutine).current() == "first"
+    assert await Credentials(get_token=coroutine).current() == "c"
+    assert await Credentials(get_token=lambda: coroutine()).current() == "c"
 
 
 def test_not_both() -> None:
     for more in ({"token": "t"}, {"get_token": lambda: "t"}):
         with pytest.raises(UsageError):
-            Showing(api_key="k", **more)
+            Credentials(api_key="k", **more)

@@ -7,7 +7,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.subscriber.subscribed_change import Followed, SubscribedChange, decode, encode, place
+from distributary.subscriber.subscribed_change import (
+    SubscribedChange,
+    SubscribedRows,
+    decode_json,
+    encode_json,
+    insert_row,
+)
 
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
@@ -19,15 +25,15 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_is_written_reads_back_the_same(value: Any) -> None:
-    text = encode(value)
-    assert decode(text) == value
+    text = encode_json(value)
+    assert decode_json(text) == value
     json.loads(text)
 
 
 def test_digits_stay() -> None:
-    assert decode("1.10") == Decimal("1.10")
+    assert decode_json("1.10") == Decimal("1.10")
     assert (
-        encode(decode('{"a":[1.10,1e5,-0.0,12345678901234567890]}'))
+        encode_json(decode_json('{"a":[1.10,1e5,-0.0,12345678901234567890]}'))
         == '{"a":[1.10,1E+5,-0.0,12345678901234567890]}'
     )
 
@@ -37,7 +43,7 @@ def test_rows_stand_where_they_are_placed(puts: list[tuple[str, int | None]]) ->
     rows: dict[str, Any] = {}
     keys: list[str] = []
     for n, (key, at) in enumerate(puts):
-        place(rows, key, {"n": n}, at)
+        insert_row(rows, key, {"n": n}, at)
         if key not in keys or at is not None:
             keys = [one for one in keys if one != key]
             keys.insert(len(keys) if at is None else at, key)
@@ -45,11 +51,11 @@ def test_rows_stand_where_they_are_placed(puts: list[tuple[str, int | None]]) ->
 
 
 def test_rows_follow_the_changes() -> None:
-    followed = Followed()
-    followed.note(SubscribedChange("snapshot", rows={"a": {}}, stale=True))
-    followed.note(SubscribedChange("add", "b", {"n": 1}))
-    followed.note(SubscribedChange("remove", "a"))
-    followed.note(SubscribedChange("remove", "never there"))
+    followed = SubscribedRows()
+    followed.apply(SubscribedChange("snapshot", rows={"a": {}}, stale=True))
+    followed.apply(SubscribedChange("add", "b", {"n": 1}))
+    followed.apply(SubscribedChange("remove", "a"))
+    followed.apply(SubscribedChange("remove", "never there"))
     assert (followed.rows, followed.stale) == ({"b": {"n": 1}}, True)
-    followed.note(SubscribedChange("fresh"))
+    followed.apply(SubscribedChange("fresh"))
     assert not followed.stale

@@ -19,14 +19,14 @@ from distributary.subscriber.subscription_protocol import (
     Reconnect,
     RefreshIn,
     Send,
-    Session,
+    SubscriberSession,
 )
 
 CHANNEL = "odds"
 
 
-def joined(rows: dict[str, Any] | None = None, epoch: str = "e1", offset: int = 5) -> Session:
-    session = Session(CHANNEL)
+def joined(rows: dict[str, Any] | None = None, epoch: str = "e1", offset: int = 5) -> SubscriberSession:
+    session = SubscriberSession(CHANNEL)
     session.opened()
     session.received('{"id":1,"connect":{"client":"c","ping":25,"pong":true}}')
     reply = {"epoch": epoch, "offset": offset, "data": snapshot(rows or {})}
@@ -55,13 +55,13 @@ def delivered(actions: list[Action]) -> list[SubscribedChange]:
 
 
 def test_it_greets_and_subscribes_in_one_frame() -> None:
-    connect, subscribe = sent(Session("odds?keys=a", token="t", subscription="s").opened())
+    connect, subscribe = sent(SubscriberSession("odds?keys=a", token="t", subscription="s").opened())
     assert connect["connect"]["token"] == "t"
     assert subscribe["subscribe"] == {"channel": "odds?keys=a", "data": {"subscription": "s"}}
 
 
 def test_the_snapshot_comes_first_with_its_position() -> None:
-    session = Session(CHANNEL)
+    session = SubscriberSession(CHANNEL)
     session.opened()
     reply = {"epoch": "e1", "offset": 7, "data": snapshot({"a": {"n": 1}}, stale=True)}
     (change,) = delivered(session.received(json.dumps({"id": 2, "subscribe": reply})))
@@ -94,7 +94,7 @@ def test_a_whole_row_for_one_that_we_have_is_a_change() -> None:
 
 
 def test_an_order_places_rows_and_lets_one_go_and_one_in_at_one_number() -> None:
-    session = Session(CHANNEL, options={"conflate": "2s"}, ordered=True)
+    session = SubscriberSession(CHANNEL, options={"conflate": "2s"}, ordered=True)
     (_, asked) = sent(session.opened())
     assert asked["subscribe"]["data"] == {"conflate": "2s"}
     reply = {"epoch": "e", "offset": 5, "data": snapshot({"b": {"n": 2}, "c": {"n": 3}})}
@@ -174,7 +174,7 @@ def test_a_lost_position_gives_a_new_snapshot() -> None:
 
 
 def test_pages_are_one_snapshot_when_ready() -> None:
-    session = Session(CHANNEL, subscription="s")
+    session = SubscriberSession(CHANNEL, subscription="s")
     session.opened()
     waiting = {"epoch": "e1", "offset": 1, "data": {"op": "waiting"}}
     assert not delivered(session.received(json.dumps({"id": 2, "subscribe": waiting})))
@@ -185,7 +185,7 @@ def test_pages_are_one_snapshot_when_ready() -> None:
 
 
 def test_half_a_snapshot_is_forgotten_with_its_connection() -> None:
-    session = Session(CHANNEL)
+    session = SubscriberSession(CHANNEL)
     session.opened()
     session.received(
         json.dumps({"id": 2, "subscribe": {"epoch": "e1", "data": snapshot({"old": {}}, more=True)}})
@@ -242,7 +242,7 @@ def test_a_disconnect_push_is_a_close() -> None:
     ],
 )
 def test_refusals(error: dict[str, Any], kind: type) -> None:
-    session = Session(CHANNEL)
+    session = SubscriberSession(CHANNEL)
     session.opened()
     (action,) = session.received(json.dumps({"id": 2, "error": error}))
     assert isinstance(action, kind)
@@ -251,8 +251,8 @@ def test_refusals(error: dict[str, Any], kind: type) -> None:
 # --- tokens ---------------------------------------------------------------------------------------------
 
 
-def greeted(**more: Any) -> tuple[Session, list[Action]]:
-    session = Session(CHANNEL, token="old", renewable=True)
+def greeted(**more: Any) -> tuple[SubscriberSession, list[Action]]:
+    session = SubscriberSession(CHANNEL, token="old", renewable=True)
     session.opened()
     reply = {"client": "c", "ping": 25, "pong": True, **more}
     return session, session.received(json.dumps({"id": 1, "connect": reply}))
@@ -285,7 +285,7 @@ def test_a_refresh_that_is_refused() -> None:
 
 def test_a_token_that_is_over_is_got_anew_where_that_can_be() -> None:
     expired = json.dumps({"id": 1, "error": {"code": 109, "message": "token expired"}})
-    session = Session(CHANNEL, token="old", renewable=True)
+    session = SubscriberSession(CHANNEL, token="old", renewable=True)
     session.opened()
     assert session.received(expired) == [Reconnect("token expired")]
     assert session.token is None
@@ -296,7 +296,7 @@ def test_a_token_that_is_over_is_got_anew_where_that_can_be() -> None:
 
 def test_without_another_token_the_end_of_one_is_the_end() -> None:
     expired = json.dumps({"id": 1, "error": {"code": 109, "message": "token expired"}})
-    session = Session(CHANNEL, token="old")
+    session = SubscriberSession(CHANNEL, token="old")
     session.opened()
     assert isinstance(session.closed(3005)[0], Reconnect)
     session.opened()
@@ -364,7 +364,7 @@ STEPS = st.lists(
 @settings(max_examples=200)
 @given(STEPS)
 def test_the_rows_end_right_whatever_is_lost(steps: list[tuple[Any, ...]]) -> None:
-    publisher, session = Publisher(), Session(CHANNEL)
+    publisher, session = Publisher(), SubscriberSession(CHANNEL)
     taken: dict[str, Any] = {}
     changes: list[SubscribedChange] = []
 
@@ -428,8 +428,8 @@ def test_what_came_before_nonsense_is_delivered() -> None:
     assert str(session.position) == "e1:6"
 
 
-def started(start: Any, rows: Any = None, **reply: Any) -> tuple[Session, list[SubscribedChange]]:
-    session = Session(CHANNEL, start=start, rows=rows)
+def started(start: Any, rows: Any = None, **reply: Any) -> tuple[SubscriberSession, list[SubscribedChange]]:
+    session = SubscriberSession(CHANNEL, start=start, rows=rows)
     session.opened()
     session.received('{"id":1,"connect":{"client":"c"}}')
     told = {"epoch": "e1", "offset": 9, "was_recovering": True, **reply}
@@ -465,10 +465,12 @@ def test_it_begins_from_a_position_with_the_rows_of_then() -> None:
 
 
 def test_it_says_from_where_until_that_is_answered() -> None:
-    session = Session(CHANNEL, start=1_700_000_000_000)
+    session = SubscriberSession(CHANNEL, start=1_700_000_000_000)
     for _ in range(2):
         assert sent(session.opened())[1]["subscribe"]["data"] == {"from": 1_700_000_000_000}
-    assert sent(Session(CHANNEL, start=Position("e", 3)).opened())[1]["subscribe"]["data"] == {"from": "e:3"}
+    assert sent(SubscriberSession(CHANNEL, start=Position("e", 3)).opened())[1]["subscribe"]["data"] == {
+        "from": "e:3"
+    }
 
 
 def test_without_the_rows_of_then_changes_come_without_a_row() -> None:

@@ -18,7 +18,7 @@ from distributary.model.build import Build
 from distributary.model.position import Mark
 from distributary.model.query import Query
 from distributary.model.view import View
-from distributary.reducers import row_cache
+from distributary.reducers import record_fold, row_cache
 from distributary.reducers.record_codec import Packed, Pick, Projection
 from distributary.reducers.record_fold import DeadLetter
 from distributary.reducers.reduce_rules import rule_of
@@ -461,3 +461,21 @@ def _canonical_field(row: Any, field: str) -> str | None:
     if value is None:
         return "null"
     return f"s{value}" if isinstance(value, str) else None if isinstance(value, list) else f"n{value}"
+
+
+def test_group_that_was_too_large_leaves_the_watermark_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its first records would be late when fewer are folded at once."""
+    view = View("v", "f", reduce="aggregate", aggregates={"n": "count()"}, window=60.0)
+    one = Setup(view)
+    minute = 60_000
+    records = [
+        Packed(0, at, 100 * minute, (10 + at) * minute, b"a", b'{"text":"%s"}' % (b"x" * 100), False)
+        for at in range(3)
+    ]
+    monkeypatch.setattr(record_fold, "GROUP_BYTES", 150)
+    with pytest.raises(GroupTooLarge):
+        one.reducer.fold(records)
+    for at in range(3):
+        one.reducer.fold(records[at : at + 1])
+    assert one.dead == []
+    assert one.row(f"a@{10 * minute}")["n"] == 1

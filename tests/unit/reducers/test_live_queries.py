@@ -40,7 +40,7 @@ CLOCK = {"now": 0}
 """The one clock of the store and of the reducer."""
 
 
-class World:
+class TimedView:
     """One partition, a clock of our own, and subscribers that only know their first rows and the log."""
 
     def __init__(self) -> None:
@@ -137,47 +137,47 @@ steps = st.one_of(
 async def test_subscribers_of_timed_queries_have_the_rows_of_the_time(
     plan: list[tuple[str, Any, Any]],
 ) -> None:
-    world = World()
+    view = TimedView()
     for what, one, two in plan:
         if what == "fold":
-            world.fold(one, two)
+            view.fold(one, two)
         elif what == "time":
-            world.later(one)
+            view.later(one)
         elif what == "tick":
-            world.tick()
+            view.tick()
         elif what == "subscribe":
-            await world.subscribe(one)
+            await view.subscribe(one)
         elif what == "refresh":
-            world.reducer.refresh()
+            view.reducer.refresh()
         else:
             if one:
-                world.store.restart()
-                world.claim = world.store.writer.claim(BUILD, "t", 1).claim
-            world.open()
-        await world.catch_up()
-        for query, members in world.subscribers.values():
-            assert members == await world.rows(query)
+                view.store.restart()
+                view.claim = view.store.writer.claim(BUILD, "t", 1).claim
+            view.open()
+        await view.catch_up()
+        for query, members in view.subscribers.values():
+            assert members == await view.rows(query)
     # The registry reaches the reducer by the next write or refresh; then time passes for all.
-    world.reducer.refresh()
-    world.tick()
-    await world.catch_up()
-    page = await world.store.reader.page(BUILD, 0, 1000)
-    for query, members in world.subscribers.values():
+    view.reducer.refresh()
+    view.tick()
+    await view.catch_up()
+    page = await view.store.reader.page(BUILD, 0, 1000)
+    for query, members in view.subscribers.values():
         assert members == {
-            key for key, row in page.rows if query.matches(key, read_object(row.json), world.now)
+            key for key, row in page.rows if query.matches(key, read_object(row.json), view.now)
         }
 
 
 async def test_timed_query_that_is_registered_while_rows_are_due_misses_none() -> None:
     """What is due was asked before the new query was known: it must be asked again."""
-    world = World()
-    world.fold("a", {"starts": world.now + 90_000})
-    world.fold("b", {"starts": world.now + 30_000})
-    await world.subscribe("starts < now() + 1m")
-    world.reducer.refresh()
-    world.tick()
-    await world.subscribe("starts between now() - 10s and now() + 10s")
-    world.later(31_000)
-    world.tick()
-    await world.catch_up()
-    assert [members for _, members in world.subscribers.values()] == [{"a", "b"}, {"b"}]
+    view = TimedView()
+    view.fold("a", {"starts": view.now + 90_000})
+    view.fold("b", {"starts": view.now + 30_000})
+    await view.subscribe("starts < now() + 1m")
+    view.reducer.refresh()
+    view.tick()
+    await view.subscribe("starts between now() - 10s and now() + 10s")
+    view.later(31_000)
+    view.tick()
+    await view.catch_up()
+    assert [members for _, members in view.subscribers.values()] == [{"a", "b"}, {"b"}]

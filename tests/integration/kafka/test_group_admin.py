@@ -1,4 +1,4 @@
-"""Groups on a broker that has just started, where no coordinator is there yet."""
+"""Groups on a broker that has just started and has no coordinator yet."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ pytestmark = pytest.mark.slow
 READS = """
 import sys
 from distributary.config.sections import Kafka
-from distributary.kafka import client, groups
+from distributary.kafka import group_admin, librdkafka
 from distributary.kafka.admin import Cluster
 kafka = Kafka(bootstrap_servers=sys.argv[1])
-cluster = Cluster(kafka, client.admin(kafka))
-print([groups.offsets(cluster, f"group-{n}") for n in range(3)])
+cluster = Cluster(kafka, librdkafka.admin(kafka))
+print([group_admin.committed_offsets(cluster, f"group-{n}") for n in range(3)])
 """
 
 
 def test_committed_offsets_wait_for_the_first_coordinator(broker: RunningBroker) -> None:
-    """In a process of its own: librdkafka ends one that asks before there is a coordinator (SIGSEGV)."""
+    """In a separate process: librdkafka crashes (SIGSEGV) if it asks before there is a coordinator."""
     done = subprocess.run(
         [sys.executable, "-c", READS, broker.kafka.bootstrap_servers],
         capture_output=True,

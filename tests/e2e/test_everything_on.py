@@ -126,8 +126,8 @@ class Locked:
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
     folder = tmp_path_factory.mktemp("locked")
     tls = folder / "tls"
-    dev_certificates.make_ca(tls)
-    dev_certificates.make_server(tls, ["localhost", "127.0.0.1"])
+    dev_certificates.create_ca(tls)
+    dev_certificates.create_server(tls, ["localhost", "127.0.0.1"])
     port = free_port()
     data = folder / "redis"
     data.mkdir()

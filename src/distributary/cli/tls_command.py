@@ -11,7 +11,7 @@ from distributary.cli.command_line import Args, group, load_config, print_json
 
 if TYPE_CHECKING:
     from distributary.config import Config
-    from distributary.httpd.dev_certificates import Made
+    from distributary.httpd.dev_certificates import IssuedCertificate
 
 _SERVERS = ("publisher", "control", "gateway", "socketio")
 
@@ -50,9 +50,9 @@ def create_dev_certificates(args: Args) -> int:
     config = load_config(args, required=False)
     folder = (args.folder or config.data_dir / "tls").absolute()
     names = list(dict.fromkeys([*dev_certificates.own_names(), *(name.lower() for name in args.name)]))
-    ca = dev_certificates.make_ca(folder)
-    server = dev_certificates.make_server(folder, names)
-    clients = {user: dev_certificates.make_client(folder, user) for user in args.client}
+    ca = dev_certificates.create_ca(folder)
+    server = dev_certificates.create_server(folder, names)
+    clients = {user: dev_certificates.create_client(folder, user) for user in args.client}
     files = {"tls_certificate": server.certificate, "tls_key": server.key}
     settings = {name: _relative_to_config(file, config) for name, file in files.items()}
     environment = {"DISTRIBUTARY_TLS_CA": str(ca.certificate)}
@@ -69,7 +69,9 @@ def create_dev_certificates(args: Args) -> int:
         )
         return 0
     for what, made in (("CA", ca), ("server", server), *clients.items()):
-        print(f"{what:<10}{'created' if made.new else 'kept'}, until {made.ends.date()}: {made.certificate}")
+        print(
+            f"{what:<10}{'created' if made.new else 'kept'}, until {made.expires.date()}: {made.certificate}"
+        )
     print(f"\nFor {', '.join(names)}. Add to the configuration:\n")
     for name in _SERVERS:
         print(f"[{name}]")
@@ -93,10 +95,10 @@ def _relative_to_config(file: Path, config: Config) -> str:
     return str(file.relative_to(folder) if file.is_relative_to(folder) else file)
 
 
-def _certificate_json(made: Made) -> dict[str, object]:
+def _certificate_json(made: IssuedCertificate) -> dict[str, object]:
     return {
         "certificate": str(made.certificate),
         "key": str(made.key),
-        "ends": made.ends.isoformat(),
+        "ends": made.expires.isoformat(),
         "new": made.new,
     }

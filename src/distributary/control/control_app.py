@@ -22,9 +22,8 @@ from distributary.control.app_context import CONTEXT, ERRORS, MAX_BODY, Context
 from distributary.control.result_cache import Results
 from distributary.control.subscription_routes import sweep_forever
 from distributary.httpd.authorization import AUTHORIZATION, Authorization, Requirement, Route
-from distributary.httpd.cors import CORS, Cors, OriginPolicy
+from distributary.httpd.cors import CORS, Cors, OriginPolicy, add_security_headers
 from distributary.httpd.request_audit import audit_middleware
-from distributary.httpd.response_headers import add_safe_headers
 
 ROUTES = (
     Route("GET", "/", status_routes.index, Requirement.PUBLIC),
@@ -145,7 +144,7 @@ def make_app(context: Context) -> web.Application:
         ],
         client_max_size=MAX_BODY,
     )
-    app.on_response_prepare.extend((cors.add_headers, add_safe_headers))
+    app.on_response_prepare.extend((cors.add_headers, add_security_headers))
     app[CONTEXT] = context
     app[AUTHORIZATION] = authorization
     app[CORS] = cors

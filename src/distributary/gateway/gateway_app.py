@@ -30,9 +30,8 @@ from distributary.gateway.rest_proxy.proxy_requests import CONSUMERS, METADATA, 
 from distributary.gateway.topic_stream import topic_stream_routes
 from distributary.gateway.topic_stream.topic_stream_routes import STREAMS
 from distributary.httpd.authorization import AUTHORIZATION, Authorization, Requirement, Route
-from distributary.httpd.cors import CORS, Cors, OriginPolicy
+from distributary.httpd.cors import CORS, Cors, OriginPolicy, add_security_headers
 from distributary.httpd.request_audit import audit_middleware
-from distributary.httpd.response_headers import add_safe_headers
 from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.store.contract import ReaderStore
@@ -85,7 +84,7 @@ def make_app(config: Config, store: ReaderStore) -> web.Application:
         ],
         client_max_size=config.gateway.max_body,
     )
-    app.on_response_prepare.extend((cors.add_headers, add_safe_headers))
+    app.on_response_prepare.extend((cors.add_headers, add_security_headers))
     app[CONFIG] = config
     app[AUTHORIZATION] = authorization
     app[CORS] = cors

@@ -1,7 +1,7 @@
-"""The certificate of a server, read again when its files change.
+"""The certificate of a server, reloaded when its files change.
 
-A context that listens keeps listening: the new certificate is loaded into it, and counts for the handshakes
-that follow. Connections that are there go on with the old one.
+The new certificate is loaded into the context that is already listening, and is used for later handshakes.
+Existing connections keep the old one.
 """
 
 from __future__ import annotations
@@ -23,53 +23,53 @@ from distributary.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-LOOK = 1.0
-"""Seconds between two looks at the files."""
-SOON = timedelta(days=14)
-"""How long before the end of a certificate the log says so."""
+CHECK_INTERVAL = 1.0
+"""Seconds between two checks of the files."""
+WARN_BEFORE = timedelta(days=14)
+"""How long before a certificate expires a warning is logged."""
 
 _Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 class Certificates:
-    """What one listener needs to speak TLS; ``section`` names its settings in messages.
+    """The TLS context of a listener; ``section`` is the name of its settings in messages.
 
-    ``context`` is None where no certificate is configured. Raises ConfigError for files that cannot be used.
+    ``context`` is None if no certificate is configured. Raises ConfigError for files that cannot be used.
     """
 
     def __init__(self, settings: Listening, section: str) -> None:
         self._settings, self._section = settings, section
-        self._seen = self._suspect = self._signature()
+        self._loaded = self._failed = self._signature()
         self.context: ssl.SSLContext | None = None
         if settings.tls_certificate:
             self.context = self._load(self._empty())
-            self._tell_end()
+            self._log_expiry()
 
     def refresh(self) -> None:
-        """Load the files again if they changed. What cannot be used is logged, and the old ones stay."""
+        """Reload the files if they changed. Files that cannot be used are logged, and the old ones kept."""
         if self.context is None:
             return
         found = self._signature()
-        if found == self._seen:
+        if found == self._loaded:
             return
         try:
-            # Tried apart: a context into which half of it was loaded could serve nobody any more.
+            # Tried in a new context first: one that was loaded by half could serve no connection.
             self._load(self._empty())
             self._load(self.context)
         except ConfigError as error:
-            if found == self._suspect:  # for the second time: it is not just being written
-                log.error("TLS: %s: the certificate of before stays in use", error)
-                self._seen = found
-            self._suspect = found
+            if found == self._failed:  # failed twice: the file is not just being written
+                log.error("TLS: %s: keeping the old certificate", error)
+                self._loaded = found
+            self._failed = found
             return
-        self._seen = self._suspect = found
-        log.info("TLS: %s.tls_certificate changed: new connections get the new one", self._section)
-        self._tell_end()
+        self._loaded = self._failed = found
+        log.info("TLS: %s.tls_certificate changed: new connections use the new one", self._section)
+        self._log_expiry()
 
     async def watch(self) -> None:
-        """Look at the files again and again, if there are any."""
+        """Check the files at intervals, if there are any."""
         while self.context is not None:
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(CHECK_INTERVAL)
             self.refresh()
 
     def _empty(self) -> ssl.SSLContext:
@@ -90,7 +90,7 @@ class Certificates:
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(
                 f"{self._section}.tls_certificate: {certificate} cannot be used with {key}: {_reason(error)}",
-                hint="Both are PEM files, the key is that of the first certificate, and has no password",
+                hint="Both must be PEM files; the key must fit the first certificate, and have no password",
             ) from None
         if ca:
             try:
@@ -98,7 +98,7 @@ class Certificates:
             except (ssl.SSLError, ValueError) as error:
                 raise ConfigError(
                     f"{self._section}.tls_client_ca: {ca} cannot be used: {_reason(error)}",
-                    hint="It is a PEM file with the certificates of your CAs",
+                    hint="It must be a PEM file with the certificates of your CAs",
                 ) from None
         return context
 
@@ -116,19 +116,19 @@ class Certificates:
                 found.append(None)
         return tuple(found)
 
-    def _tell_end(self) -> None:
-        """Log that the certificate is over, or soon will be."""
+    def _log_expiry(self) -> None:
+        """Log if the certificate has expired, or soon will."""
         file = self._settings.tls_certificate
         with contextlib.suppress(OSError, ValueError):
             end = x509.load_pem_x509_certificate(Path(file).read_bytes()).not_valid_after_utc
             if end < datetime.now(UTC):
-                log.error("TLS: %s ended on %s: clients refuse it", file, end.date())
-            elif end < datetime.now(UTC) + SOON:
-                log.warning("TLS: %s ends on %s", file, end.date())
+                log.error("TLS: %s expired on %s: clients reject it", file, end.date())
+            elif end < datetime.now(UTC) + WARN_BEFORE:
+                log.warning("TLS: %s expires on %s", file, end.date())
 
 
 def reload_on_hangup(*certificates: Certificates) -> None:
-    """Look at the files on SIGHUP, too; at a terminal that signal keeps its meaning."""
+    """Check the files on SIGHUP, too; at a terminal that signal keeps its meaning."""
     if any(one.context is not None for one in certificates) and not sys.stdout.isatty():
 
         def refresh() -> None:
@@ -146,7 +146,7 @@ def _readable(setting: str, file: str) -> None:
 
 
 def _no_password() -> str:
-    """Keep OpenSSL from asking for one at the terminal."""
+    """Keep OpenSSL from prompting for a password at the terminal."""
     return ""
 
 

@@ -1,4 +1,4 @@
-"""How many connections there are, in all and for each client address, and how many may be. Pure."""
+"""How many connections there are, in total and for each client address, and their limits. Pure."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from distributary.config.server_sections import Listening
 
 
 class Headers(Protocol):
-    """A request's headers, of which one name may stand on several lines; names ignore case."""
+    """A request's headers, of which a name may be on several lines; names ignore case."""
 
     def getall(self, name: str, default: list[str], /) -> list[str]:
-        """Give the values of all lines of a name."""
+        """Return the values of all lines of a name."""
 
 
 class Connections:
     """Counts the connections of one process; its listeners may share it.
 
-    ``enter`` and ``leave`` are for connections, ``begin`` and ``end`` for what a proxy passes on: several
-    clients may come by one connection of it, so they are counted by what they have under way.
-    ``refused`` counts by reason what was over a bound, ``timed_out`` what was closed for being slow.
+    ``enter`` and ``leave`` are for connections, ``begin`` and ``end`` for requests that a proxy forwards:
+    several clients may share one of its connections, so they are counted by their requests in flight.
+    ``refused`` counts by limit what was over it, ``timed_out`` what was closed because the client was slow.
     """
 
     def __init__(self, settings: Listening, *, exempt_loopback: bool = True) -> None:
-        self._most = settings.max_connections
-        self._most_of_one = settings.max_connections_per_address
+        self._limit = settings.max_connections
+        self._limit_per_address = settings.max_connections_per_address
         self._proxies = [ipaddress.ip_network(one) for one in settings.trusted_proxies]
         self._exempt_loopback = exempt_loopback
         self._by_client: Counter[str] = Counter()
@@ -37,8 +37,8 @@ class Connections:
         self.timed_out: Counter[str] = Counter()
 
     def enter(self, peer: str) -> str | None:
-        """Count a connection; None when it is too much, else what `leave` is to be given."""
-        if self.open >= self._most:
+        """Count a connection; None if it is over a limit, else the argument for `leave`."""
+        if self.open >= self._limit:
             self.refused["total"] += 1
             return None
         client = "" if self.is_proxy(peer) else self._client(peer)
@@ -48,27 +48,27 @@ class Connections:
         return client
 
     def leave(self, client: str) -> None:
-        """Count a connection that is over."""
+        """Count a connection as closed."""
         self.open -= 1
         self._uncount(client)
 
     def begin(self, peer: str, headers: Headers) -> str | None:
-        """Count a request that a proxy may have passed on; None when its client has too many."""
+        """Count a request that a proxy may have forwarded; None if its client has too many."""
         if not self.is_proxy(peer):
             return ""
         client = self._client(self.client_address(peer, headers))
         return client if self._count(client) else None
 
     def end(self, client: str) -> None:
-        """Count a request that is over; ``client`` is what `begin` gave."""
+        """Count a request as done; ``client`` is what `begin` returned."""
         self._uncount(client)
 
     def client_address(self, peer: str, headers: Headers) -> str:
-        """Say who a request is from.
+        """Return the address that a request is from.
 
-        Every proxy adds whom it has the request from, at the right or in a line of its own below (HAProxy).
-        So the address is the first from the right that is not one of the trusted proxies; what is further
-        left anybody can have written.
+        Every proxy adds the address of its own client, at the right or in a line below (HAProxy). So the
+        client is the first address from the right that is not a trusted proxy; anything further left may be
+        forged.
         """
         found = peer
         forwarded = ",".join(headers.getall("X-Forwarded-For", []))
@@ -79,12 +79,12 @@ class Connections:
         return found
 
     def is_proxy(self, peer: str) -> bool:
-        """Say whether an address is that of a trusted proxy."""
+        """True if an address is that of a trusted proxy."""
         address = parse_address(peer) if self._proxies else None
         return address is not None and _within(address, self._proxies)
 
     def _count(self, client: str) -> bool:
-        if client and self._by_client[client] >= self._most_of_one:
+        if client and self._by_client[client] >= self._limit_per_address:
             self.refused["address"] += 1
             return False
         if client:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 def choose(header: str, offered: Sequence[str]) -> str | None:
-    """Name the media type that suits best; among equals the one offered first. None: none is acceptable.
+    """Return the best media type; among equals the one offered first. None: none is acceptable.
 
-    No header accepts everything. Of the ranges that match a type, the most specific one's weight counts.
+    No header accepts everything. Of the ranges that match a type, the most specific one's weight applies.
     """
     ranges = [one for part in header.split(",") if (one := _range(part)) is not None]
     if not ranges:
@@ -23,7 +23,7 @@ def choose(header: str, offered: Sequence[str]) -> str | None:
 
 
 def _range(part: str) -> tuple[str, int, float] | None:
-    """Read a media range: its type, how specific it is, and its weight. None for what is no range."""
+    """Parse a media range: its type, how specific it is, and its weight. None if it is invalid."""
     kind, *parameters = (word.strip().lower() for word in part.split(";"))
     main, slash, sub = kind.partition("/")
     if not slash or not main or not sub:

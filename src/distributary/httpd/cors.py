@@ -25,7 +25,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Server(Protocol):
-    """The settings of a server that are asked for here."""
+    """The settings of a server that are needed here."""
 
     @property
     def host(self) -> str:
@@ -33,7 +33,7 @@ class Server(Protocol):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Further names that it may be called by."""
+        """Further host names by which it may be called."""
 
     @property
     def origins(self) -> tuple[str, ...]:
@@ -41,10 +41,10 @@ class Server(Protocol):
 
 
 class OriginPolicy:
-    """What a request's headers must say for a server to serve it.
+    """Which requests a server accepts by their headers.
 
     ``section`` is the name of its settings, for hints. A server on an address of the network may be called by
-    any name: what it serves needs a token, which no other site's page has.
+    any host name: its routes require a token, which no page of another site has.
     """
 
     def __init__(self, section: str, server: Server) -> None:
@@ -57,20 +57,20 @@ class OriginPolicy:
             self._hosts = _LOOPBACK | {name for name in (*own, *server.hosts) if name}
 
     def check(self, headers: Mapping[str, str]) -> None:
-        """Raise HostRefused or OriginRefused unless a request may be served; ``headers`` ignores case."""
+        """Raise HostRefused or OriginRefused unless a request is accepted; ``headers`` ignores case."""
         host, origin = headers.get("Host", ""), headers.get("Origin")
-        if not self._called(host):
+        if not self._is_own_host(host):
             raise HostRefused(
-                f"this server is not called {host[:100]!r}",
-                hint=f"call it by localhost, or name the host in {self._section}.hosts of the configuration",
+                f"{host[:100]!r} is not a host name of this server",
+                hint=f"use localhost, or add the host to {self._section}.hosts of the configuration",
             )
         if not origin_allowed(origin, host, self._origins):
             raise self._refused(f"pages of {str(origin)[:200]}")
         if origin is None and "*" not in self._origins and _embedded(headers):
             raise self._refused("pages of another site")
 
-    def _called(self, host: str) -> bool:
-        if self._hosts is None or not host:  # no browser leaves it out
+    def _is_own_host(self, host: str) -> bool:
+        if self._hosts is None or not host:  # every browser sends it
             return True
         parts = _split(f"//{host}")
         name = parts.hostname.rstrip(".") if parts is not None and parts.hostname else ""
@@ -79,7 +79,7 @@ class OriginPolicy:
     def _refused(self, who: str) -> OriginRefused:
         return OriginRefused(
             f"{who} may not use this server",
-            hint=f"name their origin in {self._section}.origins of the configuration",
+            hint=f"add their origin to {self._section}.origins of the configuration",
         )
 
 
@@ -131,9 +131,9 @@ _ALLOWED: web.RequestKey[str] = web.RequestKey("allowed origin", str)
 
 
 def _embedded(headers: Mapping[str, str]) -> bool:
-    """Say whether another site's page has this in it: images and scripts carry no origin.
+    """True if a page of another site embeds this: requests for images and scripts have no origin.
 
-    A link to us that somebody follows is none of that: what it leads to is shown to nobody else.
+    A link that a user follows is not embedded: its target is not visible to the page that has the link.
     """
     if headers.get("Sec-Fetch-Site") != "cross-site":
         return False
@@ -141,21 +141,21 @@ def _embedded(headers: Mapping[str, str]) -> bool:
 
 
 def origin_allowed(origin: str | None, host: str, origins: Iterable[str]) -> bool:
-    """Say whether a page of ``origin`` may use the server that it called ``host`` (a Host header).
+    """True if a page of ``origin`` may use the server that it called by ``host`` (a Host header).
 
-    Pages of the same host may, whatever their port; the names of the own machine count as one host. Besides,
-    ``origins`` lists some: exactly (``https://app.example.com``), all below a domain
-    (``https://*.example.com``, but not example.com itself), or everybody (``*``).
+    Pages of the same host may, on any port; the names of the local machine count as one host. So may those of
+    ``origins``: exact ones (``https://app.example.com``), all below a domain (``https://*.example.com``, but
+    not example.com itself), or all (``*``).
     """
     if origin is None:
         return True
-    listed = list(origins)
-    if "*" in listed:
+    allowed = list(origins)
+    if "*" in allowed:
         return True
     page = _split(origin)
-    if page is None or page.hostname is None:  # "null" is what a page in a sandbox sends
+    if page is None or page.hostname is None:  # a page in a sandbox sends "null"
         return False
-    if any(_listed(page, pattern) for pattern in listed):
+    if any(_matches(page, pattern) for pattern in allowed):
         return True
     own = _split(f"//{host}")
     if own is None or own.hostname is None:
@@ -163,27 +163,41 @@ def origin_allowed(origin: str | None, host: str, origins: Iterable[str]) -> boo
     return page.hostname == own.hostname or {page.hostname, own.hostname} <= _LOOPBACK
 
 
-def _listed(page: SplitResult, pattern: str) -> bool:
-    wanted = _split(pattern)
-    if wanted is None or wanted.hostname is None or page.hostname is None:
+def _matches(page: SplitResult, pattern: str) -> bool:
+    allowed = _split(pattern)
+    if allowed is None or allowed.hostname is None or page.hostname is None:
         return False
-    if (wanted.scheme, _port(wanted)) != (page.scheme, _port(page)):
+    if (allowed.scheme, _port(allowed)) != (page.scheme, _port(page)):
         return False
-    if wanted.hostname.startswith("*."):
-        # The dot stays in: evil-example.com does not end with .example.com.
-        return page.hostname.endswith(wanted.hostname[1:]) and page.hostname != wanted.hostname[1:]
-    return page.hostname == wanted.hostname
+    if allowed.hostname.startswith("*."):
+        # The dot is kept: evil-example.com does not end with .example.com.
+        return page.hostname.endswith(allowed.hostname[1:]) and page.hostname != allowed.hostname[1:]
+    return page.hostname == allowed.hostname
 
 
 def _split(address: str) -> SplitResult | None:
     try:
         parts = urlsplit(address)
-        parts.port  # noqa: B018 - the property raises when the port is no number
+        parts.port  # noqa: B018 - the property raises if the port is not a number
     except ValueError:
         return None
-    # An origin is a scheme, a host and a port; what has more in it was not made by a browser.
+    # An origin is a scheme, a host and a port; no browser sends more.
     return None if parts.path or parts.query or parts.fragment or "@" in parts.netloc else parts
 
 
 def _port(parts: SplitResult) -> int | None:
     return parts.port or _PORTS.get(parts.scheme)
+
+
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+"""They forbid a browser to guess a response's type, to run scripts in it, and to show it in a frame. A response
+that is a page has a policy of its own."""
+
+
+async def add_security_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Add `SECURITY_HEADERS` to a response that does not have them; for ``on_response_prepare``."""
+    for name, value in SECURITY_HEADERS.items():
+        response.headers.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""Certificates for development: a CA of one's own, and what it signs. For nothing that others rely on."""
+"""Certificates for development: a local CA and the certificates that it signs. Not for production."""
 
 from __future__ import annotations
 
@@ -18,62 +18,61 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from distributary.errors import UsageError
 
-CA_TIME, TIME = timedelta(days=3650), timedelta(days=397)
-"""How long a CA counts, and what it signs: some clients refuse longer ones."""
-RENEW = timedelta(days=30)
-"""What has less than this left is made anew."""
-_CLOCKS = timedelta(hours=1)
-"""Grace for clocks that differ."""
+CA_LIFETIME, LIFETIME = timedelta(days=3650), timedelta(days=397)
+"""Of the CA, and of what it signs: some clients reject certificates that are valid for longer."""
+RENEW_BEFORE = timedelta(days=30)
+"""How long before its expiry a certificate is replaced."""
+_CLOCK_SKEW = timedelta(hours=1)
 
 Key = ec.EllipticCurvePrivateKey
 
 
 @dataclass(frozen=True)
-class Made:
-    """One certificate: its files, when it ends, and whether it was made just now."""
+class IssuedCertificate:
+    """A certificate: its files, when it expires, and whether it was created just now."""
 
     certificate: Path
     key: Path
-    ends: datetime
+    expires: datetime
     new: bool
 
 
 def own_names() -> list[str]:
-    """Name this machine as clients on it, and beside it, may call it."""
+    """List the names by which clients on this machine, and in its network, may call it."""
     return list(dict.fromkeys(("localhost", "127.0.0.1", "::1", socket.gethostname().lower())))
 
 
-def make_ca(folder: Path, now: datetime | None = None) -> Made:
-    """Make ``ca.pem`` and ``ca-key.pem``, unless they are there and good. Raises UsageError."""
-    moment = now or datetime.now(UTC)
+def create_ca(folder: Path, now: datetime | None = None) -> IssuedCertificate:
+    """Create ``ca.pem`` and ``ca-key.pem``, unless they exist and are valid. Raises UsageError."""
+    current = now or datetime.now(UTC)
     files = folder / "ca.pem", folder / "ca-key.pem"
-    there = _read(*files)
-    if there is not None and there[0].not_valid_after_utc - moment > RENEW:
-        return Made(*files, there[0].not_valid_after_utc, new=False)
+    existing = _read(*files)
+    if existing is not None and existing[0].not_valid_after_utc - current > RENEW_BEFORE:
+        return IssuedCertificate(*files, existing[0].not_valid_after_utc, new=False)
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"distributary development CA of {socket.gethostname()}")
     usage = x509.KeyUsage(
         *(False, False, False, False, False), key_cert_sign=True, crl_sign=True,
         encipher_only=False, decipher_only=False,
     )  # fmt: skip
-    made = (
-        _builder(name, name, key, moment, CA_TIME)
+    certificate = (
+        _builder(name, name, key, current, CA_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
     )
-    _write(folder, files[0], made.public_bytes(serialization.Encoding.PEM))
+    _write(folder, files[0], certificate.public_bytes(serialization.Encoding.PEM))
     _write(folder, files[1], _pem(key))
-    return Made(*files, made.not_valid_after_utc, new=True)
+    return IssuedCertificate(*files, certificate.not_valid_after_utc, new=True)
 
 
-def make_server(folder: Path, names: Sequence[str], now: datetime | None = None) -> Made:
-    """Make ``server.pem`` and its key for these names, unless they are there and good. Raises UsageError."""
+def create_server(folder: Path, names: Sequence[str], now: datetime | None = None) -> IssuedCertificate:
+    """Create ``server.pem`` and its key for these names, unless there is a valid one. Raises UsageError."""
     return _signed(folder, "server", _name(names[0]), names, ExtendedKeyUsageOID.SERVER_AUTH, now)
 
 
-def make_client(folder: Path, user: str, now: datetime | None = None) -> Made:
-    """Make the certificate of a client, ``client-USER.pem``, and its key. Raises UsageError."""
+def create_client(folder: Path, user: str, now: datetime | None = None) -> IssuedCertificate:
+    """Create the certificate of a client, ``client-USER.pem``, and its key. Raises UsageError."""
     return _signed(folder, f"client-{user}", _name(user), (), ExtendedKeyUsageOID.CLIENT_AUTH, now)
 
 
@@ -84,46 +83,46 @@ def _signed(
     names: Sequence[str],
     usage: x509.ObjectIdentifier,
     now: datetime | None,
-) -> Made:
-    moment = now or datetime.now(UTC)
+) -> IssuedCertificate:
+    current = now or datetime.now(UTC)
     ca = _read(folder / "ca.pem", folder / "ca-key.pem")
     if ca is None:
-        raise UsageError(f"there is no usable CA in {folder}", hint="Make one with: distributary tls dev")
+        raise UsageError(f"there is no valid CA in {folder}", hint="Create one with: distributary tls dev")
     files = folder / f"{stem}.pem", folder / f"{stem}-key.pem"
-    wanted = [_general(name) for name in names]
-    there = _read(*files)
-    if there is not None and _good(there[0], ca[0], wanted, moment):
-        return Made(*files, there[0].not_valid_after_utc, new=False)
+    alternative_names = [_general(name) for name in names]
+    existing = _read(*files)
+    if existing is not None and _is_valid(existing[0], ca[0], alternative_names, current):
+        return IssuedCertificate(*files, existing[0].not_valid_after_utc, new=False)
     key = ec.generate_private_key(ec.SECP256R1())
     authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca[1].public_key())
     builder = (
-        _builder(subject, ca[0].subject, key, moment, TIME)
+        _builder(subject, ca[0].subject, key, current, LIFETIME)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(authority, critical=False)
     )
-    if wanted:
-        builder = builder.add_extension(x509.SubjectAlternativeName(wanted), critical=False)
-    made = builder.sign(ca[1], hashes.SHA256())
-    # The key first: who looks at the files in between finds a pair that does not fit, and looks again.
+    if alternative_names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternative_names), critical=False)
+    certificate = builder.sign(ca[1], hashes.SHA256())
+    # The key first: a server that reads the files in between finds a pair that does not match, and retries.
     _write(folder, files[1], _pem(key))
-    _write(folder, files[0], made.public_bytes(serialization.Encoding.PEM))
-    return Made(*files, made.not_valid_after_utc, new=True)
+    _write(folder, files[0], certificate.public_bytes(serialization.Encoding.PEM))
+    return IssuedCertificate(*files, certificate.not_valid_after_utc, new=True)
 
 
-def _good(
-    made: x509.Certificate, ca: x509.Certificate, names: Sequence[x509.GeneralName], now: datetime
+def _is_valid(
+    certificate: x509.Certificate, ca: x509.Certificate, names: Sequence[x509.GeneralName], now: datetime
 ) -> bool:
-    """Say whether a certificate is this CA's, of these names, and not about to end."""
+    """True if a certificate was signed by this CA, has these names, and does not expire soon."""
     try:
-        made.verify_directly_issued_by(ca)
+        certificate.verify_directly_issued_by(ca)
     except (ValueError, TypeError, InvalidSignature):
         return False
     try:
-        has = set(made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+        has = set(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
     except x509.ExtensionNotFound:
         has = set()
-    return set(names) <= has and made.not_valid_after_utc - now > RENEW
+    return set(names) <= has and certificate.not_valid_after_utc - now > RENEW_BEFORE
 
 
 def _builder(
@@ -131,14 +130,14 @@ def _builder(
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - _CLOCKS)
+        .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + time)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
 
 def _read(certificate: Path, key: Path) -> tuple[x509.Certificate, Key] | None:
-    """Read a certificate and its key; None when they are missing, damaged, or not of each other."""
+    """Read a certificate and its key; None if they are missing, damaged, or do not match."""
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
         secret = serialization.load_pem_private_key(key.read_bytes(), None)
@@ -160,7 +159,7 @@ def _write(folder: Path, file: Path, data: bytes) -> None:
         staged.replace(file)
     except OSError as error:
         raise UsageError(
-            f"{file} cannot be written: {error.strerror}", hint="Choose another folder with --folder"
+            f"cannot write {file}: {error.strerror}", hint="Choose another folder with --folder"
         ) from None
 
 

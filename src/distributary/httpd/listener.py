@@ -9,7 +9,7 @@ import resource
 from typing import Any
 
 from aiohttp import web
-from aiohttp.typedefs import Handler as Answer
+from aiohttp.typedefs import Handler as RequestHandler
 
 from distributary.config.server_sections import Listening
 from distributary.errors import PortTaken
@@ -17,11 +17,11 @@ from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_handler import BUSY, Handler, peer_of
 from distributary.httpd.connection_limits import Connections
 
-_LOOK = 1.0
-"""Seconds between two looks at all connections, at most."""
+_CHECK_INTERVAL = 1.0
+"""Maximum interval between two checks of all connections, in seconds."""
 _BACKLOG = 1024
-_FAREWELL = 5.0
-"""Seconds that a client has to answer the end of a TLS connection."""
+_TLS_CLOSE_TIMEOUT = 5.0
+"""Seconds that a client has to confirm the end of a TLS connection."""
 _BODY = json.loads(BUSY.partition(b"\r\n\r\n")[2])
 _CLIENT: web.RequestKey[str] = web.RequestKey("client", str)
 
@@ -29,9 +29,9 @@ _CLIENT: web.RequestKey[str] = web.RequestKey("client", str)
 class Listener:
     """Serves an application on a port, by the settings of its server.
 
-    ``part`` is what the server is called in messages, ``setting`` the name of its port there. Connections are
-    counted in ``tally``, which may be shared, as ``certificates`` may. Further arguments are those of
-    aiohttp's handler. Raises ConfigError when the certificate cannot be used.
+    ``part`` is the name of the server in messages, ``setting`` that of its port. Connections are counted in
+    ``tally``, which may be shared, as may ``certificates``. Further arguments are those of aiohttp's handler.
+    Raises ConfigError if the certificate cannot be used.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class Listener:
         self._more = {"access_log": None, **more}
         self._open: set[Handler] = set()
         self._tasks: list[asyncio.Task[None]] = []
-        app.middlewares.insert(0, self._bounded)
+        app.middlewares.insert(0, self._limit_clients)
         self._runner = web.AppRunner(
             app, handler_cancellation=handler_cancellation, shutdown_timeout=stop_seconds
         )
 
     async def start(self, port: int, *, share: bool = False) -> None:
-        """Listen (0: on any free port); with ``share`` other processes may listen there too.
+        """Listen (0: on any free port); with ``share`` other processes may listen on it too.
 
         Raises PortTaken.
         """
@@ -70,20 +70,20 @@ class Listener:
             await _Site(self, self._runner, port, share=share).start()
         except OSError as error:
             await self._runner.cleanup()
-            why = error.strerror or str(error)
+            reason = error.strerror or str(error)
             raise PortTaken(
-                f"{self._part} cannot listen on {self._settings.host}:{port}: {why}",
-                hint=f"Free it, or choose another with {self._setting}",
+                f"{self._part} cannot listen on {self._settings.host}:{port}: {reason}",
+                hint=f"Free it, or choose another port with {self._setting}",
             ) from None
         self._tasks = [asyncio.create_task(work) for work in (self._sweep(), self.certificates.watch())]
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:
-        """Stop listening, and wait a little for the requests that are under way."""
+        """Stop listening, and wait a short time for the requests in flight."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -91,11 +91,11 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """What clients on this machine call it by."""
+        """The URL for clients on this machine."""
         return f"{self._settings.http_scheme}://{callable_host(self._settings.host)}:{self.port}"
 
     async def listen(self, port: int, *, share: bool) -> asyncio.Server:
-        """Make the socket."""
+        """Create the socket."""
         return await asyncio.get_running_loop().create_server(
             self._handler,
             self._settings.host,
@@ -112,17 +112,19 @@ class Listener:
         return Handler(server, self._settings, self.tally, self._open, loop=loop, **self._more)
 
     async def _sweep(self) -> None:
-        """Look at all connections again and again: cheaper than timers that every request would move."""
+        """Check all connections at intervals: cheaper than timers that every request would reset."""
         limits = self._settings
-        step = min(_LOOK, limits.header_timeout / 4, limits.body_timeout / 4, limits.write_timeout / 4)
+        step = min(
+            _CHECK_INTERVAL, limits.header_timeout / 4, limits.body_timeout / 4, limits.write_timeout / 4
+        )
         while True:
             await asyncio.sleep(step)
             for handler in list(self._open):
                 handler.check()
 
     @web.middleware
-    async def _bounded(self, request: web.Request, handler: Answer) -> web.StreamResponse:
-        """Count what a proxy passes on by its client."""
+    async def _limit_clients(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
+        """Count requests that a proxy forwards by their client."""
         peer = peer_of(request.transport) if request.transport is not None else ""
         client = self.tally.begin(peer, request.headers)
         if client is None:
@@ -135,7 +137,7 @@ class Listener:
 
 
 class _Site(web.BaseSite):
-    """Like aiohttp's TCPSite, with a handler of our own."""
+    """Like aiohttp's TCPSite, with our own handler."""
 
     def __init__(self, listener: Listener, runner: web.AppRunner, port: int, *, share: bool) -> None:
         super().__init__(runner)
@@ -143,7 +145,7 @@ class _Site(web.BaseSite):
 
     @property
     def name(self) -> str:
-        """Where it listens."""
+        """The port on which it listens."""
         return f"port {self._port}"
 
     async def start(self) -> None:
@@ -153,23 +155,23 @@ class _Site(web.BaseSite):
 
 
 def client_of(request: web.Request) -> str:
-    """Say which address a request is from: behind a trusted proxy its client's, not the proxy's."""
+    """Return the address that a request is from: behind a trusted proxy the client's."""
     return request.get(_CLIENT) or request.remote or ""
 
 
 def tls_arguments(certificates: Certificates, settings: Listening) -> dict[str, Any]:
-    """Give what a loop's ``create_server`` needs to speak TLS; nothing where there is none."""
+    """Return what a loop's ``create_server`` needs for TLS; nothing without a certificate."""
     if certificates.context is None:
         return {}
     return {
         "ssl": certificates.context,
         "ssl_handshake_timeout": settings.header_timeout,
-        "ssl_shutdown_timeout": min(settings.write_timeout, _FAREWELL),
+        "ssl_shutdown_timeout": min(settings.write_timeout, _TLS_CLOSE_TIMEOUT),
     }
 
 
 def allow_many_sockets() -> None:
-    """Raise the limit of open files as far as the system lets us: every connection is one."""
+    """Raise the limit of open files as far as the system allows: every connection is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with contextlib.suppress(OSError, ValueError):
@@ -177,7 +179,7 @@ def allow_many_sockets() -> None:
 
 
 def callable_host(host: str) -> str:
-    """Turn an address to listen on into one that can be called, as it stands in addresses."""
+    """Turn an address to listen on into one to connect to, as it is written in URLs."""
     if host in ("0.0.0.0", "::", ""):
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host

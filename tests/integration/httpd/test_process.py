@@ -36,8 +36,8 @@ def store(tmp_path: Path) -> Iterator[StoreServer]:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    dev_certificates.make_ca(tmp_path / "tls")
-    dev_certificates.make_server(tmp_path / "tls", ["localhost", "127.0.0.1"])
+    dev_certificates.create_ca(tmp_path / "tls")
+    dev_certificates.create_server(tmp_path / "tls", ["localhost", "127.0.0.1"])
     return tmp_path / "tls"
 
 
@@ -87,11 +87,11 @@ async def test_a_process_takes_up_a_new_certificate_and_survives_a_broken_one(
             await anext(changes)
             key = (files / "server-key.pem").read_text()
             (files / "server-key.pem").write_text("broken")
-            assert "the certificate of before stays in use" in await line(running.stderr, "ERROR")
+            assert "keeping the old certificate" in await line(running.stderr, "ERROR")
             (files / "server-key.pem").write_text(key)
             for name in ("server.pem", "server-key.pem"):
                 (files / name).unlink()
-            dev_certificates.make_server(files, ["localhost", "127.0.0.1"])
+            dev_certificates.create_server(files, ["localhost", "127.0.0.1"])
             running.send_signal(signal.SIGHUP)
             await line(running.stderr, "new connections get the new one")
             port = int(addresses["http"].rpartition(":")[2])

@@ -58,9 +58,9 @@ class Served:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    dev_certificates.make_ca(tmp_path)
-    dev_certificates.make_server(tmp_path, ["localhost", "127.0.0.1"])
-    dev_certificates.make_client(tmp_path, "ann")
+    dev_certificates.create_ca(tmp_path)
+    dev_certificates.create_server(tmp_path, ["localhost", "127.0.0.1"])
+    dev_certificates.create_client(tmp_path, "ann")
     monkeypatch.chdir(tmp_path)
     for name in ("CA", "CERTIFICATE", "KEY"):
         monkeypatch.delenv(f"DISTRIBUTARY_TLS_{name}", raising=False)
@@ -200,8 +200,8 @@ async def test_a_listener_that_asks_for_client_certificates_serves_nobody_else(
         with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
             await handshake(served, name, served.context())
         stranger = tmp_path_factory.mktemp("stranger")
-        dev_certificates.make_ca(stranger)
-        dev_certificates.make_client(stranger, "eve")
+        dev_certificates.create_ca(stranger)
+        dev_certificates.create_client(stranger, "eve")
         other = served.context()
         other.load_cert_chain(stranger / "client-eve.pem", stranger / "client-eve-key.pem")
         with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
@@ -230,7 +230,7 @@ async def test_certificates_are_swapped_while_a_websocket_stays_open(folder: Pat
             await socket.recv()
             for name in ("server.pem", "server-key.pem"):
                 (folder / name).unlink()
-            dev_certificates.make_server(folder, ["localhost", "127.0.0.1"])
+            dev_certificates.create_server(folder, ["localhost", "127.0.0.1"])
             after = (folder / "server.pem").read_text()
             assert after != before
             await eventually(ask, lambda found: set(found.values()) == {after})
@@ -353,7 +353,7 @@ async def test_our_subscriber_shows_its_certificate(folder: Path, environment: C
 async def test_a_stack_of_this_folder_is_known_by_its_certificate(folder: Path) -> None:
     """Under whatever name it was made for; and no other certificate will do, of whatever CA."""
     (folder / "server.pem").unlink()
-    dev_certificates.make_server(folder, ["stream.example.com"])
+    dev_certificates.create_server(folder, ["stream.example.com"])
     async with with_view(folder) as url:
         data = folder / ".distributary"
         data.mkdir()

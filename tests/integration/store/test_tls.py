@@ -53,9 +53,9 @@ class Store:
 
 @pytest.fixture(params=["no", "yes"], ids=["server-certificate", "both-certificates"])
 def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Store]:
-    dev_certificates.make_ca(tmp_path)
-    dev_certificates.make_server(tmp_path, ["localhost", "127.0.0.1"])
-    dev_certificates.make_client(tmp_path, "ann")
+    dev_certificates.create_ca(tmp_path)
+    dev_certificates.create_server(tmp_path, ["localhost", "127.0.0.1"])
+    dev_certificates.create_client(tmp_path, "ann")
     port = free_port()
     argv = ["redis-server", "--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1", "127.0.0.2"]
     argv += [

@@ -23,8 +23,8 @@ from distributary.reducers.schema_registry import Registry
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    dev_certificates.make_ca(tmp_path)
-    dev_certificates.make_server(tmp_path, ["stream.example.com"])
+    dev_certificates.create_ca(tmp_path)
+    dev_certificates.create_server(tmp_path, ["stream.example.com"])
     return tmp_path
 
 
@@ -89,7 +89,7 @@ def test_a_changed_file_is_read_again(folder: Path) -> None:
     before = trust.context("https://stream.example.com")
     assert trust.context("https://stream.example.com") is before
     (folder / "ca.pem").unlink()
-    dev_certificates.make_ca(folder)
+    dev_certificates.create_ca(folder)
     assert trust.context("https://stream.example.com") is not before
 
 

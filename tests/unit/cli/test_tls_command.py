@@ -58,4 +58,4 @@ def test_invalid_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--client ../ann: expected letters" in capsys.readouterr().err
     Path("file").write_text("")
     assert main(["tls", "dev", "--folder", "file/tls"]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "cannot write" in capsys.readouterr().err

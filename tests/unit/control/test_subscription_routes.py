@@ -67,8 +67,8 @@ async def test_the_first_rows_of_a_query(api: Api) -> None:
         ({"order": 5, "limit": 1}, "bad-request", '"order" is'),
         ({"order": "a", "limit": "1"}, "bad-request", '"limit" is'),
         ({"order": "a", "limit": 1_001}, "bad-request", '"limit" is 1,001'),
-        ({"order": "a"}, "bad-query", "without a limit"),
-        ({"limit": 3}, "bad-query", "without an order"),
+        ({"order": "a"}, "bad-query", "order requires limit"),
+        ({"limit": 3}, "bad-query", "limit requires order"),
     ],
 )
 async def test_orders_that_cannot_be_read(api: Api, body: dict[str, Any], code: str, said: str) -> None:

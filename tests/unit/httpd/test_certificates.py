@@ -17,8 +17,8 @@ from distributary.httpd.certificates import Certificates
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    dev_certificates.make_ca(tmp_path)
-    dev_certificates.make_server(tmp_path, ["localhost"])
+    dev_certificates.create_ca(tmp_path)
+    dev_certificates.create_server(tmp_path, ["localhost"])
     return tmp_path
 
 
@@ -56,7 +56,7 @@ def shown(certificates: Certificates, trusting: ssl.SSLContext | None = None) ->
 def replaced(folder: Path) -> None:
     for name in ("server.pem", "server-key.pem"):
         (folder / name).unlink()
-    dev_certificates.make_server(folder, ["localhost"])
+    dev_certificates.create_server(folder, ["localhost"])
 
 
 def test_no_certificate_means_no_context() -> None:
@@ -119,7 +119,7 @@ def test_a_broken_new_file_leaves_the_old_certificate_and_is_logged_once(
         assert shown(certificates) == before
     errors = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
     assert len(errors) == 1
-    assert "the certificate of before stays in use" in errors[0]
+    assert "keeping the old certificate" in errors[0]
     replaced(folder)
     certificates.refresh()
     assert shown(certificates) == (folder / "server.pem").read_text()
@@ -181,10 +181,10 @@ def test_files_that_cannot_be_used_are_named(folder: Path, files: dict[str, str]
 def test_a_certificate_about_to_end_is_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     from datetime import UTC, datetime, timedelta
 
-    for days, said in ((5, "ends on"), (-5, "ended on")):
+    for days, said in ((5, "expires on"), (-5, "expired on")):
         (folder / "server.pem").unlink()
-        dev_certificates.make_server(
-            folder, ["localhost"], datetime.now(UTC) - dev_certificates.TIME + timedelta(days=days)
+        dev_certificates.create_server(
+            folder, ["localhost"], datetime.now(UTC) - dev_certificates.LIFETIME + timedelta(days=days)
         )
         Certificates(settings(folder), "control")
         assert said in caplog.text

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from distributary.config import Control
-from distributary.httpd.client_timeouts import LEAST_RATE, Deadlines
+from distributary.httpd.client_timeouts import MIN_RATE, Deadlines
 
 SETTINGS = Control(header_timeout=10, body_timeout=20, write_timeout=60)
 
@@ -13,7 +13,7 @@ def missed(deadlines: Deadlines, now: float, *, waiting: int = 0, paused: bool =
 def test_a_head_that_does_not_end_is_missed_however_many_bytes_come() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     for now in range(10):
-        deadlines.head_began(now)  # a byte
+        deadlines.head_started(now)  # a byte
         assert missed(deadlines, now) == ""
     assert missed(deadlines, 10.1) == "head"
 
@@ -22,7 +22,7 @@ def test_an_idle_connection_misses_nothing() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(1, body=False)
     assert missed(deadlines, 1000) == ""
-    deadlines.head_began(1000)
+    deadlines.head_started(1000)
     assert missed(deadlines, 1009) == ""
     assert missed(deadlines, 1011) == "head"
 
@@ -31,7 +31,7 @@ def test_a_body_of_one_byte_a_second_is_missed() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=True)
     for now in range(20):
-        deadlines.body_came(1, now)
+        deadlines.body_received(1, now)
         assert missed(deadlines, now) == ""
     assert missed(deadlines, 21) == "body"
 
@@ -40,7 +40,7 @@ def test_a_long_body_at_a_decent_rate_is_not_missed() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=True)
     for now in range(1, 3600):
-        deadlines.body_came(2 * LEAST_RATE, now)
+        deadlines.body_received(2 * MIN_RATE, now)
         assert missed(deadlines, now) == ""
     deadlines.body_ended()
     assert missed(deadlines, 90_000) == ""
@@ -58,17 +58,17 @@ def test_a_body_that_we_do_not_read_is_not_the_clients_fault() -> None:
 def test_a_streamed_body_may_last_but_not_pause_for_ever() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=True)
-    deadlines.streams(300, 0)
+    deadlines.allow_stream(300, 0)
     for now in range(0, 86_400, 290):
         assert missed(deadlines, now) == ""
-        deadlines.body_came(1, now)
+        deadlines.body_received(1, now)
     assert missed(deadlines, 86_400 + 600) == "body"
 
 
 def test_the_next_request_of_a_connection_has_the_usual_deadline_again() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=True)
-    deadlines.streams(300, 0)
+    deadlines.allow_stream(300, 0)
     deadlines.head_ended(10, body=True)
     assert missed(deadlines, 31) == "body"
 

@@ -117,7 +117,7 @@ def test_own_name_is_answered_to(host: str) -> None:
 def test_name_of_somebody_else_is_refused_on_loopback(host: str) -> None:
     """So that a page whose domain came to mean this machine is not of our own origin."""
     for origin in ({}, {"Origin": f"http://{host}"}):
-        with pytest.raises(HostRefused, match="not called") as caught:
+        with pytest.raises(HostRefused, match="not a host name of this server") as caught:
             OriginPolicy("control", OURS).check(CIMultiDict({"Host": host, **origin}))
         assert "control.hosts" in caught.value.hint
 

@@ -18,7 +18,10 @@ def read(file: Path) -> x509.Certificate:
 
 
 def test_a_ca_signs_a_server_for_all_names(tmp_path: Path) -> None:
-    ca, server = dev_certificates.make_ca(tmp_path, NOW), dev_certificates.make_server(tmp_path, NAMES, NOW)
+    ca, server = (
+        dev_certificates.create_ca(tmp_path, NOW),
+        dev_certificates.create_server(tmp_path, NAMES, NOW),
+    )
     assert ca.new
     assert server.new
     made = read(server.certificate)
@@ -26,14 +29,14 @@ def test_a_ca_signs_a_server_for_all_names(tmp_path: Path) -> None:
     names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "::1"]
-    assert server.ends == NOW + dev_certificates.TIME
+    assert server.expires == NOW + dev_certificates.LIFETIME
 
 
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     folder = tmp_path / "tls"
-    dev_certificates.make_ca(folder)
-    dev_certificates.make_server(folder, NAMES)
-    dev_certificates.make_client(folder, "ann")
+    dev_certificates.create_ca(folder)
+    dev_certificates.create_server(folder, NAMES)
+    dev_certificates.create_client(folder, "ann")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {file.name for file in folder.iterdir()} == {
         *("ca.pem", "ca-key.pem", "server.pem", "server-key.pem"),
@@ -43,54 +46,54 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
 
 
 def test_made_again_it_keeps_what_is_good(tmp_path: Path) -> None:
-    dev_certificates.make_ca(tmp_path, NOW)
-    before = dev_certificates.make_server(tmp_path, NAMES, NOW)
+    dev_certificates.create_ca(tmp_path, NOW)
+    before = dev_certificates.create_server(tmp_path, NAMES, NOW)
     text = before.certificate.read_bytes()
-    later = NOW + dev_certificates.TIME - dev_certificates.RENEW - timedelta(days=1)
-    assert not dev_certificates.make_ca(tmp_path, later).new
-    assert not dev_certificates.make_server(tmp_path, NAMES, later).new
+    later = NOW + dev_certificates.LIFETIME - dev_certificates.RENEW_BEFORE - timedelta(days=1)
+    assert not dev_certificates.create_ca(tmp_path, later).new
+    assert not dev_certificates.create_server(tmp_path, NAMES, later).new
     assert before.certificate.read_bytes() == text
 
 
 def test_made_again_it_renews_what_is_about_to_end(tmp_path: Path) -> None:
-    dev_certificates.make_ca(tmp_path, NOW)
-    dev_certificates.make_server(tmp_path, NAMES, NOW)
-    later = NOW + dev_certificates.TIME - dev_certificates.RENEW + timedelta(days=1)
-    assert not dev_certificates.make_ca(tmp_path, later).new
-    again = dev_certificates.make_server(tmp_path, NAMES, later)
+    dev_certificates.create_ca(tmp_path, NOW)
+    dev_certificates.create_server(tmp_path, NAMES, NOW)
+    later = NOW + dev_certificates.LIFETIME - dev_certificates.RENEW_BEFORE + timedelta(days=1)
+    assert not dev_certificates.create_ca(tmp_path, later).new
+    again = dev_certificates.create_server(tmp_path, NAMES, later)
     assert again.new
-    assert again.ends == later + dev_certificates.TIME
+    assert again.expires == later + dev_certificates.LIFETIME
 
 
 def test_a_new_ca_signs_everything_anew(tmp_path: Path) -> None:
-    dev_certificates.make_ca(tmp_path, NOW)
-    dev_certificates.make_server(tmp_path, NAMES, NOW)
+    dev_certificates.create_ca(tmp_path, NOW)
+    dev_certificates.create_server(tmp_path, NAMES, NOW)
     (tmp_path / "ca-key.pem").unlink()
-    assert dev_certificates.make_ca(tmp_path, NOW).new
-    assert dev_certificates.make_server(tmp_path, NAMES, NOW).new
+    assert dev_certificates.create_ca(tmp_path, NOW).new
+    assert dev_certificates.create_server(tmp_path, NAMES, NOW).new
 
 
 @pytest.mark.parametrize("broken", ["server.pem", "server-key.pem"])
 def test_a_damaged_file_is_made_anew(tmp_path: Path, broken: str) -> None:
-    dev_certificates.make_ca(tmp_path, NOW)
-    dev_certificates.make_server(tmp_path, NAMES, NOW)
+    dev_certificates.create_ca(tmp_path, NOW)
+    dev_certificates.create_server(tmp_path, NAMES, NOW)
     (tmp_path / broken).write_text("damaged")
-    assert dev_certificates.make_server(tmp_path, NAMES, NOW).new
+    assert dev_certificates.create_server(tmp_path, NAMES, NOW).new
 
 
 def test_another_name_is_added(tmp_path: Path) -> None:
-    dev_certificates.make_ca(tmp_path, NOW)
-    dev_certificates.make_server(tmp_path, NAMES, NOW)
-    assert dev_certificates.make_server(tmp_path, [*NAMES, "box.example"], NOW).new
-    assert not dev_certificates.make_server(tmp_path, NAMES, NOW).new
+    dev_certificates.create_ca(tmp_path, NOW)
+    dev_certificates.create_server(tmp_path, NAMES, NOW)
+    assert dev_certificates.create_server(tmp_path, [*NAMES, "box.example"], NOW).new
+    assert not dev_certificates.create_server(tmp_path, NAMES, NOW).new
 
 
 def test_without_a_ca_nothing_is_signed(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no usable CA"):
-        dev_certificates.make_client(tmp_path, "ann")
+    with pytest.raises(UsageError, match="no valid CA"):
+        dev_certificates.create_client(tmp_path, "ann")
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be written"):
-        dev_certificates.make_ca(tmp_path / "file" / "tls")
+    with pytest.raises(UsageError, match="cannot write"):
+        dev_certificates.create_ca(tmp_path / "file" / "tls")

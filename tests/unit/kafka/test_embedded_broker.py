@@ -108,8 +108,8 @@ def test_secure_broker_uses_its_certificate_for_clients_only(tmp_path: Path) -> 
 
 
 def test_keystore_has_the_key_and_the_chain(tmp_path: Path) -> None:
-    dev_certificates.make_ca(tmp_path)
-    dev_certificates.make_server(tmp_path, ["localhost"])
+    dev_certificates.create_ca(tmp_path)
+    dev_certificates.create_server(tmp_path, ["localhost"])
     certificate, key = tmp_path / "server.pem", tmp_path / "server-key.pem"
     found = pem_keystore(str(certificate), str(key))
     assert found.startswith("-----BEGIN PRIVATE KEY-----")
@@ -129,7 +129,7 @@ def test_keystore_has_the_key_and_the_chain(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_keystore_files_are_refused(tmp_path: Path, certificate: str, key: str, message: str) -> None:
-    dev_certificates.make_ca(tmp_path)
-    dev_certificates.make_server(tmp_path, ["localhost"])
+    dev_certificates.create_ca(tmp_path)
+    dev_certificates.create_server(tmp_path, ["localhost"])
     with pytest.raises(ConfigError, match=message):
         pem_keystore(str(tmp_path / certificate), str(tmp_path / key) if key else "")

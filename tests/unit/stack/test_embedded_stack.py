@@ -50,8 +50,8 @@ async def test_external_store_that_is_not_responding_is_named_after_a_timeout(tm
 
 
 async def test_stack_file_names_the_certificates_for_local_clients(tmp_path: Path) -> None:
-    dev_certificates.make_ca(tmp_path)
-    made = dev_certificates.make_server(tmp_path, ["localhost"])
+    dev_certificates.create_ca(tmp_path)
+    made = dev_certificates.create_server(tmp_path, ["localhost"])
     tls: dict[str, Any] = {"tls_certificate": str(made.certificate), "tls_key": str(made.key)}
     given = config(tmp_path)
     given = replace(given, control=replace(given.control, **tls), gateway=replace(given.gateway, **tls))

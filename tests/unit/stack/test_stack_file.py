@@ -89,7 +89,7 @@ def test_stack_of_this_folder_is_preferred(tmp_path: Path) -> None:
 
 def test_one_of_several_stacks_must_be_chosen(tmp_path: Path) -> None:
     one, _two = run(tmp_path / "one", "one"), run(tmp_path / "two", "two")
-    with pytest.raises(StackNotRunning, match="but there run") as refused:
+    with pytest.raises(StackNotRunning, match="but in") as refused:
         find_control(None, {})
     assert f"{DATA_DIR}={one}" in refused.value.hint
     assert find_control(None, {DATA_DIR: str(one)}) == "http://one"

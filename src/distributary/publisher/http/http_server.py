@@ -17,11 +17,10 @@ from distributary.errors import StoreUnavailable
 from distributary.httpd.authorization import Requirement, Route
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
-from distributary.httpd.cors import Cors, OriginPolicy
+from distributary.httpd.cors import Cors, OriginPolicy, add_security_headers
 from distributary.httpd.listener import Listener
 from distributary.httpd.prometheus_text import metrics_response
 from distributary.httpd.request_audit import audit_middleware
-from distributary.httpd.response_headers import add_safe_headers
 from distributary.publisher import metrics
 from distributary.publisher.access_control import AccessControl
 from distributary.publisher.http.event_stream import EventStreams
@@ -129,7 +128,7 @@ class HttpServer:
                 stream_access.authorize,
             ]
         )
-        app.on_response_prepare.extend((cors.add_headers, add_safe_headers))
+        app.on_response_prepare.extend((cors.add_headers, add_security_headers))
         app.add_routes([route.definition() for route in routes])
         return app
 

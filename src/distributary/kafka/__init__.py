@@ -1,1 +1,1 @@
-"""Stage 2: Kafka. Connections, topics, the commands topic, and the embedded broker."""
+"""Kafka: clients, topics, records in and out, schemas and routes, and the embedded broker."""

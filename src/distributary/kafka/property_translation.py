@@ -55,6 +55,7 @@ def translate(java: Mapping[str, Any], side: Side = "both") -> Translated:
     values: dict[str, Any] = {}
     faults: list[tuple[str, str]] = []
     work = Translated({}, {}, [])
+    # First all values are converted, since a translation may look at other properties.
     for name, raw in java.items():
         row = PROPERTIES.get(name)
         if raw is None:

@@ -11,7 +11,7 @@ from multidict import CIMultiDict, MultiDict
 from distributary.config.server_sections import Publisher
 from distributary.control.rows_request import read_rows_request
 from distributary.errors import DistributaryError
-from distributary.gateway.rest_proxy.media_types import parse_accept, parse_content_type, response_type
+from distributary.gateway.rest_proxy.proxy_requests import parse_accept, parse_content_type, response_type
 from distributary.gateway.topic_stream.stream_cursor import (
     format_cursor,
     parse_cursor,
@@ -240,7 +240,7 @@ TARGETS = (
         (
             "httpd.cors",
             "httpd.content_negotiation",
-            "gateway.rest_proxy.media_types",
+            "gateway.rest_proxy.proxy_requests",
             "publisher.http.stream_sink",
         ),
         lambda random: "\n".join(

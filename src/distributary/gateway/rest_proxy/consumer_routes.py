@@ -26,12 +26,14 @@ from distributary.gateway.rest_proxy.consumer_requests import (
     parse_partitions,
     parse_topic_pattern,
 )
-from distributary.gateway.rest_proxy.media_types import MediaType, parse_accept, parse_content_type
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient
 from distributary.gateway.rest_proxy.proxy_requests import (
     CONSUMERS,
+    MediaType,
     ask_kafka,
     json_reply,
+    parse_accept,
+    parse_content_type,
     records_reply,
     records_to_json,
 )

@@ -16,7 +16,6 @@ from distributary.gateway.error_codes import UNPROCESSABLE, RestCode, api_error
 from distributary.gateway.gateway_access import user_of
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.request_fields import accepts
-from distributary.gateway.rest_proxy.media_types import parse_content_type
 from distributary.gateway.rest_proxy.produce_requests import (
     SCHEMA_FIELDS,
     ProduceRequest,
@@ -28,6 +27,7 @@ from distributary.gateway.rest_proxy.proxy_requests import (
     converter,
     dead_letter_message,
     json_reply,
+    parse_content_type,
     partition_in_path,
     require_partition,
 )

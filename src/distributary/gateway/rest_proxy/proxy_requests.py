@@ -1,10 +1,14 @@
-"""What the proxy's routes share: reading requests, asking Kafka, and writing responses."""
+"""What the proxy's routes share: media types, reading requests, asking Kafka, and writing responses.
+
+The media types are ``application/vnd.kafka[.FORMAT].vN+json``.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -16,10 +20,10 @@ from distributary.gateway.gateway_access import user_of
 from distributary.gateway.registry.registry_requests import SCHEMA_LOG
 from distributary.gateway.registry.schema_checker import DEADLINE
 from distributary.gateway.rest_proxy.consumer_pool import ConsumerPool
-from distributary.gateway.rest_proxy.media_types import MediaType, response_type
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient
 from distributary.gateway.rest_proxy.record_schemas import schema_finder
-from distributary.gateway.rest_proxy.serialization import SCHEMA_KINDS, FindSchema, RecordConverter
+from distributary.gateway.rest_proxy.serialization import FORMATS, SCHEMA_KINDS, FindSchema, RecordConverter
+from distributary.httpd.content_negotiation import choose
 from distributary.kafka.record_producer import Delivered
 from distributary.kafka.topic_writer import TopicWriter
 
@@ -27,7 +31,70 @@ METADATA: web.AppKey[MetadataClient] = web.AppKey("metadata", MetadataClient)
 CONSUMERS: web.AppKey[ConsumerPool] = web.AppKey("consumers", ConsumerPool)
 WRITER: web.AppKey[TopicWriter] = web.AppKey("writer", TopicWriter)
 
+LATEST_VERSION = 2
+_MEDIA_TYPE = re.compile(r"application/vnd\.kafka(?:\.(\w+))?(?:\.v([12]))?\+json")
+_EXPECTED_TYPE = f"application/vnd.kafka.FORMAT.v2+json, where FORMAT is one of {', '.join(FORMATS)}"
+
 T = TypeVar("T")
+
+
+# --- media types ---
+
+
+class MediaType(NamedTuple):
+    """A version of the API (0: not given), and the format of embedded records ("": not given)."""
+
+    version: int = LATEST_VERSION
+    format: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its text in headers."""
+        return f"application/vnd.kafka.{f'{self.format}.' if self.format else ''}v{self.version}+json"
+
+
+def parse_content_type(header: str) -> MediaType:
+    """Parse a Content-Type; plain JSON, or none, means the latest version. Raises GatewayError (415)."""
+    kind = header.partition(";")[0].strip().lower()
+    if kind in ("", "application/json", "application/octet-stream"):
+        return MediaType()
+    found = _parse_media_type(kind)
+    if found is None:
+        raise api_error(415, f"content type {kind[:80]!r} is not supported", f"send {_EXPECTED_TYPE}")
+    return found
+
+
+def parse_accept(header: str) -> MediaType:
+    """Choose the supported type that an Accept header prefers. Raises GatewayError (406)."""
+    kinds = [part.partition(";")[0].strip().lower() for part in header.split(",")]
+    known = [kind for kind in kinds if _parse_media_type(kind) is not None]
+    best = choose(header, [*known, "application/json"])
+    if best is None:
+        raise api_error(
+            RestCode.CONSUMER_FORMAT_MISMATCH,
+            f"none of the types {header[:120]!r} is offered",
+            f"accept {_EXPECTED_TYPE}",
+        )
+    return _parse_media_type(best) or MediaType(0)
+
+
+def _parse_media_type(kind: str) -> MediaType | None:
+    found = _MEDIA_TYPE.fullmatch(kind)
+    if found is None:
+        return None
+    name, version = found[1] or "", int(found[2] or LATEST_VERSION)
+    if name in ("v1", "v2"):  # "application/vnd.kafka.v1+json": what looks like a format is the version
+        name, version = "", int(name[1])
+    return MediaType(version, name) if name in ("", *FORMATS) else None
+
+
+def response_type(accept: str) -> str:
+    """Return the type of a response without records, by the request's Accept header."""
+    media_type = parse_accept(accept)
+    return MediaType(media_type.version).text if media_type.version else "application/json"
+
+
+# --- requests ---
 
 
 async def ask_kafka(request: web.Request, call: Callable[..., T], *args: Any) -> T:
@@ -46,6 +113,16 @@ def partition_in_path(request: web.Request) -> tuple[str, int]:
 def converter(request: web.Request) -> RecordConverter:
     """Return a converter of records for the user who makes the request."""
     return RecordConverter(request.app[DEADLINE], user_of(request))
+
+
+async def require_partition(request: web.Request, topic: str, partition: int | None) -> None:
+    """Raise unless topic and partition exist; after that, records can be written there."""
+    await ask_kafka(request, MetadataClient.check, topic, partition)
+    if partition is not None:
+        await request.app[WRITER].prepare(topic, partition)
+
+
+# --- responses ---
 
 
 def json_reply(request: web.Request, body: Any) -> web.Response:
@@ -88,13 +165,6 @@ async def records_to_json(
         record = {"key": key, "value": value, "partition": message.partition(), "offset": message.offset()}
         records.append({"topic": message.topic(), **record} if with_topic else record)
     return records
-
-
-async def require_partition(request: web.Request, topic: str, partition: int | None) -> None:
-    """Raise unless topic and partition exist; after that, records can be written there."""
-    await ask_kafka(request, MetadataClient.check, topic, partition)
-    if partition is not None:
-        await request.app[WRITER].prepare(topic, partition)
 
 
 def dead_letter_message(written: Delivered) -> str:

@@ -14,12 +14,13 @@ from distributary.gateway.error_codes import UNPROCESSABLE, api_error, kafka_err
 from distributary.gateway.gateway_access import CONFIG
 from distributary.gateway.request_fields import accepts, number
 from distributary.gateway.rest_proxy.consumer_instance import up_to_bytes
-from distributary.gateway.rest_proxy.media_types import MediaType, parse_accept
 from distributary.gateway.rest_proxy.metadata_client import MetadataClient
 from distributary.gateway.rest_proxy.proxy_requests import (
     CONSUMERS,
+    MediaType,
     ask_kafka,
     json_reply,
+    parse_accept,
     partition_in_path,
     records_reply,
     records_to_json,

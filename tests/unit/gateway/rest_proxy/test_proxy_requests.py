@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.unit.gateway.error_code import error_code
 
 from distributary.errors import GatewayError
-from distributary.gateway.rest_proxy.media_types import (
+from distributary.gateway.rest_proxy.proxy_requests import (
     MediaType,
     parse_accept,
     parse_content_type,

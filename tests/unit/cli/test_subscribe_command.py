@@ -115,7 +115,7 @@ def test_order_and_conflation_are_sent_to_the_publisher(
     assert tiny.requests[-1] == {"channel": "odds?order=n%20desc&limit=2", "data": data}
     for wrong, message in (
         (["--order", "n dsc", "--limit", "1"], "character 3 of the order"),
-        (["--order", "n"], "without a limit"),
+        (["--order", "n"], "requires limit"),
         (["--conflate", "soon"], "conflate='soon'"),
     ):
         assert main(["subscribe", "odds", "--url", tiny.url, *wrong]) != 0

@@ -95,8 +95,8 @@ ROUTES = (
         "/v1/subscriptions/{id}",
         subscription_routes.show,
         Requirement.USER,
-        "The same for one that exists; `pace` tells what it was not sent one "
-        "by one, where it has [a pace](../how-to/first-rows-and-pace.md). 404 when it ended or lapsed.",
+        "The same for one that exists; with [conflation](../how-to/first-rows-and-conflation.md), `pace` "
+        "counts the changes that it was not sent one by one. 404 when it ended or lapsed.",
     ),
     Route(
         "DELETE",

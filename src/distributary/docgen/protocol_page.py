@@ -30,7 +30,7 @@ snapshots and the same changes.
 | `odds` | the whole view |
 | `odds?where=sport%20%3D%20'football'` | the rows that match a [filter](../how-to/filters.md) |
 | `odds?keys=m1,m2` or `odds?key=m1&key=m2` | rows by key; each key percent-encoded |
-| `odds?order=price%20desc&limit=10` | the [first rows](../how-to/first-rows-and-pace.md) of any of these |
+| `odds?order=price%20desc&limit=10` | the [first rows](../how-to/first-rows-and-conflation.md) of one |
 | `q:odds:2adfbea73d6193d1c5e0a7b94f28d163` | a query that the control API registered |
 
 Each of them can select fields: `odds?where=…&fields=price,score.home`, `q:odds:2adf…d163?fields=price`.
@@ -111,7 +111,7 @@ A `subscribe` whose `data` is `{{"subscription": ID}}` follows a subscription of
 data is `{{"op": "waiting"}}` until the subscription begins; then the publisher sends the snapshot's pages,
 `{{"op": "ready", "position": "epoch:seq", "tier": "snapshot"}}`, and changes. The `data` can also have
 `conflate`, `max_rate`, `max_bytes` and `slow`: see
-[conflation](../how-to/first-rows-and-pace.md#a-pace-of-your-own).
+[conflation](../how-to/first-rows-and-conflation.md#conflation).
 
 ### Limits
 

@@ -71,7 +71,7 @@ class HttpServer:
                 "or `keys` (separated by commas), or `subscription` (the id of one that the control API "
                 "made); `fields` (only these); `from` (a position or a time: only what is newer); "
                 "`order` and `limit`, `conflate`, `max_rate`, `max_bytes` and `slow` "
-                "([how](../how-to/first-rows-and-pace.md)); "
+                "([how](../how-to/first-rows-and-conflation.md)); "
                 "`last_event_id` where the header `Last-Event-ID` cannot be sent, and `token` where "
                 "`Authorization` cannot. The events are described in "
                 "[the protocol](protocol.md#server-sent-events).",

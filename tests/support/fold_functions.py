@@ -18,8 +18,8 @@ def add_action(row: dict[str, Any] | None, event: Any) -> dict[str, Any] | None:
     """Add an action to its row: a sum and a count, in which a lost or repeated record shows."""
     if event.tombstone:
         return None
-    held = row or {"actions": 0, "sum": 0, "events": 0, "total": 0}
-    return {**held, "actions": held["actions"] + 1, "sum": held["sum"] + event["n"]}
+    before = row or {"actions": 0, "sum": 0, "events": 0, "total": 0}
+    return {**before, "actions": before["actions"] + 1, "sum": before["sum"] + event["n"]}
 
 
 def add_event(row: dict[str, Any], event: Any) -> dict[str, Any] | None:

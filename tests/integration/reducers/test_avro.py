@@ -59,10 +59,10 @@ def registry(feeding: Feeding) -> Iterator[SchemaRegistryClient]:
 
 async def letters(feeding: Feeding, count: int) -> dict[int, str]:
     found = feeding.stack.read(f"{feeding.topic}.dead-letters", count)
-    said = [dict(one.headers() or ()) for one in found]
+    status = [dict(one.headers() or ()) for one in found]
     return {
         int((one.key() or b"").rpartition(b"/")[2]): str(headers["distributary-reason"], "utf-8")  # type: ignore[arg-type]
-        for one, headers in zip(found, said, strict=True)
+        for one, headers in zip(found, status, strict=True)
     }
 
 
@@ -102,9 +102,9 @@ async def test_added_avro_field_does_not_stop_the_view(
     sums = {"football": {"sport": "football", "bets": 6, "total": 12345678901234578.60}}
     await feeding.rows_become(total, sums)
     for name in (view, total):
-        said = await feeding.until(name, lambda said: said["status"] == "live" and not said["lag"])
-        assert said["dead_letters"] == 0
-    assert said["rekeyed"]
+        status = await feeding.until(name, lambda status: status["status"] == "live" and not status["lag"])
+        assert status["dead_letters"] == 0
+    assert status["rekeyed"]
 
 
 async def test_unreadable_avro_is_a_dead_letter_with_its_reason(
@@ -140,7 +140,7 @@ async def test_unreadable_avro_is_a_dead_letter_with_its_reason(
     assert reasons[2] == reasons[5] == f"the schema registry has no schema {missing}"
     assert reasons[3] == f"the schema {other} is JSON, not AVRO"
     assert "is truncated" in reasons[4]
-    await feeding.until(view, lambda said: said.get("dead_letters") == 9)
+    await feeding.until(view, lambda status: status.get("dead_letters") == 9)
 
 
 async def test_framed_json_feed_is_folded(feeding: Feeding, registry: SchemaRegistryClient) -> None:
@@ -164,9 +164,9 @@ async def test_view_waits_while_the_registry_is_not_responding(
     suspend(pid)
     try:
         view = await feeding.view(name=name, wait=False, feed={"format": "avro"})
-        said = await feeding.until(view, lambda said: "schema registry" in (said.get("reason") or ""))
-        assert said["status"] == "building"
-        assert feeding.stack.addresses["gateway"] in said["reason"]
+        status = await feeding.until(view, lambda status: "schema registry" in (status.get("reason") or ""))
+        assert status["status"] == "building"
+        assert feeding.stack.addresses["gateway"] in status["reason"]
     finally:
         os.kill(pid, signal.SIGCONT)
     await feeding.live(view)
@@ -184,8 +184,8 @@ async def test_unusable_schema_stops_the_view(feeding: Feeding, registry: Schema
     }
     other = Feeding(feeding.stack)
     events = await other.view(wait=False, events={"format": "avro"}, **rules)
-    said = await feeding.until(endless, lambda said: said.get("status") == "stopped")
-    assert "recursive reference in Avro schema" in said["reason"]
-    said = await feeding.until(events, lambda said: said.get("status") == "stopped")
-    assert "an event feed cannot be of format avro" in said["reason"]
+    status = await feeding.until(endless, lambda status: status.get("status") == "stopped")
+    assert "recursive reference in Avro schema" in status["reason"]
+    status = await feeding.until(events, lambda status: status.get("status") == "stopped")
+    assert "an event feed cannot be of format avro" in status["reason"]
     await other.drop()

@@ -73,18 +73,24 @@ class Counting:
 
     async def engine(self) -> str:
         """What the driver says that the view runs on, once it is live."""
-        for beat in self.store.heartbeats():
-            if beat.component == "reducers":
-                said = json.loads(beat.stats)["views"].get("bets", {})
-                return str(said.get("engine")) if said.get("status") == "live" else ""
+        for heartbeat in self.store.heartbeats():
+            if heartbeat.component == "reducers":
+                stats = json.loads(heartbeat.stats)["views"].get("bets", {})
+                return str(stats.get("engine")) if stats.get("status") == "live" else ""
         return ""
 
     async def tasks(self) -> dict[int, int]:
         """The process of each task of the newest generation."""
-        said = [json.loads(beat.stats) for beat in self.store.heartbeats() if beat.component == "reducer"]
-        newest = max((one["generation"] for one in said), default=0)
+        stats = [
+            json.loads(heartbeat.stats)
+            for heartbeat in self.store.heartbeats()
+            if heartbeat.component == "reducer"
+        ]
+        newest = max((one["generation"] for one in stats), default=0)
         return {
-            one["partition"]: one["pid"] for one in said if one["generation"] == newest and "partition" in one
+            one["partition"]: one["pid"]
+            for one in stats
+            if one["generation"] == newest and "partition" in one
         }
 
 
@@ -143,8 +149,8 @@ def test_spark_that_cannot_start_is_reported_in_one_line(tmp_path: Path) -> None
         timeout=60 * LIMIT,
     )
     assert done.returncode == 1
-    said = next(line for line in done.stderr.splitlines() if line.startswith("distributary reducers:"))
-    assert "cannot start Spark at local[0]" in said
+    stats = next(line for line in done.stderr.splitlines() if line.startswith("distributary reducers:"))
+    assert "cannot start Spark at local[0]" in stats
     assert "Traceback" not in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Avro and framed JSON on a real Spark: every type comes out exact, and what is broken is told apart."""
+"""Avro and framed JSON on a real Spark: every type is decoded exactly, and broken values are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that cannot be folded, many of them: each is kept whole, and the view runs on."""
+"""Many records that cannot be folded: each is kept whole, and the view continues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_a_thousand_dead_letters_do_not_restart_the_view(feeding: Feeding)
     feeding.produce((f"k{n % 7}", b"{broken %d" % n) for n in range(1_000))
     feeding.produce([("good", {"n": 2})])
     await feeding.rows_become(view, {"good": {"n": 2}})
-    await feeding.until(view, lambda said: said.get("dead_letters") == 1_002)
+    await feeding.until(view, lambda status: status.get("dead_letters") == 1_002)
     took = time.monotonic() - began
     after = store.build(build)
     store.close()

@@ -58,9 +58,9 @@ async def test_older_of_two_drivers_ends_and_rows_stay_exact(
         while older.poll() is None:
             await feed_until("second driver", 1)
         assert older.returncode == SUPERSEDED
-        said = drivers.log(0).read_text()
-        assert "error: view bets: another driver has taken over" in said
-        assert "Traceback" not in said.splitlines()[-1]
+        report = drivers.log(0).read_text()
+        assert "error: view bets: another driver has taken over" in report
+        assert "Traceback" not in report.splitlines()[-1]
         await feed_until("rows by the second driver", 2)
         deadline = time.monotonic() + 60 * LIMIT
         while (counted := _count(writer, build)) != sent:
@@ -114,10 +114,10 @@ async def test_without_slots_for_every_partition_a_view_runs_in_micro_batches(
 
 def _engines(writer: RedisWriter) -> dict[str, str]:
     """What the driver says that its live views run on."""
-    for beat in writer.heartbeats():
-        if beat.component == "reducers":
-            views = json.loads(beat.stats)["views"].items()
-            return {name: said["engine"] for name, said in views if said["status"] == "live"}
+    for heartbeat in writer.heartbeats():
+        if heartbeat.component == "reducers":
+            views = json.loads(heartbeat.stats)["views"].items()
+            return {name: report["engine"] for name, report in views if report["status"] == "live"}
     return {}
 
 

@@ -32,17 +32,17 @@ async def test_a_large_backlog_is_drained_in_batches_and_then_followed_live(feed
         aggregates={"total": "sum(stake)", "bets": "count()"},
     )
     engines: list[str] = []
-    said: dict[str, object] = {}
+    status: dict[str, object] = {}
     async with asyncio.timeout(90 * LIMIT):
-        while said.get("status") != "live" or said.get("engine") != "realtime":
-            said = await feeding.describe(view)
-            assert said.get("status") != "stopped", said
-            if (engine := str(said.get("engine") or "")) and engine not in engines:
+        while status.get("status") != "live" or status.get("engine") != "realtime":
+            status = await feeding.describe(view)
+            assert status.get("status") != "stopped", status
+            if (engine := str(status.get("engine") or "")) and engine not in engines:
                 engines.append(engine)
             await asyncio.sleep(0.05)
     assert engines == ["catch-up", "realtime"]
     feeding.produce((f"user{i % 1000}", {"stake": 1}) for i in range(1000))
-    await feeding.until(view, lambda said: said["records"] == BACKLOG + 1000)
+    await feeding.until(view, lambda status: status["records"] == BACKLOG + 1000)
     rows = await feeding.rows(view)
     assert len(rows) == 1000
     assert sum(row["total"] for row in rows.values()) == sum(i % 7 for i in range(BACKLOG)) + 1000

@@ -29,10 +29,10 @@ def readers(feeding: Feeding) -> Iterator[list[EventReader]]:
 
 
 def read(feeding: Feeding, readers: list[EventReader], start: int) -> tuple[EventReader, threading.Event]:
-    heard = threading.Event()
-    made = EventReader(feeding.stack.config.kafka, feeding.topic, start, heard.set).start()
-    readers.append(made)
-    return made, heard
+    notified = threading.Event()
+    reader = EventReader(feeding.stack.config.kafka, feeding.topic, start, notified.set).start()
+    readers.append(reader)
+    return reader, notified
 
 
 async def test_events_are_read_in_order_from_the_start(feeding: Feeding, readers: list[EventReader]) -> None:
@@ -51,9 +51,9 @@ async def test_events_that_retention_removed_are_an_error(
 ) -> None:
     admin, place = feeding.stack.admin(), TopicPartition(feeding.topic, 0, 6)
     admin.delete_records([place])[place].result(20 * LIMIT)
-    reader, heard = read(feeding, readers, 4)
-    assert heard.wait(20 * LIMIT)
-    assert reader.has_some(), "whoever waits for events is woken"
+    reader, notified = read(feeding, readers, 4)
+    assert notified.wait(20 * LIMIT)
+    assert reader.has_some(), "it notifies also for a failure"
     with pytest.raises(EventsLost, match=feeding.topic):
         reader.waiting()
     with pytest.raises(EventsLost):

@@ -44,8 +44,8 @@ async def test_an_event_goes_into_every_row_of_every_partition(feeding: Feeding)
         )
         feeding.produce([("c", {"n": 10})], partition=1)
         await feeding.rows_become(view, {"a": row(1, 1, 4, 8), "c": row(2, 11, 3, 7)})
-    said = await feeding.until(view, lambda said: said["events_lag"] == 0)
-    assert said["dead_letters"] == 3, "the unreadable one in both partitions, and one row of another"
+    status = await feeding.until(view, lambda status: status["events_lag"] == 0)
+    assert status["dead_letters"] == 3, "the unreadable one in both partitions, and one row of another"
     letters = await asyncio.to_thread(feeding.stack.read, f"{events}.dead-letters", 3)
     found = {(letter.key(), dict(letter.headers() or [])["distributary-reason"]) for letter in letters}
     assert (f"{events}/0/4".encode(), b"row 'c': ValueError: as asked") in found
@@ -77,8 +77,8 @@ async def test_micro_batches_fold_events_with_the_next_action(feeding: Feeding) 
 async def test_event_feed_with_several_partitions_stops_the_view(feeding: Feeding) -> None:
     ensure_topic(feeding.stack.admin(), feeding.events_topic, 2)
     view = await feeding.view(wait=False, events={}, **RULES)
-    said = await feeding.until(view, lambda said: said["status"] == "stopped")
-    assert f"the topic {feeding.events_topic} of its event feed has 2 partitions" in said["reason"]
+    status = await feeding.until(view, lambda status: status["status"] == "stopped")
+    assert f"the topic {feeding.events_topic} of its event feed has 2 partitions" in status["reason"]
 
 
 @pytest.mark.slow

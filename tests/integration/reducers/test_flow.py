@@ -152,7 +152,7 @@ async def test_unreadable_records_are_dead_letters_and_later_records_are_folded(
     value, headers = got[f"{feeding.topic}/0/2".encode()]
     assert json.loads(value) == {"n": 5}
     assert b"no row key: id is null or missing" in headers["distributary-reason"]
-    await feeding.until(view, lambda said: said.get("dead_letters") == 2)
+    await feeding.until(view, lambda status: status.get("dead_letters") == 2)
 
 
 async def test_tombstone_removes_row_of_view_keyed_by_record_key(feeding: Feeding) -> None:
@@ -176,8 +176,8 @@ async def test_tombstone_removes_row_of_view_keyed_by_the_field_that_partitions_
     await feeding.rows_become(merged, {"b": {"id": "b", "text": "y"}})
     await feeding.rows_become(latest, {"b": {"id": "b", "text": "y", "loud": "Y"}})
     await feeding.rows_become(folded, {"b": {"text": "y", "seen": 1}})
-    said = await feeding.until(counted, lambda said: said.get("dead_letters") == 2)
-    assert said["engine"] == engine
+    status = await feeding.until(counted, lambda status: status.get("dead_letters") == 2)
+    assert status["engine"] == engine
     await feeding.rows_become(counted, {"a": {"id": "a", "n": 1}, "b": {"id": "b", "n": 1}})
     letters = feeding.stack.read(f"{feeding.topic}.dead-letters", 3, limit=3)
     reasons = [dict(letter.headers() or ())["distributary-reason"] for letter in letters]
@@ -194,10 +194,10 @@ async def test_view_whose_sql_does_not_compile_stops_with_sparks_message(feeding
     broken = await feeding.view(wait=False, where="price >")
     wrong = await feeding.view(wait=False, where="no_such_function(price) = 1")
     good = await feeding.view()
-    said = await feeding.until(broken, lambda said: said.get("status") == "stopped")
-    assert "PARSE_SYNTAX_ERROR" in said["reason"]
-    said = await feeding.until(wrong, lambda said: said.get("status") == "stopped")
-    assert "UNRESOLVED_ROUTINE" in said["reason"]
+    status = await feeding.until(broken, lambda status: status.get("status") == "stopped")
+    assert "PARSE_SYNTAX_ERROR" in status["reason"]
+    status = await feeding.until(wrong, lambda status: status.get("status") == "stopped")
+    assert "UNRESOLVED_ROUTINE" in status["reason"]
     feeding.produce([("a", {"n": 1})])
     await feeding.rows_become(good, {"a": {"n": 1}})
 
@@ -248,9 +248,9 @@ async def test_row_of_two_partitions_stops_the_view(feeding: Feeding) -> None:
     view = await feeding.view(key="id", feed={"partitions": 2, "partitioned_by": "id"})
     for partition in (0, 1):
         feeding.produce([("k", {"id": "same", "n": partition})], partition=partition)
-    said = await feeding.until(view, lambda said: said.get("status") == "stopped")
-    assert said["reason"].startswith("row-owner: row 'same' is owned by partition")
-    assert "partitioned_by" in said["reason"]
+    status = await feeding.until(view, lambda status: status.get("status") == "stopped")
+    assert status["reason"].startswith("row-owner: row 'same' is owned by partition")
+    assert "partitioned_by" in status["reason"]
 
 
 async def test_rows_are_found_by_a_field_that_the_view_indexes(feeding: Feeding) -> None:

@@ -35,7 +35,7 @@ from distributary.reducers.build_progress import Progress
 advance = Progress.advance
 
 def after_a_while(*args, **words):
-    while pathlib.Path("held").exists():
+    while pathlib.Path("pause").exists():
         time.sleep(0.05)
     return advance(*args, **words)
 
@@ -75,7 +75,7 @@ class Scene:
     def end(self) -> int:
         return topic_offsets.end_offsets(librdkafka.admin(self.broker.kafka), TOPIC)[0]
 
-    def kept(self) -> list[int]:
+    def remaining(self) -> list[int]:
         """All that the topic has."""
         consumer = librdkafka.consumer(self.broker.kafka, "test", auto_offset_reset="earliest")
         try:
@@ -98,9 +98,9 @@ class Scene:
         return found
 
     async def rows_are_right(self) -> None:
-        kept, expected = self.kept(), {}
+        remaining, expected = self.remaining(), {}
         for view, passes in self.passes.items():
-            folded = [n for n in kept if passes(n)]
+            folded = [n for n in remaining if passes(n)]
             expected[view] = {"count": len(folded), "total": sum(folded)} if folded else None
         deadline = time.monotonic() + 60 * LIMIT
         while (found := self.rows()) != expected:
@@ -170,7 +170,7 @@ async def test_views_are_rebuilt_only_when_their_log_was_cut_and_grew_again(scen
     await scene.rows_are_right()
     await scene.marks_are_at_the_end()
     before = scene.infos()
-    # A broker that lost nothing: nobody begins anew.
+    # A broker that lost nothing: no view is rebuilt.
     scene.broker.kill()
     await asyncio.to_thread(scene.broker.start)
     scene.produce(300, 50)
@@ -180,8 +180,8 @@ async def test_views_are_rebuilt_only_when_their_log_was_cut_and_grew_again(scen
     # The reducers are down too, and the log is longer than it was when they come back.
     scene.drivers.stop()
     await scene.cut()
-    kept = len(scene.kept())
-    assert kept < 350, "nothing was cut off"
+    remaining = len(scene.remaining())
+    assert remaining < 350, "nothing was cut off"
     scene.produce(1_000, 500)
     scene.drivers.start()
     await scene.rows_are_right()
@@ -202,7 +202,7 @@ async def test_view_is_rebuilt_when_its_log_is_cut_under_running_reducers(scene:
 async def test_view_is_rebuilt_when_its_log_is_cut_before_the_driver_checks_again(
     scene: Scene, tmp_path: Path
 ) -> None:
-    """Batches go on while the driver waits for something else: tasks must notice what it has not seen."""
+    """Batches go on while the driver waits for something else: tasks must notice what it has not."""
     scene.define("rekeyed", key="'k'", engine="microbatch")
     # Passes what is written over the lost records, and nothing that comes after.
     scene.define("few", lambda n: 1_000 <= n < 1_050, engine="microbatch", where="n >= 1000 and n < 1050")
@@ -210,15 +210,15 @@ async def test_view_is_rebuilt_when_its_log_is_cut_before_the_driver_checks_agai
     await scene.are_live()  # with nothing to catch up with: no query is started again now
     scene.produce(0, 20)
     await scene.rows_are_right()
-    held = tmp_path / "held"
-    held.touch()
+    pause = tmp_path / "pause"
+    pause.touch()
     for at in range(20, 300, 20):
         scene.produce(at, 20)
     await scene.rows_are_right()
     await scene.cut(3_000)
-    # What the driver has seen is still there, and the lost records are more than "few" passes.
+    # What the driver has read is still there, and the lost records are more than "few" passes.
     assert 20 <= scene.end() < 250
     scene.produce(1_000, 500)
     await scene.have_read_on("micro", "rekeyed")
-    held.unlink()
+    pause.unlink()
     await scene.rows_are_right()

@@ -48,7 +48,7 @@ async def restart(feeding: Feeding, writer: RedisWriter, view: str) -> int:
     before, killed = build_of(writer, view).generation, 0
     async with asyncio.timeout(60 * LIMIT):
         while (after := build_of(writer, view).generation) == before:
-            # Between two batches a worker has no task, and its death harms nobody.
+            # Between two batches a worker has no task, and its death has no effect.
             if (pid := feeding.stack.worker(view)) != killed:
                 killed = pid
                 os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A driver whose JVM is gone, or hangs, ends and says why: whoever started it starts it again."""
+"""A driver whose JVM is gone, or hangs, ends with the reason, so that its supervisor starts it again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def running(driver: subprocess.Popen[bytes], store: RedisWriter) -> psutil
     """Wait until the driver's loop turns; return its JVM."""
 
     async def beats() -> int:
-        return len([beat for beat in store.heartbeats() if beat.id == str(driver.pid)])
+        return len([heartbeat for heartbeat in store.heartbeats() if heartbeat.id == str(driver.pid)])
 
     await eventually(beats, bool, 90)
     return next(one for one in psutil.Process(driver.pid).children() if one.name() == "java")

@@ -88,7 +88,9 @@ class Tasks:
 
     def heartbeats(self) -> dict[str, dict[str, Any]]:
         return {
-            beat.id: json.loads(beat.stats) for beat in self.store.heartbeats() if beat.component == "reducer"
+            heartbeat.id: json.loads(heartbeat.stats)
+            for heartbeat in self.store.heartbeats()
+            if heartbeat.component == "reducer"
         }
 
     def close(self) -> None:
@@ -114,7 +116,7 @@ async def until(ready: Callable[[], bool], limit: float = 10.0) -> None:
 
 
 async def test_timed_query_changes_although_no_command_arrived(tasks: Tasks) -> None:
-    """The registry alone says that it is there, and no record comes after it."""
+    """Only the registry has the query, and no record follows it."""
     writer = tasks.start(tasks.claim(View("v", "f")))
     starts = int(time.time() * 1000 + 3_000 * LIMIT)
     writer.put([record(0, b"match", b'{"starts":%d}' % starts)])
@@ -144,12 +146,12 @@ async def test_task_opens_the_partition_that_the_driver_assigned(tasks: Tasks) -
     await until(lambda: tasks.keys() == {"row-of-0", "row-of-1"})
     for writer in writers:
         writer.finish()
-    # The next batch of the same query: no record comes, and each task takes care of its own partition.
+    # The next batch of the same query: no record arrives, and each task serves its own partition.
     tasks.store.assign(BUILD, tasks.claimed, [1, 0])
     writers = [tasks.start(task, number) for number in (0, 1)]
     await until(lambda: tasks.keys() == set())
-    await until(lambda: {said.get("partition") for said in tasks.heartbeats().values()} == {0, 1})
-    assert {id: said["partition"] for id, said in tasks.heartbeats().items()} == {"v/b/0": 1, "v/b/1": 0}
+    await until(lambda: {stats.get("partition") for stats in tasks.heartbeats().values()} == {0, 1})
+    assert {id: stats["partition"] for id, stats in tasks.heartbeats().items()} == {"v/b/0": 1, "v/b/1": 0}
     writers[0].put([record(1, b"more", b'{"n":1}', partition=1)])
     await until(lambda: tasks.keys() == {"more"})
     await until(lambda: tasks.keys() == set())
@@ -165,7 +167,7 @@ async def test_task_of_a_batch_opens_no_partition_without_records(tasks: Tasks) 
     assert build is not None
     assert dict(build.marks) == {}
     opened = tasks.store.open(BUILD, 1, tasks.claimed)
-    assert opened.token == 1, "nobody had opened it"
+    assert opened.token == 1, "it was not opened before"
 
 
 async def test_heartbeat_of_a_task_that_folds_for_long_has_its_loop_age(tasks: Tasks) -> None:
@@ -175,8 +177,8 @@ async def test_heartbeat_of_a_task_that_folds_for_long_has_its_loop_age(tasks: T
     writer.put([record(0, b"a", b'{"n":1}')])
     try:
         await until(lambda: tasks.heartbeats()["v/b/0"]["loop_age"] > 2.5)
-        (beat,) = [beat for beat in tasks.store.heartbeats() if beat.id == "v/b/0"]
-        assert beat.age_ms < 3_000 * LIMIT
+        (heartbeat,) = [heartbeat for heartbeat in tasks.store.heartbeats() if heartbeat.id == "v/b/0"]
+        assert heartbeat.age_ms < 3_000 * LIMIT
     finally:
         RELEASE.set()
     await until(lambda: tasks.keys() == {"a"})
@@ -185,7 +187,7 @@ async def test_heartbeat_of_a_task_that_folds_for_long_has_its_loop_age(tasks: T
 
 
 async def test_pending_records_are_limited_in_bytes(tasks: Tasks) -> None:
-    writer = WriterThread(tasks.claim(View("v", "f")), 0)  # not started: nobody takes anything
+    writer = WriterThread(tasks.claim(View("v", "f")), 0)  # not started: nothing is taken
     handed = 0
 
     def hand_on() -> None:
@@ -206,7 +208,7 @@ async def test_pending_records_are_limited_in_bytes(tasks: Tasks) -> None:
 
 @pytest.mark.parametrize("of", ["leaders", "source_leaders"])
 async def test_a_task_writes_nothing_after_an_election(tasks: Tasks, stack: RunningStack, of: str) -> None:
-    """The epochs are asked for after the records came and before they are written."""
+    """The epochs are read after the records arrived and before they are written."""
     admin = librdkafka.admin(stack.config.kafka)
     topic = ensure_topic(admin, f"elected-{of}", 1).name
     (epoch,) = topic_offsets.leader_epochs(admin, topic).values()

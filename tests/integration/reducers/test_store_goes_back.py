@@ -1,4 +1,4 @@
-"""A store that loses its last writes while nobody writes is folded again, whatever engine runs (R2).
+"""A store that loses its last writes while none are made is folded again, on every engine (R2).
 
 The end of its append-only file is cut off between two batches, as a failover to a replica that lags would do.
 Sums and counts show what a lost or repeated record would spoil.

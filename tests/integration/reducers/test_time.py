@@ -39,7 +39,7 @@ async def test_rows_expire_without_a_new_record(feeding: Feeding) -> None:
 
 
 async def test_rows_expire_on_partitions_that_are_idle_since_the_start(feeding: Feeding) -> None:
-    """The query starts anew and gets no record at all: its reducers must look at the clock all the same."""
+    """The query restarts and gets no record at all: its reducers must look at the clock all the same."""
     view = await feeding.view(ttl=12, engine="microbatch")
     for partition in (0, 1):
         feeding.produce([(f"p{partition}", {"n": 1})], partition=partition)
@@ -81,7 +81,7 @@ async def test_time_passes_in_micro_batches_without_records(feeding: Feeding) ->
 
 
 async def test_rows_enter_and_leave_timed_queries_as_time_passes(feeding: Feeding) -> None:
-    """No record comes: only the clock moves, on both partitions, and whoever comes later sees the same."""
+    """No record comes: only the clock moves, on both partitions, and later subscribers see the same."""
     view = await feeding.view(feed={"partitions": 2})
     await feeding.live(view, engine="realtime")
     control = feeding.stack.addresses["control"]
@@ -119,6 +119,6 @@ async def test_view_is_stale_while_its_source_is_silent(feeding: Feeding) -> Non
             assert late.stale, "a snapshot says so too"
         assert (await feeding.describe(view))["stale"] is True
         feeding.produce([("a", {"n": 2})])
-        said = {await _next(changes, "change", "fresh"), await _next(changes, "change", "fresh")}
-        assert said == {"change a", "fresh"}
+        status = {await _next(changes, "change", "fresh"), await _next(changes, "change", "fresh")}
+        assert status == {"change a", "fresh"}
         assert not changes.stale

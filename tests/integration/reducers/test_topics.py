@@ -1,4 +1,4 @@
-"""What may happen to a view's topic: it grows, is replaced, loses records, or is not there yet."""
+"""What may happen to the topic of a view: it grows, is replaced, loses records, or does not exist yet."""
 
 from __future__ import annotations
 
@@ -100,24 +100,26 @@ async def test_positions_are_mirrored_to_a_consumer_group(feeding: Feeding) -> N
     deadline = time.monotonic() + 20 * LIMIT
     group = ConsumerGroupTopicPartitions(f"distributary.{view}")
     while True:
-        asked = admin.list_consumer_group_offsets([group])[group.group_id]
-        shown = {one.partition: one.offset for one in asked.result(20 * LIMIT).topic_partitions}
+        listed = admin.list_consumer_group_offsets([group])[group.group_id]
+        shown = {one.partition: one.offset for one in listed.result(20 * LIMIT).topic_partitions}
         if shown == ends:
             break
         assert time.monotonic() < deadline, shown
         await asyncio.sleep(0.2)
-    await feeding.until(view, lambda said: said["lag"] == 0)
+    await feeding.until(view, lambda status: status["lag"] == 0)
 
 
 async def test_view_is_rebuilt_when_its_topic_is_replaced(feeding: Feeding) -> None:
-    """Rebuilt under a new epoch (R8); meanwhile subscribers are asked to come back (R9)."""
+    """Rebuilt under a new epoch (R8); meanwhile subscribers have to reconnect (R9)."""
     admin = feeding.stack.admin()
     ensure_topic(admin, feeding.topic, 2)
     feeding.produce((f"old{i}", {"n": i}) for i in range(5))
     view = await feeding.view(feed={"create": False})
     before = await feeding.live(view, "realtime")
     delete_topic(admin, feeding.topic)
-    await feeding.until(view, lambda said: "no topic" in said["reason"] or "no such topic" in said["reason"])
+    await feeding.until(
+        view, lambda status: "no topic" in status["reason"] or "no such topic" in status["reason"]
+    )
     # As many partitions and more records than before: only the topic's id tells that it is another.
     ensure_topic(admin, feeding.topic, 2)
     feeding.produce((f"new{i}", {"n": i}) for i in range(50))
@@ -171,7 +173,7 @@ async def test_view_is_incomplete_when_retention_removed_records(feeding: Feedin
 async def test_view_is_incomplete_when_rekeyed_records_were_deleted_before_they_were_folded(
     feeding: Feeding,
 ) -> None:
-    """As after a store that went back by more than the time for which folded records are kept."""
+    """As after a store that went back by more than the time after which folded records are deleted."""
     settings: dict[str, Any] = {"key": "sport", "reduce": "aggregate", "aggregates": {"bets": "count()"}}
     view = await feeding.view(**settings, feed={"partitions": 2})
     feeding.produce((f"u{n}", {"sport": "x"}) for n in range(10))
@@ -181,8 +183,8 @@ async def test_view_is_incomplete_when_rekeyed_records_were_deleted_before_they_
     build = Build(view, writer.views()[view].live)
     internal = internal_topic(build)
     settings_of = topic_config(admin, internal)
-    kept = {name: settings_of[name] for name in ("cleanup.policy", "retention.ms", "retention.bytes")}
-    assert kept == {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    retention = {name: settings_of[name] for name in ("cleanup.policy", "retention.ms", "retention.bytes")}
+    assert retention == {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     info = writer.build(build)
     assert info is not None
     (partition, mark) = next(iter(info.marks.items()))
@@ -190,15 +192,15 @@ async def test_view_is_incomplete_when_rekeyed_records_were_deleted_before_they_
     with redis.Redis.from_url(feeding.stack.config.store.url) as client:
         client.hset(BuildKeys(build).meta, f"m:{partition}", str(Mark(3)))
     feeding.produce([("u", {"sport": "x"})])  # a write that does not follow the mark is refused
-    said = await feeding.until(view, lambda said: said.get("incomplete") is True)
-    assert said["status"] == "live"
+    status = await feeding.until(view, lambda status: status.get("incomplete") is True)
+    assert status["status"] == "live"
 
 
 async def test_filtered_records_count_as_read(feeding: Feeding) -> None:
     """At a batch's end the place moves past filtered records (R12): retention may take them."""
     view = await feeding.view(where="n > 1000", engine="microbatch", feed={"partitions": 1})
     feeding.produce((f"k{i}", {"n": i}) for i in range(500))
-    await feeding.until(view, lambda said: said["lag"] == 0 and said["records"] == 0)
+    await feeding.until(view, lambda status: status["lag"] == 0 and status["records"] == 0)
     store = feeding.stack.writer()
     deadline = time.monotonic() + 20 * LIMIT
     while True:
@@ -210,8 +212,8 @@ async def test_filtered_records_count_as_read(feeding: Feeding) -> None:
         await asyncio.sleep(0.1)
     _delete_records(feeding, 500)
     await feeding.view(name=view, where="n > 1000", wait=False, feed={"partitions": 1})
-    said = await feeding.live(view, "realtime")
-    assert said["incomplete"] is False, "it would be, if it went back to the first record"
+    status = await feeding.live(view, "realtime")
+    assert status["incomplete"] is False, "it would be, if it went back to the first record"
     feeding.produce([("k", {"n": 2000})])
     await feeding.rows_become(view, {"k": {"n": 2000}})
     store.close()
@@ -219,12 +221,12 @@ async def test_filtered_records_count_as_read(feeding: Feeding) -> None:
 
 async def test_a_view_waits_for_its_topic(feeding: Feeding) -> None:
     view = await feeding.view(wait=False, feed={"create": False})
-    said = await feeding.until(view, lambda said: bool(said.get("reason")))
-    assert f"there is no topic {feeding.topic}" in said["reason"]
+    status = await feeding.until(view, lambda status: bool(status.get("reason")))
+    assert f"there is no topic {feeding.topic}" in status["reason"]
     ensure_topic(feeding.stack.admin(), feeding.topic, 1)
     feeding.produce([("a", {"n": 1})])
     await feeding.rows_become(view, {"a": {"n": 1}})
-    await feeding.until(view, lambda said: (said["status"], said["reason"]) == ("live", ""))
+    await feeding.until(view, lambda status: (status["status"], status["reason"]) == ("live", ""))
 
 
 async def test_records_without_a_row_key_are_dead_letters(feeding: Feeding) -> None:
@@ -235,11 +237,11 @@ async def test_records_without_a_row_key_are_dead_letters(feeding: Feeding) -> N
     await feeding.rows_become(plain, {"b": {"id": "b"}})
     await feeding.rows_become(by_id, {"a": {"id": "a"}, "b": {"id": "b"}})
     letters = feeding.stack.read(f"{feeding.topic}.dead-letters", 2)
-    said: dict[Any, Any] = {}
+    status: dict[Any, Any] = {}
     for message in letters:
         headers: dict[str, Any] = dict(message.headers() or ())
-        said[headers["distributary-view"].decode(), message.key()] = headers["distributary-reason"]
-    assert said == {
+        status[headers["distributary-view"].decode(), message.key()] = headers["distributary-reason"]
+    assert status == {
         (plain, f"{feeding.topic}/0/0".encode()): b"no row key: the record has no key",
         (by_id, f"{feeding.topic}/0/1".encode()): (
             b"no row key: the record has no value to read id from, and its key is used as the row key "
@@ -261,7 +263,7 @@ async def test_rekeyed_view_that_is_deleted_and_defined_again_loses_no_record(fe
             build = Build(view, writer.views()[view].live)
             info = writer.build(build)
             assert info is not None
-            with contextlib.suppress(Fenced):  # its driver claims it anew meanwhile
+            with contextlib.suppress(Fenced):  # its driver claims it again meanwhile
                 writer.rebuild(build, info.generation, "a test")
                 rebuilt += 1
     finally:
@@ -269,7 +271,7 @@ async def test_rekeyed_view_that_is_deleted_and_defined_again_loses_no_record(fe
     feeding.produce((f"u{n}", {"sport": "x"}) for n in range(10))
     await feeding.rows_become(view, {"x": {"sport": "x", "bets": 20}})
     await feeding.drop()
-    await feeding.until(view, lambda said: "status" not in said)
+    await feeding.until(view, lambda status: "status" not in status)
     again = await feeding.view(name=view, **settings, feed={"partitions": 2})
     feeding.produce((f"u{n}", {"sport": "x"}) for n in range(10))
     await feeding.rows_become(again, {"x": {"sport": "x", "bets": 30}})

@@ -141,7 +141,7 @@ CASES: list[tuple[str, set[str]]] = [
 
 
 @pytest.fixture(scope="module")
-def kept(spark: Any) -> dict[str, set[str] | Exception]:
+def matching(spark: Any) -> dict[str, set[str] | Exception]:
     """Which rows each where keeps, all found in one job; or why it cannot be used."""
     records: list[Record] = [(name.encode(), value) for name, value in ROWS.items()]
     compiler, out = Compiler(spark), dict[str, set[str] | Exception]()
@@ -164,9 +164,9 @@ def kept(spark: Any) -> dict[str, set[str] | Exception]:
 
 @pytest.mark.parametrize(("where", "expected"), CASES, ids=[where for where, _ in CASES])
 def test_where_is_typed_by_how_a_name_is_used(
-    kept: dict[str, set[str] | Exception], where: str, expected: set[str]
+    matching: dict[str, set[str] | Exception], where: str, expected: set[str]
 ) -> None:
-    assert kept[where] == expected
+    assert matching[where] == expected
 
 
 @pytest.mark.parametrize(

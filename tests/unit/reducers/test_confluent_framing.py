@@ -1,4 +1,4 @@
-"""How values that name their schema are planned, and what is said of those that cannot be read."""
+"""SQL for values that name their schema, and why those cannot be read that are broken."""
 
 from __future__ import annotations
 

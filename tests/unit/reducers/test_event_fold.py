@@ -138,13 +138,13 @@ def drive(one: Setup, store: Any, ops: Sequence[Op], sizes: Sequence[int], ways:
                 reducer.open()
                 continue
             reducer = one.again(store)
-            told = one.events.reached
+            progress = one.events.reached
             done = reducer.mark.offset + (1 if reducer.mark.part else 0) if reducer.mark else 0
             at = next(
                 (
                     i
                     for i in range(len(ops))
-                    if (acts.index(i) >= done if ops[i][0] else events.index(i) >= told.offset)
+                    if (acts.index(i) >= done if ops[i][0] else events.index(i) >= progress.offset)
                 ),
                 len(ops),
             )
@@ -279,11 +279,11 @@ async def test_event_is_reported_as_change_and_does_not_extend_ttl() -> None:
 
 
 def test_event_value_is_read_in_the_feeds_format() -> None:
-    def seen(row: dict[str, Any], event: Any) -> dict[str, Any]:
+    def describe(row: dict[str, Any], event: Any) -> dict[str, Any]:
         return {"value": event.get("value"), "gone": event.tombstone, "at": event.time}
 
     def read(format: Any, value: bytes | None) -> Any:
-        rule = EventRule(seen, format)
+        rule = EventRule(describe, format)
         folded = rule.fold("k", {}, rule.read(FeedEvent(1, 5, value)))
         assert folded is not None
         return json.loads(bytes(folded["value"])), bytes(folded["gone"])
@@ -311,17 +311,17 @@ def test_event_rule_names_function_that_does_not_exist() -> None:
     st.integers(1, 4),
 )
 def test_records_and_events_that_wait_are_folded_oldest_first(
-    times: list[int], events: list[int], hold: bool, seen: int
+    times: list[int], events: list[int], hold: bool, visible: int
 ) -> None:
-    """``seen``: at most so many events are visible at a time, as with a reader that is a little ahead."""
+    """``visible``: at most so many events are visible at a time, as with a reader that is a little ahead."""
     records = [packed(i, "k", {}, time) for i, time in enumerate(sorted(times))]
     queue = [feed_event(i, {}, time) for i, time in enumerate(sorted(events))]
     out: list[tuple[int, int]] = []
-    for some, happened in in_order(records, lambda: queue[:seen], hold_newer=hold):
-        assert bool(some) != bool(happened)
-        out += [(one.time, 1) for one in some] + [(one.time, 0) for one in happened]
-        assert list(happened) == queue[: len(happened)]
-        del queue[: len(happened)]
+    for some, waiting in in_order(records, lambda: queue[:visible], hold_newer=hold):
+        assert bool(some) != bool(waiting)
+        out += [(one.time, 1) for one in some] + [(one.time, 0) for one in waiting]
+        assert list(waiting) == queue[: len(waiting)]
+        del queue[: len(waiting)]
     assert out == sorted(out)
     assert [at for at, kind in out if kind] == sorted(times)
     if hold:

@@ -21,7 +21,7 @@ BUILD = Build("v", "b")
 VIEW = View("v", "f", ttl=10.0)
 
 
-class Quiet:
+class IdleView:
     """A view of two partitions, a clock of our own, and a batch's task for each record."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,11 +31,11 @@ class Quiet:
         self.store.writer.define("v", "b", "{}")
         self.store.writer.go_live(BUILD)
         self.claim = self.store.writer.claim(BUILD, "t", 2).claim
-        self.made: list[int] = []
-        self.keeper = IdleTicker(self.store.writer, BUILD, VIEW, 2, self.make)
+        self.created: list[int] = []
+        self.ticker = IdleTicker(self.store.writer, BUILD, VIEW, 2, self.create)
 
-    def make(self, partition: int) -> Reducer:
-        self.made.append(partition)
+    def create(self, partition: int) -> Reducer:
+        self.created.append(partition)
         return Reducer(
             self.store.writer,
             BUILD,
@@ -45,7 +45,7 @@ class Quiet:
         )
 
     def task(self, partition: int) -> Reducer:
-        found = self.make(partition)
+        found = self.create(partition)
         found.open()
         return found
 
@@ -59,37 +59,37 @@ class Quiet:
 
 
 @pytest.fixture
-def quiet(monkeypatch: pytest.MonkeyPatch) -> Quiet:
-    return Quiet(monkeypatch)
+def idle(monkeypatch: pytest.MonkeyPatch) -> IdleView:
+    return IdleView(monkeypatch)
 
 
-def test_idle_ticker_opens_a_partition_only_when_rows_expire(quiet: Quiet) -> None:
+def test_idle_ticker_opens_a_partition_only_when_rows_expire(idle: IdleView) -> None:
     for partition in (0, 1):
-        quiet.fold(quiet.task(partition), 0, f"p{partition}")
-    quiet.made.clear()
-    assert quiet.keeper.step() == 0
-    assert quiet.made == [], "a partition is taken only for what is due"
-    quiet.now += 10_001
-    assert quiet.keeper.step() == 2
-    assert quiet.keys() == set()
-    assert quiet.made == [0, 1]
+        idle.fold(idle.task(partition), 0, f"p{partition}")
+    idle.created.clear()
+    assert idle.ticker.step() == 0
+    assert idle.created == [], "a partition is taken only for what is due"
+    idle.now += 10_001
+    assert idle.ticker.step() == 2
+    assert idle.keys() == set()
+    assert idle.created == [0, 1]
 
 
-async def test_idle_ticker_yields_partition_to_a_batch_and_takes_it_back(quiet: Quiet) -> None:
+async def test_idle_ticker_yields_partition_to_a_batch_and_takes_it_back(idle: IdleView) -> None:
     query = Query.parse("v", "starts > now()")
-    quiet.fold(quiet.task(0), 0, "a", quiet.now + 2_000)
-    await quiet.store.reader.register("v", query.id, query.text, "s", 60_000, True)
-    quiet.keeper.step()
-    task = quiet.task(0)
-    quiet.fold(task, 1, "b", quiet.now + 3_000)
-    quiet.now += 2_001
-    assert quiet.keeper.step() == 0, "a task has been there since: only that is noticed"
-    assert quiet.keeper.step() == 1, "a left"
+    idle.fold(idle.task(0), 0, "a", idle.now + 2_000)
+    await idle.store.reader.register("v", query.id, query.text, "s", 60_000, True)
+    idle.ticker.step()
+    task = idle.task(0)
+    idle.fold(task, 1, "b", idle.now + 3_000)
+    idle.now += 2_001
+    assert idle.ticker.step() == 0, "a task has been there since: only that is noticed"
+    assert idle.ticker.step() == 1, "a left"
     with pytest.raises(Fenced):
-        quiet.fold(task, 2, "c")
+        idle.fold(task, 2, "c")
     task.open()
-    quiet.fold(task, 2, "c", quiet.now + 9_000)
-    quiet.now += 1_000
-    quiet.keeper.step()
-    assert quiet.keeper.step() == 1, "b left"
-    assert quiet.keys() == {"a", "b", "c"}
+    idle.fold(task, 2, "c", idle.now + 9_000)
+    idle.now += 1_000
+    idle.ticker.step()
+    assert idle.ticker.step() == 1, "b left"
+    assert idle.keys() == {"a", "b", "c"}

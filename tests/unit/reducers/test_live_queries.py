@@ -97,7 +97,7 @@ class TimedView:
         self.subscribers.setdefault(made.number, (query, await self.rows(query)))
 
     async def catch_up(self) -> None:
-        """Hear all changes, and be told nothing twice."""
+        """Apply all changes, and check that none comes twice."""
         log = await self.store.reader.log(BUILD, self.read, 10_000)
         for entry in log.entries:
             for seq, change in entry.numbered():
@@ -116,10 +116,8 @@ class TimedView:
 
 
 # Few and coarse values, so that rows, times and filters meet often.
-moments = st.integers(-3, 6).map(lambda halves: 1_000_000 + halves * 30_000)
-values = st.fixed_dictionaries(
-    {"starts": moments}, optional={"ends": moments, "sport": st.sampled_from("xy")}
-)
+times = st.integers(-3, 6).map(lambda halves: 1_000_000 + halves * 30_000)
+values = st.fixed_dictionaries({"starts": times}, optional={"ends": times, "sport": st.sampled_from("xy")})
 steps = st.one_of(
     st.tuples(st.just("fold"), st.sampled_from("ab"), values),
     st.tuples(st.just("fold"), st.sampled_from("ab"), st.none() | values),
@@ -169,7 +167,7 @@ async def test_subscribers_of_timed_queries_have_the_rows_of_the_time(
 
 
 async def test_timed_query_that_is_registered_while_rows_are_due_misses_none() -> None:
-    """What is due was asked before the new query was known: it must be asked again."""
+    """The due rows were read before the new query was known: they must be read again."""
     view = TimedView()
     view.fold("a", {"starts": view.now + 90_000})
     view.fold("b", {"starts": view.now + 30_000})

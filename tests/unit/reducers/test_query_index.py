@@ -18,8 +18,8 @@ from distributary.reducers.row_json import Fields, read_object
 
 KEYS = "klm"
 wanted = st.none() | st.lists(st.sampled_from(KEYS), min_size=1, max_size=2, unique=True)
-asked = st.lists(st.tuples(wanted, st.none() | terms), max_size=8)
-Asked = list[tuple[list[str] | None, Term | None]]
+drawn = st.lists(st.tuples(wanted, st.none() | terms), max_size=8)
+Drawn = list[tuple[list[str] | None, Term | None]]
 
 
 def query(keys: list[str] | None, term: Term | None) -> Query:
@@ -27,49 +27,49 @@ def query(keys: list[str] | None, term: Term | None) -> Query:
     return Query("v", None if keys is None else tuple(sorted(keys)), None if found == ALWAYS else found)
 
 
-def reference(asked: Asked, key: str, row: Fields | None) -> set[int]:
+def reference(drawn: Drawn, key: str, row: Fields | None) -> set[int]:
     if row is None:
         return set()
     return {
         number
-        for number, (keys, term) in enumerate(asked)
+        for number, (keys, term) in enumerate(drawn)
         if (keys is None or key in keys) and (term is None or truth(term, row, NOW) is True)
     }
 
 
-def index_of(asked: Asked) -> QueryIndex:
+def index_of(drawn: Drawn) -> QueryIndex:
     index = QueryIndex()
-    for number, one in enumerate(asked):
+    for number, one in enumerate(drawn):
         index.add(number, query(*one))
     return index
 
 
-@given(asked, st.sampled_from("kln"), st.none() | rows, st.none() | rows, st.integers(1, 3))
+@given(drawn, st.sampled_from("kln"), st.none() | rows, st.none() | rows, st.integers(1, 3))
 def test_index_finds_the_same_queries_as_the_reference(
-    asked: Asked, key: str, old: Fields | None, new: Fields | None, split: int
+    drawn: Drawn, key: str, old: Fields | None, new: Fields | None, split: int
 ) -> None:
     query_index.SPLIT, before = split, query_index.SPLIT
     try:
-        index = index_of(asked)
+        index = index_of(drawn)
     finally:
         query_index.SPLIT = before
-    was, now = reference(asked, key, old), reference(asked, key, new)
+    was, now = reference(drawn, key, old), reference(drawn, key, new)
     assert index.match(key, old, new, NOW) == (sorted(now - was), sorted(now & was), sorted(was - now))
 
 
-@given(asked, st.data(), st.integers(1, 3))
-def test_removed_queries_leave_nothing_in_the_index(asked: Asked, data: st.DataObject, split: int) -> None:
+@given(drawn, st.data(), st.integers(1, 3))
+def test_removed_queries_leave_nothing_in_the_index(drawn: Drawn, data: st.DataObject, split: int) -> None:
     query_index.SPLIT, before = split, query_index.SPLIT
     try:
-        index = index_of(asked)
+        index = index_of(drawn)
         gone: set[int] = set()
-        for number in data.draw(st.permutations(range(len(asked)))):
-            index.add(number, query(*asked[number]))
+        for number in data.draw(st.permutations(range(len(drawn)))):
+            index.add(number, query(*drawn[number]))
             index.remove(number)
             index.remove(number)
             gone.add(number)
             row = read_object(b'{"a":1,"b":"x"}')
-            assert index.of("k", row, NOW) == reference(asked, "k", row) - gone
+            assert index.of("k", row, NOW) == reference(drawn, "k", row) - gone
     finally:
         query_index.SPLIT = before
     assert index.sizes() == QueryIndex().sizes()
@@ -99,15 +99,15 @@ def test_index_finds_queries_that_share_their_steps() -> None:
     for number, one in enumerate(queries):
         index.add(number, one)
     chance = random.Random(8)
-    held = set(range(len(queries)))
+    left = set(range(len(queries)))
     for step in range(300):
         b = chance.choice([chance.randrange(50), f"x{chance.randrange(9)}", 3.5, None])
         row = fields({"a": chance.randrange(20), "b": b, "c": chance.choice([None, chance.randrange(9)])})
-        assert index.of("k", row) == {n for n in held if queries[n].matches("k", row)}
-        for number in chance.sample(sorted(held), 2 if step < 290 else 0):
+        assert index.of("k", row) == {n for n in left if queries[n].matches("k", row)}
+        for number in chance.sample(sorted(left), 2 if step < 290 else 0):
             index.remove(number)
-            held.remove(number)
-    for number in list(held):
+            left.remove(number)
+    for number in list(left):
         index.remove(number)
     assert not any(index.sizes().values())
     assert not index._root
@@ -116,20 +116,20 @@ def test_index_finds_queries_that_share_their_steps() -> None:
 def test_row_is_looked_up_once_when_no_queried_field_changed() -> None:
     index = QueryIndex()
     index.add(1, Query.parse("v", "a = 1"))
-    asked: list[object] = []
+    looked_up: list[object] = []
     inner = index._of
 
     def watched(row: Row) -> set[int]:
-        asked.append(row)
+        looked_up.append(row)
         return inner(row)
 
     index._of = watched  # type: ignore[method-assign]
     row = read_object(b'{"a":1,"b":1}')
     assert index.match("k", row, dict(row) | read_object(b'{"b":2}')) == ([], [1], [])
     assert index.match("k", row, read_object(b'{"b":2,"a":1}')) == ([], [1], [])
-    assert len(asked) == 2
+    assert len(looked_up) == 2
     assert index.match("k", row, read_object(b'{"a":2}')) == ([], [], [1])
-    assert len(asked) == 4
+    assert len(looked_up) == 4
 
 
 def test_match_without_queries_decodes_nothing() -> None:

@@ -39,10 +39,10 @@ def check(found: list[Range], values: list[Any], gone: set[int], exact: bool, te
     for value in values:
         row = Row({})
         row["a"] = value
-        seen: set[int] = set()
-        bounds.find(value if texts else nearest(value), row, seen)
+        found_numbers: set[int] = set()
+        bounds.find(value if texts else nearest(value), row, found_numbers)
         wanted = {number for number, one in enumerate(found) if compiled(one)(row)}
-        assert seen == wanted - gone
+        assert found_numbers == wanted - gone
     for number in set(range(len(found))) - gone:
         bounds.remove(found[number], plans[number])
     assert not bounds

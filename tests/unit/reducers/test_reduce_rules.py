@@ -106,8 +106,8 @@ def test_a_described_change_leads_from_the_old_row_to_the_new(
     if before == after:  # as JSON: in Python, False equals 0
         assert text == b""
         return
-    said = json.loads(b"{" + text + b"}")
-    out = {k: v for k, v in old.items() if k not in said.get("gone", [])} | said["changed"]
+    change = json.loads(b"{" + text + b"}")
+    out = {k: v for k, v in old.items() if k not in change.get("gone", [])} | change["changed"]
     assert out == new
 
 

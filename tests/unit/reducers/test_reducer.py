@@ -164,7 +164,7 @@ def test_every_row_is_exact_when_the_store_goes_back_between_two_batches(
             one.claim, mark = claimed.claim, claimed.marks.get(0)
             at = mark.offset if mark is not None else 0
             continue
-        # Only so often, and not after the last batch, which nobody reads on from.
+        # Only so often, and not after the last batch, after which nothing is read.
         fate = fates[turn] if turn < len(fates) and at < len(records) else "runs on"
         turn += 1
         if fate == "loses the last batch":
@@ -235,16 +235,16 @@ def test_record_for_which_the_function_raises_is_a_dead_letter() -> None:
 
 def test_dead_letters_are_written_before_the_mark_that_skips_them() -> None:
     one = Setup()
-    seen: list[Any] = []
+    marks: list[Any] = []
 
     def write(letters: Sequence[DeadLetter]) -> None:
         info = one.store.writer.build(BUILD)
         assert info is not None
-        seen.append(dict(info.marks))
+        marks.append(dict(info.marks))
 
     one.reducer._options = replace(one.reducer._options, write_dead_letters=write)
     one.reducer.fold([packed(0, "a", b"{")])
-    assert seen == [{}]
+    assert marks == [{}]
     assert one.reducer.mark == Mark(0, 1)
 
 

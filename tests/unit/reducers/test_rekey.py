@@ -18,7 +18,7 @@ def test_internal_topic_differs_by_build() -> None:
 def test_rekeyed_records_are_deleted_a_minute_after_they_were_folded() -> None:
     clearing = Clearing(0.0)
     assert clearing.due(CLEARING_SECONDS - 1, lambda: {0: 10}) == {}
-    assert clearing.due(CLEARING_SECONDS, lambda: {0: 10}) == {}, "nobody knows since when they are folded"
+    assert clearing.due(CLEARING_SECONDS, lambda: {0: 10}) == {}, "it is not known since when they are folded"
     assert clearing.due(CLEARING_SECONDS + 1, lambda: {0: 20}) == {}
     assert clearing.due(2 * CLEARING_SECONDS, lambda: {0: 20, 1: 5}) == {0: 10}
     assert clearing.due(3 * CLEARING_SECONDS, lambda: {0: 20, 1: 5}) == {0: 20, 1: 5}
@@ -39,11 +39,11 @@ def test_clearing_keeps_what_a_store_that_lost_its_last_minute_needs(
 ) -> None:
     now, mark = 0.0, 0
     clearing = Clearing(now)
-    seen: list[tuple[float, int]] = [(now, mark)]
+    history: list[tuple[float, int]] = [(now, mark)]
     for passed, folded in steps:
         now, mark = now + passed, max(0, mark + folded)
-        seen.append((now, mark))
+        history.append((now, mark))
         for before in clearing.due(now, partial(dict[int, int], {0: mark})).values():
-            then = [at for when, at in seen if when <= now - CLEARING_SECONDS]
+            then = [at for when, at in history if when <= now - CLEARING_SECONDS]
             assert before <= max(then, default=0)
             assert before <= mark

@@ -98,7 +98,7 @@ FIRST, SECOND = Build("a", "1"), Build("b", "1")
 def test_slot_pool_gives_all_slots_of_a_query_or_none() -> None:
     slots = SlotPool(lambda: 5)
     assert slots.take(FIRST, 2)
-    assert not slots.take(SECOND, 3), "one is kept for micro-batches"
+    assert not slots.take(SECOND, 3), "one is reserved for micro-batches"
     assert slots.take(SECOND, 2)
     slots.release(FIRST)
     assert not slots.take(FIRST, 3)
@@ -111,7 +111,7 @@ def test_slot_pool_replaces_the_slots_of_a_build() -> None:
     assert slots.take(FIRST, 4)
     assert slots.take(FIRST, 3)
     assert not slots.take(FIRST, 5)
-    assert slots.take(SECOND, 4), "what was refused holds nothing"
+    assert slots.take(SECOND, 4), "a refused request takes nothing"
 
 
 def test_slot_pool_counts_slots_at_each_request() -> None:
@@ -126,15 +126,15 @@ def test_slot_pool_counts_slots_at_each_request() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9))), st.integers(1, 20))
 def test_slot_pool_always_leaves_one_slot(steps: list[tuple[str, int]], total: int) -> None:
-    slots, held = SlotPool(lambda: total), dict[str, int]()
+    slots, taken = SlotPool(lambda: total), dict[str, int]()
     for name, count in steps:
         build = Build(name, "1")
-        held.pop(name, None)
+        taken.pop(name, None)
         if not count:
             slots.release(build)
         elif slots.take(build, count):
-            held[name] = count
-        assert sum(held.values()) < total
+            taken[name] = count
+        assert sum(taken.values()) < total
 
 
 def file_of(arguments: str) -> Path:

@@ -43,48 +43,48 @@ rows = st.fixed_dictionaries(
 def test_every_row_is_due_when_a_query_changes_its_result(
     texts: list[str], writes: list[tuple[str, dict[str, Any] | None]], stops: list[int], limit: int
 ) -> None:
-    moments = TimedQueries()
-    asked = {n: Query.parse("v", text) for n, text in enumerate(texts)}
-    for number, query in asked.items():
-        moments.add(number, query)
-    held: dict[str, Fields] = {}
+    timed = TimedQueries()
+    queries = {n: Query.parse("v", text) for n, text in enumerate(texts)}
+    for number, query in queries.items():
+        timed.add(number, query)
+    rows_now: dict[str, Fields] = {}
     for key, row in writes:
         if row is None:
-            held.pop(key, None)
+            rows_now.pop(key, None)
         else:
-            held[key] = fields(row)
-        moments.update(key, held.get(key))
+            rows_now[key] = fields(row)
+        timed.update(key, rows_now.get(key))
     clock = -5
     for stop in sorted(stops):
         while clock < stop:
-            keys, reached = moments.due(clock, stop, limit)
+            keys, reached = timed.due(clock, stop, limit)
             assert clock < reached <= stop
-            for key, row in held.items():
-                for query in asked.values():
+            for key, row in rows_now.items():
+                for query in queries.values():
                     if query.matches(key, row, clock) != query.matches(key, row, reached):
                         assert key in keys
-            following = moments.next_due(clock)
+            following = timed.next_due(clock)
             if keys:
                 assert following is not None
                 assert following <= reached
             clock = reached
-    for number in asked:
-        moments.remove(number)
-    assert not moments
-    assert len(moments) == 0
+    for number in queries:
+        timed.remove(number)
+    assert not timed
+    assert len(timed) == 0
 
 
 def test_query_on_a_new_field_requires_one_scan_of_all_rows() -> None:
-    moments = TimedQueries()
-    assert moments.add(1, Query.parse("v", "t < now()"))
-    assert not moments.add(2, Query.parse("v", "t < now() + 1h"))
-    assert moments.add(3, Query.parse("v", "u < now()"))
-    assert not moments.add(4, Query.parse("v", "n = 1"))
-    moments.update("a", fields({"t": 5, "u": 6}))
-    assert len(moments) == 2
-    moments.remove(3)
-    assert len(moments) == 1
-    moments.remove(1)
-    moments.remove(2)
-    moments.remove(2)
-    assert not moments
+    timed = TimedQueries()
+    assert timed.add(1, Query.parse("v", "t < now()"))
+    assert not timed.add(2, Query.parse("v", "t < now() + 1h"))
+    assert timed.add(3, Query.parse("v", "u < now()"))
+    assert not timed.add(4, Query.parse("v", "n = 1"))
+    timed.update("a", fields({"t": 5, "u": 6}))
+    assert len(timed) == 2
+    timed.remove(3)
+    assert len(timed) == 1
+    timed.remove(1)
+    timed.remove(2)
+    timed.remove(2)
+    assert not timed

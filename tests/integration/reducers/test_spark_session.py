@@ -28,7 +28,7 @@ from distributary.reducers.spark_session import start_daemon
 
 
 def test_spark_frees_no_buffer_that_is_written_to(spark: Any) -> None:
-    """Spark's function that frees buffers does nothing: it would free them while they are written to (decision 16)."""
+    """Spark's function that frees buffers does nothing; it would free them during writes (decision 16)."""
     class_of = spark._jvm.java.lang.Class.forName
     cleaner = class_of("org.apache.spark.storage.StorageUtils$").getDeclaredField("bufferCleaner")
     cleaner.setAccessible(True)

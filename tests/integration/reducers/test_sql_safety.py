@@ -55,7 +55,7 @@ def test_select_from_another_table_is_refused(spark: Any) -> None:
 
 
 def test_every_function_of_spark_was_reviewed(spark: Any) -> None:
-    """A new Spark brings new functions: look for those that read files or call classes, then update the count."""
+    """A new Spark brings new functions: look for those that read files or call classes, then update it."""
     registry = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry
     names = set(registry.functionSet().mkString("\n").split("\n"))
     short = {name.rpartition(".")[2].strip("`") for name in names}

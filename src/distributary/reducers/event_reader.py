@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from distributary.config.sections import Kafka
 from distributary.kafka import librdkafka
+from distributary.kafka.kafka_errors import UNREACHABLE
 from distributary.model.feed import Feed
 from distributary.reducers.event_fold import FeedEvent
 from distributary.reducers.topic_identity import Leaders
@@ -20,8 +21,6 @@ log = logging.getLogger(__name__)
 
 AHEAD_EVENTS, AHEAD_BYTES = 1_000, 4_000_000
 """How much may wait to be folded before reading pauses."""
-
-_TRANSIENT = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 
 
 class EventsLost(Exception):
@@ -119,7 +118,7 @@ class EventReader:
         error = message.error()
         if error is not None:
             if error.code() != KafkaError._PARTITION_EOF:
-                if not error.retriable() and error.code() not in _TRANSIENT:
+                if not error.retriable() and error.code() not in UNREACHABLE:
                     raise EventsLost(f"cannot read the event feed's topic {message.topic()}: {error.str()}")
                 log.debug("reading the events: %s", error)  # librdkafka reconnects by itself
                 return False

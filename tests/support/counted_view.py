@@ -124,15 +124,15 @@ def main(url: str, rate: int, group: int = 12) -> None:
     fold(COLD)
     folding.go_live()
     print(json.dumps({"ready": True, "component": "counting", "addresses": {}}), flush=True)
-    told = threading.Event()
+    stopping = threading.Event()
 
     def listen() -> None:
         sys.stdin.readline()
-        told.set()
+        stopping.set()
 
     threading.Thread(target=listen, daemon=True).start()
     began = time.monotonic()
-    while not told.is_set():
+    while not stopping.is_set():
         fold(group)
         ahead = began + (s - COLD) / rate - time.monotonic()
         if ahead > 0:

@@ -57,8 +57,8 @@ async def hub_of(fake_view: FakeView, *, store: Any = None, **more: Any) -> Asyn
 
 
 def sizes(hub: Hub) -> tuple[int, int, int]:
-    said = metrics.describe(hub, hub.stats, "x")
-    return said["queries"], said["channels"], said["subscribers"]
+    described = metrics.describe(hub, hub.stats, "x")
+    return described["queries"], described["channels"], described["subscribers"]
 
 
 async def register(fake_view: FakeView, id: str, *, begun: bool = False) -> str:

@@ -46,7 +46,7 @@ class FakeView:
         self.writer: WriterStore = writer or self.store.writer
         self.build = Build(VIEW, "b1")
         self.time = 0
-        self._held: dict[str, bytes] = {}
+        self._rows: dict[str, bytes] = {}
         self._offset = 0
         self.writer.define(VIEW, "b1", json.dumps({"stale_after": stale_after}))
         self._claim()
@@ -77,25 +77,25 @@ class FakeView:
         """Write rows (None removes) as one group of changes, matched against all registered queries."""
         version, queries = self.writer.registry(VIEW)
         known = [(q.number, Query.load(VIEW, q.text)) for q in queries]
-        held = self._held
+        rows_ = self._rows
         changes: list[Change] = []
         written: dict[str, tuple[int, bytes | None, int, bool]] = {}
         last: dict[int, int] = {}
         for key, row in rows:
-            old = held.get(key)
+            old = rows_.get(key)
             new = msgspec.json.encode(row) if row is not None else None
             change = _change(key, old, new, self.time or int(time.time() * 1000), known)
             if self.exact and old is not None and new is not None:
-                told = describe_change(read_object(old), read_object(new))
-                change = msgspec.structs.replace(change, fields=told or b'"changed":{}')
+                described = describe_change(read_object(old), read_object(new))
+                change = msgspec.structs.replace(change, fields=described or b'"changed":{}')
             for number in (*change.adds, *change.changes, *change.removes):
                 last[number] = len(changes)
             written[key] = (len(changes), new, 0, old is None)
             changes.append(change)
             if new is None:
-                held.pop(key, None)
+                rows_.pop(key, None)
             else:
-                held[key] = new
+                rows_[key] = new
         self._number += 1
         self._offset += len(rows)
         mark = Mark(self._offset)
@@ -126,7 +126,7 @@ class FakeView:
 
     def rows(self) -> dict[str, object]:
         """Give all rows."""
-        return {key: json.loads(row) for key, row in self._held.items()}
+        return {key: json.loads(row) for key, row in self._rows.items()}
 
 
 def _change(

@@ -51,10 +51,10 @@ class Process:
         if not line:
             self._process.communicate()
             raise AssertionError(f"{module} ended before it was ready:\n{log.read_text()}")
-        said = json.loads(line)
-        assert said["ready"] is True
-        self.component: str = said["component"]
-        self.addresses: dict[str, str] = said["addresses"]
+        ready_line = json.loads(line)
+        assert ready_line["ready"] is True
+        self.component: str = ready_line["component"]
+        self.addresses: dict[str, str] = ready_line["addresses"]
 
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, float]:
         """End it; return its exit status and how long that took."""

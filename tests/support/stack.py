@@ -44,14 +44,16 @@ class RunningStack:
         self.given = load(path, env={})
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self.said: list[str] = []
+        self.events: list[str] = []
         self.stack: Stack
 
     def start(self, services: Any = None) -> RunningStack:
         """Start and wait until every part serves."""
         if not self._thread.is_alive():
             self._thread.start()
-        self.stack = Stack(self.given, listener=lambda event: self.said.append(str(event)), services=services)
+        self.stack = Stack(
+            self.given, listener=lambda event: self.events.append(str(event)), services=services
+        )
         self.call(self.stack.__aenter__(), 60)
         try:
             self.call(self.stack.wait_ready(), 180)

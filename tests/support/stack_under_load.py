@@ -64,8 +64,8 @@ class StackUnderLoad:
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(3)) as http,
                 http.get(f"{self.stack.addresses['control']}/readyz") as reply,
             ):
-                said = await reply.json()
-                return {alarm["name"] for alarm in said["alarms"]} if reply.status == 503 else set()
+                body = await reply.json()
+                return {alarm["name"] for alarm in body["alarms"]} if reply.status == 503 else set()
         except (OSError, TimeoutError, aiohttp.ClientError):
             return set()
 

@@ -52,11 +52,11 @@ def split(payload: bytes) -> Iterable[bytes]:
 
 
 def _parsed(command: dict[str, Any]) -> Any:
-    said = json.loads(json.dumps(command))
-    for body in said.values():
+    copied = json.loads(json.dumps(command))
+    for body in copied.values():
         if isinstance(body, dict) and "data" in body:
             body["data"] = base64.b64encode(json.dumps(body["data"]).encode()).decode()
-    return json_format.ParseDict(said, PROTO.Command())
+    return json_format.ParseDict(copied, PROTO.Command())
 
 
 def _delimited(one: bytes) -> bytes:

@@ -124,11 +124,13 @@ def test_no_output_shows_a_password(secure: RunningStack) -> None:
     data_dir = secure.config.data_dir
     passwords = [read_secret(kafka_secret(data_dir, user)) for user in (*users(), INTERNAL)]
     assert len(set(passwords)) == 6
-    said = {path: path.read_text(errors="replace") for path in (data_dir / "logs").iterdir()}
-    said[data_dir / "stack.json"] = (data_dir / "stack.json").read_text()
-    said[Path("events")] = "\n".join(secure.said)
-    assert not [path for path, text in said.items() for one in passwords if one and one in text]
-    denied = [line for text in said.values() for line in text.splitlines() if "uthorization failed" in line]
+    outputs = {path: path.read_text(errors="replace") for path in (data_dir / "logs").iterdir()}
+    outputs[data_dir / "stack.json"] = (data_dir / "stack.json").read_text()
+    outputs[Path("events")] = "\n".join(secure.events)
+    assert not [path for path, text in outputs.items() for one in passwords if one and one in text]
+    denied = [
+        line for text in outputs.values() for line in text.splitlines() if "uthorization failed" in line
+    ]
     assert denied == []
 
 
@@ -221,13 +223,13 @@ def test_quotas_and_reassign_commands_log_in(secure: RunningStack, run: Run) -> 
     assert "ann" in run("quotas", "list").good().out
     run("quotas", "delete", "--user", "ann").good()
     broker = secure.config.kafka.bootstrap_servers
-    for properties, said in (
+    for properties, expected in (
         ({}, "does not answer"),
         (scram_login("distributary", "wrong"), "refuses the connection"),
         (login(secure, "distributary-publisher").properties, "uthorization"),
     ):
         kafka = Kafka(bootstrap_servers=broker, properties=properties)
-        with pytest.raises((KafkaRefused, KafkaUnavailable), match=said):
+        with pytest.raises((KafkaRefused, KafkaUnavailable), match=expected):
             quota_admin.describe(Cluster(kafka, None))  # type: ignore[arg-type]
 
 

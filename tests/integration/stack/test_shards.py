@@ -129,7 +129,7 @@ async def test_views_on_one_server_survive_the_death_of_another(
             assert reply.status == expected, await reply.text()
             return await reply.json()
 
-    async def told(seen: Seen) -> None:
+    async def caught_up(seen: Seen) -> None:
         async def now() -> dict[str, Any]:
             return seen.rows
 
@@ -143,39 +143,39 @@ async def test_views_on_one_server_survive_the_death_of_another(
         for view in (mine, lost):
             await feeding.live(view)
         produce(1)
-        await told(one)
-        await told(other)
+        await caught_up(one)
+        await caught_up(other)
         for server, here in zip(servers, names(servers), strict=True):
             keys = server.names()
             assert [name for name in everything if any(f"{{{name}}}" in key for key in keys)] == sorted(here)
-        said = await status()
-        assert [(store["answers"], store["views"]) for store in said["stores"]] == [
+        status_ = await status()
+        assert [(store["answers"], store["views"]) for store in status_["stores"]] == [
             (True, sorted(here)) for here in names(servers)
         ]
-        assert [view["name"] for view in said["views"]] == everything
+        assert [view["name"] for view in status_["views"]] == everything
 
         servers[1].kill()
         produce(2)
-        await told(one)
-        said = await eventually(status, lambda found: not found["stores"][1]["answers"])
-        assert [view["name"] for view in said["views"]] == sorted(names(servers)[0])
-        (alarm,) = [alarm for alarm in said["alarms"] if alarm["name"] == "store-unreachable"]
+        await caught_up(one)
+        status_ = await eventually(status, lambda found: not found["stores"][1]["answers"])
+        assert [view["name"] for view in status_["views"]] == sorted(names(servers)[0])
+        (alarm,) = [alarm for alarm in status_["alarms"] if alarm["name"] == "store-unreachable"]
         assert f"the store at {servers[1].url} does not answer" in alarm["text"]
         assert all(name in alarm["text"] for name in names(servers)[1])
         assert (await get(f"/v1/views/{mine}"))["rows"]
         assert (await get(f"/v1/views/{lost}", 503))["error"]["retry"]
         async with watching(sharded, beside) as late:
-            await told(late)
+            await caught_up(late)
         # Longer than a subscription lives that is not renewed.
         began = asyncio.get_running_loop().time()
         n = 2
         while asyncio.get_running_loop().time() - began < 5:
             n += 1
             produce(n)
-            await told(one)
+            await caught_up(one)
         assert one.states == 1, "it went on without a break"
 
         servers[1].start()
-        await told(other)
+        await caught_up(other)
         assert other.states == 2, "another run of the server is another epoch"
         await eventually(status, lambda found: not found["alarms"])

@@ -33,15 +33,15 @@ async def test_only_a_private_file_shows_the_password_of_the_embedded_store(
             with redis.Redis.from_url(running.config.store.url) as client:
                 assert client.ping()
             port = running.config.store.port
-            with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
-                stranger.ping()
+            with redis.Redis(port=port) as client, pytest.raises(redis.AuthenticationError):
+                client.ping()
             (part,) = [part for part in running.state.components if part.name == "store"]
             assert part.pid is not None
             argv += psutil.Process(part.pid).cmdline()
     password = read_secret(store_secret(given.data_dir))
     assert password
     assert urls == [f"redis://:{password}@127.0.0.1:{port}/0"] * 2, "it stays the same"
-    said = [(given.data_dir / stack_file.FILE).read_text(), repr(events.events), *argv]
-    said += [path.read_text() for path in (given.data_dir / "logs").iterdir()]
-    assert not [text for text in said if password in text]
+    outputs = [(given.data_dir / stack_file.FILE).read_text(), repr(events.events), *argv]
+    outputs += [path.read_text() for path in (given.data_dir / "logs").iterdir()]
+    assert not [text for text in outputs if password in text]
     assert f"redis://:***@127.0.0.1:{port}/0" in repr(events.events)

@@ -96,11 +96,11 @@ class Pool:
 
     def until(self, ready: Callable[[dict[str, Any]], bool], limit: float = 40.0) -> dict[str, Any]:
         deadline = time.monotonic() + limit * LIMIT
-        while not ready(said := self.state()):
-            assert time.monotonic() < deadline, said
+        while not ready(status := self.state()):
+            assert time.monotonic() < deadline, status
             assert self.process is None or self.process.poll() is None, self.process.communicate()
             time.sleep(0.05)
-        return said
+        return status
 
     def workers(self) -> list[psutil.Process]:
         assert self.process is not None
@@ -127,8 +127,8 @@ class Pool:
     def stop(self) -> str:
         assert self.process is not None
         self.process.send_signal(signal.SIGINT)
-        _, said = self.process.communicate(timeout=40 * LIMIT)
-        return said
+        _, status = self.process.communicate(timeout=40 * LIMIT)
+        return status
 
 
 @pytest.fixture
@@ -157,9 +157,9 @@ def test_killed_workers_lose_nothing_and_repeat_nothing_with_exactly_once(
     pool.start("double", "--exactly-once", "--min", "2", "--max", "2", "--batch", "40")
     for killed in range(2):
         enough = 150 * (killed + 1)
-        pool.until(lambda said, n=enough: said.get("done", 0) > n and len(pool.workers()) == 2)  # type: ignore[misc]
+        pool.until(lambda status, n=enough: status.get("done", 0) > n and len(pool.workers()) == 2)  # type: ignore[misc]
         pool.workers()[killed % 2].kill()
-        pool.until(lambda said, n=killed: said["restarts"] > n)  # type: ignore[misc]
+        pool.until(lambda status, n=killed: status["restarts"] > n)  # type: ignore[misc]
     pool.produce(count)
     written = pool.written(lambda found: len(found) >= 2 * count)
     values = Counter(json.loads(value)["n"] for value in written)
@@ -173,10 +173,10 @@ def test_pool_scales_by_lag_and_by_request_and_its_workers_end_with_it(
 ) -> None:
     pool, count = make_pool(3), 2_000
     process = pool.start("double", "--lag-per-worker", "100", "--calm", "0.5")
-    pool.until(lambda said: said.get("workers") == 1 and said["lag"] == 0)
+    pool.until(lambda status: status.get("workers") == 1 and status["lag"] == 0)
     pool.produce(count)
-    pool.until(lambda said: said["workers"] == 3)
-    pool.until(lambda said: said["workers"] == 1 and said["done"] == count)
+    pool.until(lambda status: status["workers"] == 3)
+    pool.until(lambda status: status["workers"] == 1 and status["done"] == count)
     assert pool.ask("scale", "pool", "9")["workers"] == 3, "not more than partitions"
     (shown,) = pool.ask("list")
     assert (shown["min"], shown["max"], shown["workers"], shown["lag"]) == (9, 9, 3, 0)
@@ -200,7 +200,7 @@ def test_pool_writes_dead_letters_and_completes_records_when_stopped(
     pool = make_pool(1)
     pool.stack.produce(pool.topic, [("a", b"one"), ("b", b"bad one"), ("c", b"two")])
     pool.start("picky", "--retries", "1", "--backoff", "0.05")
-    pool.until(lambda said: said.get("done") == 3)
+    pool.until(lambda status: status.get("done") == 3)
     assert pool.written(lambda found: len(found) >= 2) == [b"ONE", b"TWO"]
     (letter,) = pool.stack.read(f"{pool.topic}.dead-letters", 1)
     assert letter.value() == b"bad one"
@@ -210,20 +210,20 @@ def test_pool_writes_dead_letters_and_completes_records_when_stopped(
     assert "3 records done, 1 of them dead letters" in pool.stop()
     group = f"slow_{pool.topic}"
     pool.start("slow", "--group", group)
-    pool.until(lambda said: said.get("done", 0) >= 1)
-    said = pool.stop()
+    pool.until(lambda status: status.get("done", 0) >= 1)
+    status = pool.stop()
     assert pool.process is not None
-    assert pool.process.returncode == 0, said
-    assert f"note: group '{group}' does not follow the naming convention" in said
+    assert pool.process.returncode == 0, status
+    assert f"note: group '{group}' does not follow the naming convention" in status
     pool.start("slow", "--group", group)
-    pool.until(lambda said: said.get("lag") == 0)
+    pool.until(lambda status: status.get("lag") == 0)
     pool.stop()
     slow = [value for value in pool.written(lambda found: len(found) >= 5) if value.islower()]
     assert slow == [b"one", b"bad one", b"two"], "each once: what was finished was committed"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (("functions:dubble", "--topic", "TOPIC"), "has no 'dubble'"),
         (("functions:double", "--topic", "w.none"), "w.none"),
@@ -232,7 +232,7 @@ def test_pool_writes_dead_letters_and_completes_records_when_stopped(
     ],
 )
 def test_worker_run_refuses_bad_input(
-    make_pool: Callable[[int], Pool], words: tuple[str, ...], said: str
+    make_pool: Callable[[int], Pool], words: tuple[str, ...], expected: str
 ) -> None:
     pool = make_pool(1)
     given = [word.replace("TOPIC", pool.topic) for word in words]
@@ -247,5 +247,5 @@ def test_worker_run_refuses_bad_input(
         check=False,
     )
     assert done.returncode != 0
-    assert said in done.stderr
+    assert expected in done.stderr
     assert "Traceback" not in done.stderr

@@ -96,10 +96,10 @@ class FakeChanges:
 
 
 async def test_follow_counts_changes_but_not_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, dict[str, Any]]] = []
+    subscribed: list[tuple[str, dict[str, Any]]] = []
 
     def subscribe(view: str, **more: Any) -> FakeChanges:
-        asked.append((view, more))
+        subscribed.append((view, more))
         return FakeChanges(
             SubscribedChange("snapshot", rows={"k": ROW}),
             SubscribedChange("change", "k", ROW, time=1),
@@ -111,7 +111,7 @@ async def test_follow_counts_changes_but_not_the_snapshot(monkeypatch: pytest.Mo
     board = Board()
     seen: list[tuple[str, str]] = []
     await demo_output.follow(board, "odds", "ws://here", lambda view, change: seen.append((view, change.op)))
-    assert asked == [("odds", {"url": "ws://here", "timeout": demo_output.FIRST_SNAPSHOT})]
+    assert subscribed == [("odds", {"url": "ws://here", "timeout": demo_output.FIRST_SNAPSHOT})]
     assert seen == [("odds", op) for op in ("snapshot", "change", "add", "stale")]
     assert board.changes == 2
     assert board.odds == {"k": ROW}

@@ -116,12 +116,12 @@ def test_sender_waits_while_the_queue_is_full() -> None:
 def test_sender_gives_up_on_a_full_queue_at_the_deadline() -> None:
     clock = Clock()
     kafka: Any = FakeKafka(full=10**9)
-    asked: list[bool] = []
+    calls: list[bool] = []
 
     def stopping() -> bool:
-        asked.append(True)
+        calls.append(True)
         clock.now += 0.5
-        return len(asked) > 3  # SIGTERM comes while a record waits for its turn
+        return len(calls) > 3  # SIGTERM comes while a record waits for its turn
 
     sender = KafkaSender(RecordProducer(kafka), stopping, limit=2.0, now=clock)
     sender(EVENT)

@@ -38,23 +38,23 @@ def test_prices_contain_the_margin(weights: list[float], noise: list[float]) -> 
 
 
 @given(st.floats(0.5, 5_000))
-def test_price_is_on_the_ladder_with_two_decimals(wish: float) -> None:
-    price = on_ladder(wish)
+def test_price_is_on_the_ladder_with_two_decimals(fair: float) -> None:
+    price = on_ladder(fair)
     assert int(price * 100) in LADDER
     assert price.as_tuple().exponent == -2
 
 
 @given(st.floats(1.01, 999))
-def test_price_is_the_nearest_on_the_ladder(wish: float) -> None:
-    off = abs(float(on_ladder(wish)) - wish)
-    assert off <= min(abs(rung / 100 - wish) for rung in LADDER) + 1e-9
+def test_price_is_the_nearest_on_the_ladder(fair: float) -> None:
+    off = abs(float(on_ladder(fair)) - fair)
+    assert off <= min(abs(rung / 100 - fair) for rung in LADDER) + 1e-9
 
 
 @pytest.mark.parametrize(
-    ("wish", "price"), [(0.2, "1.01"), (1.854, "1.85"), (2.511, "2.52"), (3.57, "3.55"), (9_999, "1000.00")]
+    ("fair", "price"), [(0.2, "1.01"), (1.854, "1.85"), (2.511, "2.52"), (3.57, "3.55"), (9_999, "1000.00")]
 )
-def test_known_prices_are_on_the_ladder(wish: float, price: str) -> None:
-    assert on_ladder(wish) == Decimal(price)
+def test_known_prices_are_on_the_ladder(fair: float, price: str) -> None:
+    assert on_ladder(fair) == Decimal(price)
 
 
 def test_likelier_outcome_has_the_lower_price() -> None:

@@ -19,7 +19,7 @@ class OsvServer:
         self.known = known
         self.page = page
         self.batches: list[int] = []
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.statuses: list[int] = []
         self.spoil: Callable[[dict[str, Any]], Any] = lambda reply: reply
         self.url = ""
@@ -35,7 +35,7 @@ class OsvServer:
 
     def result(self, query: dict[str, Any]) -> dict[str, Any]:
         purl = query["package"]["purl"]
-        self.asked.append(purl)
+        self.requested.append(purl)
         at = int(query.get("page_token", "0") if self.known else 0)
         ids = self.known.get(purl, ())
         if not ids:

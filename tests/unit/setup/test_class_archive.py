@@ -26,15 +26,15 @@ def made(argv: list[str], **words: Any) -> None:
 
 
 def test_archive_is_created_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    reports: list[str] = []
     monkeypatch.setattr(subprocess, "run", made)
     assert class_archive.options(JAVA) == ""
-    first = class_archive.ensure(JAVA, said.append)
+    first = class_archive.ensure(JAVA, reports.append)
     assert first is not None
     assert first.read_bytes() == b"classes"
     assert class_archive.options(JAVA).startswith(f"-XX:SharedArchiveFile={first} ")
-    assert class_archive.ensure(JAVA, said.append) == first
-    assert len(said) == 1
+    assert class_archive.ensure(JAVA, reports.append) == first
+    assert len(reports) == 1
     assert sorted(one.suffix for one in first.parent.iterdir()) == [".jsa", ".json"]
 
 
@@ -61,10 +61,10 @@ def test_failure_to_create_an_archive_is_reported_and_leaves_nothing(monkeypatch
         made(argv)
         raise subprocess.CalledProcessError(1, argv)
 
-    said: list[str] = []
+    reports: list[str] = []
     monkeypatch.setattr(subprocess, "run", fails)
-    assert class_archive.ensure(JAVA, said.append) is None
-    assert "Spark will start more slowly" in said[-1]
+    assert class_archive.ensure(JAVA, reports.append) is None
+    assert "Spark will start more slowly" in reports[-1]
     assert class_archive.options(JAVA) == ""
     assert [one.suffix for one in class_archive.archive_file(JAVA).parent.iterdir()] == [".log"]
 
@@ -75,5 +75,5 @@ def test_archives_of_removed_environments_are_removed(cache: Path, monkeypatch: 
     (folder / "spark-old.json").write_text(f'{{"spark": "{cache}/gone"}}')
     (folder / "spark-old.jsa").write_bytes(b"old")
     monkeypatch.setattr(subprocess, "run", made)
-    kept = class_archive.ensure(JAVA, lambda line: None)
-    assert [one for one in folder.glob("*.jsa")] == [kept]
+    archive = class_archive.ensure(JAVA, lambda line: None)
+    assert [one for one in folder.glob("*.jsa")] == [archive]

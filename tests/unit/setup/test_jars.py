@@ -82,11 +82,11 @@ def test_second_run_fetches_and_prints_nothing(
 def test_wrong_hash_is_refused_and_nothing_is_stored(cache: Path, lock: Path) -> None:
     with pytest.raises(JarMismatch) as caught:
         jars.ensure("kafka", resolver=Fake(a=b"evil"), lock=lock)
-    said = str(caught.value)
-    assert "a-1.jar (org:a:1)" in said
-    assert hashlib.sha256(b"evil").hexdigest() in said
-    assert hashlib.sha256(b"aaaa").hexdigest() in said
-    assert "python -m distributary.setup.update_lockfile" in said
+    message = str(caught.value)
+    assert "a-1.jar (org:a:1)" in message
+    assert hashlib.sha256(b"evil").hexdigest() in message
+    assert hashlib.sha256(b"aaaa").hexdigest() in message
+    assert "python -m distributary.setup.update_lockfile" in message
     assert litter(cache) == []
 
 

@@ -25,7 +25,7 @@ def test_all_pages_of_all_batches_are_read() -> None:
     assert (found[TWO], found[CLEAN]) == (["CVE-2"], [])
     assert len(found) == 23
     assert max(server.batches) == 7
-    assert set(server.asked) == {ONE, TWO, CLEAN, *many}
+    assert set(server.requested) == {ONE, TWO, CLEAN, *many}
 
 
 def test_service_that_recovers_is_retried() -> None:

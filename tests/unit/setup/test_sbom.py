@@ -21,7 +21,7 @@ from distributary.setup.sbom import Component, merged, of_jar, of_jars, of_requi
 from distributary.setup.vulnerabilities import main
 
 ROOT = Path(__file__).parents[3]
-A, B = "a" * 64, "b" * 64
+HASH_A, HASH_B = "a" * 64, "b" * 64
 
 
 def jar(folder: Path, name: str, *poms: tuple[str, str, str]) -> Path:
@@ -36,13 +36,14 @@ def jar(folder: Path, name: str, *poms: tuple[str, str, str]) -> Path:
 def test_requirements_have_names_versions_and_all_hashes(tmp_path: Path) -> None:
     file = tmp_path / "requirements.lock"
     file.write_text(
-        f"Some_Thing==1.2.post1 \\\n    --hash=sha256:{A} \\\n    --hash=sha256:{B}\n    # via x==3\n"
-        f"other[extra]==2+local ; python_version < '3.12' \\\n    --hash=sha256:{A}\n"
+        f"Some_Thing==1.2.post1 \\\n    --hash=sha256:{HASH_A} \\\n    --hash=sha256:{HASH_B}\n"
+        "    # via x==3\n"
+        f"other[extra]==2+local ; python_version < '3.12' \\\n    --hash=sha256:{HASH_A}\n"
     )
     one, two = of_requirements(file)
-    assert (one.name, one.version, sorted(one.hashes)) == ("Some_Thing", "1.2.post1", [A, B])
+    assert (one.name, one.version, sorted(one.hashes)) == ("Some_Thing", "1.2.post1", [HASH_A, HASH_B])
     assert one.purl == "pkg:pypi/some-thing@1.2.post1"
-    assert (two.purl, list(two.hashes)) == ("pkg:pypi/other@2%2Blocal", [A])
+    assert (two.purl, list(two.hashes)) == ("pkg:pypi/other@2%2Blocal", [HASH_A])
 
 
 @pytest.mark.parametrize("text", [None, "", "# nothing\n"])
@@ -102,23 +103,23 @@ def test_jars_inside_wheels_have_coordinates_and_name_their_wheel() -> None:
 
 
 def test_every_installed_wheel_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     def every() -> list[Distribution]:
-        asked.append("all")
+        requested.append("all")
         return []
 
     monkeypatch.setattr(sbom, "distributions", every)
     assert list(of_wheels()) == []
-    assert asked == ["all"]
+    assert requested == ["all"]
 
 
 def test_component_in_two_locations_is_merged() -> None:
     def at(place: str, hash: str) -> Component:
         return Component("maven", "g", "n", "1", frozenset((hash,)), frozenset((place,)))
 
-    (one,) = merged([at("x", A), at("y", B)])
-    assert (sorted(one.hashes), sorted(one.locations)) == ([A, B], ["x", "y"])
+    (one,) = merged([at("x", HASH_A), at("y", HASH_B)])
+    assert (sorted(one.hashes), sorted(one.locations)) == ([HASH_A, HASH_B], ["x", "y"])
 
 
 ROOT = Path(__file__).parents[3]

@@ -19,16 +19,16 @@ def fake_fetch(root: Root, into: Path) -> None:
 
 def test_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "jars.lock"
-    said: list[str] = []
+    reports: list[str] = []
     update_lockfile.update_lock(
-        path, roots={"s": [Root("o:m:1", transitive=True)]}, fetch=fake_fetch, report=said.append
+        path, roots={"s": [Root("o:m:1", transitive=True)]}, fetch=fake_fetch, report=reports.append
     )
     jars = lockfile.read(path)["s"].jars
     assert [(jar.coordinate, jar.file, jar.size) for jar in jars] == [
         ("o:dep:3", "dep-3.jar", 3),
         ("o:m:1", "m-1.jar", 1),
     ]
-    assert said == ["s: resolving o:m:1", "s: 2 jars, 0.0 MB"]
+    assert reports == ["s: resolving o:m:1", "s: 2 jars, 0.0 MB"]
 
 
 def test_two_revisions_of_a_module_are_refused_and_the_lock_is_unchanged(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def test_audit_without_advisories_exits_0(server: OsvServer, capsys: Captured) -
     assert main(["--osv", server.url], {}) == 0
     out = capsys.readouterr().out
     assert "no advisory; " in out
-    assert f"{len(set(server.asked))} components were looked up" in out
-    assert len(set(server.asked)) > 40
+    assert f"{len(set(server.requested))} components were looked up" in out
+    assert len(set(server.requested)) > 40
     assert Path("build/sbom.cdx.json").is_file()
 
 
@@ -58,8 +58,8 @@ def test_audit_with_advisories_exits_1_with_a_table(server: OsvServer, capsys: C
 def test_audit_prints_everything_as_json(server: OsvServer, capsys: Captured) -> None:
     server.known = {BAD: ["PYSEC-1"]}
     assert main(["--osv", server.url, "--json"], {}) == 1
-    said: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert said["found"] == [
+    output: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert output["found"] == [
         {
             "component": "redis",
             "version": "5.0",
@@ -68,14 +68,14 @@ def test_audit_prints_everything_as_json(server: OsvServer, capsys: Captured) ->
             "locations": ["requirements.lock"],
         }
     ]
-    assert said["looked_up"] == len(set(server.asked))
+    assert output["looked_up"] == len(set(server.requested))
 
 
 def test_audit_that_could_not_look_up_exits_3(capsys: Captured) -> None:
     assert main(["--osv", f"http://127.0.0.1:{free_port()}"], {}) == 3
-    said = capsys.readouterr()
-    assert "no advisory was looked up" in said.err
-    assert said.out == ""
+    output = capsys.readouterr()
+    assert "no advisory was looked up" in output.err
+    assert output.out == ""
     assert main(["--osv", f"http://127.0.0.1:{free_port()}", "--json"], {}) == 3
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "advisories-unavailable"
 
@@ -108,7 +108,7 @@ def test_invalid_ignore_list_exits_2_before_any_lookup(server: OsvServer, capsys
     Path("audit-ignore.toml").write_text('[[ignore]]\nid = "PYSEC-1"\nuntil = 2030-01-01\n')
     assert main(["--osv", server.url], {}) == 2
     assert "reason is missing" in capsys.readouterr().err
-    assert server.asked == []
+    assert server.requested == []
 
 
 def test_missing_lock_exits_3_with_a_hint(server: OsvServer, capsys: Captured) -> None:
@@ -119,9 +119,9 @@ def test_missing_lock_exits_3_with_a_hint(server: OsvServer, capsys: Captured) -
 
 def test_sbom_on_standard_output_has_nothing_beside_it(server: OsvServer, capsys: Captured) -> None:
     assert main(["--osv", server.url, "--output", "-"], {}) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["bomFormat"] == "CycloneDX"
-    assert "no advisory" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["bomFormat"] == "CycloneDX"
+    assert "no advisory" in output.err
 
 
 GOOD = '[[ignore]]\nid = "GHSA-1"\nreason = "not reached"\nuntil = 2027-01-31\n'

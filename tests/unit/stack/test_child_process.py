@@ -31,10 +31,10 @@ async def test_child_takes_the_ready_line_and_logs_all_other_output(tmp_path: Pa
     assert child._reading is not None
     await child._reading
     await child.close()
-    said = log.read_text()
-    assert '{"ready": true' not in said
+    logged = log.read_text()
+    assert '{"ready": true' not in logged
     for part in ('{"ready": maybe}', "and more", "to stderr", "no end of line"):
-        assert part in said
+        assert part in logged
 
 
 async def test_child_runs_on_when_its_log_cannot_be_written() -> None:

@@ -14,9 +14,9 @@ def test_ready_component_is_one_line_with_its_addresses() -> None:
 
 
 def test_dead_component_shows_the_end_of_its_log() -> None:
-    said = lines(Event(EventKind.DIED, "reducers", "ended with exit code 1", log_tail=["a", "b"]))
-    assert said[0] == "reducers    ended with exit code 1"
-    assert [line.strip() for line in said[2:]] == ["| a", "| b"]
+    shown = lines(Event(EventKind.DIED, "reducers", "ended with exit code 1", log_tail=["a", "b"]))
+    assert shown[0] == "reducers    ended with exit code 1"
+    assert [line.strip() for line in shown[2:]] == ["| a", "| b"]
 
 
 def test_json_is_one_line_without_empty_fields() -> None:

@@ -115,10 +115,10 @@ async def test_services_get_addresses_ports_and_marks_by_environment(
         chosen = running.config
         assert running.state.state == "ready"
         assert running.addresses["control"] == "http://x"
-        told = json.loads((tmp_path / "out").read_text())
+        variables = json.loads((tmp_path / "out").read_text())
         own = running.state.stack
     assert [event.message for event in events.of("note")] == ["view odds: new"]
-    assert told == told | {
+    assert variables == variables | {
         "DISTRIBUTARY_CONFIG": str(tmp_path / "distributary.toml"),
         "DISTRIBUTARY_DATA_DIR": str(given.data_dir),
         "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS": given.kafka.bootstrap_servers,

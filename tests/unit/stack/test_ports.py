@@ -112,16 +112,16 @@ def test_chosen_port_is_not_an_ephemeral_one(ports: Chooser) -> None:
     assert not chosen & set(ephemeral()), "one would hold it for as long as it lasts"
 
 
-@pytest.mark.parametrize("said", ["32768\t60999\n", "10000 20000", "1024 65535", "", "none"])
+@pytest.mark.parametrize("port_range", ["32768\t60999\n", "10000 20000", "1024 65535", "", "none"])
 def test_free_port_is_found_for_any_ephemeral_range(
-    ports: Chooser, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ports: Chooser, port_range: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "range").write_text(said)
+    (tmp_path / "range").write_text(port_range)
     monkeypatch.setattr(module, "_EPHEMERAL", tmp_path / "range")
     one = ports()
     chosen = {one.any_free() for _ in range(20)}
     assert len(chosen) == 20
-    assert said == "1024 65535" or not chosen & set(ephemeral())
+    assert port_range == "1024 65535" or not chosen & set(ephemeral())
 
 
 def test_lock_is_not_written_through_a_link(

@@ -17,7 +17,7 @@ SPARK = Service("reducers", ["x"], jars=("spark",))
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def looked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
 
     def runtime(say: object) -> Java:
@@ -38,17 +38,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_embedded_stack_requires_all_tools(asked: list[str]) -> None:
+def test_embedded_stack_requires_all_tools(looked_for: list[str]) -> None:
     found = prerequisites.check(Config(), [SPARK], print)
-    assert sorted(asked) == ["java", "kafka", "spark", "store"]
+    assert sorted(looked_for) == ["java", "kafka", "spark", "store"]
     assert found.broker == prerequisites.BrokerTools(Path("/j/bin/java"), Path("/jars/kafka"))
     assert found.server == prerequisites.ServerTools(Path("/valkey"), "valkey")
     assert found.java_home == Path("/j")
 
 
-def test_external_kafka_and_store_require_no_tools(asked: list[str]) -> None:
+def test_external_kafka_and_store_require_no_tools(looked_for: list[str]) -> None:
     config = Config(kafka=Kafka(bootstrap_servers="k:1"), store=Store(url="redis://s"))
     assert prerequisites.check(config, [], print) == prerequisites.Found(None, None, None)
-    assert asked == []
+    assert looked_for == []
     assert prerequisites.check(config, [SPARK], print) == prerequisites.Found(None, None, Path("/j"))
-    assert sorted(asked) == ["java", "spark"]
+    assert sorted(looked_for) == ["java", "spark"]

@@ -38,17 +38,17 @@ def test_pause_doubles_up_to_the_longest() -> None:
 
 
 def test_reason_of_an_end_is_the_last_error_in_the_log() -> None:
-    said = [
+    tail = [
         "Traceback",
         "error: Spark's JVM (pid 7) was killed by SIGABRT",
         "BrokenPipeError",
     ]
     ended = "ended with exit code 4"
-    assert with_reason(ended, said) == f"{ended}: Spark's JVM (pid 7) was killed by SIGABRT"
+    assert with_reason(ended, tail) == f"{ended}: Spark's JVM (pid 7) was killed by SIGABRT"
     critical = (
         "2026-01-01 CRITICAL distributary.reducers.process_watch: Spark's JVM has not responded for 9 s"
     )
-    assert with_reason(ended, [*said, critical]) == f"{ended}: Spark's JVM has not responded for 9 s"
+    assert with_reason(ended, [*tail, critical]) == f"{ended}: Spark's JVM has not responded for 9 s"
     assert with_reason(ended, ["no such words"]) == ended
 
 

@@ -93,8 +93,8 @@ def config(tmp_path: Path) -> Config:
 
 def at_once(config: Config) -> Config:
     """The same without properties with which no Kafka client can be created."""
-    kept = {name: text for name, text in config.kafka.properties.items() if name.startswith("sasl.")}
-    return replace(config, kafka=replace(config.kafka, properties=kept))
+    sasl = {name: text for name, text in config.kafka.properties.items() if name.startswith("sasl.")}
+    return replace(config, kafka=replace(config.kafka, properties=sasl))
 
 
 async def test_gate_and_keys_hide_secrets(config: Config, seen: Assessment) -> None:

@@ -31,10 +31,10 @@ async def test_kafka_is_not_ready_while_another_cluster_has_its_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter(["stranger", None, "stranger", "ours"])
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def cluster(kafka: Kafka) -> str | None:
-        asked.append(kafka.bootstrap_servers)
+        requested.append(kafka.bootstrap_servers)
         return next(answers)
 
     monkeypatch.setattr(stack_components, "_cluster", cluster)
@@ -46,4 +46,4 @@ async def test_kafka_is_not_ready_while_another_cluster_has_its_port(
     line: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
     async with asyncio.timeout(5 * LIMIT):
         assert await component.ready(Started(1, line)) == {"kafka": "127.0.0.1:1111"}
-    assert asked == ["127.0.0.1:1111"] * 4
+    assert requested == ["127.0.0.1:1111"] * 4

@@ -145,7 +145,7 @@ def test_function_is_loaded(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected_error"),
     [
         ("billing_for_test", "is not module:function"),
         (":charge", "is not module:function"),
@@ -158,7 +158,7 @@ def test_function_is_loaded(name: str) -> None:
         ("billing_for_test:charge_all", "does not take one argument"),
     ],
 )
-def test_bad_function_is_refused(text: str, said: str) -> None:
+def test_bad_function_is_refused(text: str, expected_error: str) -> None:
     with pytest.raises(BadFunction) as found:
         load_function(text)
-    assert re.search(said, f"{found.value.message} {found.value.hint}")
+    assert re.search(expected_error, f"{found.value.message} {found.value.hint}")

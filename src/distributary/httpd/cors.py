@@ -193,8 +193,8 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-"""They forbid a browser to guess a response's type, to run scripts in it, and to show it in a frame. A response
-that is a page has a policy of its own."""
+"""They forbid a browser to guess a response's type, to run scripts in it, and to show it in a frame. A
+response that is a page has a policy of its own."""
 
 
 async def add_security_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -86,7 +86,7 @@ A command that sets one of these fields is refused with code 108, too:
 |---|---|---|
 {unserved}
 
-- If [authorization](../how-to/permission.md) is on, `connect` has a `token`, or `data` with an `api_key`;
+- If [authorization](../how-to/authorization.md) is on, `connect` has a `token`, or `data` with an `api_key`;
   or the handshake has the header `Authorization` or `X-API-Key`. The reply has `expires` and `ttl` (seconds
   until the token expires). Error 109 requests a new token.
 - `refresh` sends a new token of the same user. Subscriptions whose row filter changes end with 2502

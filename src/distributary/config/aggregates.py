@@ -1,4 +1,4 @@
-"""The small language of ``[views.aggregates]``: one function over one Spark SQL expression."""
+"""The syntax of ``[views.aggregates]``: one function of one Spark SQL expression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 FUNCTIONS = ("count", "sum", "min", "max", "avg", "last")
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-"""What an aggregate may be called: it becomes a field of the row."""
+"""The name of an aggregate, which becomes a field of the row."""
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 
@@ -25,15 +25,15 @@ def parse_aggregate(text: str) -> tuple[str, str]:
     function, expression = match[1], match[2].strip()
     if function not in FUNCTIONS:
         near = difflib.get_close_matches(function.lower(), FUNCTIONS, 1, 0.6)
-        suggestion = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(FUNCTIONS)}"
+        suggestion = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(FUNCTIONS)}"
         raise ValueError(f'unknown function "{function}" ({suggestion})')
     _balanced(expression)
     if function == "count" and expression == "*":
         return function, ""
     if not expression and function != "count":
-        raise ValueError(f"{function}() needs an expression, such as {function}(stake)")
+        raise ValueError(f"{function}() requires an expression, such as {function}(stake)")
     if expression == "*":
-        raise ValueError(f"{function}(*) is not possible; name a field, such as {function}(stake)")
+        raise ValueError(f"{function}(*) is not supported; name a field, such as {function}(stake)")
     return function, expression
 
 
@@ -58,6 +58,6 @@ def _balanced(expression: str) -> None:
             if depth < 0:
                 raise ValueError("expected one function around the whole expression")
     if quote:
-        raise ValueError(f"a {quote} is never closed")
+        raise ValueError(f"unclosed {quote}")
     if depth:
-        raise ValueError("a ( is never closed")
+        raise ValueError("unclosed (")

@@ -1,4 +1,4 @@
-"""Finds the file, reads it, lays environment and options over it, checks it, and gives a Config."""
+"""Finds and reads the configuration file, applies environment and options, checks the result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ key = "market_id"
 where = "price > 1.0"
 reduce = "merge"
 """
-"""The smallest useful file."""
+"""A minimal configuration file."""
 
 _AT_LINE = re.compile(r" \(at line ([0-9]+), column [0-9]+\)$")
 _Item = TypeVar("_Item", Feed, View)
@@ -49,7 +49,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Config(Sections):
-    """Everything that was configured, checked. ``path`` is absolute, or None when there is no file.
+    """The checked configuration. ``path`` is absolute, or None if there is no file.
 
     So is ``data_dir``. ``origins`` says where each value came from that is not a default.
     Printing it shows no secret.
@@ -63,15 +63,15 @@ class Config(Sections):
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 
     def feed(self, name: str) -> Feed:
-        """The feed of that name, else ConfigError with the nearest."""
+        """Return a feed by name, or raise ConfigError with the closest name."""
         return _named("feed", name, self.feeds)
 
     def view(self, name: str) -> View:
-        """The view of that name, else ConfigError with the nearest."""
+        """Return a view by name, or raise ConfigError with the closest name."""
         return _named("view", name, self.views)
 
     def effective(self) -> tuple[Effective, ...]:
-        """Every setting in force with its origin, secrets hidden."""
+        """Return every setting in force with its origin, secrets masked."""
         holders: dict[str, object] = {"": self, **{name: getattr(self, name) for name in SECTIONS}}
         items = {name: getattr(self, name) for name in ITEMS}
         return tuple(effective(holders, items, self.origins))
@@ -108,12 +108,12 @@ class Config(Sections):
 
     @property
     def folder(self) -> Path:
-        """Where files are named from."""
+        """The folder that relative file names refer to."""
         return self.path.parent if self.path is not None else Path()
 
 
 class Fragment(NamedTuple):
-    """Feeds and views from a file of their own."""
+    """Feeds and views of a separate file."""
 
     feeds: tuple[Feed, ...]
     views: tuple[View, ...]
@@ -156,7 +156,7 @@ def load(
     problems.finish()
     folder = file.parent if text is not None else Path()
     for name in (*SERVERS, "kafka"):
-        _place_files(sections[name], folder)
+        _make_absolute(sections[name], folder)
     sections_read: Any = {name: cls(**sections[name].values) for name, cls in SECTIONS.items()}
     return Config(
         **sections_read,
@@ -184,7 +184,7 @@ def parse_views(text: str, known_feeds: Iterable[str] = (), *, file: str = "") -
     reader.unknown(document, ("feeds", "views"))
     feeds, views = reader.items(document, "feeds"), reader.items(document, "views")
     if not document:
-        problems.add("there are neither [[feeds]] nor [[views]] in it")
+        problems.add("expected [[feeds]] or [[views]]")
     for feed in feeds:
         cross_checks.check_feed(reader, feed)
     names = {*known_feeds, *(feed.item for feed in feeds)}
@@ -196,8 +196,8 @@ def parse_views(text: str, known_feeds: Iterable[str] = (), *, file: str = "") -
     )
 
 
-def _place_files(draft: Draft, folder: Path) -> None:
-    """Name the files of a server's TLS from the root: what reads them does not know the folder."""
+def _make_absolute(draft: Draft, folder: Path) -> None:
+    """Make the TLS files of a server absolute: the server does not know the folder."""
     for name in ("tls_certificate", "tls_key", "tls_client_ca"):
         if name in draft.settings and draft.get(name):
             draft.values[name] = os.path.abspath(folder / Path(draft.get(name)).expanduser())
@@ -208,8 +208,8 @@ def _named(what: str, name: str, items: Iterable[_Item]) -> _Item:
     if name in by_name:
         return by_name[name]
     near = nearest(name, by_name)
-    hint = f'Did you mean "{near}"?' if near else f"There are: {', '.join(by_name) or 'none'}"
-    raise ConfigError(f'there is no {what} "{name}"', hint=hint)
+    hint = f'Did you mean "{near}"?' if near else f"Known: {', '.join(by_name) or 'none'}"
+    raise ConfigError(f'unknown {what} "{name}"', hint=hint)
 
 
 def _read(file: Path, *, may_miss: bool) -> str | None:
@@ -219,13 +219,13 @@ def _read(file: Path, *, may_miss: bool) -> str | None:
         if may_miss:
             return None
         raise ConfigMissing(
-            f"there is no configuration file {Path(os.path.abspath(file))}",
-            hint=f"Name one with --config or DISTRIBUTARY_CONFIG, or write {file.name} there:\n\n{EXAMPLE}",
+            f"configuration file {Path(os.path.abspath(file))} not found",
+            hint=f"Set --config or DISTRIBUTARY_CONFIG, or create {file.name} there:\n\n{EXAMPLE}",
         ) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 text (at byte {error.start})") from None
+        raise ConfigError(f"{file}: not UTF-8 (at byte {error.start})") from None
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
 
 
 def _toml(text: str, file: str) -> dict[str, Any]:
@@ -234,18 +234,18 @@ def _toml(text: str, file: str) -> dict[str, Any]:
     except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits
         found = _AT_LINE.search(str(error))
         line = int(found[1]) if found else len(text.splitlines()) or 1
-        _refuse(file, f"not valid TOML: {_AT_LINE.sub('', str(error))}", line)
+        _refuse(file, f"invalid TOML: {_AT_LINE.sub('', str(error))}", line)
     except RecursionError:
-        _refuse(file, "not usable TOML: nested too deeply")
+        _refuse(file, "invalid TOML: nested too deeply")
 
 
 def _json(text: str, file: str) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError as error:
-        _refuse(file, f"not valid JSON: {error.msg}", error.lineno)
+        _refuse(file, f"invalid JSON: {error.msg}", error.lineno)
     except (ValueError, RecursionError):
-        _refuse(file, "not usable JSON: nested too deeply, or a number is too long")
+        _refuse(file, "invalid JSON: nested too deeply, or a number is too long")
     return document
 
 

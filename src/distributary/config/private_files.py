@@ -1,4 +1,4 @@
-"""Files and folders that are nobody else's: secrets (0600), and the folders they are in (0700)."""
+"""Private files and folders: secrets (0600), and the folders that contain them (0700)."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from pathlib import Path
 from distributary.errors import SecretFileError
 
 UMASK = 0o077
-"""What a stack and its children leave out of the modes of what they make."""
+"""The umask of a stack and its child processes."""
 _OTHERS = 0o077
 
 
-def secret_file(path: Path, make: Callable[[], str]) -> str:
-    """Read the secret of a file, or make it: then the file is there at once and whole, with mode 0600.
+def secret_file(path: Path, generate: Callable[[], str]) -> str:
+    """Read a secret file, or create it, atomically and with mode 0600.
 
-    Two that make it at the same moment get the same secret. White space around it does not count. Raises
-    `SecretFileError` for a file that others can read, that is empty, or that cannot be read or made.
+    Two processes that create it at the same time get the same secret. Surrounding white space is ignored.
+    Raises `SecretFileError` for a file that others can read, that is empty, or that cannot be read or
+    created.
     """
     try:
         found = read_secret(path)
         if found is None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _create(path, make())
+            _create(path, generate())
             found = read_secret(path)
     except OSError as error:
-        raise _unusable(path, f"cannot be made: {error.strerror or error}") from None
+        raise _unusable(path, f"cannot be created: {error.strerror or error}") from None
     if found is None:
-        raise _unusable(path, "was removed while it was made")
+        raise _unusable(path, "was removed while it was created")
     return found
 
 
 def read_secret(path: Path) -> str | None:
-    """The secret of a file, None where there is none. Raises `SecretFileError` as `secret_file` does."""
+    """Read a secret file; None if it does not exist. Raises `SecretFileError` as `secret_file` does."""
     try:
         with path.open(encoding="utf-8") as file:
             _check(path, os.fstat(file.fileno()))
@@ -46,12 +47,12 @@ def read_secret(path: Path) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         raise _unusable(path, f"cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
     if not text:
-        raise _unusable(path, "is empty", hint=f"Remove it: {path} is made anew at the next start")
+        raise _unusable(path, "is empty", hint=f"Remove it: {path} is created again at the next start")
     return text
 
 
 def write_private(path: Path, text: str, encoding: str = "utf-8") -> None:
-    """Put ``text`` in the place of the file in one step, with mode 0600 from its first byte on."""
+    """Replace the file atomically, with mode 0600 from its first byte on."""
     staged = _staged(path, text, encoding)
     try:
         staged.replace(path)
@@ -61,11 +62,11 @@ def write_private(path: Path, text: str, encoding: str = "utf-8") -> None:
 
 
 def private_folder(path: Path) -> bool:
-    """Make the folder unless it is there; say whether it is really a folder, and ours alone (0700).
+    """Create the folder if it does not exist; return whether it is a folder that only this user can access.
 
-    One of ours that others could read is tightened; one that they could write to is not ours any more. For
-    places such as /tmp, where anybody may have made a folder or a link of that name before us. Raises
-    OSError where it cannot be made.
+    One that others could read is set to 0700; one that they could write to is not trusted. For folders such
+    as /tmp, where another user may have created a folder or a link of that name. Raises OSError if it cannot
+    be created.
     """
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
@@ -78,7 +79,7 @@ def private_folder(path: Path) -> bool:
 
 
 def readable_by_others(path: Path) -> bool:
-    """Whether the group or everybody may read the file; False where there is none."""
+    """Return whether the group or others may read the file; False if it does not exist."""
     try:
         return bool(path.stat().st_mode & 0o044)
     except OSError:
@@ -86,10 +87,10 @@ def readable_by_others(path: Path) -> bool:
 
 
 def _create(path: Path, text: str) -> None:
-    """Make the file, unless somebody made it meanwhile."""
+    """Create the file, unless another process created it meanwhile."""
     staged = _staged(path, text + "\n", "utf-8")
     try:
-        # A link is refused where the name is taken; a rename would put ours in the place of theirs.
+        # A link fails if the name exists; a rename would replace the file of the other process.
         with contextlib.suppress(FileExistsError):
             os.link(staged, path)
     finally:
@@ -114,7 +115,7 @@ def _check(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise _unusable(path, "is not a file")
     if found.st_uid not in (os.getuid(), 0):
-        raise _unusable(path, "belongs to another user", hint=f"Remove {path}, or make it yours")
+        raise _unusable(path, "belongs to another user", hint=f"Remove {path}, or change its owner")
     if found.st_mode & _OTHERS:
         mode = stat.S_IMODE(found.st_mode)
         raise _unusable(

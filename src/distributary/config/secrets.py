@@ -1,4 +1,4 @@
-"""What must not be printed: passwords in addresses, and properties, unless they are known to be harmless.
+"""Masks what must not be printed: passwords in URLs, and properties, unless they are known to be harmless.
 
 The properties of Kafka, Spark and whatever they load are not ours to know, and a list of the secret ones is
 never whole. So a property is shown where its value cannot be a secret (a number, a flag, a constant) or its
@@ -26,7 +26,7 @@ _HARMLESS = re.compile(
 _PLAIN = re.compile(
     r"|true|false|[+-]?\d{1,15}(\.\d{1,6})?\s?[a-z%]{0,3}|[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", re.ASCII
 )
-"""Values that are no secrets, whatever their name: flags, figures with a unit, constants."""
+"""Values that are not secrets, whatever their name: flags, numbers with a unit, constants."""
 # A scheme is short, or a long text would take time by its square. Greedy to the last "@": a password that
 # was not percent-encoded may hold "/" or "@" itself.
 _USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://[^:/@\s]*):[^\s]*@")
@@ -38,23 +38,23 @@ _QUERY = re.compile(
 
 
 def is_secret(name: str) -> bool:
-    """Say whether a property's value must be hidden, by the property's name."""
+    """Return whether the value of a property must be masked, by its name."""
     return _NAMES.search(name) is not None
 
 
 def is_secret_property(name: str, value: str) -> bool:
-    """Say whether a property is known to be a secret; `mask_property` also hides what only might be one."""
+    """Return whether a property is known to be a secret; `mask_property` also masks possible ones."""
     return bool(value) and (is_secret(name) or "-----BEGIN" in value or mask_text(value) != value)
 
 
 def mask_text(text: str) -> str:
-    """Hide passwords and tokens inside addresses; any other text is returned as it is."""
+    """Mask passwords and tokens in URLs; any other string is returned unchanged."""
     without = _USER.sub(rf"\1{MASK}@", _USERINFO.sub(rf"\1:{MASK}@", text))
     return _QUERY.sub(rf"\1{MASK}", without)
 
 
 def mask_property(name: str, value: str) -> str:
-    """Hide a property's value unless it is seen to be no secret, and passwords in addresses everywhere."""
+    """Mask the value of a property unless it is known to be harmless, and passwords in URLs everywhere."""
     if not value:
         return value
     harmless = _PLAIN.fullmatch(value) is not None or _HARMLESS.search(name) is not None

@@ -1,4 +1,4 @@
-"""How one setting is described. Every default, environment name, help text and page comes from these."""
+"""Settings as rows of a table: names, defaults, environment variables, and how values are printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distributary.model.setting_info import Kind, SettingInfo, described
 PREFIX = "DISTRIBUTARY_"
 
 ITEMS = ("topics", "feeds", "views")
-"""Sections of which there may be several, each with a name."""
+"""Sections that may occur several times, each with a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def describe(section: str, cls: type) -> tuple[Setting, ...]:
 
 
 def display(info: SettingInfo, value: Any) -> str:
-    """Write a value as TOML would have it, secrets hidden; what is None is said in words."""
+    """Format a value as TOML, secrets masked; None as "not set"."""
     if value is None:
         return "not set"
     if info.kind == "duration":
@@ -102,7 +102,7 @@ def display(info: SettingInfo, value: Any) -> str:
 
 
 def masked(info: SettingInfo, value: Any) -> Any:
-    """Give the value with whatever is secret in it hidden, ready for JSON."""
+    """Return the value with its secrets masked, ready for JSON."""
     if info.kind == "table":
         return {name: _entry(info, name, text) for name, text in (value or {}).items()}
     if isinstance(value, tuple):
@@ -121,12 +121,12 @@ def _entry(info: SettingInfo, name: str, text: str) -> str:
 
 
 def quote(text: str) -> str:
-    """Write a text as a TOML basic string."""
+    """Format a string as a TOML basic string."""
     return json.dumps(text, ensure_ascii=False)
 
 
 class Section:
-    """The base of the sections: prints itself with its secrets hidden."""
+    """The base class of sections: its repr masks secrets."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Where in a TOML text a key stands. tomllib keeps no positions, so the text is scanned once more.
+"""The lines of keys in TOML. tomllib keeps no positions, so the text is scanned once more.
 
 The scan is for messages only: it trusts that tomllib accepted the text, and where it cannot
 tell (inline tables) the line of the nearest enclosing key is given.
@@ -20,7 +20,7 @@ _STRING = re.compile(r'"""|\'\'\'|"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*|[\[\]{}]')
 
 
 class Lines:
-    """The first line (from 1) of every section and key of a TOML text."""
+    """The first line (from 1) of every section and key of a TOML document."""
 
     def __init__(self, text: str) -> None:
         self._at: dict[Path, int] = {}
@@ -28,7 +28,7 @@ class Lines:
         self._scan(text)
 
     def find(self, path: Path) -> int | None:
-        """Give the line of ``path``, or of the longest part of it that has one, or None."""
+        """Return the line of ``path``, or of its longest prefix that has one, or None."""
         for end in range(len(path), 0, -1):
             line = self._at.get(path[:end])
             if line is not None:
@@ -53,9 +53,9 @@ class Lines:
 
     def _enter(self, names: list[str], *, array: bool) -> Path:
         path: Path = ()
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             path = (*path, name)
-            if array and place == len(names) - 1:
+            if array and index == len(names) - 1:
                 self._counts[path] = self._counts.get(path, -1) + 1
             if path in self._counts:
                 path = (*path, self._counts[path])
@@ -97,12 +97,12 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _after_quote(text: str, quote: str) -> tuple[str, bool, str]:
-    place = 0
-    while place < len(text):
-        if quote == '"""' and text[place] == "\\":
-            place += 2
-        elif text.startswith(quote, place):
-            return text[:place], True, text[place + 3 :]
+    at = 0
+    while at < len(text):
+        if quote == '"""' and text[at] == "\\":
+            at += 2
+        elif text.startswith(quote, at):
+            return text[:at], True, text[at + 3 :]
         else:
-            place += 1
+            at += 1
     return text, False, ""

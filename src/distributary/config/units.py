@@ -1,4 +1,4 @@
-"""Durations, sizes and times as people write them. Pure; every refusal is a ValueError with its reason."""
+"""Durations, sizes and times as people write them. Pure; an invalid one raises ValueError."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 MAX_DURATION = 3_155_760_000.0
-"""A hundred years: longer is a slip of the unit, and "never" has a word of its own."""
+"""A hundred years: a longer one is probably a wrong unit; there is "never" for no limit."""
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*")
 
@@ -29,7 +29,7 @@ _BYTES = {
 
 
 def parse_duration(value: str | int | float) -> float:
-    """Read seconds: a number, or a number and a unit ("500 ms", "30 s", "5 minutes", "1h", "2 days")."""
+    """Parse seconds: a number, or a number and a unit ("500 ms", "30 s", "5 minutes", "1h", "2 days")."""
     if isinstance(value, str):
         match = _QUANTITY.fullmatch(value)
         scale = _SECONDS.get(match[2].lower()) if match else None
@@ -46,7 +46,7 @@ def parse_duration(value: str | int | float) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Write seconds so that `parse_duration` reads the very same number, in the largest whole unit."""
+    """Format seconds in the largest whole unit; `parse_duration` is the exact inverse."""
     exact = Decimal(repr(seconds))
     if exact == 0:
         return "0 s"
@@ -61,14 +61,16 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(value: str | int) -> int:
-    """Read bytes: an integer, or a number and a unit ("64k", "1 MiB", "2g"); units are powers of 1024."""
+    """Parse bytes: an integer, or a number and a unit ("64k", "1 MiB", "2g"); units are powers of 1024."""
     if isinstance(value, int):
         size = value
     else:
         match = _QUANTITY.fullmatch(value)
         unit = match[2].lower() if match else ""
         if unit in ("kb", "mb", "gb"):
-            raise ValueError(f'"{unit}" may mean 1000 or 1024; write {unit[0].upper()}iB (powers of 1024)')
+            raise ValueError(
+                f'"{unit}" is ambiguous (1000 or 1024); write {unit[0].upper()}iB (powers of 1024)'
+            )
         scale = _BYTES.get(unit)
         if match is None or scale is None:
             raise ValueError('expected a size such as 65536, "64k" or "1 MiB"')
@@ -82,7 +84,7 @@ def parse_size(value: str | int) -> int:
 
 
 def format_size(size: int) -> str:
-    """Write bytes so that `parse_size` reads the very same number, in the largest whole unit."""
+    """Format bytes in the largest whole unit; `parse_size` is the exact inverse."""
     for scale, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size and size % scale == 0:
             return f"{size // scale} {unit}"
@@ -90,26 +92,26 @@ def format_size(size: int) -> str:
 
 
 def parse_start(value: str | date) -> str:
-    """Read where a view starts: "earliest", "now" or an ISO 8601 time, given back in UTC.
+    """Parse the start of a view: "earliest", "now" or an ISO 8601 time, which is returned in UTC.
 
-    A time without an offset is UTC; a day is its midnight. Equal moments give equal text.
+    A time without an offset is UTC; a day is its midnight. Equal times give equal strings.
     """
     if isinstance(value, str):
         if value in ("earliest", "now"):
             return value
         try:
-            moment = datetime.fromisoformat(value.strip())
+            parsed = datetime.fromisoformat(value.strip())
         except ValueError:
             raise ValueError(
                 'expected "earliest", "now" or an ISO 8601 time such as "2026-01-31T08:00:00Z"'
             ) from None
     elif isinstance(value, datetime):
-        moment = value
+        parsed = value
     else:
-        moment = datetime.combine(value, time())
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
+        parsed = datetime.combine(value, time())
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=UTC)
     try:
-        return moment.astimezone(UTC).isoformat()
+        return parsed.astimezone(UTC).isoformat()
     except OverflowError:
         raise ValueError("expected a time between the years 1 and 9999") from None

@@ -1,4 +1,4 @@
-"""Checks of single texts. Each gives the text back in its normal form or raises ValueError.
+"""Checks of single strings. Each returns the string in its normal form, or raises ValueError.
 
 Messages do not repeat the text: it may hold a password, and the place is named by the caller.
 """
@@ -41,44 +41,44 @@ def servers(text: str) -> str:
 
 
 def store_url(text: str) -> str:
-    """Check the address of a Redis or Valkey server. "" means embedded."""
+    """Check the URL of a Redis or Valkey server. "" means embedded."""
     return _url(text, ("redis", "rediss", "unix"), "redis://host:6379/0, rediss://… or unix:///path")
 
 
 def shard(text: str) -> str:
-    """Check the address of one of several servers."""
+    """Check the URL of one of several servers."""
     return store_url(value_checks.not_blank(text))
 
 
 def public_url(text: str) -> str:
-    """Check an address of a publisher."""
+    """Check the URL of a publisher."""
     return _url(text, ("ws", "wss", "http", "https"), "wss://stream.example.com")
 
 
 def web_url(text: str) -> str:
-    """Check an address that clients of a server are given. "" means the one listened on."""
+    """Check the public URL of a server. "" means its listening address."""
     return _without_secret(_url(text, ("http", "https"), "https://kafka.example.com/rest"))
 
 
 def advertised_url(text: str) -> str:
-    """Check an address that subscribers are given. "" means the one listened on."""
+    """Check the public URL of the publisher. "" means its listening address."""
     return _without_secret(public_url(text))
 
 
 def registry_url(text: str) -> str:
-    """Check the address of a schema registry. "" means the gateway of the stack."""
+    """Check the URL of a schema registry. "" means the gateway of the stack."""
     return _url(text, ("http", "https"), "https://registry.example.com")
 
 
 def header(text: str) -> str:
-    """Check a text that is sent as the value of an HTTP header."""
+    """Check the value of an HTTP header."""
     if not _HEADER.fullmatch(text):
         raise ValueError("expected visible ASCII characters and no line break")
     return text
 
 
 def pem_file(text: str) -> str:
-    """Check the name of a file with a key, in place of which the key itself is easily given."""
+    """Check the name of a file with a key, and that it is not the key itself."""
     if "-----BEGIN" in text:
         raise ValueError("expected the name of a file, not the key itself")
     return value_checks.not_blank(text)
@@ -126,7 +126,7 @@ def regular_expression(text: str) -> str:
     """Check a regular expression."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what Python may read otherwise one day
+            warnings.simplefilter("ignore")  # about syntax that Python may change
             re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"expected a regular expression: {error}") from None
@@ -134,51 +134,51 @@ def regular_expression(text: str) -> str:
 
 
 def hmac_secret(text: str) -> str:
-    """Check a secret that tokens are signed with. "" means none."""
+    """Check a secret that signs tokens. "" means none."""
     if text.lstrip().startswith("-----BEGIN"):
-        raise ValueError("expected a secret of your own, not a PEM key: name its file in auth.public_keys")
+        raise ValueError("expected a secret, not a PEM key: list its file in auth.public_keys")
     if text and len(text.encode()) < MIN_SECRET:
-        raise ValueError(f"expected at least {MIN_SECRET} bytes, such as `openssl rand -hex 32` makes")
+        raise ValueError(f"expected at least {MIN_SECRET} bytes, for example from `openssl rand -hex 32`")
     return text
 
 
 def jwks_url(text: str) -> str:
-    """Check the address of a key set. "" means none; plain http is for this machine only."""
+    """Check the URL of a key set. "" means none; plain http is allowed for this machine only."""
     if not text:
         return text
-    said = "expected an address such as https://login.example.com/.well-known/jwks.json"
+    message = "expected a URL such as https://login.example.com/.well-known/jwks.json"
     try:
         parts = urlsplit(text)
         parts.port  # noqa: B018 - the property raises when the port is no number
     except ValueError:
-        raise ValueError(said) from None
+        raise ValueError(message) from None
     if parts.scheme == "http" and parts.hostname in LOOPBACK:
         return text
     if parts.scheme != "https" or not parts.hostname:
-        raise ValueError(f"{said} (who can change what it answers can sign tokens)")
+        raise ValueError(f"{message} (without TLS, anyone on the way could replace the keys)")
     return text
 
 
 def api_key(value: Any) -> str:
-    """Check one entry of ``auth.keys`` for its shape; gives it as JSON text.
+    """Check the structure of one entry of ``auth.keys``; return it as JSON.
 
     What it allows is checked where grants are made, by the same rules as a token's claims.
     """
     if not isinstance(value, dict):
         raise ValueError('expected a table such as { hash = "sha256:…", views = ["odds"] }')
     if not isinstance(value.get("hash"), str) or not _HASH.fullmatch(value["hash"]):
-        raise ValueError('expected hash = "sha256:" and 64 digits; `distributary token key` makes one')
+        raise ValueError('expected hash = "sha256:" and 64 digits; create one with `distributary token key`')
     try:
         text = json.dumps(value, default=_date)
         if _KEY.search(text):
-            raise ValueError("expected the hash of a key, and not the key itself: it would be printed")
+            raise ValueError("expected the hash of a key, not the key itself: it would be printed")
         return text
     except TypeError:
-        raise ValueError("expected texts, numbers, booleans, dates, lists and tables in it") from None
+        raise ValueError("expected strings, numbers, booleans, dates, lists and tables in it") from None
 
 
 def _date(value: Any) -> str:
-    """Write a date or time of TOML as a text."""
+    """Format a date or time of TOML."""
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(value)
@@ -186,7 +186,7 @@ def _date(value: Any) -> str:
 
 def _without_secret(text: str) -> str:
     if urlsplit(text).username is not None or mask_text(text) != text:
-        raise ValueError("expected an address without user, password and token: clients are given it")
+        raise ValueError("expected a URL without user, password or token: it is sent to clients")
     return text
 
 
@@ -197,8 +197,8 @@ def _url(text: str, schemes: tuple[str, ...], example: str) -> str:
         parts = urlsplit(text)
         parts.port  # noqa: B018 - the property raises when the port is no number
     except ValueError:
-        raise ValueError(f"expected an address such as {example}") from None
+        raise ValueError(f"expected a URL such as {example}") from None
     has_place = parts.path if parts.scheme == "unix" else parts.hostname
     if parts.scheme not in schemes or not has_place:
-        raise ValueError(f"expected an address such as {example}")
+        raise ValueError(f"expected a URL such as {example}")
     return text

@@ -215,7 +215,7 @@ async def test_a_new_list_moves_some_views_and_leaves_nothing_behind(servers: Se
     kept = [view for view in names if shard_of(view, urls(two)) == two[0].url and view in moved]
     said = move_views(urls(servers))
     assert len([line for line in said if "is rebuilt there" in line]) == len(moved) - len(kept)
-    assert any("does not answer" in line for line in said)
+    assert any("does not respond" in line for line in said)
     servers[0].start()
     assert len(move_views(urls(servers))) == len(kept)
     assert move_views(urls(servers)) == []

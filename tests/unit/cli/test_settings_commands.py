@@ -126,7 +126,7 @@ def test_mistakes_are_printed_one_a_line(capsys: Captured) -> None:
 def test_missing_file_is_an_error_with_an_example(folder: Path, capsys: Captured) -> None:
     assert main(["config"]) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"distributary: there is no configuration file {folder}/distributary.toml\n")
+    assert err.startswith(f"distributary: configuration file {folder}/distributary.toml not found\n")
     assert EXAMPLE.strip() in err
 
 

@@ -31,11 +31,11 @@ def test_good(text: str, parts: tuple[str, str]) -> None:
         ("sun(stake)", 'did you mean "sum"'),
         ("SUM(stake)", 'did you mean "sum"'),
         ("median(stake)", "unknown function"),
-        ("sum()", "needs an expression"),
+        ("sum()", "requires an expression"),
         ("sum(*)", "name a field"),
         ("sum(a) + sum(b)", "one function around"),
-        ("sum((a)", "never closed"),
-        ("last('a)", "never closed"),
+        ("sum((a)", "unclosed"),
+        ("last('a)", "unclosed"),
     ],
 )
 def test_bad(text: str, reason: str) -> None:

@@ -50,22 +50,22 @@ def test_the_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
         ("hmac_secret = 7", "2: auth.hmac_secret: expected a string, got a int"),
         (
             'hmac_secret = "-----BEGIN PUBLIC KEY----- hunter2 hunter2 hunter2"',
-            "2: auth.hmac_secret: expected a secret of your own, not a PEM key",
+            "2: auth.hmac_secret: expected a secret, not a PEM key",
         ),
-        ('jwks_url = "http://login.example.com"', "2: auth.jwks_url: expected an address such as https"),
-        ('jwks_url = "file:///etc/passwd"', "2: auth.jwks_url: expected an address"),
-        ('jwks_url = "https://u:hunter2@h:port"', "2: auth.jwks_url: expected an address"),
+        ('jwks_url = "http://login.example.com"', "2: auth.jwks_url: expected a URL such as https"),
+        ('jwks_url = "file:///etc/passwd"', "2: auth.jwks_url: expected a URL"),
+        ('jwks_url = "https://u:hunter2@h:port"', "2: auth.jwks_url: expected a URL"),
         ('default_views = "some"', "2: auth.default_views: expected one of none, all"),
         ("keys = { a = 7 }", '2: auth.keys.a: expected a table such as { hash = "sha256:…"'),
         ("keys = { a = {} }", '2: auth.keys.a: expected hash = "sha256:" and 64 digits'),
         ('keys = { a = { hash = "hunter2" } }', '2: auth.keys.a: expected hash = "sha256:"'),
         (
             f'keys = {{ a = {{ hash = "{HASH}", key = "dk_hunter2hunter2hunter2" }} }}',
-            "2: auth.keys.a: expected the hash of a key, and not the key itself",
+            "2: auth.keys.a: expected the hash of a key, not the key itself",
         ),
         (
             f'keys = {{ a = {{ hash = "{HASH}", until = 12:00:00 }} }}',
-            "2: auth.keys.a: expected texts, numbers",
+            "2: auth.keys.a: expected strings, numbers",
         ),
     ],
 )

@@ -48,7 +48,7 @@ FILES = {"auth.public_keys"}
 def test_advertised_address_with_a_secret_is_refused(key: str, url: str) -> None:
     section, name = key.split(".")
     FILE.write_text(f'[{section}]\n{name} = "{url.format(MARK)}"\n')
-    with pytest.raises(ConfigError, match="clients are given it") as caught:
+    with pytest.raises(ConfigError, match="it is sent to clients") as caught:
         load(FILE, {})
     assert MARK not in str(caught.value)
 

@@ -52,7 +52,7 @@ def test_the_message_of_the_brief(refuse_text: Refuse) -> None:
          '2: spark.environment: expected the name of a variable, or a pattern such as "AWS_*", got the string "A B"'),
         ("[publisher]\norigins = [1]", "2: publisher.origins: expected a list of strings, got 1"),
         ('[publisher]\nmax_frame = "1 MB"',
-         '2: publisher.max_frame: "mb" may mean 1000 or 1024; write MiB (powers of 1024)'),
+         '2: publisher.max_frame: "mb" is ambiguous (1000 or 1024); write MiB (powers of 1024)'),
         ('[control]\ntls_key = "a"', "2: control.tls_key: requires tls_certificate"),
         ('[kafka]\ntls_certificate = "a"', "2: kafka.tls_certificate: requires secure = true"),
         ('[kafka]\nsecure = true\ntls_key = "a"', "3: kafka.tls_key: requires tls_certificate"),
@@ -99,14 +99,14 @@ def test_the_message_of_the_brief(refuse_text: Refuse) -> None:
          "5: feeds.odds.publish: is not supported for feeds whose records name a schema: use a Kafka producer"),
         (FEED + 'publish = true\nframed = true',
          "4: feeds.odds.publish: is not supported for feeds whose records name a schema: use a Kafka producer"),
-        ('[schemas]\nurl = "registry:8081"', '2: schemas.url: expected an address such as https://registry.example.com, got a string'),
+        ('[schemas]\nurl = "registry:8081"', '2: schemas.url: expected a URL such as https://registry.example.com, got a string'),
         ('[[views]]\nname = "v"\nfeed = "o"', '3: views.v.feed: unknown feed "o"; add it under [[feeds]]'),
         (VIEW + 'reduce = "aggregate"',
          '7: views.odds.reduce: reduce = "aggregate" requires [views.aggregates], such as total = "sum(stake)"'),
         (VIEW + '[views.aggregates]\nn = "count()"',
          '7: views.odds.aggregates: requires reduce = "aggregate"; this view has reduce = "merge"'),
         (VIEW + 'reduce = "aggregate"\n[views.aggregates]\nn = "count()"\nt = "sum()"',
-         "10: views.odds.aggregates.t: sum() needs an expression, such as sum(stake)"),
+         "10: views.odds.aggregates.t: sum() requires an expression, such as sum(stake)"),
         (VIEW + 'window = "1 minute"',
          '7: views.odds.window: requires reduce = "aggregate"; this view has reduce = "merge"'),
         (VIEW + 'reduce = "mrege"',
@@ -158,7 +158,7 @@ def test_a_refused_feed_is_no_second_mistake_in_its_views(refuse_text: Refuse) -
 def test_syntax_errors_have_their_line(refuse_text: Refuse, text: str, line: int) -> None:
     lines = refuse_text(text)
     assert len(lines) == 1
-    assert lines[0].startswith(f"distributary.toml:{line}: not valid TOML: ")
+    assert lines[0].startswith(f"distributary.toml:{line}: invalid TOML: ")
     assert "at line" not in lines[0]
 
 
